@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from tests.soak.samples import BOUNDS, growth, per_thousand, plot
-from tests.soak.soaking import Plan, Report, Soak
+from tests.soak.soaking import Soak, SoakPlan, SoakReport
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -35,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--json", action="store_true", help="the whole report, samples included")
     options = parser.parse_args(argv)
-    plan = Plan(
+    plan = SoakPlan(
         minutes=options.minutes,
         transactions=options.transactions,
         seed=options.seed,
@@ -49,26 +49,27 @@ def main(argv: Sequence[str] | None = None) -> int:
     if options.json:
         print(msgspec.json.format(msgspec.json.encode(report)).decode())
     else:
-        print("\n".join(told(report)))
+        print("\n".join(report_lines(report)))
     return 0 if report.is_good else 1
 
 
-def told(report: Report) -> list[str]:
+def report_lines(report: SoakReport) -> list[str]:
     """The report for people; its last line is what CI counts."""
-    found = report.judgement
+    judgement = report.judgement
     lines = [
-        f"{report.seconds:.0f} s, seed {report.seed}: {found.transactions:,} transactions"
-        f" ({found.transactions / report.seconds:.0f} per second),"
-        f" {found.committed:,} committed, {found.aborted:,} aborted,"
-        f" {found.unknown:,} unknown ({found.unknown_seen:,} of them took place);"
-        f" {found.records_read:,} records read, {report.copied:,} copied by the chain",
+        f"{report.seconds:.0f} s, seed {report.seed}: {judgement.transactions:,} transactions"
+        f" ({judgement.transactions / report.seconds:.0f} per second),"
+        f" {judgement.committed:,} committed, {judgement.aborted:,} aborted,"
+        f" {judgement.unknown:,} unknown ({judgement.unknown_seen:,} of them took place);"
+        f" {judgement.records_read:,} records read, {report.copied:,} copied by the chain",
         "clients: "
         + "; ".join(
-            f"{name} " + ", ".join(f"{count:,} {what}" for what, count in sorted(counts.items()))
+            f"{name} "
+            + ", ".join(f"{count:,} {outcome}" for outcome, count in sorted(counts.items()))
             for name, counts in report.by_client.items()
         ),
         "trouble: " + ", ".join(f"{name} {n}x" for name, n in sorted(report.trouble.items())),
-        *(f"  refused {n}x {what}" for what, n in report.trouble_refused.items()),
+        *(f"  refused {n}x {refusal}" for refusal, n in report.trouble_refused.items()),
         *(f"stuck in a call of its library, and ended: {name}" for name in report.stuck),
         "",
     ]
@@ -79,32 +80,32 @@ def told(report: Report) -> list[str]:
         lines.append(f"{bound.figure}: {early:.0f} early, {late:.0f} late, allowed {allowed:.0f}")
     for bound in BOUNDS:
         if bound.at_rest is not None:
-            before, after = (
-                getattr(one, bound.figure) for one in (report.rest.before, report.rest.after)
-            )
+            figure_before = getattr(report.rest_samples.sample_before, bound.figure)
+            figure_after = getattr(report.rest_samples.sample_after, bound.figure)
             lines.append(
-                f"{bound.figure} without clients: {before} before they came, {after} when they had"
-                f" gone, allowed {before + bound.at_rest:.0f}"
+                f"{bound.figure} without clients: {figure_before} before they came,"
+                f" {figure_after} when they had gone, allowed {figure_before + bound.at_rest:.0f}"
             )
     lines += [
-        f"{what}: {per_thousand(report.samples, figure, found.transactions) * 1024:+.0f} KiB for"
-        " 1,000 transactions"
-        for figure, what in (
+        f"{label}: {per_thousand(report.samples, figure, judgement.transactions) * 1024:+.0f} KiB"
+        " for 1,000 transactions"
+        for figure, label in (
             ("memory_mib", "memory"),
             ("held_mib", "of it logs and trace, by design"),
             ("own_mib", "of it the rest"),
         )
     ]
-    worst = max(each.gap_ms for each in report.samples)
-    busiest = max(each.busy_ms for each in report.samples)
+    worst = max(sample.gap_ms for sample in report.samples)
+    busiest = max(sample.busy_ms for sample in report.samples)
     lines += [
         f"longest gap of the loop: {worst:.0f} ms, most CPU time in one: {busiest:.0f} ms",
         "",
     ]
     questions = {
         "each record of a committed transaction once, of an aborted one never": [
-            f"{each.transaction} ({each.outcome}): wanted {each.wanted}, {each.found}"
-            for each in found.findings
+            f"{finding.transaction} ({finding.outcome}): wanted {finding.expected},"
+            f" {finding.observed}"
+            for finding in judgement.findings
         ],
         "the chain copied each record once": list(report.chain_differences),
         "memory, tasks and files are flat": list(report.grown),
@@ -117,7 +118,7 @@ def told(report: Report) -> list[str]:
     for question, wrong in questions.items():
         # CI shows such a line alone: it says the first reason, too.
         lines.append(f"FAIL {question}: {wrong[0]}" if wrong else f"PASS {question}")
-        lines += [f"  {each}" for each in wrong[1:]]
+        lines += [f"  {reason}" for reason in wrong[1:]]
     failed = sum(1 for wrong in questions.values() if wrong)
     lines.append(f"{len(questions) - failed} passed, {failed} failed")
     return lines

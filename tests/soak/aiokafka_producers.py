@@ -12,7 +12,14 @@ from contextlib import suppress
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
 
-from tests.soak.producing import ABORT_EVERY, TIMEOUT_MS, Outcome, Work, stop_at_end_of_input, tell
+from tests.soak.producing import (
+    ABORT_EVERY,
+    TIMEOUT_MS,
+    ProducerWork,
+    TransactionOutcome,
+    stop_at_end_of_input,
+    tell,
+)
 
 PATIENCE_S = 60.0
 TROUBLE = (KafkaError, TimeoutError, OSError, AssertionError)
@@ -21,13 +28,13 @@ TROUBLE = (KafkaError, TimeoutError, OSError, AssertionError)
 
 async def main(arguments: list[str]) -> None:
     """Until standard input ends."""
-    work, stopped = Work.of(arguments), stop_at_end_of_input()
+    work, stopped = ProducerWork.from_arguments(arguments), stop_at_end_of_input()
     async with asyncio.TaskGroup() as group:
         for index in range(work.producers):
             group.create_task(_produce(work, f"aiokafka-{index}", stopped))
 
 
-async def _produce(work: Work, name: str, stopped: threading.Event) -> None:
+async def _produce(work: ProducerWork, name: str, stopped: threading.Event) -> None:
     number = 0
     while not stopped.is_set():
         producer = AIOKafkaProducer(
@@ -36,7 +43,7 @@ async def _produce(work: Work, name: str, stopped: threading.Event) -> None:
             transaction_timeout_ms=TIMEOUT_MS,
             retry_backoff_ms=20,
         )
-        goes_on = await _started(producer)
+        goes_on = await _start(producer)
         while goes_on and not stopped.is_set():
             began_s = time.monotonic()
             outcome, goes_on = await _transaction(producer, work, name, number)
@@ -48,7 +55,7 @@ async def _produce(work: Work, name: str, stopped: threading.Event) -> None:
                 await producer.stop()
 
 
-async def _started(producer: AIOKafkaProducer) -> bool:
+async def _start(producer: AIOKafkaProducer) -> bool:
     try:
         async with asyncio.timeout(PATIENCE_S):
             await producer.start()
@@ -59,8 +66,8 @@ async def _started(producer: AIOKafkaProducer) -> bool:
 
 
 async def _transaction(
-    producer: AIOKafkaProducer, work: Work, name: str, number: int
-) -> tuple[Outcome, bool]:
+    producer: AIOKafkaProducer, work: ProducerWork, name: str, number: int
+) -> tuple[TransactionOutcome, bool]:
     """What became of it, and whether the producer goes on."""
     is_asked = False
     try:
@@ -70,17 +77,17 @@ async def _transaction(
                 await producer.send_and_wait(work.topic, value, partition=partition)
             if number % ABORT_EVERY == ABORT_EVERY - 1:
                 await producer.abort_transaction()
-                return Outcome.ABORTED, True
+                return TransactionOutcome.ABORTED, True
             is_asked = True
             await producer.commit_transaction()
     except TROUBLE:
         if is_asked:
-            return Outcome.UNKNOWN, False
-        return Outcome.ABORTED, await _aborted(producer)
-    return Outcome.COMMITTED, True
+            return TransactionOutcome.UNKNOWN, False
+        return TransactionOutcome.ABORTED, await _abort(producer)
+    return TransactionOutcome.COMMITTED, True
 
 
-async def _aborted(producer: AIOKafkaProducer) -> bool:
+async def _abort(producer: AIOKafkaProducer) -> bool:
     try:
         async with asyncio.timeout(PATIENCE_S):
             await producer.abort_transaction()

@@ -14,8 +14,8 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
-from tests.soak.librdkafka_producers import aborted, commit, initialised, settings
-from tests.soak.producing import Outcome, Watchdog, stop_at_end_of_input
+from tests.soak.librdkafka_producers import abort, commit, initialise, settings
+from tests.soak.producing import TransactionOutcome, Watchdog, stop_at_end_of_input
 
 POLL_S = 0.2
 BATCH = 200
@@ -45,18 +45,25 @@ def main(bootstrap: str, group: str, source: str, sink: str, number: str) -> Non
         )
         try:
             consumer.subscribe([source])
-            goes_on, last_s = initialised(producer), time.monotonic()
+            goes_on, last_s = initialise(producer), time.monotonic()
             while goes_on and not stopped.is_set() and time.monotonic() - last_s < IDLE_S:
                 watchdog.step()
-                records = [each for each in consumer.consume(BATCH, POLL_S) if each.error() is None]
+                records = [
+                    message
+                    for message in consumer.consume(BATCH, POLL_S)
+                    if message.error() is None
+                ]
                 if records:
-                    goes_on, last_s = _copied(producer, consumer, records, sink), time.monotonic()
+                    goes_on, last_s = (
+                        _copy_records(producer, consumer, records, sink),
+                        time.monotonic(),
+                    )
         finally:
             producer.purge()
             consumer.close()
 
 
-def _copied(producer: Any, consumer: Any, records: list[Any], sink: str) -> bool:
+def _copy_records(producer: Any, consumer: Any, records: list[Any], sink: str) -> bool:
     """Copy them in one transaction; whether to go on from here, else from the group's positions."""
     lost: list[Any] = []
     try:
@@ -68,22 +75,26 @@ def _copied(producer: Any, consumer: Any, records: list[Any], sink: str) -> bool
                 partition=record.partition(),
                 on_delivery=lambda error, _: lost.append(error) if error is not None else None,
             )
-        ends = {(each.topic(), each.partition()): each.offset() + 1 for each in records}
-        positions = [TopicPartition(*at, offset) for at, offset in ends.items()]
+        ends = {(record.topic(), record.partition()): record.offset() + 1 for record in records}
+        positions = [
+            TopicPartition(*partition_key, offset) for partition_key, offset in ends.items()
+        ]
         producer.send_offsets_to_transaction(positions, consumer.consumer_group_metadata(), 30.0)
         producer.flush()
     except KafkaException:
-        aborted(producer)
+        abort(producer)
         return False
     if lost:
-        aborted(producer)
+        abort(producer)
         return False
     outcome, goes_on = commit(producer)
-    if outcome is Outcome.COMMITTED:
-        told = " ".join(f"{partition}:{offset}" for (_, partition), offset in ends.items())
-        sys.stdout.write(f"{len(records)} {told}\n")
+    if outcome is TransactionOutcome.COMMITTED:
+        positions_text = " ".join(
+            f"{partition}:{offset}" for (_, partition), offset in ends.items()
+        )
+        sys.stdout.write(f"{len(records)} {positions_text}\n")
         sys.stdout.flush()
-    return goes_on and outcome is Outcome.COMMITTED
+    return goes_on and outcome is TransactionOutcome.COMMITTED
 
 
 if __name__ == "__main__":

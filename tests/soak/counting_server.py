@@ -20,7 +20,7 @@ from typing import Any, Final
 
 import msgspec
 
-from tests.soak.holding import held
+from tests.soak.holding import measure_held
 from txnsim.cli import serve as program
 from txnsim.cli.main import main
 from txnsim.runtime import real_world
@@ -57,11 +57,11 @@ class Counter:
                 "tasks": len(asyncio.all_tasks()),
                 "gap_ms": round(self._gap_s * 1000, 1),
                 "busy_ms": round(self._busy_s * 1000, 1),
-                "held": [held(cluster) for cluster in self._clusters],
+                "held": [measure_held(cluster) for cluster in self._clusters],
             }
             if CENSUS in os.environ and now_s - self._counted_s >= CENSUS_S:
                 self._counted_s = now_s
-                kinds = Counts(type(each).__qualname__ for each in gc.get_objects())
+                kinds = Counts(type(tracked).__qualname__ for tracked in gc.get_objects())
                 counts["census"] = dict(kinds.most_common(COMMONEST))
                 with Path(os.environ[CENSUS]).open("ab") as file:
                     file.write(msgspec.json.encode(counts) + b"\n")
@@ -79,16 +79,16 @@ def serve(counts: str, arguments: list[str]) -> int:
 
     clusters: list[SimCluster] = []
 
-    async def counted(work: Coroutine[Any, Any, Any]) -> Any:
+    async def run_counted(work: Coroutine[Any, Any, Any]) -> Any:
         Counter(Path(counts), clusters)
         return await work
 
-    def noted(environment: Environment, options: ClusterOptions) -> SimCluster:
+    def note_cluster(environment: Environment, options: ClusterOptions) -> SimCluster:
         clusters.append(SimCluster(environment, options))
         return clusters[-1]
 
-    vars(program)["SimCluster"] = noted
-    vars(real_world)["run"] = lambda work: run(counted(work))
+    vars(program)["SimCluster"] = note_cluster
+    vars(real_world)["run"] = lambda work: run(run_counted(work))
     return main(arguments)
 
 

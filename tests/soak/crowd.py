@@ -38,14 +38,14 @@ class Crowd:
         self._held: dict[str, dict[UUID, tuple[int, ...]]] = {}
         """Member -> what it has, once it is in."""
         self.stays = False
-        self.said: Counter[str] = Counter()
+        self.answer_counts: Counter[str] = Counter()
 
     async def run(self) -> None:
         async with self._cluster.client("crowd") as client, asyncio.TaskGroup() as group:
             for name in self._members:
                 group.create_task(self._live(client, name))
 
-    async def settled(self) -> tuple[str, ...]:
+    async def wait_until_settled(self) -> tuple[str, ...]:
         """Once all stay: what is wrong for as long as a group may take."""
         self.stays = True
         for _ in range(SETTLED_WITHIN_S):
@@ -56,16 +56,16 @@ class Crowd:
 
     def _wrong(self) -> tuple[str, ...]:
         wrong = [f"{name} is not in the group" for name in self._members if name not in self._held]
-        held = Counter(
+        member_counts = Counter(
             index
             for rows in self._held.values()
             for of_topic in rows.values()
             for index in of_topic
         )
         wrong += [
-            f"{self._topic}-{index} is with {held[index]} members"
+            f"{self._topic}-{index} is with {member_counts[index]} members"
             for index in range(self._partitions)
-            if held[index] != 1
+            if member_counts[index] != 1
         ]
         return tuple(wrong)
 
@@ -86,19 +86,19 @@ class Crowd:
 
     async def _say(self, coordinator: CoordinatorClient, name: str, epoch: int) -> int:
         """A heartbeat; the epoch that the member has then, 0 where it has to join."""
-        who = GroupMetadata(member_id=name, generation=epoch)
+        member = GroupMetadata(member_id=name, generation=epoch)
         joining = ((self._topic,), REBALANCE_MS) if epoch == 0 else None
         owned: dict[UUID, Any] | None = {} if epoch == 0 else self._held.get(name)
         request = consumer_group_heartbeat(
-            GROUP, who, joining=joining, owned=None if epoch == _LEAVES else owned
+            GROUP, member, joining=joining, owned=None if epoch == _LEAVES else owned
         )
         try:
             answer = await coordinator.ask(request)
         except ClientError as error:
-            self.said[type(error).__name__] += 1
+            self.answer_counts[type(error).__name__] += 1
             return epoch
         error = ErrorCode(answer.error_code)
-        self.said[error.name] += 1
+        self.answer_counts[error.name] += 1
         if error != ErrorCode.none:
             self._held.pop(name, None)
             return 0

@@ -22,7 +22,7 @@ ALIGNMENT: Final = 8
 """Half of what an allocation is rounded up to, on average."""
 
 
-class Held(msgspec.Struct, frozen=True, kw_only=True):
+class HeldMemory(msgspec.Struct, frozen=True, kw_only=True):
     """Bytes of memory."""
 
     trace_bytes: int
@@ -33,7 +33,7 @@ class Held(msgspec.Struct, frozen=True, kw_only=True):
     """Of the log that has most of them: what is deleted or cleaned leaves few."""
 
 
-def held(cluster: SimCluster) -> Held:
+def measure_held(cluster: SimCluster) -> HeldMemory:
     batches: defaultdict[TopicPartition, int] = defaultdict(int)
     entries: Counter[str] = Counter()
     segments_max = 0
@@ -42,13 +42,15 @@ def held(cluster: SimCluster) -> Held:
             segments = log.local.segments
             segments_max = max(segments_max, len(segments))
             size, count = segments.size_bytes, sum(map(len, segments))
-            place = log.topic_partition
-            batches[place] = max(batches[place], size + count * (BATCH_OVERHEAD + ALIGNMENT))
-            entries[place.topic] += count * ENTRY_BYTES
+            topic_partition = log.topic_partition
+            batches[topic_partition] = max(
+                batches[topic_partition], size + count * (BATCH_OVERHEAD + ALIGNMENT)
+            )
+            entries[topic_partition.topic] += count * ENTRY_BYTES
     topics: Counter[str] = Counter(entries)
-    for place, size in batches.items():
-        topics[place.topic] += size
-    return Held(
+    for topic_partition, size in batches.items():
+        topics[topic_partition.topic] += size
+    return HeldMemory(
         trace_bytes=cluster.environment.tracer.size,
         logs_bytes=topics.total(),
         topics={topic: size for topic, size in sorted(topics.items()) if size},

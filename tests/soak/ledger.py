@@ -12,13 +12,18 @@ from typing import Final
 
 import msgspec
 
-from tests.soak.producing import Outcome
+from tests.soak.producing import TransactionOutcome
 
 RECORDS_MAX: Final = 3
 """Of one transaction."""
 SHOWN: Final = 20
 
-_CODES: Final = {None: 0, Outcome.COMMITTED: 1, Outcome.ABORTED: 2, Outcome.UNKNOWN: 3}
+_CODES: Final = {
+    None: 0,
+    TransactionOutcome.COMMITTED: 1,
+    TransactionOutcome.ABORTED: 2,
+    TransactionOutcome.UNKNOWN: 3,
+}
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,8 +31,8 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
     transaction: str
     outcome: str
-    wanted: str
-    found: str
+    expected: str = msgspec.field(name="wanted")
+    observed: str = msgspec.field(name="found")
 
 
 class Judgement(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,7 +49,7 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     wrong: int
 
 
-class Ledger:
+class SoakLedger:
     """Outcomes and counts of any number of transactions, some bytes for each."""
 
     def __init__(self) -> None:
@@ -53,11 +58,11 @@ class Ledger:
         self._seen: dict[str, bytearray] = {}
         """``RECORDS_MAX`` counts for each transaction, by producer."""
         self.records_read = 0
-        self.told: Counter[Outcome] = Counter()
+        self.outcome_counts: Counter[TransactionOutcome] = Counter()
         self.strangers: list[str] = []
         """Values that no client of ours writes."""
 
-    def tell(self, producer: str, number: int, outcome: Outcome, records: int) -> None:
+    def tell(self, producer: str, number: int, outcome: TransactionOutcome, records: int) -> None:
         """What a client knows of a transaction.
 
         Raises:
@@ -65,27 +70,27 @@ class Ledger:
         """
         if not 0 < records <= RECORDS_MAX:
             raise ValueError(f"{producer}/{number}: {records} records, at most {RECORDS_MAX}")
-        outcomes = _grown(self._outcomes, producer, number)
+        outcomes = _counts_for(self._outcomes, producer, number)
         if outcomes[number]:
             raise ValueError(f"{producer}/{number} was told twice")
         outcomes[number] = _CODES[outcome]
-        _grown(self._sizes, producer, number)[number] = records
-        self.told[outcome] += 1
+        _counts_for(self._sizes, producer, number)[number] = records
+        self.outcome_counts[outcome] += 1
 
     def read(self, value: bytes) -> None:
         """A reader with read_committed was given this record."""
         self.records_read += 1
         try:
             producer, number, which = value.decode().rsplit("/", 2)
-            at = int(number) * RECORDS_MAX + int(which)
+            index = int(number) * RECORDS_MAX + int(which)
             if not 0 <= int(which) < RECORDS_MAX:
                 raise ValueError
         except ValueError:
             if len(self.strangers) < SHOWN:
                 self.strangers.append(repr(value))
             return
-        counts = _grown(self._seen, producer, at)
-        counts[at] = min(255, counts[at] + 1)
+        counts = _counts_for(self._seen, producer, index)
+        counts[index] = min(255, counts[index] + 1)
 
     def judge(self) -> Judgement:
         findings: list[Finding] = []
@@ -93,26 +98,26 @@ class Ledger:
         for producer in sorted({*self._outcomes, *self._seen}):
             outcomes = self._outcomes.get(producer, bytearray())
             sizes = self._sizes.get(producer, bytearray())
-            seen = self._seen.get(producer, bytearray())
-            last = max(len(outcomes), (len(seen) + RECORDS_MAX - 1) // RECORDS_MAX)
-            for number in range(last):
+            read_counts = self._seen.get(producer, bytearray())
+            numbers_end = max(len(outcomes), (len(read_counts) + RECORDS_MAX - 1) // RECORDS_MAX)
+            for number in range(numbers_end):
                 code = outcomes[number] if number < len(outcomes) else 0
-                counts = bytes(seen[number * RECORDS_MAX : (number + 1) * RECORDS_MAX])
+                counts = bytes(read_counts[number * RECORDS_MAX : (number + 1) * RECORDS_MAX])
                 counts = counts.ljust(RECORDS_MAX, b"\0")
                 if not code and not any(counts):
                     continue
                 transactions += 1
                 size = sizes[number] if code else 0
-                whole = b"\1" * size + b"\0" * (RECORDS_MAX - size)
+                each_once = b"\1" * size + b"\0" * (RECORDS_MAX - size)
                 none = bytes(RECORDS_MAX)
                 if code == 0:
                     is_right = set(counts) <= {0, 1}  # its client has not told how many there are
-                elif code == _CODES[Outcome.COMMITTED]:
-                    is_right = counts == whole
-                elif code == _CODES[Outcome.ABORTED]:
+                elif code == _CODES[TransactionOutcome.COMMITTED]:
+                    is_right = counts == each_once
+                elif code == _CODES[TransactionOutcome.ABORTED]:
                     is_right = counts == none
                 else:
-                    is_right = counts in (whole, none)
+                    is_right = counts in (each_once, none)
                     unknown_seen += counts != none
                 if not is_right:
                     wrong += 1
@@ -121,13 +126,15 @@ class Ledger:
         for value in self.strangers:
             wrong += 1
             findings.append(
-                Finding(transaction="?", outcome="?", wanted="a value of the soak", found=value)
+                Finding(
+                    transaction="?", outcome="?", expected="a value of the soak", observed=value
+                )
             )
         return Judgement(
             transactions=transactions,
-            committed=self.told[Outcome.COMMITTED],
-            aborted=self.told[Outcome.ABORTED],
-            unknown=self.told[Outcome.UNKNOWN],
+            committed=self.outcome_counts[TransactionOutcome.COMMITTED],
+            aborted=self.outcome_counts[TransactionOutcome.ABORTED],
+            unknown=self.outcome_counts[TransactionOutcome.UNKNOWN],
             unknown_seen=unknown_seen,
             records_read=self.records_read,
             findings=tuple(findings),
@@ -135,24 +142,27 @@ class Ledger:
         )
 
 
-def differences(source: Ledger, copy: Ledger) -> list[str]:
+def differences(source: SoakLedger, copy: SoakLedger) -> list[str]:
     """What a chain should have copied once and did not; the first ones."""
-    found: list[str] = []
+    lines: list[str] = []
     for producer in sorted({*source._seen, *copy._seen}):
-        left = source._seen.get(producer, bytearray())
-        right = copy._seen.get(producer, bytearray())
-        size = max(len(left), len(right))
-        if left.ljust(size, b"\0") == right.ljust(size, b"\0"):
+        source_counts = source._seen.get(producer, bytearray())
+        copy_counts = copy._seen.get(producer, bytearray())
+        size = max(len(source_counts), len(copy_counts))
+        if source_counts.ljust(size, b"\0") == copy_counts.ljust(size, b"\0"):
             continue
-        for at in range(size):
-            counts = [each[at] if at < len(each) else 0 for each in (left, right)]
-            if counts[0] != counts[1] and len(found) < SHOWN:
-                where = f"{producer}/{at // RECORDS_MAX}/{at % RECORDS_MAX}"
-                found.append(f"{where}: read {counts[0]} times, its copy {counts[1]} times")
-    return found
+        for index in range(size):
+            counts = [
+                read_counts[index] if index < len(read_counts) else 0
+                for read_counts in (source_counts, copy_counts)
+            ]
+            if counts[0] != counts[1] and len(lines) < SHOWN:
+                where = f"{producer}/{index // RECORDS_MAX}/{index % RECORDS_MAX}"
+                lines.append(f"{where}: read {counts[0]} times, its copy {counts[1]} times")
+    return lines
 
 
-def _grown(table: dict[str, bytearray], producer: str, index: int) -> bytearray:
+def _counts_for(table: dict[str, bytearray], producer: str, index: int) -> bytearray:
     counts = table.get(producer)
     if counts is None:
         counts = table[producer] = bytearray()
@@ -163,10 +173,10 @@ def _grown(table: dict[str, bytearray], producer: str, index: int) -> bytearray:
 
 def _finding(producer: str, number: int, code: int, size: int, counts: bytes) -> Finding:
     names = {0: "no word of its client", 1: "committed", 2: "aborted", 3: "unknown"}
-    wanted = {0: "each at most once", 1: "each once", 2: "none", 3: "each once, or none"}
+    expectations = {0: "each at most once", 1: "each once", 2: "none", 3: "each once, or none"}
     return Finding(
         transaction=f"{producer}/{number}",
         outcome=names[code],
-        wanted=f"{size} records, {wanted[code]}",
-        found="read " + ", ".join(f"{count}x" for count in counts[: max(size, 1)]),
+        expected=f"{size} records, {expectations[code]}",
+        observed="read " + ", ".join(f"{count}x" for count in counts[: max(size, 1)]),
     )

@@ -11,12 +11,19 @@ from typing import Any
 
 from confluent_kafka import KafkaException, Producer
 
-from tests.soak.producing import ABORT_EVERY, TIMEOUT_MS, Outcome, Work, stop_at_end_of_input, tell
+from tests.soak.producing import (
+    ABORT_EVERY,
+    TIMEOUT_MS,
+    ProducerWork,
+    TransactionOutcome,
+    stop_at_end_of_input,
+    tell,
+)
 
 
 def main(arguments: list[str]) -> None:
     """Until standard input ends."""
-    work, stopped = Work.of(arguments), stop_at_end_of_input()
+    work, stopped = ProducerWork.from_arguments(arguments), stop_at_end_of_input()
     threads = [
         threading.Thread(target=_produce, args=(work, f"librdkafka-{index}", stopped))
         for index in range(work.producers)
@@ -41,11 +48,11 @@ def settings(bootstrap: str, transactional_id: str) -> dict[str, Any]:
     }
 
 
-def _produce(work: Work, name: str, stopped: threading.Event) -> None:
+def _produce(work: ProducerWork, name: str, stopped: threading.Event) -> None:
     number = 0
     while not stopped.is_set():
         producer = Producer(settings(work.bootstrap, f"soak-{name}"))
-        goes_on = initialised(producer)
+        goes_on = initialise(producer)
         while goes_on and not stopped.is_set():
             began_s = time.monotonic()
             outcome, goes_on = _transaction(producer, work, name, number)
@@ -55,7 +62,7 @@ def _produce(work: Work, name: str, stopped: threading.Event) -> None:
         producer.purge()
 
 
-def initialised(producer: Any) -> bool:
+def initialise(producer: Any) -> bool:
     """Whether the coordinator has answered."""
     try:
         producer.init_transactions(30.0)
@@ -64,7 +71,9 @@ def initialised(producer: Any) -> bool:
     return True
 
 
-def _transaction(producer: Any, work: Work, name: str, number: int) -> tuple[Outcome, bool]:
+def _transaction(
+    producer: Any, work: ProducerWork, name: str, number: int
+) -> tuple[TransactionOutcome, bool]:
     """What became of it, and whether the producer goes on."""
     lost: list[Any] = []
     try:
@@ -78,13 +87,13 @@ def _transaction(producer: Any, work: Work, name: str, number: int) -> tuple[Out
             )
         producer.flush()
     except KafkaException:
-        return Outcome.ABORTED, aborted(producer)
+        return TransactionOutcome.ABORTED, abort(producer)
     if lost or number % ABORT_EVERY == ABORT_EVERY - 1:
-        return Outcome.ABORTED, aborted(producer)
+        return TransactionOutcome.ABORTED, abort(producer)
     return commit(producer)
 
 
-def commit(producer: Any) -> tuple[Outcome, bool]:
+def commit(producer: Any) -> tuple[TransactionOutcome, bool]:
     """Commit; what became of it, and whether the producer goes on."""
     for _ in range(5):
         try:
@@ -93,12 +102,12 @@ def commit(producer: Any) -> tuple[Outcome, bool]:
             reason = error.args[0]
             if reason.retriable():
                 continue
-            return Outcome.UNKNOWN, reason.txn_requires_abort() and aborted(producer)
-        return Outcome.COMMITTED, True
-    return Outcome.UNKNOWN, False
+            return TransactionOutcome.UNKNOWN, reason.txn_requires_abort() and abort(producer)
+        return TransactionOutcome.COMMITTED, True
+    return TransactionOutcome.UNKNOWN, False
 
 
-def aborted(producer: Any) -> bool:
+def abort(producer: Any) -> bool:
     """Abort; whether the producer goes on."""
     for _ in range(5):
         try:

@@ -20,7 +20,7 @@ STUCK_AFTER_S: Final = 120.0
 """Twice the timeout of a transaction, and of any call."""
 
 
-class Outcome(Enum):
+class TransactionOutcome(Enum):
     """What a client knows of a transaction."""
 
     COMMITTED = "c"
@@ -30,7 +30,7 @@ class Outcome(Enum):
     """A commit was asked for, and no answer says what became of it."""
 
 
-class Work(NamedTuple):
+class ProducerWork(NamedTuple):
     """The arguments of a program."""
 
     bootstrap: str
@@ -41,7 +41,7 @@ class Work(NamedTuple):
     """Transactions of all producers together, at most."""
 
     @classmethod
-    def of(cls, arguments: list[str]) -> Work:
+    def from_arguments(cls, arguments: list[str]) -> ProducerWork:
         """``BOOTSTRAP TOPIC PARTITIONS PRODUCERS PER_SECOND``."""
         bootstrap, topic, partitions, producers, per_second = arguments
         return cls(bootstrap, topic, int(partitions), int(producers), float(per_second))
@@ -59,7 +59,7 @@ class Work(NamedTuple):
         ]
 
 
-def tell(name: str, number: int, outcome: Outcome) -> None:
+def tell(name: str, number: int, outcome: TransactionOutcome) -> None:
     """A transaction has ended."""
     sys.stdout.write(f"{name} {number} {outcome.value} {RECORDS}\n")
     sys.stdout.flush()

@@ -10,7 +10,7 @@ from typing import Final
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from tests.clients.streams.control import ControlError, ControlPort, End
-from tests.soak.ledger import Ledger
+from tests.soak.ledger import SoakLedger
 from tests.support.lifetime import ManagedResource
 from txnsim.client.raw.connection import NoAnswer, RawConnection
 
@@ -24,7 +24,7 @@ _LASTING: Final = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE
 """A reader that is not where the log is has lost something."""
 
 
-class Reader(ManagedResource):
+class SoakReader(ManagedResource):
     """Reads topics with read_committed, from their beginning, into ledgers.
 
     Args:
@@ -39,7 +39,7 @@ class Reader(ManagedResource):
         self,
         bootstrap: str,
         control: ControlPort,
-        ledgers: Mapping[str, Ledger],
+        ledgers: Mapping[str, SoakLedger],
         *,
         partitions: int,
         copied: Mapping[tuple[str, int], int],
@@ -68,14 +68,16 @@ class Reader(ManagedResource):
         )
         self._stopped = threading.Event()
         self._threads = [
-            threading.Thread(target=self._told(work), daemon=True)
+            threading.Thread(target=self._noting_failures(work), daemon=True)
             for work in (self._read, self._delete)
         ]
         self.failures: list[str] = []
         self.deletes_refused = 0
 
-    def __enter__(self) -> Reader:
-        self._consumer.assign([TopicPartition(topic, at, 0) for topic, at in self._partitions])
+    def __enter__(self) -> SoakReader:
+        self._consumer.assign(
+            [TopicPartition(topic, index, 0) for topic, index in self._partitions]
+        )
         for thread in self._threads:
             thread.start()
         return self
@@ -86,7 +88,7 @@ class Reader(ManagedResource):
             thread.join()
         self._consumer.close()
 
-    def drained(
+    def drain(
         self, within_s: float, *, ends: Callable[[], list[End]], is_through: Callable[[], bool]
     ) -> list[str]:
         """Wait until everything is read; what is missing if it takes too long.
@@ -106,19 +108,19 @@ class Reader(ManagedResource):
         return [*missing[:5], *([] if is_through() else ["the chain has not copied everything"])]
 
     def _missing(self, ends: list[End]) -> list[str]:
-        found = []
+        gaps = []
         for end in ends:
             key = (end.topic, end.partition)
             if key not in self._read_up_to:
                 continue
             where = f"{end.topic}-{end.partition}"
             if end.last_stable < end.high_watermark:
-                found.append(f"{where}: open since {end.last_stable} of {end.high_watermark}")
+                gaps.append(f"{where}: open since {end.last_stable} of {end.high_watermark}")
             elif self._read_up_to[key] < end.high_watermark:
-                found.append(f"{where}: read up to {self._read_up_to[key]} of {end.high_watermark}")
-        return found
+                gaps.append(f"{where}: read up to {self._read_up_to[key]} of {end.high_watermark}")
+        return gaps
 
-    def _told(self, work: Callable[[], None]) -> Callable[[], None]:
+    def _noting_failures(self, work: Callable[[], None]) -> Callable[[], None]:
         def run() -> None:
             try:
                 work()
@@ -158,10 +160,10 @@ class Reader(ManagedResource):
             try:
                 for led in self._control.partitions():
                     key = (led.topic, led.partition)
-                    at = min(self._positions.get(key, 0), self._copied.get(key, 1 << 62))
-                    if at > 0 and led.leader > 0:
+                    delete_up_to = min(self._positions.get(key, 0), self._copied.get(key, 1 << 62))
+                    if delete_up_to > 0 and led.leader > 0:
                         topics = by_leader.setdefault(led.leader, {})
-                        where = {"partition_index": led.partition, "offset": at}
+                        where = {"partition_index": led.partition, "offset": delete_up_to}
                         topics.setdefault(led.topic, []).append(where)
                 for leader, topics in by_leader.items():
                     self._delete_at(leader, topics)
@@ -169,10 +171,10 @@ class Reader(ManagedResource):
                 self.deletes_refused += 1  # a leader that has died: the next time
 
     def _delete_at(self, leader: int, topics: Mapping[str, list[dict[str, int]]]) -> None:
-        asked = [{"name": name, "partitions": where} for name, where in topics.items()]
+        topic_values = [{"name": name, "partitions": where} for name, where in topics.items()]
         with RawConnection(self._addresses[leader - 1], client_id="soak-janitor") as connection:
             answer = connection.ask(
-                DELETE_RECORDS, DELETE_RECORDS_VERSION, topics=asked, timeout=10_000
+                DELETE_RECORDS, DELETE_RECORDS_VERSION, topics=topic_values, timeout=10_000
             )
         if isinstance(answer, NoAnswer):
             self.deletes_refused += 1

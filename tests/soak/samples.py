@@ -36,11 +36,11 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     """The most CPU time of the loop's thread in one of them."""
 
 
-class Rest(msgspec.Struct, frozen=True, kw_only=True):
+class RestSamples(msgspec.Struct, frozen=True, kw_only=True):
     """The server without clients."""
 
-    before: Sample
-    after: Sample
+    sample_before: Sample = msgspec.field(name="before")
+    sample_after: Sample = msgspec.field(name="after")
 
 
 class Bound(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,13 +90,19 @@ def sample(pid: int, counts: Path, at_s: float, held_before_mib: float = 0.0) ->
     own: dict[str, Any] = {"tasks": 0, "gap_ms": 0.0, "busy_ms": 0.0, "held": []}
     if counts.exists():
         own = json.loads(counts.read_text())
-    held_mib = sum(each["trace_bytes"] + each["logs_bytes"] for each in own["held"]) / MEBIBYTE
+    held_mib = (
+        sum(
+            cluster_counts["trace_bytes"] + cluster_counts["logs_bytes"]
+            for cluster_counts in own["held"]
+        )
+        / MEBIBYTE
+    )
     return Sample(
         at_s=at_s,
         memory_mib=resident_kib / 1024,
         held_mib=held_mib,
         own_mib=resident_kib / 1024 - max(held_mib, held_before_mib),
-        segments=max((each["segments"] for each in own["held"]), default=0),
+        segments=max((cluster_counts["segments"] for cluster_counts in own["held"]), default=0),
         tasks=own["tasks"],
         files=len(list(Path(f"/proc/{pid}/fd").iterdir())),
         gap_ms=own["gap_ms"],
@@ -117,7 +123,7 @@ def growth(samples: Sequence[Sample], bound: Bound) -> tuple[float, float, float
     Medians of a fifth of the run each: a broker that is down for a moment does not count. Of peaks
     the highest of the first half, and of the second.
     """
-    values = [float(getattr(each, bound.figure)) for each in samples]
+    values = [float(getattr(moment, bound.figure)) for moment in samples]
     if bound.is_peak:
         half = max(1, len(values) // 2)
         early, late = max(values[:half]), max(values[-half:])
@@ -129,40 +135,47 @@ def growth(samples: Sequence[Sample], bound: Bound) -> tuple[float, float, float
     return early, late, early * (1 + bound.share) + bound.extra
 
 
-def grown(samples: Sequence[Sample], rest: Rest | None = None) -> list[str]:
+def grown_figures(samples: Sequence[Sample], rest_samples: RestSamples | None = None) -> list[str]:
     """The figures that did not stay flat, or did not come down again."""
-    found = []
+    findings = []
     for bound in BOUNDS:
         early, late, allowed = growth(samples, bound)
         if late > allowed:
-            found.append(f"{bound.figure}: {early:.0f}, then {late:.0f}; allowed {allowed:.0f}")
-    return found if rest is None else found + left_behind(rest)
+            findings.append(f"{bound.figure}: {early:.0f}, then {late:.0f}; allowed {allowed:.0f}")
+    return findings if rest_samples is None else findings + figures_left_behind(rest_samples)
 
 
-def left_behind(rest: Rest) -> list[str]:
+def figures_left_behind(rest_samples: RestSamples) -> list[str]:
     """The figures that did not come down when the clients went."""
-    found = []
+    findings = []
     for bound in BOUNDS:
-        before, after = (getattr(each, bound.figure) for each in (rest.before, rest.after))
-        if bound.at_rest is not None and after > before + bound.at_rest:
-            found.append(
-                f"{bound.figure}: {before} before the clients came, {after} when they had gone;"
-                f" allowed {before + bound.at_rest:.0f}"
+        figure_before, figure_after = (
+            getattr(moment, bound.figure)
+            for moment in (rest_samples.sample_before, rest_samples.sample_after)
+        )
+        if bound.at_rest is not None and figure_after > figure_before + bound.at_rest:
+            findings.append(
+                f"{bound.figure}: {figure_before} before the clients came,"
+                f" {figure_after} when they had gone;"
+                f" allowed {figure_before + bound.at_rest:.0f}"
             )
-    return found
+    return findings
 
 
-def is_at_rest(rest: Rest) -> bool:
-    return not left_behind(rest)
+def has_come_to_rest(rest_samples: RestSamples) -> bool:
+    return not figures_left_behind(rest_samples)
 
 
 def plot(samples: Sequence[Sample], figure: str) -> list[str]:
     """A figure over time, as lines of text; each column is the greatest value of its time."""
-    values = [float(getattr(each, figure)) for each in samples]
+    values = [float(getattr(moment, figure)) for moment in samples]
     width = min(COLUMNS, len(values))
     columns = [
-        max(values[at * len(values) // width : max((at + 1) * len(values) // width, 1)] or [0.0])
-        for at in range(width)
+        max(
+            values[column * len(values) // width : max((column + 1) * len(values) // width, 1)]
+            or [0.0]
+        )
+        for column in range(width)
     ]
     top = max(max(columns), 1.0)
     lines = [f"{figure}, 0 to {top:.0f}, {samples[-1].at_s:.0f} s"]

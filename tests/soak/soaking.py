@@ -19,10 +19,10 @@ import msgspec
 
 from benchmarks.build import go_program as load_program
 from tests.clients.streams.control import ControlPort
-from tests.soak.ledger import Judgement, Ledger, differences
-from tests.soak.producing import STUCK, STUCK_AFTER_S, Outcome
-from tests.soak.reading import Reader
-from tests.soak.samples import Rest, Sample, grown, is_at_rest, sample
+from tests.soak.ledger import Judgement, SoakLedger, differences
+from tests.soak.producing import STUCK, STUCK_AFTER_S, TransactionOutcome
+from tests.soak.reading import SoakReader
+from tests.soak.samples import RestSamples, Sample, grown_figures, has_come_to_rest, sample
 from tests.soak.trouble import PAUSE_S, Trouble
 from tests.support.apache_kafka import REPOSITORY
 from tests.support.foreign_clients import go_program, java_program
@@ -69,7 +69,7 @@ HANGS: Final = 3
 """Exit status of ``find-hanging``."""
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
+class SoakPlan(msgspec.Struct, frozen=True, kw_only=True):
     """What is asked for."""
 
     minutes: float
@@ -84,7 +84,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """Where to put the disks, the trace and the log of the server when a transaction hangs."""
 
 
-class Report(msgspec.Struct, frozen=True, kw_only=True):
+class SoakReport(msgspec.Struct, frozen=True, kw_only=True):
     """What came out."""
 
     seconds: float
@@ -96,7 +96,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     trouble: dict[str, int]
     trouble_refused: dict[str, int]
     samples: tuple[Sample, ...]
-    rest: Rest
+    rest_samples: RestSamples = msgspec.field(name="rest")
     grown: tuple[str, ...]
     stuck: tuple[str, ...]
     """Programs whose library did not come back from a call: they were ended, the chain started
@@ -128,10 +128,10 @@ class Program:
             text=True,
         )
         self.failure = ""
-        self._listener = threading.Thread(target=self._listen, daemon=True)
+        self._listener = threading.Thread(target=self._read_lines, daemon=True)
         self._listener.start()
 
-    def _listen(self) -> None:
+    def _read_lines(self) -> None:
         assert self._process.stdout is not None
         try:
             for line in self._process.stdout:
@@ -161,8 +161,8 @@ class Program:
         else:
             if code not in (0, STUCK):
                 self._errors.seek(0)
-                said = self._errors.read()[-2000:]
-                self.failure = self.failure or f"{self.name}: exit status {code}\n{said}"
+                errors_text = self._errors.read()[-2000:]
+                self.failure = self.failure or f"{self.name}: exit status {code}\n{errors_text}"
         self._listener.join(10.0)
         self._errors.close()
 
@@ -170,10 +170,10 @@ class Program:
 class Soak(ManagedResource):
     """One run against a server of its own."""
 
-    def __init__(self, plan: Plan, *, say: Callable[[str], None]) -> None:
+    def __init__(self, plan: SoakPlan, *, say: Callable[[str], None]) -> None:
         self._plan = plan
         self._say = say
-        self._orders, self._bulk, self._copies = Ledger(), Ledger(), Ledger()
+        self._orders, self._bulk, self._copies = SoakLedger(), SoakLedger(), SoakLedger()
         self._by_client: dict[str, Counter[str]] = {}
         self._copied = 0
         self._copied_up_to = {(ORDERS, index): 0 for index in range(PARTITIONS)}
@@ -190,7 +190,7 @@ class Soak(ManagedResource):
                 program.end()
                 program.await_end(10.0)
 
-    def run(self) -> Report:
+    def run(self) -> SoakReport:
         """From the start of the server to the judgement."""
         with tempfile.TemporaryDirectory(prefix="txnsim-soak-") as name:
             folder = Path(name)
@@ -206,17 +206,17 @@ class Soak(ManagedResource):
                 ),
             )
             with server:
-                return self._soaked(server, counts)
+                return self._play(server, counts)
 
-    def _soaked(self, server: TxnsimServer, counts: Path) -> Report:
+    def _play(self, server: TxnsimServer, counts: Path) -> SoakReport:
         assert server.http is not None
         control = ControlPort(server.http)
         for topic in (BULK, ORDERS, COPIES):
             control.create_topic(topic, PARTITIONS, TOPIC_CONFIGS)
         ledgers = {BULK: self._bulk, ORDERS: self._orders, COPIES: self._copies}
         time.sleep(COUNTED_S)
-        before = sample(server.pid, counts, 0.0)
-        with Reader(
+        sample_before = sample(server.pid, counts, 0.0)
+        with SoakReader(
             server.bootstrap,
             control,
             ledgers,
@@ -234,20 +234,23 @@ class Soak(ManagedResource):
             self._failures += reader.failures
         if trouble.failure is not None:
             self._failures.append(f"trouble: {trouble.failure!r}")
-        rest = self._at_rest(server, counts, before, started_s)
-        return self._report(server, trouble, seconds, rest)
+        rest_samples = self._sample_at_rest(server, counts, sample_before, started_s)
+        return self._report(server, trouble, seconds, rest_samples)
 
-    def _at_rest(
-        self, server: TxnsimServer, counts: Path, before: Sample, started_s: float
-    ) -> Rest:
+    def _sample_at_rest(
+        self, server: TxnsimServer, counts: Path, sample_before: Sample, started_s: float
+    ) -> RestSamples:
         """The server once it has noticed that its clients are gone, or has had the time to."""
         deadline_s = time.monotonic() + REST_S
         while True:
             time.sleep(COUNTED_S)
             now_s = time.monotonic()
-            rest = Rest(before=before, after=sample(server.pid, counts, now_s - started_s))
-            if is_at_rest(rest) or now_s > deadline_s:
-                return rest
+            rest_samples = RestSamples(
+                sample_before=sample_before,
+                sample_after=sample(server.pid, counts, now_s - started_s),
+            )
+            if has_come_to_rest(rest_samples) or now_s > deadline_s:
+                return rest_samples
 
     def _start_programs(self, bootstrap: str) -> None:
         plan, python = self._plan, sys.executable
@@ -272,23 +275,23 @@ class Soak(ManagedResource):
         self._chain_command = chain
         self._chain = Program("chain", chain, self._on_copied)
 
-    def _listener(self, name: str, ledger: Ledger) -> Callable[[str], None]:
+    def _listener(self, name: str, ledger: SoakLedger) -> Callable[[str], None]:
         counted = self._by_client.setdefault(name, Counter())
 
         def on_line(line: str) -> None:
             if line.startswith("{"):
                 return  # the generator's figures
             producer, number, outcome, records = line.split()
-            ledger.tell(producer, int(number), Outcome(outcome), int(records))
-            counted[Outcome(outcome).name.lower()] += 1
+            ledger.tell(producer, int(number), TransactionOutcome(outcome), int(records))
+            counted[TransactionOutcome(outcome).name.lower()] += 1
 
         return on_line
 
     def _on_copied(self, line: str) -> None:
-        count, *places = line.split()
+        count, *position_texts = line.split()
         self._copied += int(count)
-        for place in places:
-            partition, offset = map(int, place.split(":"))
+        for position_text in position_texts:
+            partition, offset = map(int, position_text.split(":"))
             self._copied_up_to[ORDERS, partition] = offset
 
     def _watch(
@@ -296,27 +299,29 @@ class Soak(ManagedResource):
         server: TxnsimServer,
         counts: Path,
         trouble: Trouble,
-        reader: Reader,
+        reader: SoakReader,
         started_s: float,
     ) -> None:
         said_s = searched_s = 0.0
         while (
             passed_s := time.monotonic() - started_s
         ) < self._plan.minutes * 60 or self._transactions() < self._plan.transactions:
-            held_mib = max((each.held_mib for each in self._samples), default=0.0)
+            held_mib = max((moment.held_mib for moment in self._samples), default=0.0)
             self._samples.append(sample(server.pid, counts, passed_s, held_mib))
             self._see_to_chain()
-            ended = [each.name for each in self._everybody() if not each.is_running()]
-            ended += [each.failure for each in self._everybody() if each.failure]
+            ended = [program.name for program in self._everybody() if not program.is_running()]
+            ended += [program.failure for program in self._everybody() if program.failure]
             if ended or trouble.failure is not None or reader.failures:
                 self._failures += [f"{name} ended before its time" for name in ended]
                 return
             if passed_s - searched_s >= SEARCH_EVERY_S:
                 searched_s = passed_s
-                hangs, found = open_transactions(server.bootstrap)
+                hangs, findings = open_transactions(server.bootstrap)
                 if hangs:  # the end, while little has happened since
-                    before = "; ".join(trouble.last)
-                    self._failures.append(f"after {passed_s:.0f} s, behind {before}:\n{found}")
+                    last_acts = "; ".join(trouble.last_acts)
+                    self._failures.append(
+                        f"after {passed_s:.0f} s, behind {last_acts}:\n{findings}"
+                    )
                     if self._plan.evidence is not None:
                         self._keep(server, trouble, self._plan.evidence)
                     return
@@ -331,7 +336,7 @@ class Soak(ManagedResource):
         self._say(f"a transaction hangs: disks, trace and log of the server go to {folder}")
         trouble.stop()  # every broker is up
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "found.txt").write_text("\n".join([*trouble.last, *self._failures]))
+        (folder / "found.txt").write_text("\n".join([*trouble.last_acts, *self._failures]))
         (folder / "server.log").write_text(server.log_text)
         with (
             urllib.request.urlopen(f"{server.http}/api/v1/trace", timeout=600.0) as answer,
@@ -348,7 +353,7 @@ class Soak(ManagedResource):
             self._stuck.append("chain")
             self._chain = Program("chain", self._chain_command, self._on_copied)
 
-    def _is_copied(self) -> bool:
+    def _is_chain_through(self) -> bool:
         self._see_to_chain()
         return self._copies.records_read >= self._orders.records_read
 
@@ -356,23 +361,24 @@ class Soak(ManagedResource):
         return [*self._programs, *([self._chain] if self._chain is not None else [])]
 
     def _transactions(self) -> int:
-        return sum((self._orders.told + self._bulk.told).values())
+        return sum((self._orders.outcome_counts + self._bulk.outcome_counts).values())
 
     def _progress(self, passed_s: float, trouble: Trouble) -> str:
-        last = self._samples[-1]
-        told = self._orders.told + self._bulk.told
+        last_sample = self._samples[-1]
+        outcome_counts = self._orders.outcome_counts + self._bulk.outcome_counts
         return (
             f"{passed_s:5.0f} s: {self._transactions():,} transactions"
-            f" ({told[Outcome.COMMITTED]:,} committed, {told[Outcome.UNKNOWN]:,} unknown),"
-            f" {self._copied:,} copied, {sum(trouble.done.values())} troubles,"
-            f" {last.memory_mib:.0f} MiB ({last.held_mib:.0f} of logs),"
-            f" {last.tasks} tasks, {last.files} files"
+            f" ({outcome_counts[TransactionOutcome.COMMITTED]:,} committed,"
+            f" {outcome_counts[TransactionOutcome.UNKNOWN]:,} unknown),"
+            f" {self._copied:,} copied, {sum(trouble.act_counts.values())} troubles,"
+            f" {last_sample.memory_mib:.0f} MiB ({last_sample.held_mib:.0f} of logs),"
+            f" {last_sample.tasks} tasks, {last_sample.files} files"
         )
 
     def _end(
         self,
         control: ControlPort,
-        reader: Reader,
+        reader: SoakReader,
         started_s: float,
         server: TxnsimServer,
         counts: Path,
@@ -384,19 +390,21 @@ class Soak(ManagedResource):
             program.await_end(END_S)
         control.advance(OVERDUE_MS)  # what a client has left open is aborted
         self._say("draining: the chain and the reader go to the end")
-        missing = reader.drained(DRAIN_S, ends=control.ends, is_through=self._is_copied)
+        missing = reader.drain(DRAIN_S, ends=control.ends, is_through=self._is_chain_through)
         self._failures += missing
         if missing:
             self._failures.append(open_transactions(server.bootstrap)[1])
-        held_mib = max((each.held_mib for each in self._samples), default=0.0)
+        held_mib = max((moment.held_mib for moment in self._samples), default=0.0)
         self._samples.append(sample(server.pid, counts, time.monotonic() - started_s, held_mib))
         if self._chain is not None:
             self._chain.end()
             self._chain.await_end(END_S)
-        self._failures += [each.failure for each in self._everybody() if each.failure]
-        self._stuck += [each.name for each in self._everybody() if each.is_stuck()]
+        self._failures += [program.failure for program in self._everybody() if program.failure]
+        self._stuck += [program.name for program in self._everybody() if program.is_stuck()]
 
-    def _report(self, server: TxnsimServer, trouble: Trouble, seconds: float, rest: Rest) -> Report:
+    def _report(
+        self, server: TxnsimServer, trouble: Trouble, seconds: float, rest_samples: RestSamples
+    ) -> SoakReport:
         orders, bulk = self._orders.judge(), self._bulk.judge()
         judgement = Judgement(
             **{
@@ -404,18 +412,18 @@ class Soak(ManagedResource):
                 for field in Judgement.__struct_fields__
             }
         )
-        return Report(
+        return SoakReport(
             seconds=seconds,
             seed=self._plan.seed,
             judgement=judgement,
             by_client={name: dict(counted) for name, counted in self._by_client.items()},
             copied=self._copies.records_read,
             chain_differences=tuple(differences(self._orders, self._copies)),
-            trouble=dict(trouble.done),
-            trouble_refused=dict(trouble.refused),
+            trouble=dict(trouble.act_counts),
+            trouble_refused=dict(trouble.refusal_counts),
             samples=tuple(self._samples),
-            rest=rest,
-            grown=tuple(grown(self._samples, rest)),
+            rest_samples=rest_samples,
+            grown=tuple(grown_figures(self._samples, rest_samples)),
             stuck=tuple(self._stuck),
             logged_errors=logged_errors(server.log_text),
             failures=tuple(self._failures),
@@ -427,14 +435,14 @@ def open_transactions(bootstrap: str) -> tuple[bool, str]:
     open for long.
     """
     command = [sys.executable, "-m", "txnsim.cli.main", "txns", "--bootstrap-server", bootstrap]
-    done = subprocess.run(
+    process = subprocess.run(
         [*command, "find-hanging", "--all", "--max-transaction-timeout", "1"],
         cwd=REPOSITORY,
         capture_output=True,
         text=True,
         check=False,
     )
-    return done.returncode == HANGS, done.stdout + done.stderr
+    return process.returncode == HANGS, process.stdout + process.stderr
 
 
 def logged_errors(log: str) -> tuple[str, ...]:

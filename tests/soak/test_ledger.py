@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from tests.soak.ledger import Ledger, differences
-from tests.soak.producing import Outcome
+from tests.soak.ledger import SoakLedger, differences
+from tests.soak.producing import TransactionOutcome
 
 
-def _read(ledger: Ledger, number: int, *which: int, producer: str = "p") -> None:
-    for each in which:
-        ledger.read(f"{producer}/{number}/{each}".encode())
+def _read(ledger: SoakLedger, number: int, *which: int, producer: str = "p") -> None:
+    for index in which:
+        ledger.read(f"{producer}/{number}/{index}".encode())
 
 
 def test_once_or_never_is_right() -> None:
-    ledger = Ledger()
-    ledger.tell("p", 0, Outcome.COMMITTED, 2)
-    ledger.tell("p", 1, Outcome.ABORTED, 2)
-    ledger.tell("p", 2, Outcome.UNKNOWN, 2)
-    ledger.tell("p", 3, Outcome.UNKNOWN, 2)
+    ledger = SoakLedger()
+    ledger.tell("p", 0, TransactionOutcome.COMMITTED, 2)
+    ledger.tell("p", 1, TransactionOutcome.ABORTED, 2)
+    ledger.tell("p", 2, TransactionOutcome.UNKNOWN, 2)
+    ledger.tell("p", 3, TransactionOutcome.UNKNOWN, 2)
     _read(ledger, 0, 0, 1)
     _read(ledger, 3, 1, 0)
     _read(ledger, 4, 0)  # its client was killed before it could say a word
@@ -31,18 +31,18 @@ def test_once_or_never_is_right() -> None:
 @pytest.mark.parametrize(
     ("outcome", "read"),
     [
-        (Outcome.COMMITTED, ()),
-        (Outcome.COMMITTED, (0,)),
-        (Outcome.COMMITTED, (0, 1, 1)),
-        (Outcome.COMMITTED, (0, 1, 2)),
-        (Outcome.ABORTED, (1,)),
-        (Outcome.UNKNOWN, (0,)),
-        (Outcome.UNKNOWN, (0, 0, 1, 1)),
+        (TransactionOutcome.COMMITTED, ()),
+        (TransactionOutcome.COMMITTED, (0,)),
+        (TransactionOutcome.COMMITTED, (0, 1, 1)),
+        (TransactionOutcome.COMMITTED, (0, 1, 2)),
+        (TransactionOutcome.ABORTED, (1,)),
+        (TransactionOutcome.UNKNOWN, (0,)),
+        (TransactionOutcome.UNKNOWN, (0, 0, 1, 1)),
         (None, (1, 1)),
     ],
 )
-def test_anything_else_is_wrong(outcome: Outcome | None, read: tuple[int, ...]) -> None:
-    ledger = Ledger()
+def test_anything_else_is_wrong(outcome: TransactionOutcome | None, read: tuple[int, ...]) -> None:
+    ledger = SoakLedger()
     if outcome is not None:
         ledger.tell("p", 7, outcome, 2)
     _read(ledger, 7, *read)
@@ -52,21 +52,21 @@ def test_anything_else_is_wrong(outcome: Outcome | None, read: tuple[int, ...]) 
 
 
 def test_a_record_of_no_client_is_wrong() -> None:
-    ledger = Ledger()
+    ledger = SoakLedger()
     ledger.read(b"something else")
     ledger.read(b"p/1/9")
     assert ledger.judge().wrong == 2
 
 
 def test_a_client_tells_once() -> None:
-    ledger = Ledger()
-    ledger.tell("p", 0, Outcome.COMMITTED, 1)
+    ledger = SoakLedger()
+    ledger.tell("p", 0, TransactionOutcome.COMMITTED, 1)
     with pytest.raises(ValueError, match="p/0 was told twice"):
-        ledger.tell("p", 0, Outcome.ABORTED, 1)
+        ledger.tell("p", 0, TransactionOutcome.ABORTED, 1)
 
 
 def test_a_chain_that_loses_or_doubles_is_found() -> None:
-    source, copy = Ledger(), Ledger()
+    source, copy = SoakLedger(), SoakLedger()
     _read(source, 0, 0, 1)
     _read(source, 300, 0)
     _read(copy, 0, 0, 1)

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.soak.samples import Rest, Sample, grown, per_thousand, plot, sample
+from tests.soak.samples import RestSamples, Sample, grown_figures, per_thousand, plot, sample
 from tests.soak.soaking import logged_errors
 
 
 def _sample(
-    at: int, *, memory_mib: float = 100.0, held_mib: float = 0.0, tasks: int = 5, files: int = 200
+    at_s: int, *, memory_mib: float = 100.0, held_mib: float = 0.0, tasks: int = 5, files: int = 200
 ) -> Sample:
     return Sample(
-        at_s=at,
+        at_s=at_s,
         memory_mib=memory_mib,
         held_mib=held_mib,
         own_mib=memory_mib - held_mib,
@@ -28,65 +28,81 @@ def _sample(
 
 
 def test_flat_is_flat() -> None:
-    samples = [_sample(at, memory_mib=100 + at % 17, files=200 + at % 50) for at in range(600)]
-    assert grown(samples) == []
+    samples = [
+        _sample(second, memory_mib=100 + second % 17, files=200 + second % 50)
+        for second in range(600)
+    ]
+    assert grown_figures(samples) == []
 
 
 def test_what_a_start_needs_does_not_count() -> None:
-    samples = [_sample(at, memory_mib=40 + min(at, 150)) for at in range(600)]
-    assert grown(samples) == []
+    samples = [_sample(second, memory_mib=40 + min(second, 150)) for second in range(600)]
+    assert grown_figures(samples) == []
 
 
 def test_what_logs_keep_is_no_leak() -> None:
     """As it was seen: 39 MiB more in two minutes, batches in segments that were not full."""
-    samples = [_sample(at, memory_mib=100 + at / 3, held_mib=at / 3) for at in range(120)]
-    assert grown(samples) == []
+    samples = [
+        _sample(second, memory_mib=100 + second / 3, held_mib=second / 3) for second in range(120)
+    ]
+    assert grown_figures(samples) == []
     assert per_thousand(samples, "held_mib", 31_000) == pytest.approx(1.3, abs=0.3)
     assert per_thousand(samples, "own_mib", 31_000) == pytest.approx(0.0, abs=0.01)
-    leaking = [_sample(at, memory_mib=100 + at / 2, held_mib=at / 3) for at in range(600)]
-    assert [each.partition(":")[0] for each in grown(leaking)] == ["own_mib"]
+    leaking = [
+        _sample(second, memory_mib=100 + second / 2, held_mib=second / 3) for second in range(600)
+    ]
+    assert [finding.partition(":")[0] for finding in grown_figures(leaking)] == ["own_mib"]
 
 
 def test_what_was_freed_stays_with_the_process(tmp_path: Path) -> None:
     counts = tmp_path / "counts.json"
-    held = {"trace_bytes": 0, "logs_bytes": 3 << 20, "segments": 2}
-    counts.write_text(json.dumps({"tasks": 1, "gap_ms": 0, "busy_ms": 0, "held": [held]}))
-    now = sample(os.getpid(), counts, 1.0)
-    later = sample(os.getpid(), counts, 2.0, held_before_mib=10.0)
-    assert (now.held_mib, now.segments) == (3.0, 2)
-    assert now.own_mib == pytest.approx(now.memory_mib - 3)
-    assert later.own_mib == pytest.approx(later.memory_mib - 10)
+    cluster_counts = {"trace_bytes": 0, "logs_bytes": 3 << 20, "segments": 2}
+    counts.write_text(json.dumps({"tasks": 1, "gap_ms": 0, "busy_ms": 0, "held": [cluster_counts]}))
+    sample_now = sample(os.getpid(), counts, 1.0)
+    sample_later = sample(os.getpid(), counts, 2.0, held_before_mib=10.0)
+    assert (sample_now.held_mib, sample_now.segments) == (3.0, 2)
+    assert sample_now.own_mib == pytest.approx(sample_now.memory_mib - 3)
+    assert sample_later.own_mib == pytest.approx(sample_later.memory_mib - 10)
 
 
 def test_growth_is_found() -> None:
-    samples = [_sample(at, memory_mib=100 + at, tasks=at, files=200 + at) for at in range(600)]
-    found = grown(samples)
-    assert [each.partition(":")[0] for each in found] == ["own_mib", "tasks", "files"]
+    samples = [
+        _sample(second, memory_mib=100 + second, tasks=second, files=200 + second)
+        for second in range(600)
+    ]
+    findings = grown_figures(samples)
+    assert [finding.partition(":")[0] for finding in findings] == ["own_mib", "tasks", "files"]
 
 
 def test_files_are_fewer_while_a_broker_is_down() -> None:
     """As it was seen: a broker was down while the early level was taken, all were up at the end."""
     files = [236] * 20 + [160] * 40 + [185] * 40 + [236] * 20
-    samples = [_sample(at, files=count) for at, count in enumerate(files)]
-    assert grown(samples) == []
-    leak = [count + at // 2 for at, count in enumerate(files)]
-    found = grown([_sample(at, files=count) for at, count in enumerate(leak)])
-    assert found == ["files: 245, then 295; allowed 280"]
+    samples = [_sample(second, files=count) for second, count in enumerate(files)]
+    assert grown_figures(samples) == []
+    leak = [count + second // 2 for second, count in enumerate(files)]
+    findings = grown_figures([_sample(second, files=count) for second, count in enumerate(leak)])
+    assert findings == ["files: 245, then 295; allowed 280"]
 
 
 def test_what_clients_leave_behind_is_found() -> None:
-    samples = [_sample(at) for at in range(100)]
-    rest = Rest(before=_sample(0, files=20), after=_sample(110, files=25))
-    assert grown(samples, rest) == []
-    rest = Rest(before=_sample(0, files=20, tasks=2), after=_sample(110, files=26, tasks=13))
-    assert grown(samples, rest) == [
+    samples = [_sample(second) for second in range(100)]
+    rest_samples = RestSamples(
+        sample_before=_sample(0, files=20), sample_after=_sample(110, files=25)
+    )
+    assert grown_figures(samples, rest_samples) == []
+    rest_samples = RestSamples(
+        sample_before=_sample(0, files=20, tasks=2), sample_after=_sample(110, files=26, tasks=13)
+    )
+    assert grown_figures(samples, rest_samples) == [
         "tasks: 2 before the clients came, 13 when they had gone; allowed 12",
         "files: 20 before the clients came, 26 when they had gone; allowed 25",
     ]
 
 
 def test_a_plot_has_the_greatest_value_of_each_moment() -> None:
-    lines = plot([_sample(at, tasks=80 if at == 30 else 1) for at in range(100)], "tasks")
+    lines = plot(
+        [_sample(second, tasks=80 if second == 30 else 1) for second in range(100)], "tasks"
+    )
     assert lines[0] == "tasks, 0 to 80, 99 s"
     assert lines[1].count("█") == 1
     assert len(lines) == 10

@@ -36,7 +36,7 @@ WEIGHTS: Final = {
 """Acts, and how often each is drawn beside the others."""
 
 
-def drawn(rng: random.Random) -> str:
+def draw_act(rng: random.Random) -> str:
     """The next act."""
     return rng.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
 
@@ -50,25 +50,25 @@ class Trouble(threading.Thread):
         self._rng = random.Random(seed)
         self._pause_s = pause_s
         self._stopped = threading.Event()
-        self.done: Counter[str] = Counter()
-        self.last: deque[str] = deque(maxlen=LAST)
+        self.act_counts: Counter[str] = Counter()
+        self.last_acts: deque[str] = deque(maxlen=LAST)
         """What was done last, with the second of the run."""
-        self.refused: Counter[str] = Counter()
+        self.refusal_counts: Counter[str] = Counter()
         self.failure: Exception | None = None
 
     def run(self) -> None:
         begun_s = time.monotonic()
         try:
             while not self._stopped.wait(self._rng.uniform(*self._pause_s)):
-                act = drawn(self._rng)
+                act = draw_act(self._rng)
                 try:
                     getattr(self, act)()
                 except ControlError as error:
                     # A leader that has moved meanwhile, say: told, and counted.
-                    self.refused[f"{act}: {str(error)[:120]}"] += 1
+                    self.refusal_counts[f"{act}: {str(error)[:120]}"] += 1
                 else:
-                    self.done[act] += 1
-                    self.last.append(f"{act} at {time.monotonic() - begun_s:.0f} s")
+                    self.act_counts[act] += 1
+                    self.last_acts.append(f"{act} at {time.monotonic() - begun_s:.0f} s")
         except Exception as error:  # noqa: BLE001 - a thread's end is told by who started it
             self.failure = error
 
@@ -109,9 +109,9 @@ class Trouble(threading.Thread):
     def move_leaders(self) -> None:
         """A third of all partitions, internal ones too, gets another leader."""
         for led in self._control.partitions():
-            others = [broker for broker in led.isr if broker != led.leader]
-            if others and self._rng.random() < 1 / 3:
-                self._control.move_leader(led.topic, led.partition, self._rng.choice(others))
+            other_brokers = [broker for broker in led.isr if broker != led.leader]
+            if other_brokers and self._rng.random() < 1 / 3:
+                self._control.move_leader(led.topic, led.partition, self._rng.choice(other_brokers))
 
     def isolate(self) -> None:
         """A broker without the others, for a moment; clients still reach it."""

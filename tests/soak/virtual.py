@@ -20,7 +20,7 @@ from random import Random
 from typing import Any, Final
 
 from tests.soak.crowd import Crowd
-from tests.soak.trouble import ADVANCE_MS, AWAY_S, PAUSE_S, SET_BY_MS, drawn
+from tests.soak.trouble import ADVANCE_MS, AWAY_S, PAUSE_S, SET_BY_MS, draw_act
 from tests.support.clusters import VirtualCluster, run_cluster
 from txnsim.client.admin import Admin
 from txnsim.client.backoff import pause
@@ -64,7 +64,7 @@ class VirtualSoak:
         self._random: Random = cluster.env.rng.stream("soak")
         self._is_over = False
         self.ended: Counter[str] = Counter()
-        self.last: deque[str] = deque(maxlen=TROUBLES)
+        self.last_acts: deque[str] = deque(maxlen=TROUBLES)
         self.open: tuple[str, ...] = ()
         """What is open when all is over: partition, producer and offset."""
         self.astray: tuple[str, ...] = ()
@@ -77,14 +77,14 @@ class VirtualSoak:
         crowd = spawn(self.crowd.run(), name="crowd") if self._members else None
         for _ in range(self._troubles):
             await asyncio.sleep(self._random.uniform(*PAUSE_S) / 4)
-            act = getattr(self, drawn(self._random))
+            act = getattr(self, draw_act(self._random))
             begun_s = asyncio.get_running_loop().time()
-            self.last.append(f"{begun_s:.3f} s: {await act()}")
-            await self._whole()
+            self.last_acts.append(f"{begun_s:.3f} s: {await act()}")
+            await self._wait_until_in_sync()
         self._is_over = True
         await asyncio.gather(*working)
         if crowd is not None:
-            self.astray = await self.crowd.settled()
+            self.astray = await self.crowd.wait_until_settled()
             crowd.cancel()
         await self._judge()
 
@@ -126,12 +126,12 @@ class VirtualSoak:
     # Trouble: ``trouble.WEIGHTS``
 
     async def kill(self) -> str:
-        return await self._kill_one(lose_unflushed=False)
+        return await self._kill_broker(lose_unflushed=False)
 
     async def kill_unflushed(self) -> str:
-        return await self._kill_one(lose_unflushed=True)
+        return await self._kill_broker(lose_unflushed=True)
 
-    async def _kill_one(self, *, lose_unflushed: bool) -> str:
+    async def _kill_broker(self, *, lose_unflushed: bool) -> str:
         broker = self._any_broker()
         await self._cluster.sim.kill_broker(broker, lose_unflushed=lose_unflushed)
         await self._away()
@@ -150,13 +150,13 @@ class VirtualSoak:
         moved = []
         for name, topic in list(sim.metadata.image.topics.items()):
             for index in range(len(topic.partitions)):
-                place = TopicPartition(name, index)
-                partition = sim.metadata.image.partition(place)
+                topic_partition = TopicPartition(name, index)
+                partition = sim.metadata.image.partition(topic_partition)
                 assert partition is not None
-                others = [one for one in partition.isr if one != partition.leader]
-                if others and self._random.random() < 1 / 3:
-                    sim.move_leader(place, self._random.choice(others))
-                    moved.append(str(place))
+                other_brokers = [broker for broker in partition.isr if broker != partition.leader]
+                if other_brokers and self._random.random() < 1 / 3:
+                    sim.move_leader(topic_partition, self._random.choice(other_brokers))
+                    moved.append(str(topic_partition))
         return f"leaders moved: {' '.join(moved)}"
 
     async def isolate(self) -> str:
@@ -185,16 +185,16 @@ class VirtualSoak:
     async def _away(self) -> None:
         await asyncio.sleep(self._random.uniform(*AWAY_S))
 
-    async def _whole(self) -> None:
+    async def _wait_until_in_sync(self) -> None:
         """Wait until every replica is in sync: one broker at a time is away."""
         async with asyncio.timeout(WHOLE_WITHIN_S):
-            while not self._is_whole():
+            while not self._is_in_sync():
                 await pause(self._cluster.env.clock, 250)
 
-    def _is_whole(self) -> bool:
+    def _is_in_sync(self) -> bool:
         topics = self._cluster.sim.metadata.image.topics.values()
         partitions = (partition for topic in topics for partition in topic.partitions)
-        return all(len(one.isr) == len(one.replicas) for one in partitions)
+        return all(len(partition.isr) == len(partition.replicas) for partition in partitions)
 
     # Judgement
 
@@ -202,22 +202,23 @@ class VirtualSoak:
         """What is still open once every transaction has timed out."""
         self._cluster.advance(OVERDUE_MS)
         await asyncio.sleep(OVERDUE_MS / 1000)
-        places = [TopicPartition(TOPIC, index) for index in range(PARTITIONS)]
+        topic_partitions = [TopicPartition(TOPIC, index) for index in range(PARTITIONS)]
         async with self._cluster.client("operator", **PATIENCE) as client:
-            found = await Admin(client).describe_producers(places)
+            producers_by_partition = await Admin(client).describe_producers(topic_partitions)
         lines = []
-        for place, producers in found.items():
+        for topic_partition, producers in producers_by_partition.items():
             assert not isinstance(producers, ClientError), producers
             lines += [
-                f"{place}: producer {one.producer_id} epoch {one.producer_epoch}, open since"
-                f" offset {one.txn_start_offset}, coordinator epoch {one.coordinator_epoch}"
-                for one in producers
-                if one.txn_start_offset is not None
+                f"{topic_partition}: producer {producer.producer_id}"
+                f" epoch {producer.producer_epoch}, open since offset {producer.txn_start_offset},"
+                f" coordinator epoch {producer.coordinator_epoch}"
+                for producer in producers
+                if producer.txn_start_offset is not None
             ]
         self.open = tuple(lines)
 
 
-def played(
+def play_seed(
     seed: int,
     *,
     level: int = 2,
@@ -236,12 +237,12 @@ def played(
     """
 
     async def soak(cluster: VirtualCluster) -> VirtualSoak:
-        one = VirtualSoak(cluster, troubles=troubles, members=members)
-        await one.run()
+        virtual_soak = VirtualSoak(cluster, troubles=troubles, members=members)
+        await virtual_soak.run()
         if trace is not None:
             with trace.open("wb") as file:
                 cluster.env.tracer.export(file.write)
-        return one
+        return virtual_soak
 
     return run_cluster(
         soak,
@@ -262,23 +263,25 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--members", type=int, default=0, help="of a group that come and go")
     parser.add_argument("--trace", type=Path, metavar="FILE", help="of a single seed")
     options = parser.parse_args(argv)
-    first, _, last = options.seeds.partition("-")
-    found = 0
-    for seed in range(int(first), int(last or first) + 1):
+    first_seed, _, last_seed = options.seeds.partition("-")
+    failed_seeds = 0
+    for seed in range(int(first_seed), int(last_seed or first_seed) + 1):
         begun_s = time.monotonic()
-        soak = played(seed, level=options.level, members=options.members, trace=options.trace)
+        soak = play_seed(seed, level=options.level, members=options.members, trace=options.trace)
         wrong = (*soak.open, *soak.astray)
-        found += bool(wrong)
-        ended = ", ".join(f"{count:,} {what}" for what, count in sorted(soak.ended.items()))
+        failed_seeds += bool(wrong)
+        ended = ", ".join(f"{count:,} {outcome}" for outcome, count in sorted(soak.ended.items()))
         print(f"seed {seed}: {ended}; {time.monotonic() - begun_s:.0f} s", flush=True)
         if options.members:
-            said = ", ".join(f"{count:,} {what}" for what, count in soak.crowd.said.most_common())
-            print(f"    heartbeats: {said}", flush=True)
-        for line in (*soak.last, *wrong) if wrong else ():
+            heartbeats = ", ".join(
+                f"{count:,} {answer}" for answer, count in soak.crowd.answer_counts.most_common()
+            )
+            print(f"    heartbeats: {heartbeats}", flush=True)
+        for line in (*soak.last_acts, *wrong) if wrong else ():
             print(f"    {line[:400]}", flush=True)
-    seeds = seed - int(first) + 1
-    print(f"{found} of {seeds} seeds ended with an open transaction or an uneven group")
-    return 1 if found else 0
+    seeds = seed - int(first_seed) + 1
+    print(f"{failed_seeds} of {seeds} seeds ended with an open transaction or an uneven group")
+    return 1 if failed_seeds else 0
 
 
 if __name__ == "__main__":
