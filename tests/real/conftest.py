@@ -40,7 +40,7 @@ OLDER: Final = "3.9"
 """The release line that is asked besides the newest: the last one that many clusters run."""
 
 
-class Target(msgspec.Struct, frozen=True, kw_only=True):
+class ClusterUnderTest(msgspec.Struct, frozen=True, kw_only=True):
     """A cluster under test."""
 
     kind: str
@@ -92,7 +92,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @pytest.fixture(scope="session")
-def target(request: pytest.FixtureRequest) -> Iterator[Target]:
+def target(request: pytest.FixtureRequest) -> Iterator[ClusterUnderTest]:
     """A running cluster; tests share it and take names of their own."""
     kind, level, release = request.param
     if kind == "apache":
@@ -101,15 +101,19 @@ def target(request: pytest.FixtureRequest) -> Iterator[Target]:
             properties=APACHE_PROPERTIES,
             version=RELEASES[release].patch_release,
         ) as kafka:
-            yield Target(kind=kind, level=level, bootstrap=kafka.bootstrap, release=release)
+            yield ClusterUnderTest(
+                kind=kind, level=level, bootstrap=kafka.bootstrap, release=release
+            )
     else:
         played = () if release == NEWEST else ("--as-version", release)
         with TxnsimServer(transaction_version=level, arguments=played) as server:
-            yield Target(kind=kind, level=level, bootstrap=server.bootstrap, release=release)
+            yield ClusterUnderTest(
+                kind=kind, level=level, bootstrap=server.bootstrap, release=release
+            )
 
 
 @pytest.fixture
-async def cluster(target: Target) -> AsyncIterator[Cluster]:
+async def cluster(target: ClusterUnderTest) -> AsyncIterator[Cluster]:
     """A fresh client of the target."""
     async with Cluster(target.bootstrap, settings=SETTINGS) as client:
         yield client

@@ -84,8 +84,8 @@ class Threads(ManagedResource):
         assert stdout is not None
         stdin.write(f"{verb} {name}\n")
         stdin.flush()
-        found = stdout.readline().strip()
-        if found in ("", "0"):
+        count_text = stdout.readline().strip()
+        if count_text in ("", "0"):
             raise ApacheKafkaError(f"{verb} {name}: there is no such thread")
 
 
@@ -104,7 +104,7 @@ PROPERTIES: Final = {
 }
 
 
-class Seen(msgspec.Struct, frozen=True):
+class UnloadOutcome(msgspec.Struct, frozen=True):
     """What clients see."""
 
     answer: ErrorCode
@@ -112,9 +112,9 @@ class Seen(msgspec.Struct, frozen=True):
     """Of its group at the new coordinator; -1 is none."""
 
 
-LOST: Final = Seen(ErrorCode.none, -1)
-REFUSED: Final = Seen(ErrorCode.not_coordinator, -1)
-KNOWN: Final[Mapping[str, Seen]] = MappingProxyType(
+LOST: Final = UnloadOutcome(ErrorCode.none, -1)
+REFUSED: Final = UnloadOutcome(ErrorCode.not_coordinator, -1)
+KNOWN: Final[Mapping[str, UnloadOutcome]] = MappingProxyType(
     {
         **dict.fromkeys(("4.0.2", "4.1.2", "4.2.1", "4.3.0"), LOST),
         **dict.fromkeys(("4.2.2", "4.3.1", "4.4.0"), REFUSED),
@@ -122,7 +122,7 @@ KNOWN: Final[Mapping[str, Seen]] = MappingProxyType(
 )
 
 
-def play(version: str) -> Seen:
+def play(version: str) -> UnloadOutcome:
     """Play it on two brokers of a release.
 
     Raises:
@@ -133,33 +133,34 @@ def play(version: str) -> Seen:
         ApacheKafka(
             brokers=2, version=version, properties=PROPERTIES, jvm_options=options
         ) as kafka,
-        _players(kafka.bootstrap) as (first, second),
+        _players(kafka.bootstrap) as (first_player, second_player),
         Threads(kafka.pids[0]) as threads,
         Threads(kafka.pids[1]) as followers,
         RawConnection(kafka.bootstrap.split(",")[0], answer_timeout_s=60) as client,
     ):
         # Led by broker 1 to the end, or broker 2 would wait for the end of an idle fetcher.
-        _make_topic(first)
-        _lead(1, first, second)
-        _committed(first, "before")
-        size = _size(first)
+        _make_topic(first_player)
+        _lead(1, first_player, second_player)
+        _commit_until_accepted(first_player, "before")
+        size = _size(first_player)
         followers.hold(FETCHER)
         client.send(KEYS["OffsetCommit"], 8, **_commit("waits", 7))
-        first.until(lambda _: _size(first) > size, "ApiVersions", 0)
+        first_player.until(lambda _: _size(first_player) > size, "ApiVersions", 0)
         threads.hold(COORDINATOR)
-        _lead(2, first, second)
+        _lead(2, first_player, second_player)
         followers.release(FETCHER)
-        _committed(second, "after")
-        _committed(second, "after")  # the high watermark of the first one travels with it
+        _commit_until_accepted(second_player, "after")
+        # The high watermark of the first one travels with the second commit.
+        _commit_until_accepted(second_player, "after")
         threads.release(COORDINATOR)
         answer = client.receive(KEYS["OffsetCommit"], 8)
-        return Seen(_code(answer), _position(second, "waits"))
+        return UnloadOutcome(_code(answer), _position(second_player, "waits"))
 
 
 @contextlib.contextmanager
 def _players(bootstrap: str) -> Iterator[Sequence[FramePlayer]]:
     with contextlib.ExitStack() as open_ones:
-        players = [FramePlayer(one, scene="late", level=2) for one in bootstrap.split(",")]
+        players = [FramePlayer(address, scene="late", level=2) for address in bootstrap.split(",")]
         for player in players:
             open_ones.callback(player.close)
         yield players
@@ -187,12 +188,15 @@ def _lead(broker: int, *players: FramePlayer) -> None:
     """Let a broker lead the partition of positions, and wait until both know."""
     partition = {"partition_index": 0, "replicas": [broker, 3 - broker]}
     topics = [{"name": POSITIONS, "partitions": [partition]}]
-    asked = players[0]
-    asked.quiet("AlterPartitionReassignments", 0, timeout=30_000, topics=topics)
+    operator = players[0]
+    operator.quiet("AlterPartitionReassignments", 0, timeout=30_000, topics=topics)
     for player in players:
-        wanted = {"topic": POSITIONS, "partitions": [0]}
-        asked.quiet(
-            *("ElectLeaders", 2), timeout=30_000, election_type=0, topic_partitions=[wanted]
+        moved_partition = {"topic": POSITIONS, "partitions": [0]}
+        operator.quiet(
+            *("ElectLeaders", 2),
+            timeout=30_000,
+            election_type=0,
+            topic_partitions=[moved_partition],
         )
         _is_led(player, POSITIONS, broker)
 
@@ -207,8 +211,8 @@ def _is_led(player: FramePlayer, topic: str, broker: int) -> None:
 
 def _size(player: FramePlayer) -> int:
     """Bytes of the partition's log at a broker."""
-    wanted = [{"topic": POSITIONS, "partitions": [0]}]
-    (directory,) = player.quiet("DescribeLogDirs", 1, topics=wanted).results
+    topics = [{"topic": POSITIONS, "partitions": [0]}]
+    (directory,) = player.quiet("DescribeLogDirs", 1, topics=topics).results
     return int(directory.topics[0].partitions[0].partition_size)
 
 
@@ -227,7 +231,7 @@ def _commit(group: str, position: int) -> dict[str, Any]:
     }
 
 
-def _committed(player: FramePlayer, group: str) -> None:
+def _commit_until_accepted(player: FramePlayer, group: str) -> None:
     """Commit, again and again until the broker is the coordinator."""
     ready = ErrorCode.none
     player.until(lambda answer: _code(answer) is ready, "OffsetCommit", 8, **_commit(group, 1))
@@ -240,8 +244,8 @@ def _code(answer: Any) -> ErrorCode:
 
 
 def _position(player: FramePlayer, group: str) -> int:
-    wanted = [{"name": TOPIC, "partition_indexes": [0]}]
-    answer = player.quiet("OffsetFetch", 7, group_id=group, topics=wanted)
+    topics = [{"name": TOPIC, "partition_indexes": [0]}]
+    answer = player.quiet("OffsetFetch", 7, group_id=group, topics=topics)
     return int(answer.topics[0].partitions[0].committed_offset)
 
 
@@ -249,12 +253,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Play it on each release."""
     failed = 0
     for version in arguments or sys.argv[1:] or KNOWN:
-        seen = play(version)
-        known = KNOWN.get(version)
-        failed += seen != known
-        print(f"{version}: {seen.answer.name}, position {seen.position}", flush=True)
-        if seen != known:
-            print(f"  not what is known of it: {known}", flush=True)
+        outcome = play(version)
+        expected = KNOWN.get(version)
+        failed += outcome != expected
+        print(f"{version}: {outcome.answer.name}, position {outcome.position}", flush=True)
+        if outcome != expected:
+            print(f"  not what is known of it: {expected}", flush=True)
     return 1 if failed else 0
 
 

@@ -52,17 +52,17 @@ class StoryError(Exception):
     """The client could not play; the message carries what it printed."""
 
 
-def play(place: str, *, say: Callable[[str], object]) -> list[Event]:
+def play(target: str, *, say: Callable[[str], object]) -> list[Event]:
     """Let the client play on brokers of their own.
 
     Args:
-        place: ``kafka-`` and a release, or ``txnsim-`` and a release line.
+        target: ``kafka-`` and a release, or ``txnsim-`` and a release line.
         say: Gets each line that the client prints.
 
     Raises:
         StoryError: It did not come to its end.
     """
-    with _cluster(place) as hands:
+    with _cluster(target) as hands:
         command = [*java_program("CommitWithoutALeader"), hands.bootstrap]
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         with subprocess.Popen(command, text=True, **pipes) as client:  # type: ignore[call-overload]
@@ -84,13 +84,13 @@ def play(place: str, *, say: Callable[[str], object]) -> list[Event]:
                     os.write(client.stdin.fileno(), b"done\n")
             complaints = client.stderr.read()
         if client.returncode != 0:
-            raise StoryError(f"{place}: exit status {client.returncode}:\n{events}\n{complaints}")
+            raise StoryError(f"{target}: exit status {client.returncode}:\n{events}\n{complaints}")
         return events
 
 
-def expected(place: str) -> list[Event]:
+def expected_events(target: str) -> list[Event]:
     """What the client sees there, without what it asks for and without times."""
-    line = ".".join(place.partition("-")[2].split(".")[:2])
+    line = ".".join(target.partition("-")[2].split(".")[:2])
     hangs = line in HANGING_LINES
     return [
         {"event": "produced", "t-0": 0, "u-0": 0},
@@ -111,15 +111,15 @@ def _partition(name: str, *, read_committed: int, open_since: int | None) -> Eve
     }
 
 
-def seen(events: Sequence[Event]) -> list[Event]:
+def comparable_events(events: Sequence[Event]) -> list[Event]:
     """Events as ``expected`` has them."""
-    told = (event for event in events if event["event"] != "please")
-    return [{key: value for key, value in one.items() if key != "after_ms"} for one in told]
+    observed = (event for event in events if event["event"] != "please")
+    return [{key: value for key, value in event.items() if key != "after_ms"} for event in observed]
 
 
 @contextlib.contextmanager
-def _cluster(place: str) -> Iterator[Hands]:
-    kind, _, release = place.partition("-")
+def _cluster(target: str) -> Iterator[Hands]:
+    kind, _, release = target.partition("-")
     if kind == "kafka":
         options = ("-Xmx512m", "-XX:TieredStopAtLevel=1")  # they live for a minute
         with ApacheKafka(
@@ -148,12 +148,12 @@ def _post(address: str) -> Mapping[str, Any]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     failed = 0
-    for place in arguments or sys.argv[1:] or PLACES:
-        print(f"{place}:", flush=True)
-        events = seen(play(place, say=lambda line: print(f"  {line}", flush=True)))
-        if events != expected(place):
+    for target in arguments or sys.argv[1:] or PLACES:
+        print(f"{target}:", flush=True)
+        events = comparable_events(play(target, say=lambda line: print(f"  {line}", flush=True)))
+        if events != expected_events(target):
             failed += 1
-            print(f"  not what is known of it: {expected(place)}", flush=True)
+            print(f"  not what is known of it: {expected_events(target)}", flush=True)
     return 1 if failed else 0
 
 

@@ -55,7 +55,7 @@ _JVM_OPTIONS: Final = (
 )
 
 
-class Seen(msgspec.Struct, frozen=True):
+class MarkerOutcome(msgspec.Struct, frozen=True):
     """What came of it, by producer id."""
 
     prepared: frozenset[int]
@@ -69,7 +69,7 @@ async def story(
     *,
     stand_still: Callable[[], Awaitable[None]],
     go_on: Callable[[], Awaitable[None]],
-) -> Seen:
+) -> MarkerOutcome:
     """Let all of them commit.
 
     Args:
@@ -85,47 +85,49 @@ async def story(
             NewTopic(name=REFUSING.topic, assignments=((LEADER,),), configs=tiny),
         ]
     )
-    for at in (SOUND, REFUSING):
-        await admin.wait_for_topic(at.topic)
-    who = await _producers(cluster)
-    names = list(who)
+    for topic_partition in (SOUND, REFUSING):
+        await admin.wait_for_topic(topic_partition.topic)
+    identities = await _producers(cluster)
+    names = list(identities)
     for number, name in enumerate(names):
-        await _add(cluster, name, who[name], REFUSING if number == CULPRIT else SOUND)
+        await _add(cluster, name, identities[name], REFUSING if number == CULPRIT else SOUND)
     await stand_still()
-    await asyncio.gather(*(_end(cluster, name, who[name]) for name in names))
+    await asyncio.gather(*(_end(cluster, name, identities[name]) for name in names))
     await go_on()
-    before: frozenset[int] = frozenset()
+    prepared_before: frozenset[int] = frozenset()
     while True:
         await pause(cluster.clock, _SETTLED_MS)
-        found = await admin.describe_transactions(names)
+        descriptions = await admin.describe_transactions(names)
         prepared = frozenset(
-            who[name].producer_id
-            for name, one in found.items()
-            if not isinstance(one, ClientError) and one.state == "PrepareCommit"
+            identities[name].producer_id
+            for name, description in descriptions.items()
+            if not isinstance(description, ClientError) and description.state == "PrepareCommit"
         )
-        if prepared == before:
-            culprit = who[names[CULPRIT]].producer_id
-            return Seen(prepared=prepared, culprit=culprit, names=tuple(names))
-        before = prepared
+        if prepared == prepared_before:
+            culprit = identities[names[CULPRIT]].producer_id
+            return MarkerOutcome(prepared=prepared, culprit=culprit, names=tuple(names))
+        prepared_before = prepared
 
 
 async def _producers(cluster: Cluster) -> dict[str, ProducerIdAndEpoch]:
     """Of ids that one broker coordinates."""
-    found: dict[str, ProducerIdAndEpoch] = {}
+    identities: dict[str, ProducerIdAndEpoch] = {}
     number = 0
-    while len(found) < PRODUCERS:
+    while len(identities) < PRODUCERS:
         name = f"id-{number}"
         number += 1
         if await cluster.coordinator(name) == COORDINATOR:
             async with Producer(cluster, transactional_id=name) as producer:
-                found[name] = await producer.init_transactions()
-    return found
+                identities[name] = await producer.init_transactions()
+    return identities
 
 
-async def _add(cluster: Cluster, name: str, who: ProducerIdAndEpoch, at: TopicPartition) -> None:
+async def _add(
+    cluster: Cluster, name: str, identity: ProducerIdAndEpoch, topic_partition: TopicPartition
+) -> None:
     request = TxnRequests(
-        name, producer_id=who.producer_id, producer_epoch=who.producer_epoch
-    ).add_partitions(partitions=(at,))
+        name, producer_id=identity.producer_id, producer_epoch=identity.producer_epoch
+    ).add_partitions(partitions=(topic_partition,))
     while True:
         (topic,) = (await cluster.ask(COORDINATOR, request)).results_by_topic_v3_and_below
         error = ErrorCode(topic.results_by_partition[0].partition_error_code)
@@ -135,10 +137,10 @@ async def _add(cluster: Cluster, name: str, who: ProducerIdAndEpoch, at: TopicPa
         await pause(cluster.clock, 20)
 
 
-async def _end(cluster: Cluster, name: str, who: ProducerIdAndEpoch) -> None:
-    request = TxnRequests(name, producer_id=who.producer_id, producer_epoch=who.producer_epoch).end(
-        committed=True, within=VersionRange(0, 4)
-    )
+async def _end(cluster: Cluster, name: str, identity: ProducerIdAndEpoch) -> None:
+    request = TxnRequests(
+        name, producer_id=identity.producer_id, producer_epoch=identity.producer_epoch
+    ).end(committed=True, within=VersionRange(0, 4))
     answer = await cluster.ask(COORDINATOR, request)
     assert answer.error_code == ErrorCode.none
 
@@ -146,7 +148,7 @@ async def _end(cluster: Cluster, name: str, who: ProducerIdAndEpoch) -> None:
 # The real cluster
 
 
-def play(version: str) -> tuple[Seen, list[list[int]]]:
+def play(version: str) -> tuple[MarkerOutcome, list[list[int]]]:
     """What came of it on real brokers, and the producer ids of each request with markers that the
     leader was sent, in their order.
     """
@@ -160,51 +162,50 @@ def play(version: str) -> tuple[Seen, list[list[int]]]:
     ) as kafka:
         pid = kafka.pids[LEADER - 1]
 
-        async def whole() -> Seen:
+        async def play_story() -> MarkerOutcome:
             async def stand_still() -> None:
                 os.kill(pid, signal.SIGSTOP)
 
             async def go_on() -> None:
-                await asyncio.sleep(
-                    1.5 * TIMEOUT_MS / 1_000
-                )  # the coordinator gives up its requests
+                # Until then the coordinator gives up its requests.
+                await asyncio.sleep(1.5 * TIMEOUT_MS / 1_000)
                 os.kill(pid, signal.SIGCONT)
 
             async with Cluster(kafka.bootstrap, settings=SETTINGS) as cluster:
                 return await story(cluster, stand_still=stand_still, go_on=go_on)
 
         try:
-            seen = real_world.run(whole())
+            outcome = real_world.run(play_story())
         finally:
             os.kill(pid, signal.SIGCONT)
         log = (kafka.homes[LEADER - 1] / "broker.log").read_text(errors="replace")
-        return seen, list(_marked(log.splitlines()))
+        return outcome, list(_marker_requests(log.splitlines()))
 
 
-def _marked(lines: Sequence[str]) -> Iterator[list[int]]:
+def _marker_requests(lines: Sequence[str]) -> Iterator[list[int]]:
     for line in lines:
-        found = _REQUEST.search(line)
-        request: Any = json.loads(found[1]) if found else None
+        match = _REQUEST.search(line)
+        request: Any = json.loads(match[1]) if match else None
         if request and request["requestHeader"]["requestApiKey"] == WRITE_TXN_MARKERS:
             yield [marker["producerId"] for marker in request["request"]["markers"]]
 
 
-def behind(seen: Seen, requests: Sequence[Sequence[int]]) -> frozenset[int]:
+def stuck_producers(outcome: MarkerOutcome, requests: Sequence[Sequence[int]]) -> frozenset[int]:
     """Who stays prepared: the culprit and all behind it in the largest request."""
     largest = max(requests, key=len)
-    return frozenset(largest[largest.index(seen.culprit) :])
+    return frozenset(largest[largest.index(outcome.culprit) :])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Play it on releases."""
     failed = 0
     for version in arguments or sys.argv[1:]:
-        seen, sent = play(version)
-        expected = behind(seen, sent)
-        failed += seen.prepared != expected
+        outcome, sent = play(version)
+        expected = stuck_producers(outcome, sent)
+        failed += outcome.prepared != expected
         sys.stdout.write(
-            f"{version}: producers {sorted(seen.prepared)} stay prepared; the marker of "
-            f"{seen.culprit} was refused; the request: {max(sent, key=len)}\n"
+            f"{version}: producers {sorted(outcome.prepared)} stay prepared; the marker of "
+            f"{outcome.culprit} was refused; the request: {max(sent, key=len)}\n"
         )
     return 1 if failed else 0
 

@@ -61,27 +61,27 @@ def in_java(name: str, release: str) -> list[str]:
     java, *_ = java_command(libs)
     options = ["-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"]
     path = f"{classes}{os.pathsep}{libs}/*"
-    return _printed([java, *options, "-cp", path, "Reproduction"])
+    return _run_reproduction([java, *options, "-cp", path, "Reproduction"])
 
 
 def aiokafka(release: str) -> list[str]:
     """On a broker where nobody may read one group."""
     with ApacheKafka(version=release, properties=AUTHORIZED) as kafka:
-        _done(kafka, *NOBODY_READS)
-        _done(kafka, *TOPIC)
-        return _printed(_python("aiokafka-abort-without-end", kafka.bootstrap))
+        _run_tool(kafka, *NOBODY_READS)
+        _run_tool(kafka, *TOPIC)
+        return _run_reproduction(_python("aiokafka-abort-without-end", kafka.bootstrap))
 
 
 def kafka_python(release: str) -> list[str]:
     """On two brokers, of which the second one leads the topic."""
     with ApacheKafka(brokers=2, version=release, properties=INTERNAL_ON_ONE) as kafka:
-        _done(kafka, *TOPIC, "--replica-assignment", "2")
+        _run_tool(kafka, *TOPIC, "--replica-assignment", "2")
         hands: dict[str, Callable[[], object]] = {
             "kill": lambda: kafka.kill(2),
             "start": lambda: kafka.start_again(2),
         }
         command = _python("kafka-python-commit-without-record", kafka.bootstrap)
-        return _printed(command, hands)
+        return _run_reproduction(command, hands)
 
 
 def sarama(release: str) -> list[str]:
@@ -91,11 +91,11 @@ def sarama(release: str) -> list[str]:
         command = [tool("go", "this reproduction needs Go"), "build", "-o", str(program), "."]
         output_of(command, "go failed", directory=REPORTS / program.name)
     with ApacheKafka(version=release) as kafka:
-        _done(kafka, *TOPIC)
-        return _printed([str(program), kafka.bootstrap])
+        _run_tool(kafka, *TOPIC)
+        return _run_reproduction([str(program), kafka.bootstrap])
 
 
-def _done(kafka: ApacheKafka, main_class: str, *args: str) -> None:
+def _run_tool(kafka: ApacheKafka, main_class: str, *args: str) -> None:
     """Have one of Kafka's tools do something.
 
     Raises:
@@ -110,16 +110,16 @@ def _python(name: str, bootstrap: str) -> list[str]:
     return [sys.executable, "-u", str(REPORTS / name / "reproduction.py"), bootstrap]
 
 
-def _printed(
+def _run_reproduction(
     command: Sequence[str], hands: Mapping[str, Callable[[], object]] | None = None
 ) -> list[str]:
     """What a program prints; what it asks for (``please kill …``) is done."""
     lines: list[str] = []
     errors = Path(CACHE, "reports.err")
     with (
-        errors.open("w") as kept,
+        errors.open("w") as errors_file,
         subprocess.Popen(
-            command, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=kept
+            command, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors_file
         ) as process,
     ):
         assert process.stdin is not None
@@ -127,9 +127,9 @@ def _printed(
         for line in process.stdout:
             lines.append(line.rstrip())
             say(lines[-1])
-            asked = line.split()
-            if asked[0] == "please" and hands:
-                hands[asked[1]]()
+            words = line.split()
+            if words[0] == "please" and hands:
+                hands[words[1]]()
                 process.stdin.write("\n")
                 process.stdin.flush()
     if not lines or process.returncode not in (0, 1):
@@ -169,13 +169,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser.parse_args(argv)
     reproduced = []
     for name in options.names or PLAYS:
-        beside, play = PLAYS[name]
-        say(f"{name}: Apache Kafka {options.version}{beside}")
+        versions, play = PLAYS[name]
+        say(f"{name}: Apache Kafka {options.version}{versions}")
         lines = play(options.version)
         reproduced.append(lines[-1] == LAST_LINE)
         if options.write:
-            told = "\n".join((f"Apache Kafka {options.version}{beside}", "", *lines))
-            (REPORTS / name / "output.txt").write_text(f"{told}\n", "utf-8")
+            text = "\n".join((f"Apache Kafka {options.version}{versions}", "", *lines))
+            (REPORTS / name / "output.txt").write_text(f"{text}\n", "utf-8")
     return 0 if all(reproduced) else 1
 
 

@@ -44,19 +44,19 @@ def tonight(day: int) -> list[str]:
     Args:
         day: Its number; a day later it is the next one's turn.
     """
-    others = PLAYED[:-1]
-    return [others[day % len(others)], NEWEST]
+    older_releases = PLAYED[:-1]
+    return [older_releases[day % len(older_releases)], NEWEST]
 
 
 def plan_of(chosen: Sequence[Scenario], version: str) -> list[ScenarioRun]:
     """Every story, run and take that real brokers of a release can play."""
     every = [
         ScenarioRun(scenario=scenario, run=run, take=take)
-        for scenario in sorted(chosen, key=lambda one: (one.anomaly, one.name))
+        for scenario in sorted(chosen, key=lambda scenario: (scenario.anomaly, scenario.name))
         for run in scenario.runs
         for take in scenario.takes
     ]
-    return [one for one in every if why_not(one, version) is None]
+    return [scenario_run for scenario_run in every if why_not(scenario_run, version) is None]
 
 
 def play(version: str, plan: Sequence[ScenarioRun]) -> list[dict[str, Any]]:
@@ -77,8 +77,8 @@ def play(version: str, plan: Sequence[ScenarioRun]) -> list[dict[str, Any]]:
         agrees = row["simulated"] == row["real"]
         word = "agrees" if agrees else f"differs from the simulator: {row['simulated']}"
         print(f"{head}: {row['real']}: {word}", flush=True)
-        for found in () if agrees or cell.real is None else (cell.real.verdict, cell.real.cured):
-            for because in () if found is None else found.because:
+        for verdict in () if agrees or cell.real is None else (cell.real.verdict, cell.real.cured):
+            for because in () if verdict is None else verdict.because:
                 print(f"    {because}", flush=True)
         for line in cell.left:
             print(f"    could not be cleaned: {line}", flush=True)
@@ -103,13 +103,13 @@ def row_of(cell: ComparedRun) -> dict[str, Any]:
 
 
 def _verdicts(result: RunResult) -> str:
-    found = ", ".join(result.verdict.observed) or HEALTHY
+    observed = ", ".join(result.verdict.observed) or HEALTHY
     if result.cured is None:
-        return found
-    return f"{found}; cured: {', '.join(result.cured.observed) or HEALTHY}"
+        return observed
+    return f"{observed}; cured: {', '.join(result.cured.observed) or HEALTHY}"
 
 
-def is_explained(row: Mapping[str, Any]) -> bool:
+def has_explanation(row: Mapping[str, Any]) -> bool:
     """Whether both sides agree, or it is known why they do not."""
     key = (row["scenario"], row["run"], row["on"])
     return row["simulated"] == row["real"] or key in verdicts.DIFFERENCES
@@ -130,7 +130,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "places",
         nargs="?",
-        default=",".join(f"apache-{one}" for one in PLAYED),
+        default=",".join(f"apache-{release}" for release in PLAYED),
         help=f"releases, such as apache-4.3.1,apache-3.5.2 (default: {', '.join(PLAYED)})",
     )
     parser.add_argument(
@@ -146,22 +146,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
     set_up_logs(level="error")
     chosen = [find(name)[1] for name in options.story or ()] or list(scenarios().values())
     rows: list[dict[str, Any]] = []
-    versions = [version_of(place) for place in options.places.split(",")]
+    versions = [version_of(target) for target in options.places.split(",")]
     if options.tonight:
         versions = tonight(wall_ms() // 86_400_000)
     for version in versions:
         plan = plan_of(chosen, version)
         if options.missing:
-            kept = {verdicts.key_of(row) for row in verdicts.rows() if FAILED not in row["real"]}
-            plan = [one for one in plan if _key(version, one) not in kept]
+            kept_keys = {
+                verdicts.key_of(row) for row in verdicts.rows() if FAILED not in row["real"]
+            }
+            plan = [
+                scenario_run
+                for scenario_run in plan
+                if _key(version, scenario_run) not in kept_keys
+            ]
         played = {verdicts.key_of(row): row for row in play(version, plan)}
-        again = [one for one in plan if FAILED in played[_key(version, one)]["real"]]
-        if again:
+        failed_runs = [
+            scenario_run
+            for scenario_run in plan
+            if FAILED in played[_key(version, scenario_run)]["real"]
+        ]
+        if failed_runs:
             print("once more, as brokers of a busy machine may have been late:", flush=True)
-            played |= {verdicts.key_of(row): row for row in play(version, again)}
+            played |= {verdicts.key_of(row): row for row in play(version, failed_runs)}
         rows += played.values()
     agree = sum(row["simulated"] == row["real"] for row in rows)
-    unexplained = [row for row in rows if not is_explained(row)]
+    unexplained = [row for row in rows if not has_explanation(row)]
     print(f"{agree} of {len(rows)} results agree with the simulator")
     for row in unexplained:
         print(f"unexplained: {row['scenario']} {row['run']} {row['take']} on {row['on']}")

@@ -51,12 +51,13 @@ def pairs() -> Iterator[Callable[[str, int], Pair]]:
 
 
 @pytest.mark.parametrize(
-    ("story", "level"), [pytest.param(*one, id=id_of(*one)) for one in STORIES]
+    ("story", "level"),
+    [pytest.param(*story_level, id=id_of(*story_level)) for story_level in STORIES],
 )
 def test_both_brokers_answer_alike(
     story: Story, level: int, pairs: Callable[[str, int], Pair]
 ) -> None:
     addresses = pairs(ground_of(story).name, level)
-    expected, found = (play_story(story, address, level) for address in addresses)
-    wrong = unexplained_lines(name_of(story), differences(expected, found))
+    expected, actual = (play_story(story, address, level) for address in addresses)
+    wrong = unexplained_lines(name_of(story), differences(expected, actual))
     assert not wrong, f"{len(wrong)} differences (real != ours):\n" + "\n".join(wrong)

@@ -51,8 +51,8 @@ def txns(bootstrap: str, *args: str) -> ToolResult:
         bootstrap,
         *args,
     ]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    return ToolResult(done.returncode, done.stdout, done.stderr)
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    return ToolResult(process.returncode, process.stdout, process.stderr)
 
 
 async def haunt(admin: Admin, where: TopicPartition) -> ProducerIdAndEpoch:
@@ -76,8 +76,12 @@ async def test_an_abort_by_identity_heals_what_the_log_has_told(bootstrap: str) 
 
         stuck = txns(bootstrap, "why", where.topic, "0")
         assert stuck.code == 4
-        whose = f"--producer-id {identity.producer_id} --producer-epoch {identity.producer_epoch}"
-        command = f"abort --topic {where.topic} --partition 0 {whose} --coordinator-epoch 0"
+        producer_options = (
+            f"--producer-id {identity.producer_id} --producer-epoch {identity.producer_epoch}"
+        )
+        command = (
+            f"abort --topic {where.topic} --partition 0 {producer_options} --coordinator-epoch 0"
+        )
         assert f"txnsim txns --bootstrap-server {bootstrap} {command}" in stuck.stdout
         assert (await explain(admin, where, now_ms=0)).cause is Cause.UNTOLD
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from tests.real.conftest import SETTINGS, Target
+from tests.real.conftest import SETTINGS, ClusterUnderTest
 from tests.support.clusters import begin_transaction, until_state, values
 from tests.support.hanging_transaction import VERIFICATION, make_hanging, produce_without_adding
 from txnsim.client.admin import Admin
@@ -48,20 +48,20 @@ async def test_committed_records_are_read_and_aborted_ones_only_uncommitted(
 
 
 async def test_the_level_chooses_the_protocol_and_whether_the_epoch_moves(
-    cluster: Cluster, admin: Admin, name: str, target: Target
+    cluster: Cluster, admin: Admin, name: str, target: ClusterUnderTest
 ) -> None:
     await admin.create_topic(name, partitions=1)
     async with Producer(cluster, transactional_id=name) as producer:
-        first = await producer.init_transactions()
+        first_identity = await producer.init_transactions()
         expected = TxnProtocol.V2 if target.level == 2 else TxnProtocol.V1
         assert producer.protocol is expected
         for _ in range(3):
             producer.begin()
             producer.send(name, 0, b"x")
             await producer.commit()
-        moved = producer.identity.producer_epoch - first.producer_epoch
+        moved = producer.identity.producer_epoch - first_identity.producer_epoch
         assert moved == (3 if target.level == 2 else 0)
-        assert producer.identity.producer_id == first.producer_id
+        assert producer.identity.producer_id == first_identity.producer_id
 
 
 async def test_an_empty_transaction_is_not_ended_at_the_coordinator(
@@ -102,7 +102,7 @@ async def test_a_second_producer_fences_the_first_and_aborts_its_transaction(
 
 
 async def test_a_timed_out_transaction_can_go_on_only_with_transactions_v2(
-    cluster: Cluster, admin: Admin, name: str, target: Target
+    cluster: Cluster, admin: Admin, name: str, target: ClusterUnderTest
 ) -> None:
     if target.kind == "txnsim":
         pytest.skip("its time-out check runs every ten seconds of cluster time; see the scenarios")
@@ -130,7 +130,7 @@ async def until_level(cluster: Cluster, level: int) -> None:
 
 
 async def test_a_level_raised_in_mid_transaction_bumps_the_epoch_and_a_lowered_one_ends_in_v2(
-    cluster: Cluster, admin: Admin, name: str, target: Target
+    cluster: Cluster, admin: Admin, name: str, target: ClusterUnderTest
 ) -> None:
     if target.level == 0:
         pytest.skip("level 0 clusters stay at 0: other tests share this one")
@@ -142,7 +142,7 @@ async def test_a_level_raised_in_mid_transaction_bumps_the_epoch_and_a_lowered_o
             Producer(fresh, transactional_id=name) as producer,
         ):
             await until_level(fresh, 1)
-            before = await producer.init_transactions()
+            identity_before = await producer.init_transactions()
             assert producer.protocol.name == "V1"
             producer.begin()
             await producer.send(name, 0, b"v1")
@@ -151,7 +151,7 @@ async def test_a_level_raised_in_mid_transaction_bumps_the_epoch_and_a_lowered_o
             assert producer.protocol.name == "V1"
             await producer.commit()
             assert producer.protocol.name == "V2"
-            assert producer.identity.producer_epoch == before.producer_epoch + 1
+            assert producer.identity.producer_epoch == identity_before.producer_epoch + 1
 
             producer.begin()
             await producer.send(name, 0, b"v2")
@@ -160,12 +160,12 @@ async def test_a_level_raised_in_mid_transaction_bumps_the_epoch_and_a_lowered_o
             assert producer.protocol.name == "V2"
             await producer.commit()
             assert producer.protocol.name == "V1"
-            assert producer.identity.producer_epoch == before.producer_epoch + 2
+            assert producer.identity.producer_epoch == identity_before.producer_epoch + 2
 
             producer.begin()
             await producer.send(name, 0, b"v1 again")
             await producer.commit()
-            assert producer.identity.producer_epoch == before.producer_epoch + 2
+            assert producer.identity.producer_epoch == identity_before.producer_epoch + 2
     finally:
         kind = 1 if target.level == 2 else 2
         await admin.update_features({"transaction.version": target.level}, upgrade_type=kind)
@@ -205,7 +205,7 @@ async def test_idempotent_and_plain_producers(cluster: Cluster, admin: Admin, na
     await admin.create_topic(name, partitions=1)
     async with Producer(cluster) as producer:
         sent = [producer.send(name, 0, str(i).encode()) for i in range(100)]
-        offsets = [(await one).offset for one in sent]
+        offsets = [(await record).offset for record in sent]
         assert offsets == list(range(100))
         assert producer.identity.producer_id >= 0
         with pytest.raises(IllegalUseError):
@@ -239,20 +239,20 @@ async def test_a_consumer_polls_all_partitions_and_waits_for_more(
         for index in range(3):
             await producer.send(name, index, str(index).encode())
         await consumer.assign([TopicPartition(name, index) for index in range(3)])
-        seen: list[bytes | None] = []
-        while len(seen) < 3:
-            seen += [record.value for record in await consumer.poll()]
-        assert sorted(value or b"" for value in seen) == [b"0", b"1", b"2"]
+        polled: list[bytes | None] = []
+        while len(polled) < 3:
+            polled += [record.value for record in await consumer.poll()]
+        assert sorted(value or b"" for value in polled) == [b"0", b"1", b"2"]
         assert await consumer.poll(0) == []
-        waiting = asyncio.gather(consumer.poll(20_000))
+        next_poll = asyncio.gather(consumer.poll(20_000))
         await asyncio.sleep(0)
         await producer.send(name, 1, b"later")
-        ((later,),) = await waiting
+        ((later,),) = await next_poll
         assert later.value == b"later"
         consumer.seek(TopicPartition(name, 1), 99)
-        with pytest.raises(ClientError) as gone:
+        with pytest.raises(ClientError) as out_of_range:
             await consumer.poll(20_000)
-        assert gone.value.error == ErrorCode.offset_out_of_range
+        assert out_of_range.value.error == ErrorCode.offset_out_of_range
 
 
 # Operators
@@ -271,12 +271,12 @@ async def test_a_hanging_transaction_is_found_and_repaired(
     assert (stuck.last_stable_offset, stuck.high_watermark) == (0, 2)
 
     now_ms = cluster.clock.now_ms()
-    (found,) = await admin.find_hanging(now_ms=now_ms, topic=name)
-    assert found.partition == partition
-    assert found.producer.producer_id == identity.producer_id
-    assert found.producer.txn_start_offset == 0
-    assert found.duration_min(now_ms) == 60
-    assert await admin.find_hanging(now_ms=now_ms, topic=name, partition=0) == (found,)
+    (hanging,) = await admin.find_hanging(now_ms=now_ms, topic=name)
+    assert hanging.partition == partition
+    assert hanging.producer.producer_id == identity.producer_id
+    assert hanging.producer.txn_start_offset == 0
+    assert hanging.duration_min(now_ms) == 60
+    assert await admin.find_hanging(now_ms=now_ms, topic=name, partition=0) == (hanging,)
     assert (
         await admin.find_hanging(now_ms=now_ms, topic=name, max_transaction_timeout_ms=4_000_000)
         == ()
@@ -320,7 +320,7 @@ async def test_fencing_by_an_operator_ends_the_producer(
     await until_state(cluster, name, "Empty")
 
 
-async def listed(admin: Admin, transactional_id: str, **filters: object) -> set[str]:
+async def list_matching(admin: Admin, transactional_id: str, **filters: object) -> set[str]:
     outcomes = await admin.list_transactions(**filters)  # type: ignore[arg-type]
     rows: set[str] = set()
     for outcome in outcomes.values():
@@ -334,16 +334,18 @@ async def test_listing_filters_by_state_producer_id_and_duration(
 ) -> None:
     async with Producer(cluster, transactional_id=name) as producer:
         identity = await producer.init_transactions()
-    assert await listed(admin, name) == {name}
-    assert await listed(admin, name, states=["Ongoing"]) == set()
-    assert await listed(admin, name, producer_ids=[identity.producer_id]) == {name}
-    assert await listed(admin, name, producer_ids=[identity.producer_id + 1_000_000]) == set()
+    assert await list_matching(admin, name) == {name}
+    assert await list_matching(admin, name, states=["Ongoing"]) == set()
+    assert await list_matching(admin, name, producer_ids=[identity.producer_id]) == {name}
+    assert (
+        await list_matching(admin, name, producer_ids=[identity.producer_id + 1_000_000]) == set()
+    )
     # Idle ids pass every duration.
-    assert await listed(admin, name, duration_ms=10_000_000) == {name}
+    assert await list_matching(admin, name, duration_ms=10_000_000) == {name}
 
 
 async def test_listing_filters_by_pattern_where_the_release_has_it(
-    cluster: Cluster, admin: Admin, name: str, target: Target
+    cluster: Cluster, admin: Admin, name: str, target: ClusterUnderTest
 ) -> None:
     async with Producer(cluster, transactional_id=name) as producer:
         await producer.init_transactions()
@@ -355,8 +357,8 @@ async def test_listing_filters_by_pattern_where_the_release_has_it(
         assert isinstance(outcome, ClientError)
         assert outcome.error == expected
     if not target.is_older:
-        assert await listed(admin, name, pattern=name[:5] + ".*") == {name}
-        assert await listed(admin, name, pattern=name[:5]) == set()
+        assert await list_matching(admin, name, pattern=name[:5] + ".*") == {name}
+        assert await list_matching(admin, name, pattern=name[:5]) == set()
 
 
 async def test_each_key_has_its_own_outcome(cluster: Cluster, admin: Admin, name: str) -> None:
@@ -394,13 +396,15 @@ async def test_topics_offsets_and_the_cluster_itself(
             (IsolationLevel.READ_UNCOMMITTED, 1),
             (IsolationLevel.READ_COMMITTED, 0),
         ):
-            found = (await admin.list_offsets({partition: LATEST}, isolation=isolation))[partition]
-            assert isinstance(found, FoundOffset)
-            assert found.offset == latest
+            listed_offset = (await admin.list_offsets({partition: LATEST}, isolation=isolation))[
+                partition
+            ]
+            assert isinstance(listed_offset, FoundOffset)
+            assert listed_offset.offset == latest
         for timestamp in (EARLIEST, MAX_TIMESTAMP, 0):
-            found = (await admin.list_offsets({partition: timestamp}))[partition]
-            assert isinstance(found, FoundOffset)
-            assert found.offset == 0
+            listed_offset = (await admin.list_offsets({partition: timestamp}))[partition]
+            assert isinstance(listed_offset, FoundOffset)
+            assert listed_offset.offset == 0
         await producer.abort()
     assert await admin.delete_topics((name, f"{name}-nothing")) != {}
     with pytest.raises(ClientError) as refused:

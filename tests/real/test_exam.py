@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from tests.clients.exam_drivers import command_of
-from tests.real.conftest import Target
+from tests.real.conftest import ClusterUnderTest
 from txnsim_lab.exam.real_targets import RealTargets
 from txnsim_lab.exam.results import SituationOutcome
 from txnsim_lab.exam.run import choose_situations, run_exam
@@ -19,21 +19,23 @@ SOME = ("fenced-by-newer", "timed-out", "commit-answer-lost", "commit-while-coor
 
 @pytest.mark.clients
 @pytest.mark.nightly  # a minute for each target
-def test_a_library_sits_some_of_the_exam_on_a_cluster_that_is_there(target: Target) -> None:
+def test_a_library_sits_some_of_the_exam_on_a_cluster_that_is_there(
+    target: ClusterUnderTest,
+) -> None:
     async def sat() -> dict[str, tuple[str, ...]]:
         targets = await RealTargets.connect(target.bootstrap, say=lambda _: None)
         assert targets.levels == (target.level,)
-        found = await run_exam(
+        exam_run = await run_exam(
             command_of("confluent-kafka"),
             choose_situations(SITUATIONS, SOME),
             levels=targets.levels,
             targets=targets,
         )
-        assert found.count(SituationOutcome.PASSED) > len(SOME)
+        assert exam_run.count(SituationOutcome.PASSED) > len(SOME)
         return {
-            one.situation: one.because
-            for one in found.results
-            if one.outcome is not SituationOutcome.PASSED
+            result.situation: result.because
+            for result in exam_run.results
+            if result.outcome is not SituationOutcome.PASSED
         }
 
     wrong = asyncio.run(sat())

@@ -36,7 +36,7 @@ METADATA, WRITE_TXN_MARKERS, DESCRIBE_LOG_DIRS = 3, 27, 35
 WAIT_S: Final = 30
 
 
-class Told(msgspec.Struct, frozen=True, kw_only=True):
+class DirectoryAnswers(msgspec.Struct, frozen=True, kw_only=True):
     """What clients are told of the directory and of its partition."""
 
     directory: tuple[ErrorCode, int, int, int]
@@ -49,7 +49,7 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     offline: tuple[int, ...]
 
 
-EXPECTED: Final = Told(
+EXPECTED: Final = DirectoryAnswers(
     directory=(ErrorCode.kafka_storage_error, 0, -1, -1),
     produce=(ErrorCode.kafka_storage_error, -1, -1),
     marker=ErrorCode.unknown_topic_or_partition,
@@ -59,7 +59,7 @@ EXPECTED: Final = Told(
 )
 
 
-async def asked(port: int, api_key: int, version: int, **values: Any) -> Any:
+async def ask_broker(port: int, api_key: int, version: int, **values: Any) -> Any:
     wire = await WireClient.open("127.0.0.1", port)
     try:
         message = codec.build(codec.request_class(api_key, version), **values)
@@ -69,30 +69,34 @@ async def asked(port: int, api_key: int, version: int, **values: Any) -> Any:
         await wire.close()
 
 
-async def directory_of(port: int, wanted: Callable[[Any], bool]) -> Any:
+async def directory_of(port: int, is_wanted: Callable[[Any], bool]) -> Any:
     """The first log directory of a broker that is as wanted, once there is one."""
     for _ in range(WAIT_S * 5):
-        answer = await asked(port, DESCRIBE_LOG_DIRS, 4, topics=None)
+        answer = await ask_broker(port, DESCRIBE_LOG_DIRS, 4, topics=None)
         for directory in answer.results:
-            if wanted(directory):
+            if is_wanted(directory):
                 return directory
         await asyncio.sleep(0.2)
     raise AssertionError(f"none of {answer.results}")
 
 
-async def story(bootstrap: str, spoil: Callable[[str], Awaitable[None]]) -> Told:
+async def story(bootstrap: str, spoil: Callable[[str], Awaitable[None]]) -> DirectoryAnswers:
     """Write, spoil the directory, look."""
     ports = [int(address.rsplit(":", 1)[1]) for address in bootstrap.split(",")]
-    first, failing = ports[0], ports[FAILING - 1]
+    healthy, failing = ports[0], ports[FAILING - 1]
     async with Cluster(bootstrap, settings=SETTINGS) as cluster:
         admin = Admin(cluster)
         await admin.create_topics((NewTopic(name=TOPIC, assignments=((FAILING, 1),)),))
         await admin.wait_for_topic(TOPIC)
         await Producer(cluster).send(TOPIC, 0, b"before")
-    found = await directory_of(failing, lambda one: TOPIC in {topic.name for topic in one.topics})
-    await spoil(found.log_dir)
-    failed = await directory_of(failing, lambda one: one.error_code is not ErrorCode.none)
-    produced = await written(failing)
+    directory = await directory_of(
+        failing, lambda candidate: TOPIC in {topic.name for topic in candidate.topics}
+    )
+    await spoil(directory.log_dir)
+    failed = await directory_of(
+        failing, lambda candidate: candidate.error_code is not ErrorCode.none
+    )
+    produced = await produce_record(failing)
     marker = {
         "producer_id": 7,
         "producer_epoch": 0,
@@ -100,9 +104,9 @@ async def story(bootstrap: str, spoil: Callable[[str], Awaitable[None]]) -> Told
         "topics": [(TOPIC, (0,))],
         "coordinator_epoch": 0,
     }
-    marked = await asked(failing, WRITE_TXN_MARKERS, 1, markers=markers(marker))
-    partition = await moved(first)
-    return Told(
+    marked = await ask_broker(failing, WRITE_TXN_MARKERS, 1, markers=markers(marker))
+    partition = await wait_for_new_leader(healthy)
+    return DirectoryAnswers(
         directory=(
             failed.error_code, len(failed.topics), failed.total_bytes, failed.usable_bytes,
         ),
@@ -114,17 +118,17 @@ async def story(bootstrap: str, spoil: Callable[[str], Awaitable[None]]) -> Told
     )  # fmt: skip
 
 
-def markers(one: dict[str, Any]) -> tuple[Any, ...]:
+def markers(marker_fields: dict[str, Any]) -> tuple[Any, ...]:
     """A marker as the request has it."""
     schema = codec.request_schema(WRITE_TXN_MARKERS, 1)
     topics = tuple(
         schema.WritableTxnMarkerTopic(name=name, partition_indexes=partitions)
-        for name, partitions in one.pop("topics")
+        for name, partitions in marker_fields.pop("topics")
     )
-    return (schema.WritableTxnMarker(topics=topics, **one),)
+    return (schema.WritableTxnMarker(topics=topics, **marker_fields),)
 
 
-async def written(port: int) -> Any:
+async def produce_record(port: int) -> Any:
     """What a Produce to the partition is answered there."""
     wire = await WireClient.open("127.0.0.1", port)
     try:
@@ -134,10 +138,10 @@ async def written(port: int) -> Any:
         await wire.close()
 
 
-async def moved(port: int) -> Any:
+async def wait_for_new_leader(port: int) -> Any:
     """The partition as a healthy broker tells it, once another one leads."""
     for _ in range(WAIT_S * 5):
-        answer = await asked(
+        answer = await ask_broker(
             port,
             METADATA,
             7,
@@ -163,9 +167,9 @@ class TwoDirectories(ApacheKafka):
     def _server_properties(
         self, node_id: int, port: int, controller_port: int, home: Path
     ) -> dict[str, str]:
-        known = super()._server_properties(node_id, port, controller_port, home)
+        properties = super()._server_properties(node_id, port, controller_port, home)
         folders = {"log.dirs": f"{home}/one,{home}/two", "metadata.log.dir": f"{home}/metadata"}
-        return {**known, **folders}
+        return {**properties, **folders}
 
 
 @pytest.mark.real

@@ -79,13 +79,13 @@ async def hang(bootstrap: str, metrics: str) -> str:
 
 async def sharing(cluster: Cluster, admin: Admin, metrics: str) -> str:
     """A share group whose members reject two records: one letter is written, one is too large."""
-    place = TopicPartition("parcels", 0)
-    await admin.create_topic(place.topic, partitions=1)
+    topic_partition = TopicPartition("parcels", 0)
+    await admin.create_topic(topic_partition.topic, partitions=1)
     await admin.set_group_config("packers", "share.auto.offset.reset", "earliest")
     member = ShareMember(
         cluster, MemberOptions(group_id="packers", member_id=str(uuid.UUID(int=7)))
     )
-    await member.subscribe([place.topic], until=frozenset({place}))
+    await member.subscribe([topic_partition.topic], until=frozenset({topic_partition}))
     for letters, bytes_max in (("dlq.taken", "1000000"), ("dlq.small", "100")):
         configs = {"errors.deadletterqueue.group.enable": "true", "max.message.bytes": bytes_max}
         topic = NewTopic(name=letters, partitions=1, configs=tuple(configs.items()))
@@ -93,50 +93,54 @@ async def sharing(cluster: Cluster, admin: Admin, metrics: str) -> str:
         await admin.wait_for_topic(letters)
         await admin.set_group_config("packers", "errors.deadletterqueue.topic.name", letters)
         async with Producer(cluster) as producer:
-            await producer.send(place.topic, place.partition, b"one")
-        await reject_one(member, place)
+            await producer.send(topic_partition.topic, topic_partition.partition, b"one")
+        await reject_one(member, topic_partition)
     for _ in range(60):
         text = await asyncio.to_thread(read, metrics)
-        if not unexported(text):
+        if not unexported_metrics(text):
             break
         await member.poll(max_wait_ms=500)
     await member.close()
     return text
 
 
-async def reject_one(member: ShareMember, place: TopicPartition) -> None:
+async def reject_one(member: ShareMember, topic_partition: TopicPartition) -> None:
     for _ in range(60):
         shared = await member.poll(max_wait_ms=500)
-        offsets = [record.offset for one in shared.acquired for record, _ in one.records]
+        offsets = [record.offset for acquired in shared.acquired for record, _ in acquired.records]
         if offsets:
-            member.acknowledge(place, offsets, "reject")
+            member.acknowledge(topic_partition, offsets, "reject")
             await member.commit()
             return
     raise AssertionError("the share group got no record")
 
 
-def unexported(text: str) -> list[str]:
+def unexported_metrics(text: str) -> list[str]:
     """Metrics that Kafka has by our table, and that the exporter's page lacks."""
-    return [one.name for one in METRICS if one.kafka and f"\n{exported_name(one)}" not in text]
+    return [
+        metric.name
+        for metric in METRICS
+        if metric.kafka and f"\n{exported_name(metric)}" not in text
+    ]
 
 
 def firing(port: int) -> dict[str, Any] | None:
     """The alert, once it fires."""
     alerts = json.loads(read(f"http://127.0.0.1:{port}/api/v1/alerts"))["data"]["alerts"]
-    for one in alerts:
-        if one["state"] == "firing" and one["labels"]["alertname"] == "LateTransactions":
-            return dict(one)
+    for alert in alerts:
+        if alert["state"] == "firing" and alert["labels"]["alertname"] == "LateTransactions":
+            return dict(alert)
     return None
 
 
 def test_a_hanging_transaction_of_a_real_broker_fires_the_alert(tmp_path: Path) -> None:
-    at, port = free_ports(2)
-    option = f"-javaagent:{agent()}=127.0.0.1:{at}:{ROOT / FOLDER / 'jmx-exporter.yml'}"
+    exporter_port, port = free_ports(2)
+    option = f"-javaagent:{agent()}=127.0.0.1:{exporter_port}:{ROOT / FOLDER / 'jmx-exporter.yml'}"
     config = tmp_path / "prometheus.yml"
-    config.write_text(CONFIG % (ROOT / FOLDER / "alerts-kafka.yml", at))
+    config.write_text(CONFIG % (ROOT / FOLDER / "alerts-kafka.yml", exporter_port))
     with ApacheKafka(jvm_options=("-Xmx512m", option)) as kafka:
-        text = asyncio.run(hang(kafka.bootstrap, f"http://127.0.0.1:{at}/metrics"))
-        assert unexported(text) == []
+        text = asyncio.run(hang(kafka.bootstrap, f"http://127.0.0.1:{exporter_port}/metrics"))
+        assert unexported_metrics(text) == []
         command = [str(promtool().with_name("prometheus")), f"--config.file={config}"]
         listen = f"--web.listen-address=127.0.0.1:{port}"
         with (tmp_path / "prometheus.log").open("wb") as log:
@@ -146,15 +150,15 @@ def test_a_hanging_transaction_of_a_real_broker_fires_the_alert(tmp_path: Path) 
                 stderr=subprocess.STDOUT,
             )
         try:
-            alert = awaited(port, prometheus)
+            alert = await_alert(port, prometheus)
         finally:
             prometheus.terminate()
             prometheus.wait(30)
-    assert alert["labels"]["instance"] == f"127.0.0.1:{at}"
+    assert alert["labels"]["instance"] == f"127.0.0.1:{exporter_port}"
     assert alert["value"] == "1e+00"
 
 
-def awaited(port: int, prometheus: subprocess.Popen[bytes]) -> dict[str, Any]:
+def await_alert(port: int, prometheus: subprocess.Popen[bytes]) -> dict[str, Any]:
     deadline_s = time.monotonic() + WITHIN_S
     while time.monotonic() < deadline_s:
         assert prometheus.poll() is None, "Prometheus has ended"

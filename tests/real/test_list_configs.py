@@ -13,9 +13,9 @@ def test_lists_change_as_the_class_of_the_jars_has_it() -> None:
     questions = list(draw_questions(range(1_000, 6_000)))
     theirs = ask_kafka(questions)
     wrong = [
-        (question, our_answer(question), other)
-        for question, other in zip(questions, theirs, strict=True)
-        if our_answer(question) != other
+        (question, our_answer(question), their_answer)
+        for question, their_answer in zip(questions, theirs, strict=True)
+        if our_answer(question) != their_answer
     ]
     assert wrong == []
     assert any(refusal is not None for _, refusal in theirs)

@@ -66,11 +66,11 @@ def server(stage: Stage, disks: Corpus) -> Iterator[TxnsimServer]:
 def serving(stage: Stage, disks: Corpus) -> Iterator[TxnsimServer]:
     """The simulator on these directories, at the time when their brokers stopped."""
     directories = disks.brokers(stage.name)
-    before = fingerprint(directories)
+    fingerprint_before = fingerprint(directories)
     arguments = ("--load", *map(str, directories), "--clock-at", "stopped")
     with TxnsimServer(brokers=len(directories), arguments=arguments) as running:
         yield running
-    assert fingerprint(directories) == before, "nothing is ever written there"
+    assert fingerprint(directories) == fingerprint_before, "nothing is ever written there"
 
 
 def fingerprint(directories: tuple[Path, ...]) -> dict[Path, tuple[int, int]]:
@@ -96,34 +96,38 @@ def load(disks: Corpus, name: str) -> LoadedCluster:
 @pytest.mark.parametrize("name", ["killed", "torn"])
 def test_each_replica_begins_and_ends_where_a_real_broker_lets_it(disks: Corpus, name: str) -> None:
     ours = {
-        (int(broker), Place(*place(one.log.topic_partition))): (
-            len(one.log.local.segments),
-            one.log.log_start_offset,
-            one.log.log_end_offset,
+        (int(broker), Place(*topic_and_partition(replica.log.topic_partition))): (
+            len(replica.log.local.segments),
+            replica.log.log_start_offset,
+            replica.log.log_end_offset,
         )
         for broker, logs in load(disks, name).logs.items()
-        for one in logs
+        for replica in logs
     }
     theirs = {
-        (one.broker, one.place): (one.segments, one.start, one.end)
-        for one in disks.stage(name).loaded
+        (replica.broker, replica.place): (replica.segments, replica.start, replica.end)
+        for replica in disks.stage(name).loaded
     }
     assert len(theirs) > 100
-    assert {whose: ours.get(whose) for whose in theirs} == theirs
+    assert {key: ours.get(key) for key in theirs} == theirs
 
 
 def test_what_a_kill_may_leave_is_cut_off_and_told(disks: Corpus) -> None:
-    told = {(Path(one.path).parent.name, Path(one.path).name) for one in load(disks, "torn").losses}
+    losses = {
+        (Path(loss.path).parent.name, Path(loss.path).name) for loss in load(disks, "torn").losses
+    }
     damage = disks.stage("torn").damage
     assert damage
-    assert told == {(f"{one.place.topic}-{one.place.partition}", one.file) for one in damage}
+    assert losses == {
+        (f"{damaged.place.topic}-{damaged.place.partition}", damaged.file) for damaged in damage
+    }
     assert load(disks, "killed").losses == ()
 
 
 # What clients find
 
 
-class Seen(msgspec.Struct, frozen=True, kw_only=True):
+class OperatorView(msgspec.Struct, frozen=True, kw_only=True):
     """All that an operator can ask."""
 
     producers: dict[tuple[Place, int], tuple[int, int, int, int, int]]
@@ -135,107 +139,118 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def test_operators_find_what_the_real_brokers_had_told(stage: Stage, server: TxnsimServer) -> None:
-    seen = asyncio.run(look(server.bootstrap, stage))
-    told = {
-        (one.place, one.producer_id): (
-            one.producer_epoch,
-            one.last_sequence,
-            one.last_timestamp_ms,
-            one.coordinator_epoch,
-            one.start_offset,
+    view = asyncio.run(look(server.bootstrap, stage))
+    told_producers = {
+        (producer.place, producer.producer_id): (
+            producer.producer_epoch,
+            producer.last_sequence,
+            producer.last_timestamp_ms,
+            producer.coordinator_epoch,
+            producer.start_offset,
         )
-        for one in stage.producers
+        for producer in stage.producers
     }
-    assert len(told) > 50
-    again = {whose for whose in told if seen.producers[whose] != told[whose]}
-    assert seen.producers.keys() == told.keys()
-    assert {whose[0].topic for whose in again} <= {UNDECIDED}
-    assert seen.transactions == {
-        one.transactional_id: (
-            one.producer_id,
-            one.producer_epoch,
-            one.state,
-            one.timeout_ms,
-            one.start_time_ms,
-            tuple(sorted(one.partitions)),
+    assert len(told_producers) > 50
+    differing = {key for key in told_producers if view.producers[key] != told_producers[key]}
+    assert view.producers.keys() == told_producers.keys()
+    assert {key[0].topic for key in differing} <= {UNDECIDED}
+    assert view.transactions == {
+        listing.transactional_id: (
+            listing.producer_id,
+            listing.producer_epoch,
+            listing.state,
+            listing.timeout_ms,
+            listing.start_time_ms,
+            tuple(sorted(listing.partitions)),
         )
-        for one in stage.listed
+        for listing in stage.listed
     }
     hanging = {
-        (one.place, one.producer_id, one.start_offset)
-        for one in stage.open
-        if one.verdict == "hanging"
+        (transaction.place, transaction.producer_id, transaction.start_offset)
+        for transaction in stage.open
+        if transaction.verdict == "hanging"
     }
-    assert seen.hanging == hanging
-    assert seen.hanging >= {
-        (one.place, one.producer_id, one.start_offset) for one in stage.find_hanging
+    assert view.hanging == hanging
+    assert view.hanging >= {
+        (transaction.place, transaction.producer_id, transaction.start_offset)
+        for transaction in stage.find_hanging
     }
 
 
-async def look(bootstrap: str, stage: Stage) -> Seen:
+async def look(bootstrap: str, stage: Stage) -> OperatorView:
     async with Cluster(bootstrap, settings=SETTINGS) as cluster:
         admin = Admin(cluster)
-        places = sorted({one.place for one in stage.producers})
-        producers = await admin.describe_producers([TopicPartition(*one) for one in places])
+        places = sorted({producer.place for producer in stage.producers})
+        producers = await admin.describe_producers(
+            [TopicPartition(*log_place) for log_place in places]
+        )
         described = await admin.describe_transactions(
-            [one.transactional_id for one in stage.listed]
+            [listing.transactional_id for listing in stage.listed]
         )
         hanging = await admin.find_hanging(
             now_ms=cluster.clock.now_ms(), max_transaction_timeout_ms=MINUTE_MS
         )
-    return Seen(
+    return OperatorView(
         producers={
-            (Place(*place(where)), one.producer_id): in_numbers(one)
-            for where, told in producers.items()
-            if not isinstance(told, ClientError)
-            for one in told
+            (Place(*topic_and_partition(where)), state.producer_id): in_numbers(state)
+            for where, states in producers.items()
+            if not isinstance(states, ClientError)
+            for state in states
         },
         transactions={
-            name: facts(one) for name, one in described.items() if not isinstance(one, ClientError)
+            name: facts(description)
+            for name, description in described.items()
+            if not isinstance(description, ClientError)
         },
         hanging={
             (
-                Place(*place(one.partition)),
-                one.producer.producer_id,
-                one.producer.txn_start_offset or 0,
+                Place(*topic_and_partition(hanging_one.partition)),
+                hanging_one.producer.producer_id,
+                hanging_one.producer.txn_start_offset or 0,
             )
-            for one in hanging
+            for hanging_one in hanging
         },
     )
 
 
-def in_numbers(one: ProducerState) -> tuple[int, int, int, int, int]:
+def in_numbers(state: ProducerState) -> tuple[int, int, int, int, int]:
     return (
-        one.producer_epoch,
-        one.last_sequence,
-        one.last_timestamp_ms,
-        -1 if one.coordinator_epoch is None else one.coordinator_epoch,
-        -1 if one.txn_start_offset is None else one.txn_start_offset,
+        state.producer_epoch,
+        state.last_sequence,
+        state.last_timestamp_ms,
+        -1 if state.coordinator_epoch is None else state.coordinator_epoch,
+        -1 if state.txn_start_offset is None else state.txn_start_offset,
     )
 
 
-def facts(one: TransactionDescription) -> tuple[int, int, str, int, int, tuple[Place, ...]]:
+def facts(description: TransactionDescription) -> tuple[int, int, str, int, int, tuple[Place, ...]]:
     return (
-        one.producer_id,
-        one.producer_epoch,
-        one.state,
-        one.timeout_ms,
-        -1 if one.start_time_ms is None else one.start_time_ms,
-        tuple(sorted(Place(*place(each)) for each in one.partitions)),
+        description.producer_id,
+        description.producer_epoch,
+        description.state,
+        description.timeout_ms,
+        -1 if description.start_time_ms is None else description.start_time_ms,
+        tuple(
+            sorted(Place(*topic_and_partition(partition)) for partition in description.partitions)
+        ),
     )
 
 
-def place(where: TopicPartition) -> tuple[str, int]:
+def topic_and_partition(where: TopicPartition) -> tuple[str, int]:
     return where.topic, where.partition
 
 
 def test_groups_have_their_positions(stage: Stage, server: TxnsimServer) -> None:
     assert stage.offsets
-    for group in sorted({one.group for one in stage.offsets}):
-        wanted = {one.place: one.offset for one in stage.offsets if one.group == group}
+    for group in sorted({position.group for position in stage.offsets}):
+        expected = {
+            position.place: position.offset for position in stage.offsets if position.group == group
+        }
         consumer = Consumer({"bootstrap.servers": server.bootstrap, "group.id": group})
-        found = consumer.committed([Assigned(*one) for one in wanted], timeout=30)
-        assert {Place(one.topic, one.partition): one.offset for one in found} == wanted
+        committed = consumer.committed([Assigned(*log_place) for log_place in expected], timeout=30)
+        assert {
+            Place(position.topic, position.partition): position.offset for position in committed
+        } == expected
         consumer.close()
 
 
@@ -245,34 +260,42 @@ def test_groups_have_their_positions(stage: Stage, server: TxnsimServer) -> None
 def test_a_repair_is_practised_and_readers_go_on(
     stage: Stage, disks: Corpus, tmp_path: Path
 ) -> None:
-    hung = {one.place: one.start_offset for one in stage.open if one.verdict == "hanging"}
+    hung = {
+        transaction.place: transaction.start_offset
+        for transaction in stage.open
+        if transaction.verdict == "hanging"
+    }
     with serving(stage, disks) as server:
-        before = read_committed(server.bootstrap, hung)
-        assert {where: before[where] for where in hung} == shown_once(stage, hung)
+        read_before = read_committed(server.bootstrap, hung)
+        assert {where: read_before[where] for where in hung} == recorded_reads(stage, hung)
         # What was decided about some of them can no longer be known.
         assert operate(server, "repair", "--yes", "--guess", "abort", cwd=tmp_path) == 0
         assert operate(server, "find-hanging", "--all", cwd=tmp_path) == 0
-        after = read_committed(server.bootstrap, hung)
-    assert all(after[where][: len(before[where])] == before[where] for where in hung)
-    assert sum(map(len, after.values())) > sum(map(len, before.values())), "what stood behind them"
+        read_after = read_committed(server.bootstrap, hung)
+    assert all(read_after[where][: len(read_before[where])] == read_before[where] for where in hung)
+    assert sum(map(len, read_after.values())) > sum(map(len, read_before.values())), (
+        "what stood behind them"
+    )
 
 
 def operate(server: TxnsimServer, *command: str, cwd: Path) -> int:
     """The status of a command of ours on everything that is older than a minute."""
     words = ("txns", "--bootstrap-server", server.bootstrap, *command)
     limit = ("--max-transaction-timeout", "1")
-    done = subprocess.run([str(installed_txnsim()), *words, *limit], cwd=cwd, check=False)
-    return done.returncode
+    process = subprocess.run([str(installed_txnsim()), *words, *limit], cwd=cwd, check=False)
+    return process.returncode
 
 
-def shown_once(stage: Stage, hung: dict[Place, int]) -> dict[Place, Read]:
+def recorded_reads(stage: Stage, hung: dict[Place, int]) -> dict[Place, Read]:
     """What read_committed had shown of these partitions while their brokers ran."""
-    known = {one.place: one for topic in stage.topics for one in topic.partitions}
+    partitions = {
+        partition.place: partition for topic in stage.topics for partition in topic.partitions
+    }
     return {
         where: [
-            (one.offset, one.key, one.value)
-            for one in known[where].records
-            if one.committed and one.offset < start
+            (record.offset, record.key, record.value)
+            for record in partitions[where].records
+            if record.committed and record.offset < start
         ]
         for where, start in hung.items()
     }
@@ -290,8 +313,8 @@ def read_committed(bootstrap: str, places: dict[Place, int]) -> dict[Place, Read
             "enable.auto.commit": False,
         }
     )
-    consumer.assign([Assigned(*one, 0) for one in places])
-    found: dict[Place, Read] = {one: [] for one in places}
+    consumer.assign([Assigned(*log_place, 0) for log_place in places])
+    reads: dict[Place, Read] = {log_place: [] for log_place in places}
     ended: set[Place] = set()
     while len(ended) < len(places):
         message: Message | None = consumer.poll(30)
@@ -299,12 +322,12 @@ def read_committed(bootstrap: str, places: dict[Place, int]) -> dict[Place, Read
         where = Place(message.topic() or "", message.partition() or 0)
         error = message.error()
         if error is None:
-            found[where].append((message.offset() or 0, message.key(), message.value()))
+            reads[where].append((message.offset() or 0, message.key(), message.value()))
         else:
             assert error.code() == KafkaError._PARTITION_EOF, error
             ended.add(where)
     consumer.close()
-    return found
+    return reads
 
 
 def test_a_damaged_disk_is_told_by_the_command(disks: Corpus) -> None:

@@ -51,8 +51,8 @@ class Bean(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def properties(self) -> dict[str, str]:
         """The key properties of its name, such as ``request`` and ``version``."""
-        _, _, rest = self.name.partition(":")
-        return {key: value.strip('"') for key, value in _PROPERTY.findall(rest)}
+        _, _, key_text = self.name.partition(":")
+        return {key: value.strip('"') for key, value in _PROPERTY.findall(key_text)}
 
 
 class Jmx(ManagedResource):
@@ -83,15 +83,15 @@ class Jmx(ManagedResource):
         assert stdout is not None
         stdin.write("\t".join((pattern, *attributes)) + "\n")
         stdin.flush()
-        found: list[Bean] = []
+        beans: list[Bean] = []
         while True:
             line = stdout.readline()
             if not line:
                 raise ApacheKafkaError(f"JMX: no answer to {pattern}")
             if line == "\n":
-                return found
+                return beans
             name, attribute, value = line.rstrip("\n").split("\t")
-            found.append(Bean(name=name, attribute=attribute, value=float(value)))
+            beans.append(Bean(name=name, attribute=attribute, value=float(value)))
 
 
 TOPIC: Final = "watched"
@@ -126,7 +126,7 @@ Values = dict[str, Any]
 def of_kafka(jmx: Jmx) -> Values:
     """The values of a real broker, by our names."""
     return {
-        name: _compared(name, jmx.read(_pattern(kafka), "Value", "Count", "Mean", "Max"))
+        name: _comparable_value(name, jmx.read(_pattern(kafka), "Value", "Count", "Mean", "Max"))
         for name, kafka in KAFKAS.items()
     }
 
@@ -136,25 +136,27 @@ def _pattern(kafka: str) -> str:
     return f"{kafka},*" if kafka == KAFKAS[table.LSO_LAG] else kafka
 
 
-def _compared(name: str, beans: list[Bean]) -> Any:
+def _comparable_value(name: str, beans: list[Bean]) -> Any:
     rows = [(bean.properties, bean.attribute, bean.value) for bean in beans]
     if name == table.LSO_LAG:
         return {
-            int(which["partition"]): value
-            for which, _, value in rows
-            if which["topic"] == TOPIC and value
+            int(properties["partition"]): value
+            for properties, _, value in rows
+            if properties["topic"] == TOPIC and value
         }
     if name == table.REQUESTS:
         return {
-            (which["request"], which["version"]): value
-            for which, attribute, value in rows
-            if attribute == "Count" and which["request"] in COUNTED
+            (properties["request"], properties["version"]): value
+            for properties, attribute, value in rows
+            if attribute == "Count" and properties["request"] in COUNTED
         }
     if name == table.REQUEST_ERRORS:
         return {
-            (which["request"], which["error"]): value
-            for which, attribute, value in rows
-            if attribute == "Count" and which["request"] in COUNTED and which["error"] != "NONE"
+            (properties["request"], properties["error"]): value
+            for properties, attribute, value in rows
+            if attribute == "Count"
+            and properties["request"] in COUNTED
+            and properties["error"] != "NONE"
         }
     if name in {table.REQUEST_MS, table.REQUEST_LOCAL_MS}:
         return _by_request(rows, "Count")
@@ -167,11 +169,13 @@ def _compared(name: str, beans: list[Bean]) -> Any:
     return sum(value for _, attribute, value in rows if attribute in {"Value", "Count"})
 
 
-def _by_request(rows: list[tuple[dict[str, str], str, float]], wanted: str) -> dict[str, float]:
+def _by_request(
+    rows: list[tuple[dict[str, str], str, float]], wanted_attribute: str
+) -> dict[str, float]:
     return {
-        which["request"]: value
-        for which, attribute, value in rows
-        if attribute == wanted and which["request"] in COUNTED and value
+        properties["request"]: value
+        for properties, attribute, value in rows
+        if attribute == wanted_attribute and properties["request"] in COUNTED and value
     }
 
 
@@ -198,7 +202,7 @@ def of_txnsim(url: str) -> Values:
             if labels["api"] in COUNTED
         }
 
-    apart: Values = {
+    special_values: Values = {
         table.LSO_LAG: {
             int(labels["partition"]): value
             for labels, value in samples.get(table.LSO_LAG, ())
@@ -217,12 +221,15 @@ def of_txnsim(url: str) -> Values:
         table.REQUEST_BYTES: by_api(f"{table.REQUEST_BYTES}_total"),
         table.VERIFICATION_MS: _total(samples, table.VERIFICATIONS),
     }
-    return {name: apart[name] if name in apart else _total(samples, name) for name in KAFKAS}
+    return {
+        name: special_values[name] if name in special_values else _total(samples, name)
+        for name in KAFKAS
+    }
 
 
 def _total(samples: dict[str, list[tuple[dict[str, str], float]]], name: str) -> float:
-    found = samples.get(name, samples.get(f"{name}_total", []))
-    return sum(value for _, value in found)
+    family_samples = samples.get(name, samples.get(f"{name}_total", []))
+    return sum(value for _, value in family_samples)
 
 
 # The story
@@ -247,8 +254,8 @@ async def story(bootstrap: str, read: Callable[[], Values]) -> dict[str, Values]
             moments["a stray write was refused"] = read()
             await _write(late, 1, HOUR_MS)
             moments["a transaction is late"] = read()
-            found = await fetch(cluster, TOPIC, 0, 0, max_wait_ms=WAITED_MS)
-            assert not found.records
+            fetched = await fetch(cluster, TOPIC, 0, 0, max_wait_ms=WAITED_MS)
+            assert not fetched.records
             await admin.describe_transactions(["nobody"])
             await admin.describe_producers([TopicPartition(TOPIC, 0)])
             moments["questions were asked"] = read()
@@ -258,7 +265,7 @@ async def story(bootstrap: str, read: Callable[[], Values]) -> dict[str, Values]
             moments["it was aborted"] = read()
             await late.abort()
             await living.commit()
-        await _settled(admin)
+        await _wait_until_ended(admin)
         moments["all have ended"] = read()
     return moments
 
@@ -275,15 +282,15 @@ async def _write(producer: Producer, partition: int, age_ms: int) -> None:
 async def _heal(admin: Admin) -> None:
     """Abort what hangs, and only that."""
     now_ms = admin.cluster.clock.now_ms()
-    found = await survey(
+    report = await survey(
         admin, now_ms=now_ms, partitions=[TopicPartition(TOPIC, 2)], older_than_ms=0
     )
-    (finding,) = found.findings
+    (finding,) = report.findings
     assert finding.verdict is OpenTxnStatus.HANGING
     assert (await repair(admin, finding, now_ms=now_ms)).outcome is Outcome.REPAIRED
 
 
-async def _settled(admin: Admin) -> None:
+async def _wait_until_ended(admin: Admin) -> None:
     """Wait until every marker is written."""
     for _ in range(600):
         ends = [
@@ -309,7 +316,7 @@ def played_by_us(directory: Path) -> dict[str, Values]:
         return asyncio.run(story(server.bootstrap, lambda: of_txnsim(url)))
 
 
-def expected(moments: dict[str, Values], metric: str) -> list[Any]:
+def values_of(moments: dict[str, Values], metric: str) -> list[Any]:
     """One metric through the story."""
     return [values[metric] for values in moments.values()]
 
@@ -328,8 +335,8 @@ def theirs() -> dict[str, Values]:
 def test_a_real_broker_counts_late_transactions_and_lag_as_the_story_says(
     theirs: dict[str, Values],
 ) -> None:
-    assert expected(theirs, table.LATE_TRANSACTIONS) == [0, 0, 0, 1, 1, 2, 1, 0]
-    assert expected(theirs, table.LSO_LAG) == [
+    assert values_of(theirs, table.LATE_TRANSACTIONS) == [0, 0, 0, 1, 1, 2, 1, 0]
+    assert values_of(theirs, table.LSO_LAG) == [
         {},
         {0: 2},
         {0: 2},

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.real.conftest import LASTING_MS, Target
+from tests.real.conftest import LASTING_MS, ClusterUnderTest
 from tests.real.test_txns_tool import jvms, kafkas, ours
 from tests.support.clusters import begin_transaction, until_state
 from tests.support.hanging_transaction import make_hanging
@@ -38,19 +38,22 @@ async def test_what_hangs_is_named_alone_and_healed(
         await living.send(name, 1, b"x")
         identity = await make_hanging(admin, hangs, f"{name}-ghost")
         now_ms = cluster.clock.now_ms() + 60_000
-        found = await survey(admin, now_ms=now_ms, partitions=[hangs, lives], older_than_ms=0)
-        assert {one.transaction.partition: one.verdict for one in found.findings} == {
+        report = await survey(admin, now_ms=now_ms, partitions=[hangs, lives], older_than_ms=0)
+        assert {
+            finding_row.transaction.partition: finding_row.verdict
+            for finding_row in report.findings
+        } == {
             hangs: OpenTxnStatus.HANGING,
             lives: OpenTxnStatus.ALIVE,
         }
         assert (await explain(admin, hangs, now_ms=now_ms)).cause is Cause.HANGING
         assert (await explain(admin, lives, now_ms=now_ms)).cause is Cause.ALIVE
-        (finding,) = found.hanging
+        (finding,) = report.hanging
         assert finding.transaction.producer.producer_id == identity.producer_id
-        done = await repair(admin, finding, now_ms=now_ms)
-        assert done.outcome is Outcome.REPAIRED
+        repaired = await repair(admin, finding, now_ms=now_ms)
+        assert repaired.outcome is Outcome.REPAIRED
         # The ghost's record and the marker.
-        assert (done.last_stable_offset_before, done.last_stable_offset_after) == (0, 2)
+        assert (repaired.last_stable_offset_before, repaired.last_stable_offset_after) == (0, 2)
         assert (await explain(admin, hangs, now_ms=now_ms)).cause is Cause.NOTHING
         await living.commit()
 
@@ -62,8 +65,8 @@ async def test_two_repairs_at_once_do_not_both_claim_it(admin: Admin, name: str)
     await make_hanging(admin, where, f"{name}-ghost")
     now_ms = admin.cluster.clock.now_ms()
     (finding,) = (await survey(admin, now_ms=now_ms, partitions=[where])).hanging
-    done = await asyncio.gather(*(repair(admin, finding, now_ms=now_ms) for _ in range(2)))
-    outcomes = {one.outcome for one in done}
+    repairs = await asyncio.gather(*(repair(admin, finding, now_ms=now_ms) for _ in range(2)))
+    outcomes = {repaired.outcome for repaired in repairs}
     assert outcomes <= {Outcome.REPAIRED, Outcome.ENDED_TWICE, Outcome.NO_LONGER_HANGS}
     assert outcomes != {Outcome.REPAIRED}
     end = await admin.offset_of(where, LATEST)
@@ -73,37 +76,37 @@ async def test_two_repairs_at_once_do_not_both_claim_it(admin: Admin, name: str)
 
 @pytest.mark.real
 async def test_a_printed_command_works_when_it_is_printed(
-    target: Target, admin: Admin, name: str, tmp_path: Path
+    target: ClusterUnderTest, admin: Admin, name: str, tmp_path: Path
 ) -> None:
     """However young it is: readers stand still at once."""
     await admin.create_topic(name, partitions=1)
     await make_hanging(admin, TopicPartition(name, 0), f"{name}-ghost", age_ms=0)
-    found = ours(target, "find-hanging", "--all", "--topic", name)
-    assert (found.code, found.stdout.count("\n")) == (3, 4)
-    assert "open and younger: 1, 1 of them hanging" in found.stderr
-    told = ours(target, "why", name, "0")
-    assert told.code == 3
-    command = found.stdout.splitlines()[-1].split()
-    assert " ".join(command) in told.stdout
+    search = ours(target, "find-hanging", "--all", "--topic", name)
+    assert (search.code, search.stdout.count("\n")) == (3, 4)
+    assert "open and younger: 1, 1 of them hanging" in search.stderr
+    explanation = ours(target, "why", name, "0")
+    assert explanation.code == 3
+    command = search.stdout.splitlines()[-1].split()
+    assert " ".join(command) in explanation.stdout
     words = command[command.index("repair") :]
-    done = ours(target, *words, "--audit-file", str(tmp_path / "audit.jsonl"))
-    assert done.code == 0, done.stdout + done.stderr
+    repaired = ours(target, *words, "--audit-file", str(tmp_path / "audit.jsonl"))
+    assert repaired.code == 0, repaired.stdout + repaired.stderr
     assert ours(target, "why", name, "0").code == 0
 
 
 @pytest.mark.real
 @pytest.mark.parametrize("age_min", [59, 90])
 async def test_kafkas_tool_names_the_same(
-    target: Target, admin: Admin, name: str, age_min: int
+    target: ClusterUnderTest, admin: Admin, name: str, age_min: int
 ) -> None:
     where = TopicPartition(name, 0)
     await admin.create_topic(name, partitions=1)
     await make_hanging(admin, where, f"{name}-ghost")
     now_ms = admin.cluster.clock.now_ms()
-    found = await survey(admin, now_ms=now_ms, partitions=[where], older_than_ms=age_min * 60_000)
+    report = await survey(admin, now_ms=now_ms, partitions=[where], older_than_ms=age_min * 60_000)
     limit = ("--max-transaction-timeout", str(age_min))
-    told = kafkas(target, "find-hanging", "--topic", name, *limit).stdout.splitlines()[1:]
-    assert len(told) == len(found.hanging) == (1 if age_min < 60 else 0)
+    listed_lines = kafkas(target, "find-hanging", "--topic", name, *limit).stdout.splitlines()[1:]
+    assert len(listed_lines) == len(report.hanging) == (1 if age_min < 60 else 0)
     # Other tests ask a whole broker what hangs there.
     everything = await survey(admin, now_ms=now_ms, partitions=[where], older_than_ms=0)
     for finding in everything.hanging:
@@ -113,7 +116,7 @@ async def test_kafkas_tool_names_the_same(
 
 @pytest.mark.real
 async def test_an_operator_heals_two_partitions_and_leaves_a_long_transaction_alone(
-    target: Target, cluster: Cluster, admin: Admin, name: str, tmp_path: Path
+    target: ClusterUnderTest, cluster: Cluster, admin: Admin, name: str, tmp_path: Path
 ) -> None:
     """As it is typed: found, tried, done, looked at again; what lives commits afterwards."""
     audit = tmp_path / "audit.jsonl"
@@ -125,33 +128,34 @@ async def test_an_operator_heals_two_partitions_and_leaves_a_long_transaction_al
         await long_lived.init_transactions()
         long_lived.begin()
         old_ms = cluster.clock.now_ms() - HOUR_MS
-        for partition in (
-            2,
-            3,
-        ):  # it shares no partition with the ghosts, or it would wait for them
+        # It shares no partition with the ghosts, or it would wait for them.
+        for partition in (2, 3):
             await long_lived.send(name, partition, b"long", timestamp_ms=old_ms)
         for partition in (0, 1):
             await make_hanging(admin, TopicPartition(name, partition), f"{name}-ghost-{partition}")
 
-        found = ours(target, "find-hanging", "--all", *scope, "--json")
-        assert found.code == 3
-        told = [one["finding"] for one in json.loads(found.stdout)["findings"]]
-        verdicts = {one["transaction"]["partition"]["partition"]: one["verdict"] for one in told}
+        search = ours(target, "find-hanging", "--all", *scope, "--json")
+        assert search.code == 3
+        findings = [row["finding"] for row in json.loads(search.stdout)["findings"]]
+        verdicts = {
+            finding["transaction"]["partition"]["partition"]: finding["verdict"]
+            for finding in findings
+        }
         assert verdicts == {0: "hanging", 1: "hanging", 2: "alive", 3: "alive"}
         assert _partitions(kafkas(target, "find-hanging", *scope).stdout) == {0, 1}
 
         tried = ours(target, "repair", *scope, "--audit-file", str(audit), "--json")
-        assert [one["outcome"] for one in json.loads(tried.stdout)["repairs"]] == [
+        assert [row["outcome"] for row in json.loads(tried.stdout)["repairs"]] == [
             "would be repaired"
         ] * 2
         assert not audit.exists()
         assert _partitions(kafkas(target, "find-hanging", *scope).stdout) == {0, 1}
 
-        done = ours(target, "repair", *scope, "--yes", "--audit-file", str(audit), "--json")
-        assert done.code == 0
-        for one in json.loads(done.stdout)["repairs"]:
-            assert one["outcome"] == "repaired"
-            assert one["last_stable_offset_after"] > one["last_stable_offset_before"]
+        repaired = ours(target, "repair", *scope, "--yes", "--audit-file", str(audit), "--json")
+        assert repaired.code == 0
+        for row in json.loads(repaired.stdout)["repairs"]:
+            assert row["outcome"] == "repaired"
+            assert row["last_stable_offset_after"] > row["last_stable_offset_before"]
         lines = [json.loads(line) for line in audit.read_text().splitlines()]
         assert ["attempt" if "attempt" in line else "repair" for line in lines] == [
             "attempt",

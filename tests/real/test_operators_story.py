@@ -13,17 +13,17 @@ pytestmark = pytest.mark.real
 
 
 def test_the_story_leads_from_a_lag_to_one_command_that_ends_it() -> None:
-    told, start_offset = tell()
-    assert set(told) == names_in(PAGE)
-    (waiter,) = [line for line in told["waiting"].splitlines() if line.startswith(READERS)]
+    sections, start_offset = tell()
+    assert set(sections) == names_in(PAGE)
+    (waiter,) = [line for line in sections["waiting"].splitlines() if line.startswith(READERS)]
     assert CULPRIT in waiter
     assert "hanging" in waiter
     command = "repair --topic orders --partition 0 --yes"
-    assert command in told["find-hanging"]
-    evidence = json.loads(told["evidence"])
+    assert command in sections["find-hanging"]
+    evidence = json.loads(sections["evidence"])
     assert (evidence["status"], evidence["start_batch"]) == ("sound", "this_producers")
     assert evidence["replicas"]["seen"] == evidence["replicas"]["exist"] == [1, 2, 3]
-    assert [line.split()[:3] for line in told["lost"].splitlines() if "open" in line] == [
+    assert [line.split()[:3] for line in sections["lost"].splitlines() if "open" in line] == [
         ["orders", str(start_offset + number), "open"] for number in range(2)
     ]
-    assert READERS not in told["after"]
+    assert READERS not in sections["after"]

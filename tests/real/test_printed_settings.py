@@ -67,48 +67,50 @@ console.log('sent')
 
 
 @pytest.fixture(scope="module")
-def printed() -> Iterator[dict[str, str]]:
+def settings_by_library() -> Iterator[dict[str, str]]:
     """By client library."""
-    with printed_settings() as found:
-        yield found
+    with printed_settings() as settings:
+        yield settings
 
 
-def test_java(printed: dict[str, str]) -> None:
+def test_java(settings_by_library: dict[str, str]) -> None:
     amount = ("--num-records", "1", "--record-size", "9", "--throughput", "-1")
-    told = run_kafka_tool(
+    result = run_kafka_tool(
         "org.apache.kafka.tools.ProducerPerformance",
-        *("--topic", TOPIC, *amount, *printed["Java's tools"].split()),
+        *("--topic", TOPIC, *amount, *settings_by_library["Java's tools"].split()),
         timeout_s=TIMEOUT_S,
     )
-    assert told.code == 0, told
-    assert "1 records sent" in told.stdout
+    assert result.code == 0, result
+    assert "1 records sent" in result.stdout
 
 
-def test_franz_go(printed: dict[str, str], tmp_path: Path) -> None:
+def test_franz_go(settings_by_library: dict[str, str], tmp_path: Path) -> None:
     source, overlay, program = tmp_path / "main.go", tmp_path / "overlay.json", tmp_path / "program"
-    source.write_text(GO.substitute(settings=printed["franz-go"], topic=TOPIC))
+    source.write_text(GO.substitute(settings=settings_by_library["franz-go"], topic=TOPIC))
     # In the module of our Go programs, whose libraries are there, though the file is elsewhere.
     overlay.write_text(
         json.dumps({"Replace": {str(GO_SOURCES / "printed" / "main.go"): str(source)}})
     )
     build = ("go", "build", "-overlay", str(overlay), "-buildvcs=false", "-o", str(program))
-    _done([*build, "./printed"], directory=GO_SOURCES, timeout_s=BUILD_TIMEOUT_S)
-    assert _done([str(program)], directory=tmp_path) == "sent\n"
+    _run_program([*build, "./printed"], directory=GO_SOURCES, timeout_s=BUILD_TIMEOUT_S)
+    assert _run_program([str(program)], directory=tmp_path) == "sent\n"
 
 
-def test_kafkajs(printed: dict[str, str], tmp_path: Path) -> None:
+def test_kafkajs(settings_by_library: dict[str, str], tmp_path: Path) -> None:
     node, _, modules, _ = node_program("kafkajs")
     source = tmp_path / "main.mjs"
     source.write_text(
         NODE.substitute(
-            modules=json.dumps(f"{modules}/"), settings=printed["KafkaJS"].strip(), topic=TOPIC
+            modules=json.dumps(f"{modules}/"),
+            settings=settings_by_library["KafkaJS"].strip(),
+            topic=TOPIC,
         )
     )
-    assert "sent\n" in _done([node, str(source)], directory=tmp_path)
+    assert "sent\n" in _run_program([node, str(source)], directory=tmp_path)
 
 
-def _done(command: Sequence[str], *, directory: Path, timeout_s: float = TIMEOUT_S) -> str:
-    done = subprocess.run(
+def _run_program(command: Sequence[str], *, directory: Path, timeout_s: float = TIMEOUT_S) -> str:
+    process = subprocess.run(
         command,
         cwd=directory,
         stdin=subprocess.DEVNULL,
@@ -117,5 +119,5 @@ def _done(command: Sequence[str], *, directory: Path, timeout_s: float = TIMEOUT
         timeout=timeout_s,
         check=False,
     )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    assert process.returncode == 0, process.stdout + process.stderr
+    return process.stdout

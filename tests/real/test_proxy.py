@@ -52,7 +52,7 @@ def kafka() -> Iterator[tuple[ApacheKafka, int]]:
         yield running, peer_port
 
 
-class Front:
+class ProxiedKafka:
     """The proxy, a client that comes through it, and a topic of one partition."""
 
     def __init__(self, proxy: FaultProxy, client: Cluster, topic: str) -> None:
@@ -63,7 +63,7 @@ class Front:
     def arm(self, **fields: Any) -> None:
         self.proxy.injector.arm(msgspec.convert({"id": "f", **fields}, FaultRule))
 
-    async def struck(self, count: int = 1) -> None:
+    async def wait_until_struck(self, count: int = 1) -> None:
         await self.proxy.injector.wait_until_struck("f", count=count, timeout_ms=WAIT_MS)
 
     async def commit(self, transactional_id: str, value: bytes) -> None:
@@ -89,7 +89,7 @@ class Front:
             pause_s *= 1.2
         raise AssertionError("it never became so")
 
-    async def committed(self) -> list[bytes | None]:
+    async def read_committed(self) -> list[bytes | None]:
         """What a read_committed reader gets."""
         values: list[bytes | None] = []
         offset = 0
@@ -98,14 +98,16 @@ class Front:
                 self.client, self.topic, 0, offset,
                 isolation=IsolationLevel.READ_COMMITTED, max_wait_ms=0,
             )  # fmt: skip
-            values += [one.value for one in read.records]
+            values += [record.value for record in read.records]
             if read.next_offset == offset:
                 return values
             offset = read.next_offset
 
 
 @asynccontextmanager
-async def front_of(kafka: tuple[ApacheKafka, int], topic: str, **more: Any) -> AsyncIterator[Front]:
+async def front_of(
+    kafka: tuple[ApacheKafka, int], topic: str, **more: Any
+) -> AsyncIterator[ProxiedKafka]:
     """A proxy before the node. Each test has a topic of its own: the real coordinator may still
     write the markers of the test before.
     """
@@ -123,7 +125,7 @@ async def front_of(kafka: tuple[ApacheKafka, int], topic: str, **more: Any) -> A
             admin = Admin(client)
             await admin.create_topics([NewTopic(name=topic, partitions=1, replication_factor=1)])
             await admin.wait_for_topic(topic)
-            yield Front(proxy, client, topic)
+            yield ProxiedKafka(proxy, client, topic)
     finally:
         await proxy.stop()
         await environment.tasks.close()
@@ -136,13 +138,13 @@ async def test_a_real_commit_marker_is_held_and_let_go(kafka: tuple[ApacheKafka,
             committed=True, action={"do": "hold"},
         )  # fmt: skip
         await front.commit("held", b"held")
-        await front.struck()
+        await front.wait_until_struck()
         assert await front.state("held") == "PrepareCommit"
-        assert await front.committed() == [], "committed, and not readable yet"
+        assert await front.read_committed() == [], "committed, and not readable yet"
         assert front.proxy.injector.release("f") >= 1  # sent again, where this took long
 
         async def is_readable() -> bool:
-            return await front.committed() == [b"held"]
+            return await front.read_committed() == [b"held"]
 
         await front.until(is_readable)
         await front.until_complete("held")
@@ -172,18 +174,18 @@ async def test_brokers_that_log_in_over_tls_have_their_marker_held(tmp_path: Pat
     settings = ClientSettings(security=ClientSecurity(tls=trusting))
     peer_tls = TlsFiles(certificate=str(door.certificate), key=str(door.key))
     with ApacheKafka(peer_port=peer_port, properties=properties) as running:
-        there = (running, peer_port)
-        async with front_of(there, "held", peer_tls=peer_tls, settings=settings) as front:
+        running_node = (running, peer_port)
+        async with front_of(running_node, "held", peer_tls=peer_tls, settings=settings) as front:
             front.arm(
                 point="peer.request", api="WriteTxnMarkers", topic=front.topic, source="broker/1",
                 action={"do": "hold"},
             )  # fmt: skip
             await front.commit("held", b"held")
-            await front.struck()
-            assert await front.committed() == [], "committed, and not readable yet"
+            await front.wait_until_struck()
+            assert await front.read_committed() == [], "committed, and not readable yet"
             front.proxy.injector.disarm("f")
             await front.until_complete("held")
-            assert await front.committed() == [b"held"]
+            assert await front.read_committed() == [b"held"]
 
 
 async def test_a_marker_that_is_lost_is_sent_again(kafka: tuple[ApacheKafka, int]) -> None:
@@ -193,11 +195,11 @@ async def test_a_marker_that_is_lost_is_sent_again(kafka: tuple[ApacheKafka, int
             action={"do": "drop"},
         )  # fmt: skip
         await front.commit("lost", b"lost for a while")
-        await front.struck()
+        await front.wait_until_struck()
         assert await front.state("lost") == "PrepareCommit"
-        assert await front.committed() == []
+        assert await front.read_committed() == []
         await front.until_complete("lost")
-        assert await front.committed() == [b"lost for a while"]
+        assert await front.read_committed() == [b"lost for a while"]
 
 
 async def test_a_marker_that_is_doubled_changes_nothing(kafka: tuple[ApacheKafka, int]) -> None:
@@ -207,9 +209,9 @@ async def test_a_marker_that_is_doubled_changes_nothing(kafka: tuple[ApacheKafka
             action={"do": "duplicate"},
         )  # fmt: skip
         await front.commit("doubled", b"doubled")
-        await front.struck()
+        await front.wait_until_struck()
         await front.until_complete("doubled")
-        assert await front.committed() == [b"doubled"]
+        assert await front.read_committed() == [b"doubled"]
 
 
 async def test_an_answer_to_a_verification_is_replaced(kafka: tuple[ApacheKafka, int]) -> None:
@@ -220,7 +222,7 @@ async def test_an_answer_to_a_verification_is_replaced(kafka: tuple[ApacheKafka,
             action={"do": "error", "error": "COORDINATOR_LOAD_IN_PROGRESS"},
         )  # fmt: skip
         await front.commit("unsure", b"asked again")
-        await front.struck()
+        await front.wait_until_struck()
 
 
 async def test_a_client_meets_an_error_that_no_broker_made(kafka: tuple[ApacheKafka, int]) -> None:
@@ -230,7 +232,7 @@ async def test_a_client_meets_an_error_that_no_broker_made(kafka: tuple[ApacheKa
             action={"do": "error", "error": "NOT_COORDINATOR"},
         )  # fmt: skip
         await front.commit("moved", b"after all")
-        await front.struck()
+        await front.wait_until_struck()
 
 
 async def test_without_the_proxy_nothing_between_brokers_gets_through(
@@ -265,8 +267,8 @@ CLOSED = TopicPartition("closed", 0)
 
 
 async def identity(client: Cluster, name: str) -> tuple[int, int]:
-    given = await Producer(client, transactional_id=name).init_transactions()
-    return given.producer_id, given.producer_epoch
+    assigned = await Producer(client, transactional_id=name).init_transactions()
+    return assigned.producer_id, assigned.producer_epoch
 
 
 async def add(client: Cluster, name: str, identity: tuple[int, int]) -> ErrorCode:
@@ -297,6 +299,6 @@ async def write(
 
 
 async def state_of(client: Cluster, name: str) -> str:
-    found = (await Admin(client).describe_transactions((name,)))[name]
-    assert not isinstance(found, ClientError)
-    return found.state
+    description = (await Admin(client).describe_transactions((name,)))[name]
+    assert not isinstance(description, ClientError)
+    return description.state

@@ -23,8 +23,8 @@ async def test_whatever_is_behind_a_refused_marker_stays_prepared(cluster: Virtu
         cluster.injector.release("f")
 
     async with cluster.client() as client:
-        seen = await story(client, stand_still=stand_still, go_on=go_on)
-        assert len(seen.prepared) == PRODUCERS - CULPRIT
+        outcome = await story(client, stand_still=stand_still, go_on=go_on)
+        assert len(outcome.prepared) == PRODUCERS - CULPRIT
         # A coordinator that moves sends all markers again; the topic must take them by then.
         change = ConfigChange(
             resource_type=TOPIC_RESOURCE,
@@ -33,15 +33,15 @@ async def test_whatever_is_behind_a_refused_marker_stays_prepared(cluster: Virtu
             value=None,
         )
         await Admin(client).incremental_alter_configs((change,))
-        for home in sorted({cluster.home(name) for name in seen.names}):
+        for home in sorted({cluster.home(name) for name in outcome.names}):
             cluster.move(home)
-        for name in seen.names:
+        for name in outcome.names:
             await until_state(client, name, "CompleteCommit")
 
 
 @pytest.mark.real
 @pytest.mark.parametrize("version", ["3.9.2", "4.4.0"])
 def test_whatever_is_behind_it_stays_prepared_on_a_real_kafka(version: str) -> None:
-    seen, requests = refused_markers.play(version)
-    assert seen.culprit in seen.prepared
-    assert seen.prepared == refused_markers.behind(seen, requests)
+    outcome, requests = refused_markers.play(version)
+    assert outcome.culprit in outcome.prepared
+    assert outcome.prepared == refused_markers.stuck_producers(outcome, requests)

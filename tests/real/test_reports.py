@@ -31,14 +31,14 @@ def test_a_report_has_all_its_parts(name: str) -> None:
     assert tuple(re.findall(r"^## (.+)$", text, re.MULTILINE)) == SECTIONS
     for part in ("**Affects**", "**Expected**", "**Actual**", "known to us"):
         assert part in text
-    first, _, *lines = (REPORTS / name / "output.txt").read_text("utf-8").splitlines()
-    assert first.startswith("Apache Kafka 4.4.0")
+    heading, _, *lines = (REPORTS / name / "output.txt").read_text("utf-8").splitlines()
+    assert heading.startswith("Apache Kafka 4.4.0")
     assert lines[-1] == LAST_LINE
 
 
 def test_each_finding_without_a_ticket_has_its_report() -> None:
-    found = WITHOUT_A_TICKET.findall((REPOSITORY / "docs/found.md").read_text("utf-8"))
-    assert sorted(found) == sorted(
+    reports = WITHOUT_A_TICKET.findall((REPOSITORY / "docs/found.md").read_text("utf-8"))
+    assert sorted(reports) == sorted(
         name for name in PLAYS if name.startswith("kafka-") and "python" not in name
     )
 

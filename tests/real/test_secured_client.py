@@ -37,7 +37,7 @@ SCRAM_USERS: Final = tuple(
 SUPER_USERS: Final = ("ANONYMOUS", "plain", "scram", "oauth", "client-of-certificate")
 
 
-class Files:
+class SecurityFiles:
     """Certificates, and properties of the broker and of its clients."""
 
     def __init__(self, directory: Path) -> None:
@@ -115,7 +115,7 @@ def _login(way: str, *, broken: bool) -> str:
     return f'{JAAS}{kind}LoginModule required username="{name}" password="{word}";'
 
 
-class Side:
+class SecuredBroker:
     """One of the two brokers."""
 
     def __init__(self, addresses: dict[str, str]) -> None:
@@ -126,12 +126,12 @@ class Side:
 
 
 @pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
-    return Files(tmp_path_factory.mktemp("secured"))
+def files(tmp_path_factory: pytest.TempPathFactory) -> SecurityFiles:
+    return SecurityFiles(tmp_path_factory.mktemp("secured"))
 
 
 @pytest.fixture(scope="module")
-def sides(files: Files) -> Iterator[dict[str, Side]]:
+def sides(files: SecurityFiles) -> Iterator[dict[str, SecuredBroker]]:
     """A real broker and a simulated one, with the same properties."""
     properties = files.of_broker()
     listeners = {"PLAINTEXT": "PLAINTEXT", **LISTENERS}
@@ -157,11 +157,14 @@ def sides(files: Files) -> Iterator[dict[str, Side]]:
         )
         assert created.code == 0, created
         real = {name: kafka.bootstrap_at(name) for name in LISTENERS}
-        yield {"kafka": Side(real), "txnsim": Side(server.ready["security"]["bootstrap"])}
+        yield {
+            "kafka": SecuredBroker(real),
+            "txnsim": SecuredBroker(server.ready["security"]["bootstrap"]),
+        }
 
 
-def txns(side: Side, way: str, config: Path, *arguments: str) -> tuple[int, str, str]:
-    done = subprocess.run(
+def txns(side: SecuredBroker, way: str, config: Path, *arguments: str) -> tuple[int, str, str]:
+    process = subprocess.run(
         [
             str(installed_txnsim()),
             *("txns", "--bootstrap-server", side.address(way), "--command-config", str(config)),
@@ -172,13 +175,13 @@ def txns(side: Side, way: str, config: Path, *arguments: str) -> tuple[int, str,
         timeout=60,
         check=False,
     )
-    return done.returncode, done.stdout, done.stderr
+    return process.returncode, process.stdout, process.stderr
 
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", ["kafka", "txnsim"])
 async def test_our_client_transacts(
-    files: Files, sides: dict[str, Side], name: str, way: str
+    files: SecurityFiles, sides: dict[str, SecuredBroker], name: str, way: str
 ) -> None:
     settings, _, ignored = read_client_properties(files.of_client(way))
     assert ignored == ()
@@ -191,53 +194,57 @@ async def test_our_client_transacts(
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_the_tool_says_the_same(files: Files, sides: dict[str, Side], way: str) -> None:
+def test_the_tool_says_the_same(
+    files: SecurityFiles, sides: dict[str, SecuredBroker], way: str
+) -> None:
     config = files.of_client(way)
-    found = [
+    outcomes = [
         txns(side, way, config, "describe", "--transactional-id", "nobody")
         for side in sides.values()
     ]
-    assert found[0] == found[1]
-    assert found[0][0] == 1
-    assert "nobody" in found[0][2]
+    assert outcomes[0] == outcomes[1]
+    assert outcomes[0][0] == 1
+    assert "nobody" in outcomes[0][2]
 
 
 @pytest.mark.parametrize("way", WAYS[:-1])
 def test_the_same_logins_fail_with_the_same_words(
-    files: Files, sides: dict[str, Side], way: str
+    files: SecurityFiles, sides: dict[str, SecuredBroker], way: str
 ) -> None:
     config = files.of_client(way, broken=True)
-    found = [txns(side, way, config, "list") for side in sides.values()]
-    assert found[0] == found[1]
-    assert (found[0][0], found[0][1]) == (1, "")
-    assert "SASL_AUTHENTICATION_FAILED (58)" in found[0][2]
+    outcomes = [txns(side, way, config, "list") for side in sides.values()]
+    assert outcomes[0] == outcomes[1]
+    assert (outcomes[0][0], outcomes[0][1]) == (1, "")
+    assert "SASL_AUTHENTICATION_FAILED (58)" in outcomes[0][2]
 
 
 @pytest.mark.parametrize("name", ["kafka", "txnsim"])
 async def test_a_client_stays_known_beyond_the_end_of_its_session(
-    files: Files, sides: dict[str, Side], name: str
+    files: SecurityFiles, sides: dict[str, SecuredBroker], name: str
 ) -> None:
     settings, *_ = read_client_properties(files.of_client("SCRAM-SHA-256"))
     async with Cluster(sides[name].address("PLAIN"), settings=settings) as cluster:
         connection = await cluster.any_connection()
         loop = asyncio.get_running_loop()
         ends = loop.time() + 2 * REAUTH_MS / 1_000
-        asked = 0
+        refresh_count = 0
         while loop.time() < ends:
             await cluster.refresh((TOPIC,))
-            asked += 1
+            refresh_count += 1
             await asyncio.sleep(0.1)
-        assert asked > 1
+        assert refresh_count > 1
         assert connection.usable
         assert await cluster.any_connection() is connection
 
 
-def test_who_has_no_certificate_hears_the_same(files: Files, sides: dict[str, Side]) -> None:
+def test_who_has_no_certificate_hears_the_same(
+    files: SecurityFiles, sides: dict[str, SecuredBroker]
+) -> None:
     """An alert says so, and Java's client gives up at once."""
     config = files.directory / "without-certificate.properties"
     lines = files.of_client("certificate").read_text().splitlines(keepends=True)
     config.write_text("".join(line for line in lines if "keystore" not in line))
-    found = [
+    results = [
         run_kafka_tool(
             "org.apache.kafka.tools.TransactionsCommand",
             *("--bootstrap-server", side.address("certificate")),
@@ -245,19 +252,21 @@ def test_who_has_no_certificate_hears_the_same(files: Files, sides: dict[str, Si
         )
         for side in sides.values()
     ]
-    assert found[0] == found[1]
-    assert found[0].code == 1
-    assert "post-handshake" in found[0].stdout + found[0].stderr
+    assert results[0] == results[1]
+    assert results[0].code == 1
+    assert "post-handshake" in results[0].stdout + results[0].stderr
 
 
-def test_java_and_we_are_the_same_to_them(files: Files, sides: dict[str, Side]) -> None:
+def test_java_and_we_are_the_same_to_them(
+    files: SecurityFiles, sides: dict[str, SecuredBroker]
+) -> None:
     """Kafka's own tool reads the same client properties, at both."""
     for way in ("certificate", "SCRAM-SHA-512", "OAUTHBEARER"):
         for side in sides.values():
-            done = run_kafka_tool(
+            result = run_kafka_tool(
                 "org.apache.kafka.tools.TransactionsCommand",
                 *("--bootstrap-server", side.address(way)),
                 *("--command-config", str(files.of_client(way)), "list"),
             )
-            assert done.code == 0, (way, done)
-            assert "CompleteCommit" in done.stdout or "TransactionalId" in done.stdout
+            assert result.code == 0, (way, result)
+            assert "CompleteCommit" in result.stdout or "TransactionalId" in result.stdout

@@ -15,8 +15,8 @@ pytestmark = pytest.mark.real
 
 @pytest.fixture(scope="module")
 def addresses() -> Iterator[dict[str, str]]:
-    with kafka() as found:
-        yield found
+    with kafka() as running:
+        yield running
 
 
 @pytest.mark.parametrize("kind", KINDS)

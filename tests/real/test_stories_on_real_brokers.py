@@ -79,7 +79,7 @@ TOOLS: Final = {
 }
 
 
-class Secured:
+class SecuredKafka:
     """A real broker at which users log in, by every mechanism, in clear and by TLS; its plain
     listener is for those who look.
     """
@@ -100,7 +100,7 @@ class Secured:
         )
         return path
 
-    def place(self, way: str, *, tls: bool = False, user: str = "admin") -> tuple[str, ...]:
+    def story_options(self, way: str, *, tls: bool = False, user: str = "admin") -> tuple[str, ...]:
         """Options of a story there."""
         where = self.kafka.bootstrap_at("SASL_SSL" if tls else "SASL")
         config = self.config(way, tls=tls, user=user)
@@ -109,19 +109,22 @@ class Secured:
     def allow(self, *acls: AclBinding) -> None:
         """These rights besides those that there are."""
         with RawConnection(self.kafka.bootstrap) as admin:
-            creations = [creation(one) for one in acls]
-            before = self._acls(admin)
+            creations = [creation(binding) for binding in acls]
+            count_before = self._acls(admin)
             answer = admin.ask(KEYS["CreateAcls"], 3, creations=creations)
-            assert {one.error_code for one in answer.results} == {ErrorCode.none}
+            assert {result.error_code for result in answer.results} == {ErrorCode.none}
             until(
                 lambda: self._acls(admin),
-                lambda count: count == before + len(acls),
+                lambda count: count == count_before + len(acls),
                 "the ACLs are in force",
             )
 
     @staticmethod
     def _acls(admin: RawConnection) -> int:
-        return sum(len(one.acls) for one in admin.ask(KEYS["DescribeAcls"], 3, **ANY_ACL).resources)
+        return sum(
+            len(resource.acls)
+            for resource in admin.ask(KEYS["DescribeAcls"], 3, **ANY_ACL).resources
+        )
 
     def do(self, command: str, *, tls: bool = False) -> ToolResult:
         """What somebody who may comes to, who types a command that was printed."""
@@ -133,7 +136,7 @@ class Secured:
 
 
 @pytest.fixture(scope="module")
-def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
+def secured_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredKafka]:
     """The broker, and a guest who may tell stories and may not clean up."""
     directory = tmp_path_factory.mktemp("secured")
     stamp = directory / "stamp"
@@ -141,53 +144,61 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
     authority = Authority(directory, now_ms=stamp.stat().st_mtime_ns // 1_000_000)
     authority.issue("broker", hosts=("127.0.0.1",))
     with ApacheKafka(listeners=logins(directory, PASSWORDS)) as kafka:
-        found = Secured(kafka, directory)
-        found.allow(
+        secured_kafka = SecuredKafka(kafka, directory)
+        secured_kafka.allow(
             *(
                 acl(kind, name, right, principal=f"User:{GUEST}", pattern=PatternType.PREFIXED)
                 for kind, name, rights in RIGHTS_OF_GUEST
                 for right in rights
             )
         )
-        yield found
+        yield secured_kafka
 
 
 @pytest.mark.parametrize("tls", [False, True])
 @pytest.mark.parametrize("way", WAYS)
 def test_a_story_on_a_cluster_that_is_there_with_sasl(
-    secured: Secured, way: str, *, tls: bool, capfd: pytest.CaptureFixture[str]
+    secured_kafka: SecuredKafka, way: str, *, tls: bool, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    place = secured.place(way, tls=tls)
-    assert main(["scenario", "run", "z24", "--mode", "TV2+", "--armed", *place, "--json"]) == 0
+    story_options = secured_kafka.story_options(way, tls=tls)
+    assert (
+        main(["scenario", "run", "z24", "--mode", "TV2+", "--armed", *story_options, "--json"]) == 0
+    )
     (cell,) = json.loads(capfd.readouterr().out)
     assert (cell["real"]["verdict"]["observed"], cell["left"]) == (["duplicate"], [])
-    assert left_behind(secured.kafka, STORYS) == []
+    assert leftover_topics(secured_kafka.kafka, STORYS) == []
 
 
 @pytest.mark.parametrize(("way", "tls"), [("PLAIN", False), ("SCRAM-SHA-512", True)])
-def test_ctrl_c_with_sasl_ends_what_is_open(secured: Secured, way: str, *, tls: bool) -> None:
-    with interrupted_once_open(secured, *secured.place(way, tls=tls), "--quiet") as story:
+def test_ctrl_c_with_sasl_ends_what_is_open(
+    secured_kafka: SecuredKafka, way: str, *, tls: bool
+) -> None:
+    with interrupted_once_open(
+        secured_kafka, *secured_kafka.story_options(way, tls=tls), "--quiet"
+    ) as story:
         pass
     assert story.status == INTERRUPTED_STATUS, story.err
     assert "could not be cleaned" not in story.err
-    assert left_behind(secured.kafka, story.prefix) == []
+    assert leftover_topics(secured_kafka.kafka, story.prefix) == []
 
 
 def test_a_login_that_is_refused_leaves_nothing(
-    secured: Secured, capfd: pytest.CaptureFixture[str]
+    secured_kafka: SecuredKafka, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    place = secured.place("SCRAM-SHA-256")
-    Path(place[-1]).write_text(Path(place[-1]).read_text().replace("admin-secret", "wrong"))
-    assert main(["scenario", "run", "z24", "--mode", "TV2+", "--armed", *place]) == 1
+    story_options = secured_kafka.story_options("SCRAM-SHA-256")
+    Path(story_options[-1]).write_text(
+        Path(story_options[-1]).read_text().replace("admin-secret", "wrong")
+    )
+    assert main(["scenario", "run", "z24", "--mode", "TV2+", "--armed", *story_options]) == 1
     assert "invalid credentials" in capfd.readouterr().err
 
 
 @pytest.fixture
-def without_verification(secured: Secured) -> Iterator[None]:
+def without_verification(secured_kafka: SecuredKafka) -> Iterator[None]:
     """The broker as those before 3.6 are: there ghosts hang."""
 
     async def switch(level: int, verifies: str | None, *, upgrade_type: int) -> None:
-        async with Cluster(secured.kafka.bootstrap) as cluster:
+        async with Cluster(secured_kafka.kafka.bootstrap) as cluster:
             admin = Admin(cluster)
             levels = {"transaction.version": level}
             await admin.update_features(levels, upgrade_type=upgrade_type)
@@ -200,19 +211,24 @@ def without_verification(secured: Secured) -> Iterator[None]:
 
 @pytest.mark.usefixtures("without_verification")
 def test_what_may_not_be_cleaned_is_listed_with_the_commands_that_take_it_away(
-    secured: Secured, capfd: pytest.CaptureFixture[str]
+    secured_kafka: SecuredKafka, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """The guest may neither abort what hangs, nor delete topics and groups."""
-    place = secured.place("SCRAM-SHA-256", user=GUEST)
+    story_options = secured_kafka.story_options("SCRAM-SHA-256", user=GUEST)
     stories = ("partition-never-added", "zombie-member")
-    assert main(["scenario", "run", *stories, "--mode", "V-", "--armed", *place, "--json"]) == 1
+    assert (
+        main(["scenario", "run", *stories, "--mode", "V-", "--armed", *story_options, "--json"])
+        == 1
+    )
     out, err = capfd.readouterr()
     cells = {cell["scenario"]: cell for cell in json.loads(out)}
     ghost, zombie = (cells[name] for name in stories)
     assert zombie["real"]["verdict"]["observed"] == ["duplicate"]
     assert "CLUSTER_AUTHORIZATION_FAILED" in "".join(ghost["real"]["cured"]["because"])
     prefix = ghost["left"][0]["name"].removesuffix("t")
-    assert [(one["kind"], one["name"], one["why"]) for one in ghost["left"]] == [
+    assert [
+        (leftover["kind"], leftover["name"], leftover["why"]) for leftover in ghost["left"]
+    ] == [
         ("topic", f"{prefix}t", "TOPIC_AUTHORIZATION_FAILED, it takes DELETE on the topic"),
         (
             "hanging transaction",
@@ -221,23 +237,25 @@ def test_what_may_not_be_cleaned_is_listed_with_the_commands_that_take_it_away(
             " ALTER on the cluster",
         ),
     ]
-    assert {(one["kind"], one["name"][len(prefix) :]) for one in zombie["left"]} == {
+    assert {(leftover["kind"], leftover["name"][len(prefix) :]) for leftover in zombie["left"]} == {
         ("topic", "in"),
         ("topic", "out"),
         ("group", "billing"),
     }
-    left = [*reversed(ghost["left"]), *zombie["left"]]
-    assert all(one["command"] in err for one in left)
-    take_away(secured, left)
-    assert left_behind(secured.kafka, STORYS) == []
+    leftovers = [*reversed(ghost["left"]), *zombie["left"]]
+    assert all(leftover["command"] in err for leftover in leftovers)
+    take_away(secured_kafka, leftovers)
+    assert leftover_topics(secured_kafka.kafka, STORYS) == []
 
 
-def test_after_ctrl_c_a_transaction_that_may_not_be_ended_is_listed(secured: Secured) -> None:
+def test_after_ctrl_c_a_transaction_that_may_not_be_ended_is_listed(
+    secured_kafka: SecuredKafka,
+) -> None:
     """Its right is taken away from the guest in the middle of the story."""
-    place = secured.place("SCRAM-SHA-512", tls=True, user=GUEST)
-    with interrupted_once_open(secured, *place, "--json") as story:
+    story_options = secured_kafka.story_options("SCRAM-SHA-512", tls=True, user=GUEST)
+    with interrupted_once_open(secured_kafka, *story_options, "--json") as story:
         name = f"{story.prefix}app"
-        secured.allow(
+        secured_kafka.allow(
             acl(ResourceType.TRANSACTIONAL_ID, name, AclOperation.WRITE, principal=f"User:{GUEST}",
                 permission=Permission.DENY)
         )  # fmt: skip
@@ -250,33 +268,35 @@ def test_after_ctrl_c_a_transaction_that_may_not_be_ended_is_listed(secured: Sec
         "Ongoing, and may not be ended: TRANSACTIONAL_ID_AUTHORIZATION_FAILED, it takes WRITE on"
         " the transactional id; its coordinator aborts it 20 s after it began"
     )
-    assert [one["kind"] for one in topics] == ["topic"]
+    assert [topic["kind"] for topic in topics] == ["topic"]
     assert f"could not be cleaned: transaction {name}: Ongoing" in story.err
-    take_away(secured, cell["left"], tls=True)
-    assert left_behind(secured.kafka, story.prefix) == []
-    assert asyncio.run(state_of(secured.kafka, name)) != "Ongoing"
+    take_away(secured_kafka, cell["left"], tls=True)
+    assert leftover_topics(secured_kafka.kafka, story.prefix) == []
+    assert asyncio.run(state_of(secured_kafka.kafka, name)) != "Ongoing"
 
 
-def take_away(secured: Secured, left: Sequence[Mapping[str, str]], *, tls: bool = False) -> None:
+def take_away(
+    secured_kafka: SecuredKafka, leftovers: Sequence[Mapping[str, str]], *, tls: bool = False
+) -> None:
     """Do what was printed; of each kind once, as a tool takes a JVM. Other topics are deleted."""
-    done: dict[str, str] = {}
-    others: list[str] = []
-    for one in left:
-        if done.setdefault(one["kind"], one["name"]) != one["name"]:
-            assert one["kind"] == "topic"
-            others.append(one["name"])
+    name_by_kind: dict[str, str] = {}
+    topic_names: list[str] = []
+    for leftover in leftovers:
+        if name_by_kind.setdefault(leftover["kind"], leftover["name"]) != leftover["name"]:
+            assert leftover["kind"] == "topic"
+            topic_names.append(leftover["name"])
             continue
-        result = secured.do(one["command"], tls=tls)
-        assert result.code == 0, (one, result)
+        result = secured_kafka.do(leftover["command"], tls=tls)
+        assert result.code == 0, (leftover, result)
 
     async def delete() -> None:
-        async with Cluster(secured.kafka.bootstrap) as cluster:
-            assert set((await Admin(cluster).delete_topics(others)).values()) <= {None}
+        async with Cluster(secured_kafka.kafka.bootstrap) as cluster:
+            assert set((await Admin(cluster).delete_topics(topic_names)).values()) <= {None}
 
     asyncio.run(delete())
 
 
-class Interrupted:
+class InterruptedStory:
     """A story that Ctrl-C has ended."""
 
     prefix = ""
@@ -286,7 +306,7 @@ class Interrupted:
 
 
 @contextlib.contextmanager
-def interrupted_once_open(secured: Secured, *options: str) -> Iterator[Interrupted]:
+def interrupted_once_open(secured_kafka: SecuredKafka, *options: str) -> Iterator[InterruptedStory]:
     """Tell a story until its transaction is open, do what the block does, and end it by Ctrl-C."""
     words = ["scenario", "run", "z23", "--mode", "TV2+", "--armed", *options]
     was = signal(SIGINT, default_int_handler)  # a shell in the background hands on that it ignores
@@ -300,20 +320,20 @@ def interrupted_once_open(secured: Secured, *options: str) -> Iterator[Interrupt
     finally:
         signal(SIGINT, was)
     assert story.stderr is not None
-    found = Interrupted()
+    interrupted = InterruptedStory()
     try:
-        found.prefix = story.stderr.readline().split()[-1]
-        asyncio.run(until_ongoing(secured.kafka, f"{found.prefix}app"))
-        yield found
+        interrupted.prefix = story.stderr.readline().split()[-1]
+        asyncio.run(until_ongoing(secured_kafka.kafka, f"{interrupted.prefix}app"))
+        yield interrupted
         story.send_signal(SIGINT)
-        found.out, found.err = story.communicate(timeout=60)
+        interrupted.out, interrupted.err = story.communicate(timeout=60)
     finally:
         story.kill()
         story.wait()
-    found.status = story.returncode
+    interrupted.status = story.returncode
 
 
-def left_behind(kafka: ApacheKafka, prefix: str) -> list[str]:
+def leftover_topics(kafka: ApacheKafka, prefix: str) -> list[str]:
     """Topics of a story that a broker still names some time after they were deleted."""
 
     async def ask() -> list[str]:
@@ -321,9 +341,9 @@ def left_behind(kafka: ApacheKafka, prefix: str) -> list[str]:
             deadline = cluster.deadline(20_000)
             while True:
                 names = [topic.name for topic in await Admin(cluster).describe_topics(None)]
-                found = [name for name in names if name.startswith(prefix)]
-                if not found or deadline.passed:
-                    return found
+                names_left = [name for name in names if name.startswith(prefix)]
+                if not names_left or deadline.passed:
+                    return names_left
                 await asyncio.sleep(0.05)
 
     return asyncio.run(ask())
@@ -334,8 +354,8 @@ async def until_ongoing(kafka: ApacheKafka, transactional_id: str) -> None:
     async with Cluster(kafka.bootstrap) as cluster, asyncio.timeout(60):
         admin = TransactionAdmin(cluster)
         while True:
-            found = (await admin.describe_transactions((transactional_id,)))[transactional_id]
-            if not isinstance(found, Exception) and found.state == "Ongoing":
+            description = (await admin.describe_transactions((transactional_id,)))[transactional_id]
+            if not isinstance(description, Exception) and description.state == "Ongoing":
                 return
             await asyncio.sleep(0.05)
 
@@ -343,6 +363,6 @@ async def until_ongoing(kafka: ApacheKafka, transactional_id: str) -> None:
 async def state_of(kafka: ApacheKafka, transactional_id: str) -> str:
     async with Cluster(kafka.bootstrap) as cluster:
         admin = TransactionAdmin(cluster)
-        found = (await admin.describe_transactions((transactional_id,)))[transactional_id]
-        assert not isinstance(found, Exception)
-        return found.state
+        description = (await admin.describe_transactions((transactional_id,)))[transactional_id]
+        assert not isinstance(description, Exception)
+        return description.state

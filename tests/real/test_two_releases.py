@@ -20,33 +20,36 @@ LINES = {release.patch_release: release.name for release in RELEASES.values()} |
 }
 RULES = {"4.2.0+4.1.2": {"markers_follow_peer_version": False}}
 """What the newest patch release of the line has mended."""
-RECORDED = two_releases.kept()
+RECORDED = two_releases.recorded_pairs()
 PLAYED = [pair for pair in RECORDED if "3.5.2" not in pair]
 """Of these the simulator has both releases."""
 
 
 @functools.cache
-def simulated(pair: str) -> two_releases.Told:
+def simulate_pair(pair: str) -> two_releases.ReleaseAnswers:
     """What a simulated cluster of the pair's release lines does: ``answers`` and ``asked``."""
-    first, second = (LINES[one] for one in pair.split("+"))
+    first_line, second_line = (LINES[release] for release in pair.split("+"))
 
-    async def main(cluster: VirtualCluster) -> two_releases.Told:
+    async def main(cluster: VirtualCluster) -> two_releases.ReleaseAnswers:
         for broker in two_releases.BROKERS:  # they register, as a real broker that starts
             await cluster.sim.stop_broker(broker)
             await cluster.sim.start_broker(broker)
         async with cluster.client() as client:
             answers = await two_releases.story(client)
-        asked: dict[str, set[str]] = {}
+        versions_by_api: dict[str, set[str]] = {}
         tracer = cluster.env.tracer
         for event in tracer.events():
             data = event.d
             if event.k == "msg.send" and isinstance(data, dict) and not data["response"]:
                 source, target = _node(tracer.nodes[event.n]), _node(str(data["peer"]))
                 line = f"{source} -> {target}: v{data['version']}"
-                asked.setdefault(str(data["api"]), set()).add(line)
-        return {"answers": answers, "asked": {name: sorted(one) for name, one in asked.items()}}
+                versions_by_api.setdefault(str(data["api"]), set()).add(line)
+        return {
+            "answers": answers,
+            "asked": {name: sorted(versions) for name, versions in versions_by_api.items()},
+        }
 
-    releases = (f"{first},2={second}",)
+    releases = (f"{first_line},2={second_line}",)
     full = TraceLevel.FULL
     rules = RULES.get(pair, {})
     return run_cluster(
@@ -62,31 +65,33 @@ def _node(name: str) -> int:
 
 @pytest.mark.parametrize("pair", RECORDED)
 def test_clients_are_answered_as_by_the_real_brokers(pair: str) -> None:
-    told = {key: one for key, one in simulated(pair)["answers"].items() if "leader" in key}
-    assert len(told) == 8
-    assert told == {key: RECORDED[pair]["answers"][key] for key in told}
+    ours = {
+        key: answer for key, answer in simulate_pair(pair)["answers"].items() if "leader" in key
+    }
+    assert len(ours) == 8
+    assert ours == {key: RECORDED[pair]["answers"][key] for key in ours}
 
 
 @pytest.mark.parametrize("pair", PLAYED)
 def test_brokers_ask_each_other_in_the_versions_of_the_real_ones(pair: str) -> None:
-    told, real = simulated(pair)["asked"], RECORDED[pair]["asked"]
+    ours, real = simulate_pair(pair)["asked"], RECORDED[pair]["asked"]
     if "2.8.2" in pair:  # for all else these ask ZooKeeper
         assert real.keys() >= {"AddPartitionsToTxn", "AlterPartition", "Fetch", "WriteTxnMarkers"}
-        told = {name: told[name] for name in real}
-    assert told == real
+        ours = {name: ours[name] for name in real}
+    assert ours == real
 
 
 @pytest.mark.parametrize("pair", PLAYED)
 def test_brokers_list_the_versions_and_levels_of_the_real_ones(pair: str) -> None:
     """The lowest versions are those of the newest release, whatever release a broker plays."""
     for broker in two_releases.BROKERS:
-        told, real = (
+        ours, real = (
             [side["answers"][f"broker {broker} {verb}"] for verb in ("lists", "has finalized")]
-            for side in (simulated(pair), RECORDED[pair])
+            for side in (simulate_pair(pair), RECORDED[pair])
         )
-        common = told[0].keys() & real[0].keys() if "2.8.2" in pair else told[0].keys()
-        assert {key: told[0][key][1] for key in common} == {key: real[0][key][1] for key in common}
-        assert told[1] == real[1]
+        common = ours[0].keys() & real[0].keys() if "2.8.2" in pair else ours[0].keys()
+        assert {key: ours[0][key][1] for key in common} == {key: real[0][key][1] for key in common}
+        assert ours[1] == real[1]
 
 
 @pytest.mark.real

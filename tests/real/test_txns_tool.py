@@ -19,7 +19,7 @@ from typing import Final
 import pytest
 
 from tests.clients.kafka_tools.runner import Tools
-from tests.real.conftest import LASTING_MS, OLDER, Target
+from tests.real.conftest import LASTING_MS, OLDER, ClusterUnderTest
 from tests.support.apache_kafka import KAFKA_VERSION, ToolResult
 from tests.support.hanging_transaction import make_hanging
 from txnsim.client.admin import Admin
@@ -113,7 +113,7 @@ OF_THE_TOOL_ITSELF: Final = {"-h", "--help", "--bootstrap-server"}
 """Options that every call has, or that ask nothing of a cluster."""
 
 
-def ours(target: Target, *args: str) -> ToolResult:
+def ours(target: ClusterUnderTest, *args: str) -> ToolResult:
     command = [
         sys.executable,
         "-m",
@@ -122,8 +122,8 @@ def ours(target: Target, *args: str) -> ToolResult:
         "--bootstrap-server",
         target.bootstrap,
     ]
-    done = subprocess.run([*command, *args], capture_output=True, text=True, check=False)
-    return ToolResult(done.returncode, done.stdout, done.stderr)
+    process = subprocess.run([*command, *args], capture_output=True, text=True, check=False)
+    return ToolResult(process.returncode, process.stdout, process.stderr)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -140,12 +140,12 @@ _JVMS: Final[list[contextlib.ExitStack]] = []
 _TOOLS: Final[dict[str, Tools]] = {}
 
 
-def kafkas(target: Target, *args: str, before: Args = ()) -> ToolResult:
+def kafkas(target: ClusterUnderTest, *args: str, global_options: Args = ()) -> ToolResult:
     tools = _TOOLS.get(target.bootstrap)
     if tools is None:
         fresh = Tools(target.bootstrap, version=target.patch_release)
         tools = _TOOLS[target.bootstrap] = _JVMS[0].enter_context(fresh)
-    return tools.at(TOOL, *before, *args)
+    return tools.at(TOOL, *global_options, *args)
 
 
 def comparable(output: str) -> list[str]:
@@ -174,8 +174,11 @@ def first_complaint(result: ToolResult) -> list[str]:
     return [re.sub(r"sent to broker \d+", "sent to broker N", line) for line in lines[:1]]
 
 
-def check_same(target: Target, *args: str, before: Args = ()) -> ToolResult:
-    mine, theirs = ours(target, *before, *args), kafkas(target, *args, before=before)
+def check_same(target: ClusterUnderTest, *args: str, global_options: Args = ()) -> ToolResult:
+    mine, theirs = (
+        ours(target, *global_options, *args),
+        kafkas(target, *args, global_options=global_options),
+    )
     assert comparable(mine.stdout) == comparable(theirs.stdout)
     assert (mine.code, theirs.code) == ((2, 1) if args in MISUSED else (mine.code, mine.code))
     # Ours may add a line that says what to do; the first one is Kafka's.
@@ -183,18 +186,18 @@ def check_same(target: Target, *args: str, before: Args = ()) -> ToolResult:
     return mine
 
 
-def filled(args: Args, **values: object) -> Args:
+def fill_in(args: Args, **values: object) -> Args:
     return tuple(arg.format(**values) if "{" in arg else arg for arg in args)
 
 
-def is_known(target: Target, args: Args) -> bool:
+def has_option(target: ClusterUnderTest, args: Args) -> bool:
     """Whether the tool of the target's release has this."""
     return not (target.is_older and any(word in SINCE_4_1 for word in args))
 
 
 @pytest.mark.real
 async def test_tables_are_those_of_kafkas_tool(
-    target: Target, cluster: Cluster, admin: Admin, name: str, tmp_path: Path
+    target: ClusterUnderTest, cluster: Cluster, admin: Admin, name: str, tmp_path: Path
 ) -> None:
     config = tmp_path / "client.properties"
     config.write_text("client.id=operator\nrequest.timeout.ms=20000\n")
@@ -213,15 +216,15 @@ async def test_tables_are_those_of_kafkas_tool(
         still_open.begin()
         await still_open.send(name, 0, b"y")
         for look in LOOKS:
-            if is_known(target, look):
-                check_same(target, *filled(look, name=name))
-        check_same(target, "list", before=("--command-config", str(config)))
+            if has_option(target, look):
+                check_same(target, *fill_in(look, name=name))
+        check_same(target, "list", global_options=("--command-config", str(config)))
         await still_open.abort()
 
 
 @pytest.mark.real
 async def test_a_hanging_transaction_is_found_alike_and_aborted(
-    target: Target, admin: Admin, name: str
+    target: ClusterUnderTest, admin: Admin, name: str
 ) -> None:
     everywhere = len(admin.cluster.view.brokers)  # so that broker 1 has a replica
     await admin.create_topic(name, partitions=1, replication_factor=everywhere)
@@ -233,31 +236,35 @@ async def test_a_hanging_transaction_is_found_alike_and_aborted(
             identity = await make_hanging(admin, where, f"{name}-{tool.__name__}-{number}")
             if offset == 0:
                 for search in SEARCHES:
-                    found = check_same(target, *filled(search, name=name))
-                    is_it = f"\t{identity.producer_id} " in found.stdout.replace("\n", "\t")
+                    search_result = check_same(target, *fill_in(search, name=name))
+                    is_it = f"\t{identity.producer_id} " in search_result.stdout.replace("\n", "\t")
                     assert is_it == (search[0] != "abort" and "90" not in search), search
-            words = filled(
+            words = fill_in(
                 abort,
                 name=name,
                 offset=offset,
                 producer_id=identity.producer_id,
                 producer_epoch=identity.producer_epoch,
             )
-            done = tool(target, *words)
-            assert (done.code, done.stdout, first_complaint(done)) == (0, "", [])
+            abort_result = tool(target, *words)
+            assert (abort_result.code, abort_result.stdout, first_complaint(abort_result)) == (
+                0,
+                "",
+                [],
+            )
             offset += 2  # the ghost's record and the marker
             check_same(target, "find-hanging", "--topic", name)
-            check_same(target, "describe-producers", *filled(WHERE, name=name))
+            check_same(target, "describe-producers", *fill_in(WHERE, name=name))
             (producers,) = (await admin.describe_producers((where,))).values()
             assert not isinstance(producers, ClientError)
-            assert all(one.txn_start_offset is None for one in producers)
+            assert all(producer.txn_start_offset is None for producer in producers)
 
 
 @pytest.mark.real
 async def test_a_transaction_is_terminated_alike(
-    target: Target, cluster: Cluster, admin: Admin, name: str
+    target: ClusterUnderTest, cluster: Cluster, admin: Admin, name: str
 ) -> None:
-    if not is_known(target, FORCED):
+    if not has_option(target, FORCED):
         pytest.skip("Kafka's tool of this release has no forceTerminateTransaction")
     await admin.create_topic(name, partitions=1)
     described = ("describe", "--transactional-id", f"{name}-open")
@@ -269,18 +276,18 @@ async def test_a_transaction_is_terminated_alike(
             producer.begin()
             await producer.send(name, 0, b"x")
             assert "Ongoing" in check_same(target, *described).stdout
-            done = tool(target, *filled(FORCED, name=name))
-            assert (done.code, done.stdout) == (0, "")
+            result = tool(target, *fill_in(FORCED, name=name))
+            assert (result.code, result.stdout) == (0, "")
             # Ours says besides what that discards.
-            assert ("discards its records" in done.stderr) == (tool is ours)
-            assert len(done.stderr.splitlines()) == (tool is ours)
+            assert ("discards its records" in result.stderr) == (tool is ours)
+            assert len(result.stderr.splitlines()) == (tool is ours)
             assert "Empty" in check_same(target, *described).stdout
 
 
 @pytest.mark.real
 @pytest.mark.parametrize("args", REFUSED, ids=" ".join)
-async def test_refusals_have_kafkas_words_and_status(target: Target, args: Args) -> None:
-    if not is_known(target, args):
+async def test_refusals_have_kafkas_words_and_status(target: ClusterUnderTest, args: Args) -> None:
+    if not has_option(target, args):
         pytest.skip("Kafka's tool of this release does not know it")
     check_same(target, *args)
 
@@ -292,9 +299,9 @@ def test_every_command_and_option_of_kafkas_tool_is_compared(version: str) -> No
     with Tools("localhost:9", version=version) as tools:
         overview = tools.at(TOOL, "--help").stdout
         commands = set(re.findall(r"^    ([a-zA-Z-]+) ", overview, re.MULTILINE)) - {"COMMAND"}
-        told = {name: tools.at(TOOL, name, "--help").stdout for name in commands}
+        help_by_command = {name: tools.at(TOOL, name, "--help").stdout for name in commands}
     assert {"list", "find-hanging"} <= commands <= {args[0] for args in compared}
-    for command, text in told.items():
+    for command, text in help_by_command.items():
         options = set(re.findall(r"(?<![\w-])--?[a-zA-Z][\w-]*", text))
         used = {word for args in compared if args[0] == command for word in args}
         missing = options - used - OF_THE_TOOL_ITSELF

@@ -39,10 +39,10 @@ def test_a_result_takes_the_place_of_the_last_one(
 
 
 def test_what_differs_without_a_cause_is_unexplained() -> None:
-    assert stage.is_explained(_row("healthy"))
-    assert not stage.is_explained(_row("duplicate"))
+    assert stage.has_explanation(_row("healthy"))
+    assert not stage.has_explanation(_row("duplicate"))
     (story, run, release), *_ = verdicts.DIFFERENCES
-    assert stage.is_explained(_row("duplicate", scenario=story, run=run, on=release))
+    assert stage.has_explanation(_row("duplicate", scenario=story, run=run, on=release))
 
 
 def test_each_night_has_the_newest_release_and_four_nights_have_all() -> None:

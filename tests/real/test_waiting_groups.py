@@ -47,7 +47,7 @@ ORDER BY first_offset
 """
 
 
-class Waits(NamedTuple):
+class WaitingGroup(NamedTuple):
     """A group, as the living broker or its directory has it."""
 
     group: str
@@ -70,11 +70,11 @@ class Lost(NamedTuple):
     keys: int
 
 
-class Played(NamedTuple):
+class PlayedCases(NamedTuple):
     """What was answered, by topic."""
 
-    living: dict[str, set[Waits]]
-    offline: dict[str, set[Waits]]
+    living: dict[str, set[WaitingGroup]]
+    offline: dict[str, set[WaitingGroup]]
     begun_ms: dict[str, int]
     """When the first transaction that is left open was begun, as its record says."""
     since: dict[str, set[int | None]]
@@ -85,11 +85,11 @@ class Played(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def played() -> Played:
+def cases() -> PlayedCases:
     kafka = ApacheKafka(transaction_version=2)
     with kafka:
         with RawBrokers({1: kafka.bootstrap}) as raw:
-            living: dict[str, set[Waits]] = {}
+            living: dict[str, set[WaitingGroup]] = {}
             begun_ms: dict[str, int] = {}
             told_lost: dict[str, list[Lost]] = {}
             for seed in SEEDS:
@@ -97,66 +97,70 @@ def played() -> Played:
                 living[name], begun_ms[name], told_lost[name] = _play(raw, seed)
         kafka.stop_broker(1)
         search = Search(paths=(kafka.homes[0] / "data",), now_ms=wall_ms(), never_spark=True)
-        found = find_waiting_groups(search, new_session=no_session, progress=lambda _: None)
+        search_result = find_waiting_groups(search, new_session=no_session, progress=lambda _: None)
         losses = LogDatabase(search.paths).rows(LOSSES)
-    offline: dict[str, set[Waits]] = {name: set() for name in living}
+    offline: dict[str, set[WaitingGroup]] = {name: set() for name in living}
     since: dict[str, set[int | None]] = {name: set() for name in living}
-    for one in found.waiters:
-        offline[one.topic].add(
-            Waits(
-                one.group,
-                one.committed_offset,
-                one.last_stable_offset,
-                one.high_watermark,
-                one.producer_id,
-                one.start_offset,
+    for waiter in search_result.waiters:
+        offline[waiter.topic].add(
+            WaitingGroup(
+                waiter.group,
+                waiter.committed_offset,
+                waiter.last_stable_offset,
+                waiter.high_watermark,
+                waiter.producer_id,
+                waiter.start_offset,
             )
         )
-        since[one.topic].add(one.since_ms)
+        since[waiter.topic].add(waiter.since_ms)
     found_lost: dict[str, list[Lost]] = {name: [] for name in living}
     for row in losses:
         if (topic := row.pop("topic")) in found_lost:
             found_lost[topic].append(Lost(**row))
-    return Played(living, offline, begun_ms, since, told_lost, found_lost)
+    return PlayedCases(living, offline, begun_ms, since, told_lost, found_lost)
 
 
-def _play(raw: RawBrokers, seed: int) -> tuple[set[Waits], int, list[Lost]]:
+def _play(raw: RawBrokers, seed: int) -> tuple[set[WaitingGroup], int, list[Lost]]:
     """One case: who waits by the living broker, when the first open transaction was begun, and what
     is lost.
     """
     chance = SeededRng(seed).stream("waiting")
-    place = Place(f"case-{seed}", 0)
-    raw.create_topic(place.topic, partitions=[(1,)])
+    topic_partition = Place(f"case-{seed}", 0)
+    raw.create_topic(topic_partition.topic, partitions=[(1,)])
     book = Notebook(raw, level=2)
     ended = Actor(book, f"ended-{seed}", timeout_ms=LONG_MS)
     opened: list[Actor] = []
-    told: list[Lost] = []
+    lost: list[Lost] = []
     for step in range(chance.randrange(4, 12)):
         match chance.randrange(4):
             case 0:
-                book.append(place, book.told(*["plain"] * chance.randrange(1, 4)))
+                book.append(topic_partition, book.told(*["plain"] * chance.randrange(1, 4)))
             case 1 | 2:
                 key = chance.choice([None, "a", "b"])
-                batches = [ended.send(place, *["ended"] * chance.randrange(1, 4), key=key)]
-                batches.append(ended.send(place, "more", key="c"))
+                batches = [
+                    ended.send(topic_partition, *["ended"] * chance.randrange(1, 4), key=key)
+                ]
+                batches.append(ended.send(topic_partition, "more", key="c"))
                 if not ended.finish(committed=chance.random() < 0.5).committed:
-                    told.append(_lost(f"ended-{seed}", "aborted", batches))
+                    lost.append(_lost(f"ended-{seed}", "aborted", batches))
             case _ if len(opened) < 2:
                 opened.append(Actor(book, f"open-{seed}-{step}", timeout_ms=LONG_MS))
-                opened[-1].send(place, "open")
+                opened[-1].send(topic_partition, "open")
             case _:
-                opened[-1].send(place, "still open")
-    end = raw.offset(place, -1)
+                opened[-1].send(topic_partition, "still open")
+    end = raw.offset(topic_partition, -1)
     groups = [f"group-{seed}-{number}" for number in range(3)]
     for group in groups:
-        _commit(raw, group, place, chance.randrange(end + 1))
-    commit_offset(raw, ended, groups[0], place, chance.randrange(end + 1))
+        _commit(raw, group, topic_partition, chance.randrange(end + 1))
+    commit_offset(raw, ended, groups[0], topic_partition, chance.randrange(end + 1))
     ended.finish(committed=True)
     pending = Actor(book, f"pending-{seed}", timeout_ms=LONG_MS)
-    commit_offset(raw, pending, groups[1], place, chance.randrange(end + 1))
-    begun_ms = opened[0].touched[place][0].records[0].timestamp_ms if opened else -1
-    told += [_lost(one.transactional_id, "open", one.touched[place]) for one in opened]
-    return set(_waits(raw, place, groups)), begun_ms, told
+    commit_offset(raw, pending, groups[1], topic_partition, chance.randrange(end + 1))
+    begun_ms = opened[0].touched[topic_partition][0].records[0].timestamp_ms if opened else -1
+    lost += [
+        _lost(actor.transactional_id, "open", actor.touched[topic_partition]) for actor in opened
+    ]
+    return set(_waits(raw, topic_partition, groups)), begun_ms, lost
 
 
 def _lost(transactional_id: str, outcome: str, batches: Sequence[SentBatch]) -> Lost:
@@ -172,9 +176,9 @@ def _lost(transactional_id: str, outcome: str, batches: Sequence[SentBatch]) -> 
     )
 
 
-def _commit(raw: RawBrokers, group: str, place: Place, offset: int) -> None:
+def _commit(raw: RawBrokers, group: str, topic_partition: Place, offset: int) -> None:
     row = {
-        "partition_index": place.partition,
+        "partition_index": topic_partition.partition,
         "committed_offset": offset,
         "committed_leader_epoch": -1,
         "committed_metadata": "",
@@ -187,24 +191,27 @@ def _commit(raw: RawBrokers, group: str, place: Place, offset: int) -> None:
         group_id=group,
         generation_id_or_member_epoch=-1,
         member_id="",
-        topics=[{"name": place.topic, "partitions": [row]}],
+        topics=[{"name": topic_partition.topic, "partitions": [row]}],
     )
     assert answer.topics[0].partitions[0].error_code == ErrorCode.none, answer
 
 
-def _waits(raw: RawBrokers, place: Place, groups: list[str]) -> Iterator[Waits]:
+def _waits(raw: RawBrokers, topic_partition: Place, groups: list[str]) -> Iterator[WaitingGroup]:
     """ListOffsets, OffsetFetch, DescribeProducers."""
-    watermark, stable = raw.offset(place, -1), raw.offset(place, -1, committed=True)
+    watermark, stable = (
+        raw.offset(topic_partition, -1),
+        raw.offset(topic_partition, -1, committed=True),
+    )
     blocking = [
         row
-        for row in active_producers(raw, place)
+        for row in active_producers(raw, topic_partition)
         if row.current_txn_start_offset == stable and stable < watermark
     ]
     for group in groups:
-        (position,) = committed_offsets(raw, group, [place])
+        (position,) = committed_offsets(raw, group, [topic_partition])
         for row in blocking:
             if position.offset < watermark:
-                yield Waits(
+                yield WaitingGroup(
                     group,
                     position.offset,
                     stable,
@@ -215,21 +222,21 @@ def _waits(raw: RawBrokers, place: Place, groups: list[str]) -> Iterator[Waits]:
 
 
 @pytest.mark.parametrize("case", SEEDS)
-def test_the_directory_says_what_the_living_broker_said(case: int, played: Played) -> None:
+def test_the_directory_says_what_the_living_broker_said(case: int, cases: PlayedCases) -> None:
     name = f"case-{case}"
-    assert played.offline[name] == played.living[name]
-    if played.offline[name]:
-        assert played.since[name] == {played.begun_ms[name]}
+    assert cases.offline[name] == cases.living[name]
+    if cases.offline[name]:
+        assert cases.since[name] == {cases.begun_ms[name]}
 
 
 @pytest.mark.parametrize("case", SEEDS)
-def test_the_directory_says_what_was_lost(case: int, played: Played) -> None:
+def test_the_directory_says_what_was_lost(case: int, cases: PlayedCases) -> None:
     name = f"case-{case}"
-    assert played.found_lost[name] == sorted(
-        played.told_lost[name], key=lambda one: one.first_offset
+    assert cases.found_lost[name] == sorted(
+        cases.told_lost[name], key=lambda loss: loss.first_offset
     )
 
 
-def test_the_cases_have_both_kinds(played: Played) -> None:
-    waiting_there = [bool(found) for found in played.living.values()]
+def test_the_cases_have_both_kinds(cases: PlayedCases) -> None:
+    waiting_there = [bool(waits) for waits in cases.living.values()]
     assert 5 < sum(waiting_there) < len(SEEDS)

@@ -46,7 +46,7 @@ Read = list[tuple[int, bytes | None, bytes | None]]
 Producers = dict[TopicPartition, tuple[ProducerState, ...]]
 
 
-class Seen(msgspec.Struct, frozen=True, kw_only=True):
+class ClusterView(msgspec.Struct, frozen=True, kw_only=True):
     """What clients find in a cluster."""
 
     records: dict[str, dict[TopicPartition, Read]]
@@ -55,7 +55,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     producers: Producers
 
 
-class World(msgspec.Struct, kw_only=True):
+class WrittenReplica(msgspec.Struct, kw_only=True):
     """A simulator and the brokers that got its records."""
 
     simulated: str
@@ -67,12 +67,12 @@ class World(msgspec.Struct, kw_only=True):
     """Of the simulator, as a directory of its own."""
     idempotent: ProducerIdAndEpoch
     """It has sent twelve batches of one record to its partition."""
-    seen: tuple[Seen, Seen]
+    views: tuple[ClusterView, ClusterView]
     """In the real cluster and in the simulator, before anything went on."""
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WrittenReplica]:
     """Records made in the simulator, and put into a broker's directory while it was stopped."""
     directory = tmp_path_factory.mktemp("written")
     with (
@@ -91,23 +91,27 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         assert main(["logs", "write", *into, "--topic", "orders", "--url", server.http]) == 0
         assert main(["logs", "write", str(directory / "own"), "--url", server.http]) == 0
         kafka.start_again(1, 2)
-        yield World(
+        yield WrittenReplica(
             simulated=server.bootstrap,
             real=kafka.bootstrap,
             url=server.http,
             data=data,
             written=directory / "own" / "broker-1",
             idempotent=idempotent,
-            seen=(asyncio.run(look(kafka.bootstrap)), asyncio.run(look(server.bootstrap))),
+            views=(asyncio.run(look(kafka.bootstrap)), asyncio.run(look(server.bootstrap))),
         )
 
 
 def await_folders(directories: tuple[Path, ...]) -> None:
     """A topic is there before every broker has made its folders."""
     deadline_s = time.monotonic() + PATIENCE_MS / 1_000
-    wanted = [path / str(one) / "partition.metadata" for path in directories for one in ORDERS]
-    while not all(path.exists() for path in wanted):
-        assert time.monotonic() < deadline_s, wanted
+    metadata_files = [
+        path / str(topic_partition) / "partition.metadata"
+        for path in directories
+        for topic_partition in ORDERS
+    ]
+    while not all(path.exists() for path in metadata_files):
+        assert time.monotonic() < deadline_s, metadata_files
         time.sleep(0.02)
 
 
@@ -122,101 +126,106 @@ async def fill(bootstrap: str) -> ProducerIdAndEpoch:
         admin = Admin(cluster)
         async with Producer(cluster) as producer:
             for number in range(12):
-                await producer.send(*place(IDEMPOTENT), b"plain", key=b"%d" % number)
+                await producer.send(*topic_and_partition(IDEMPOTENT), b"plain", key=b"%d" % number)
             idempotent = producer.identity
         async with Producer(cluster, transactional_id="app") as producer:
             await producer.init_transactions()
             for number in range(6):
                 producer.begin()
                 for partition in ORDERS:
-                    producer.send(*place(partition), b"v%d" % number, key=b"k")
+                    producer.send(*topic_and_partition(partition), b"v%d" % number, key=b"k")
                 await producer.flush()
                 await (producer.abort() if number % 3 == 1 else producer.commit())
         await make_hanging(admin, HANGING, "ghost")
         async with await begin_transaction(cluster, "behind") as producer:
-            producer.send(*place(HANGING), b"behind")
+            producer.send(*topic_and_partition(HANGING), b"behind")
             await producer.commit()
     return idempotent
 
 
-def place(partition: TopicPartition) -> tuple[str, int]:
+def topic_and_partition(partition: TopicPartition) -> tuple[str, int]:
     return partition.topic, partition.partition
 
 
-async def look(bootstrap: str) -> Seen:
+async def look(bootstrap: str) -> ClusterView:
     async with Cluster(bootstrap, settings=SETTINGS) as cluster:
         records: dict[str, dict[TopicPartition, Read]] = {}
         ends: dict[str, dict[TopicPartition, int]] = {}
         for isolation in (COMMITTED, UNCOMMITTED):
-            found = await list_offsets(cluster, dict.fromkeys(ORDERS, LATEST), isolation=isolation)
+            offsets = await list_offsets(
+                cluster, dict.fromkeys(ORDERS, LATEST), isolation=isolation
+            )
             upto = {
-                partition: one.offset
-                for partition, one in found.items()
-                if not isinstance(one, ClientError)
+                partition: outcome.offset
+                for partition, outcome in offsets.items()
+                if not isinstance(outcome, ClientError)
             }
             ends[isolation.name] = upto
             records[isolation.name] = await read(cluster, isolation, upto)
         producers = await Admin(cluster).describe_producers(ORDERS)
-        return Seen(
+        return ClusterView(
             records=records,
             ends=ends,
-            producers=whole(producers),
+            producers=healthy_producers(producers),
         )
 
 
 async def read(
     cluster: Cluster, isolation: IsolationLevel, upto: dict[TopicPartition, int]
 ) -> dict[TopicPartition, Read]:
-    found: dict[TopicPartition, Read] = {partition: [] for partition in ORDERS}
+    reads: dict[TopicPartition, Read] = {partition: [] for partition in ORDERS}
     async with Consumer(cluster, isolation=isolation) as consumer:
         await consumer.assign(ORDERS)
-        while any(consumer.positions[one] < upto[one] for one in ORDERS):
+        while any(consumer.positions[partition] < upto[partition] for partition in ORDERS):
             for record in await consumer.poll():
-                found[record.partition].append((record.offset, record.key, record.value))
-    return found
+                reads[record.partition].append((record.offset, record.key, record.value))
+    return reads
 
 
-def test_clients_find_the_same_in_both(world: World) -> None:
-    real, simulated = world.seen
+def test_clients_find_the_same_in_both(world: WrittenReplica) -> None:
+    real, simulated = world.views
     assert real == simulated
     assert real.ends["READ_COMMITTED"][HANGING] < real.ends["READ_UNCOMMITTED"][HANGING]
-    assert any(one.txn_start_offset is not None for one in real.producers[HANGING])
+    assert any(producer.txn_start_offset is not None for producer in real.producers[HANGING])
     hidden = len(real.records["READ_UNCOMMITTED"][IDEMPOTENT]) - len(
         real.records["READ_COMMITTED"][IDEMPOTENT]
     )
     assert hidden == 2, "what was aborted"
 
 
-def test_replicas_agree_and_get_in_sync(world: World) -> None:
+def test_replicas_agree_and_get_in_sync(world: WrittenReplica) -> None:
     async def ask() -> tuple[list[int], list[Producers]]:
         async with Cluster(world.real, settings=SETTINGS) as cluster:
             admin = Admin(cluster)
             deadline = Deadline(cluster.clock, PATIENCE_MS)
             while True:
                 (topic,) = await admin.describe_topics(["orders"])
-                in_sync = [len(one.isr) for one in topic.partitions]
-                told = [
-                    whole(await admin.describe_producers(ORDERS, broker_id=one)) for one in (1, 2)
+                in_sync = [len(partition.isr) for partition in topic.partitions]
+                producers = [
+                    healthy_producers(await admin.describe_producers(ORDERS, broker_id=broker_id))
+                    for broker_id in (1, 2)
                 ]
-                if deadline.passed or (in_sync == [2, 2] and told[0] == told[1]):
-                    return in_sync, told
+                if deadline.passed or (in_sync == [2, 2] and producers[0] == producers[1]):
+                    return in_sync, producers
                 await pause(cluster.clock, 50)
 
-    in_sync, (first, second) = asyncio.run(ask())
+    in_sync, (first_producers, second_producers) = asyncio.run(ask())
     assert in_sync == [2, 2]
-    assert first == second
-    assert first.keys() == set(ORDERS)
+    assert first_producers == second_producers
+    assert first_producers.keys() == set(ORDERS)
 
 
-def whole(told: Mapping[TopicPartition, tuple[ProducerState, ...] | ClientError]) -> Producers:
+def healthy_producers(
+    outcomes: Mapping[TopicPartition, tuple[ProducerState, ...] | ClientError],
+) -> Producers:
     return {
-        partition: tuple(sorted(one, key=lambda row: row.producer_id))
-        for partition, one in told.items()
-        if not isinstance(one, ClientError)
+        partition: tuple(sorted(states, key=lambda row: row.producer_id))
+        for partition, states in outcomes.items()
+        if not isinstance(states, ClientError)
     }
 
 
-def test_the_folder_is_still_that_of_the_brokers_topic(world: World) -> None:
+def test_the_folder_is_still_that_of_the_brokers_topic(world: WrittenReplica) -> None:
     texts = {
         (data / str(partition) / "partition.metadata").read_text()
         for data in world.data
@@ -229,7 +238,7 @@ def test_the_folder_is_still_that_of_the_brokers_topic(world: World) -> None:
     assert ours not in text
 
 
-def test_the_idempotent_producer_goes_on_with_its_sequence(world: World) -> None:
+def test_the_idempotent_producer_goes_on_with_its_sequence(world: WrittenReplica) -> None:
     async def ask(bootstrap: str) -> list[ErrorCode]:
         async with Cluster(bootstrap, settings=SETTINGS) as cluster:
             return [await send(cluster, world.idempotent, sequence) for sequence in (13, 12, 12)]
@@ -239,12 +248,12 @@ def test_the_idempotent_producer_goes_on_with_its_sequence(world: World) -> None
     assert asyncio.run(ask(world.simulated)) == [out_of_order, none, none]
 
 
-async def send(cluster: Cluster, who: ProducerIdAndEpoch, sequence: int) -> ErrorCode:
+async def send(cluster: Cluster, identity: ProducerIdAndEpoch, sequence: int) -> ErrorCode:
     batch = build_batch(
         [Record(key=b"next", value=b"plain")],
         timestamp_ms=cluster.clock.now_ms(),
-        producer_id=who.producer_id,
-        producer_epoch=who.producer_epoch,
+        producer_id=identity.producer_id,
+        producer_epoch=identity.producer_epoch,
         base_sequence=sequence,
     )
     leader = await cluster.leader(IDEMPOTENT)
@@ -256,13 +265,17 @@ async def send(cluster: Cluster, who: ProducerIdAndEpoch, sequence: int) -> Erro
     return ErrorCode(answer.responses[0].partition_responses[0].error_code)
 
 
-def test_the_hanging_transaction_can_be_aborted_there(world: World) -> None:
+def test_the_hanging_transaction_can_be_aborted_there(world: WrittenReplica) -> None:
     async def repair() -> list[bytes | None]:
         async with Cluster(world.real, settings=SETTINGS) as cluster:
             admin = Admin(cluster)
-            (told,) = (await admin.describe_producers([HANGING])).values()
-            assert not isinstance(told, ClientError)
-            (start,) = [one.txn_start_offset for one in told if one.txn_start_offset is not None]
+            (producers,) = (await admin.describe_producers([HANGING])).values()
+            assert not isinstance(producers, ClientError)
+            (start,) = [
+                producer.txn_start_offset
+                for producer in producers
+                if producer.txn_start_offset is not None
+            ]
             await admin.abort_transaction(OpenSince(partition=HANGING, start_offset=start))
             ends = await list_offsets(cluster, {HANGING: LATEST}, isolation=COMMITTED)
             (end,) = ends.values()
@@ -277,17 +290,17 @@ def test_the_hanging_transaction_can_be_aborted_there(world: World) -> None:
     assert asyncio.run(repair()) == [b"behind"]
 
 
-def test_kafka_reads_the_metadata_that_lies_beside_the_replicas(world: World) -> None:
+def test_kafka_reads_the_metadata_that_lies_beside_the_replicas(world: WrittenReplica) -> None:
     (snapshot,) = world.written.glob("__cluster_metadata-0/*.checkpoint")
     dump = ("org.apache.kafka.tools.DumpLogSegments", "--cluster-metadata-decoder")
-    told = run_kafka_tool(*dump, "--files", str(snapshot))
-    assert (told.code, told.stderr) == (0, "")
-    assert "Could not" not in told.stdout
+    result = run_kafka_tool(*dump, "--files", str(snapshot))
+    assert (result.code, result.stderr) == (0, "")
+    assert "Could not" not in result.stdout
     for kind in ("FEATURE_LEVEL", "REGISTER_BROKER", "TOPIC", "PARTITION", "PRODUCER_IDS"):
-        assert f'"type":"{kind}_RECORD"' in told.stdout
+        assert f'"type":"{kind}_RECORD"' in result.stdout
 
 
-def test_kafka_dump_log_reads_every_file_without_complaint(world: World) -> None:
+def test_kafka_dump_log_reads_every_file_without_complaint(world: WrittenReplica) -> None:
     files = [
         path
         for path in sorted(world.written.glob("*-*/*"))
@@ -295,9 +308,11 @@ def test_kafka_dump_log_reads_every_file_without_complaint(world: World) -> None
     ]
     names = ",".join(map(str, files))
     for options in (("--deep-iteration",), ("--index-sanity-check",)):
-        told = run_kafka_tool("org.apache.kafka.tools.DumpLogSegments", *options, "--files", names)
-        assert told.code == 0, told.stderr
-        assert told.stderr == ""
-        assert "Mismatches in" not in told.stdout
-        assert "isvalid: false" not in told.stdout
-        assert all(str(path) in told.stdout for path in files)
+        result = run_kafka_tool(
+            "org.apache.kafka.tools.DumpLogSegments", *options, "--files", names
+        )
+        assert result.code == 0, result.stderr
+        assert result.stderr == ""
+        assert "Mismatches in" not in result.stdout
+        assert "isvalid: false" not in result.stdout
+        assert all(str(path) in result.stdout for path in files)

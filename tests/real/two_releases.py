@@ -87,39 +87,44 @@ _BETWEEN_BROKERS: Final = {
     67: "AllocateProducerIds",
 }
 
-Told = dict[str, Any]
+ReleaseAnswers = dict[str, Any]
 
 
-async def story(cluster: Cluster) -> Told:
+async def story(cluster: Cluster) -> ReleaseAnswers:
     """What a client is answered, by question."""
-    told: Told = {}
+    answers: ReleaseAnswers = {}
     admin = Admin(cluster)
     ids = await _ids_by_coordinator(cluster)
     for leader in BROKERS:
         for coordinator in BROKERS:
             cell = f"leader {leader}, coordinator {coordinator}"
             topic = f"led-by-{leader}-for-{coordinator}"
-            places = [TopicPartition(f"{topic}-{kind}", 0) for kind in ("added", "ghost")]
-            new = [NewTopic(name=at.topic, assignments=((leader,),)) for at in places]
+            topic_partitions = [TopicPartition(f"{topic}-{kind}", 0) for kind in ("added", "ghost")]
+            new = [
+                NewTopic(name=topic_partition.topic, assignments=((leader,),))
+                for topic_partition in topic_partitions
+            ]
             await admin.create_topics(new)
-            for one in new:
-                await admin.wait_for_topic(one.name)
+            for new_topic in new:
+                await admin.wait_for_topic(new_topic.name)
             name, ghost = ids[coordinator]
-            told[f"{cell}: a transaction"] = await _transaction(cluster, places[0], name)
-            error, _ = await produce_without_adding(
-                admin, places[1], ghost, age_ms=0, version=PRODUCE
+            answers[f"{cell}: a transaction"] = await _transaction(
+                cluster, topic_partitions[0], name
             )
-            told[f"{cell}: a record without its transaction"] = error.name
+            error, _ = await produce_without_adding(
+                admin, topic_partitions[1], ghost, age_ms=0, version=PRODUCE
+            )
+            answers[f"{cell}: a record without its transaction"] = error.name
     await _follow_each_other(cluster, admin)
     for broker in BROKERS:
-        told[f"broker {broker} lists"] = await _listed(cluster, broker)
-        told[f"broker {broker} has finalized"] = dict(
+        answers[f"broker {broker} lists"] = await _list_versions(cluster, broker)
+        answers[f"broker {broker} has finalized"] = dict(
             sorted((await cluster.connection(broker)).features.levels)
         )
-    return told
+    return answers
 
 
-async def _listed(cluster: Cluster, broker: BrokerId) -> Mapping[str, Sequence[int]]:
+async def _list_versions(cluster: Cluster, broker: BrokerId) -> Mapping[str, Sequence[int]]:
     """The API versions of a broker that has reached the controller for a client: up to then it does
     not know which ones that knows.
     """
@@ -132,27 +137,33 @@ async def _listed(cluster: Cluster, broker: BrokerId) -> Mapping[str, Sequence[i
     await cluster.ask(broker, requests.incremental_alter_configs((config,), validate_only=True))
     await cluster.disconnect()
     versions = (await cluster.connection(broker)).versions
-    return {str(int(key)): [one.lowest, one.highest] for key, one in sorted(versions.items())}
+    return {
+        str(int(key)): [version_range.lowest, version_range.highest]
+        for key, version_range in sorted(versions.items())
+    }
 
 
 async def _ids_by_coordinator(cluster: Cluster) -> Mapping[BrokerId, Sequence[str]]:
     """Two transactional ids that each broker coordinates."""
-    found: dict[BrokerId, list[str]] = {broker: [] for broker in BROKERS}
+    ids: dict[BrokerId, list[str]] = {broker: [] for broker in BROKERS}
     number = 0
-    while any(len(names) < 2 for names in found.values()):
+    while any(len(names) < 2 for names in ids.values()):
         name = f"id-{number}"
-        found[BrokerId(await cluster.coordinator(name))].append(name)
+        ids[BrokerId(await cluster.coordinator(name))].append(name)
         number += 1
-    return {broker: names[:2] for broker, names in found.items()}
+    return {broker: names[:2] for broker, names in ids.items()}
 
 
-async def _transaction(cluster: Cluster, at: TopicPartition, name: str) -> list[str]:
+async def _transaction(cluster: Cluster, topic_partition: TopicPartition, name: str) -> list[str]:
     """A record in a transaction, its commit, and the next session, which waits for the markers."""
     async with Producer(cluster, transactional_id=name) as producer:
         identity = await producer.init_transactions()
-    who = {"producer_id": identity.producer_id, "producer_epoch": identity.producer_epoch}
-    added = TxnRequests(name, **who).add_partitions(partitions=(at,))
-    answer = await _settled(cluster, name, added, _added_error)
+    identity_fields = {
+        "producer_id": identity.producer_id,
+        "producer_epoch": identity.producer_epoch,
+    }
+    added = TxnRequests(name, **identity_fields).add_partitions(partitions=(topic_partition,))
+    answer = await _ask_until_settled(cluster, name, added, _added_error)
     batch = build_batch(
         [Record(value=b"in it")],
         timestamp_ms=cluster.clock.now_ms(),
@@ -162,19 +173,29 @@ async def _transaction(cluster: Cluster, at: TopicPartition, name: str) -> list[
         producer_epoch=identity.producer_epoch,
     )
     within = VersionRange(PRODUCE, PRODUCE)
-    sent = requests.produce({at: batch}, topic_ids={}, transactional_id=name, within=within)
-    taken, times = await _produced(cluster, at, sent), 1
-    while taken is ErrorCode.network_exception and times < _STEADY:
-        taken, times = await _produced(cluster, at, sent), times + 1
-    end = TxnRequests(name, **who).end(committed=True, within=VersionRange(0, 4))
-    ended = await _settled(cluster, name, end, lambda one: ErrorCode(one.error_code))
-    last = "completed"
+    sent = requests.produce(
+        {topic_partition: batch}, topic_ids={}, transactional_id=name, within=within
+    )
+    produce_error, times = await _produce_until_settled(cluster, topic_partition, sent), 1
+    while produce_error is ErrorCode.network_exception and times < _STEADY:
+        produce_error, times = (
+            await _produce_until_settled(cluster, topic_partition, sent),
+            times + 1,
+        )
+    end = TxnRequests(name, **identity_fields).end(committed=True, within=VersionRange(0, 4))
+    ended = await _ask_until_settled(cluster, name, end, lambda reply: ErrorCode(reply.error_code))
+    outcome = "completed"
     async with Producer(cluster, transactional_id=name) as producer:
         try:
             await producer.init_transactions()
         except ClientError:
-            last = "not completed"  # its markers do not arrive
-    return [f"added: {answer.name}", f"produced: {taken.name}", f"ended: {ended.name}", last]
+            outcome = "not completed"  # its markers do not arrive
+    return [
+        f"added: {answer.name}",
+        f"produced: {produce_error.name}",
+        f"ended: {ended.name}",
+        outcome,
+    ]
 
 
 def _added_error(answer: Any) -> ErrorCode:
@@ -183,7 +204,7 @@ def _added_error(answer: Any) -> ErrorCode:
     return ErrorCode(result.partition_error_code)
 
 
-async def _settled(cluster: Cluster, name: str, request: Any, error_of: Any) -> ErrorCode:
+async def _ask_until_settled(cluster: Cluster, name: str, request: Any, error_of: Any) -> ErrorCode:
     """The coordinator's answer, once it is none that passes."""
     while True:
         answer = await cluster.ask(await cluster.coordinator(name), request)
@@ -193,9 +214,11 @@ async def _settled(cluster: Cluster, name: str, request: Any, error_of: Any) -> 
         await pause(cluster.clock, 20)
 
 
-async def _produced(cluster: Cluster, at: TopicPartition, request: Any) -> ErrorCode:
+async def _produce_until_settled(
+    cluster: Cluster, topic_partition: TopicPartition, request: Any
+) -> ErrorCode:
     while True:
-        leader = await cluster.leader(at)
+        leader = await cluster.leader(topic_partition)
         answer = await cluster.ask(leader.leader_id, request)
         error = ErrorCode(answer.responses[0].partition_responses[0].error_code)
         if error not in _PASSING:
@@ -205,70 +228,80 @@ async def _produced(cluster: Cluster, at: TopicPartition, request: Any) -> Error
 
 async def _follow_each_other(cluster: Cluster, admin: Admin) -> None:
     """Each broker gets a replica of what the other one leads, and is taken into the ISR."""
-    places = {TopicPartition(f"copied-from-{one}", 0): one for one in BROKERS}
+    leader_by_partition = {TopicPartition(f"copied-from-{broker}", 0): broker for broker in BROKERS}
     await admin.create_topics(
-        [NewTopic(name=at.topic, assignments=((one,),)) for at, one in places.items()]
+        [
+            NewTopic(name=topic_partition.topic, assignments=((leader,),))
+            for topic_partition, leader in leader_by_partition.items()
+        ]
     )
-    for at in places:
-        await admin.wait_for_topic(at.topic)
-    wanted = {at: (one, *(two for two in BROKERS if two != one)) for at, one in places.items()}
-    change = requests.alter_partition_reassignments(wanted, timeout_ms=30_000)
+    for topic_partition in leader_by_partition:
+        await admin.wait_for_topic(topic_partition.topic)
+    replicas = {
+        topic_partition: (leader, *(follower for follower in BROKERS if follower != leader))
+        for topic_partition, leader in leader_by_partition.items()
+    }
+    change = requests.alter_partition_reassignments(replicas, timeout_ms=30_000)
     answer = await cluster.ask_any(change)
     assert answer.error_code == 0, answer
-    for at in places:
-        while len((await admin.describe_partition(at)).isr) < len(BROKERS):
+    for topic_partition in leader_by_partition:
+        while len((await admin.describe_partition(topic_partition)).isr) < len(BROKERS):
             await pause(cluster.clock, 20)
     async with Producer(cluster) as producer:  # a Fetch that waits is logged when it is answered
-        for at in places:
-            await producer.send(at.topic, at.partition, b"copied")
+        for topic_partition in leader_by_partition:
+            await producer.send(topic_partition.topic, topic_partition.partition, b"copied")
 
 
 # The real cluster
 
 
-def play(pair: str) -> Told:
+def play(pair: str) -> ReleaseAnswers:
     """What is kept of a real cluster.
 
     Args:
         pair: ``3.9.2+4.4.0``: the release of broker 1, and that of broker 2.
     """
     with _cluster(*pair.split("+")) as (bootstrap, logs):
-        told = real_world.run(_told(bootstrap))
-        asked: dict[str, set[str]] = {}
+        answers = real_world.run(_play_story(bootstrap))
+        versions_by_api: dict[str, set[str]] = {}
         for node_id, log in enumerate(logs, start=1):
-            for name, line in asked_of(node_id, log.read_text(errors="replace").splitlines()):
-                asked.setdefault(name, set()).add(line)
+            for name, line in requests_between_brokers(
+                node_id, log.read_text(errors="replace").splitlines()
+            ):
+                versions_by_api.setdefault(name, set()).add(line)
     return {
         "releases": pair,
-        "answers": told,
-        "asked": {name: sorted(found) for name, found in sorted(asked.items())},
+        "answers": answers,
+        "asked": {name: sorted(versions) for name, versions in sorted(versions_by_api.items())},
     }
 
 
 @contextlib.contextmanager
-def _cluster(first: str, second: str) -> Iterator[tuple[str, Sequence[Path]]]:
+def _cluster(first_release: str, second_release: str) -> Iterator[tuple[str, Sequence[Path]]]:
     """Its address, and what each broker writes."""
-    given: dict[str, Any] = {"properties": PROPERTIES, "jvm_options": _JVM_OPTIONS}
-    if min(first, second) < "3":
-        with ZookeeperKafka(first, second, **given) as old:
+    options: dict[str, Any] = {"properties": PROPERTIES, "jvm_options": _JVM_OPTIONS}
+    if min(first_release, second_release) < "3":
+        with ZookeeperKafka(first_release, second_release, **options) as old:
             yield old.bootstrap, old.logs
         return
-    with ApacheKafka(brokers=2, version=first, other_releases={2: second}, **given) as kafka:
+    with ApacheKafka(
+        brokers=2, version=first_release, other_releases={2: second_release}, **options
+    ) as kafka:
         yield kafka.bootstrap, [home / "broker.log" for home in kafka.homes]
 
 
-async def _told(bootstrap: str) -> Told:
+async def _play_story(bootstrap: str) -> ReleaseAnswers:
     async with Cluster(bootstrap, settings=SETTINGS) as cluster:
         return await story(cluster)
 
 
-def asked_of(node_id: int, lines: Iterable[str]) -> Iterator[tuple[str, str]]:
+def requests_between_brokers(node_id: int, lines: Iterable[str]) -> Iterator[tuple[str, str]]:
     """What brokers have asked of a node: (API, ``1 -> 2: v17``)."""
     for line in lines:
-        found = _REQUEST.search(line)
-        if found is None:
+        match = _REQUEST.search(line)
+        if match is None:
             continue
-        request = json.loads(found[1])
+        request = json.loads(match[1])
         header = request["requestHeader"]
         name = _BETWEEN_BROKERS.get(header["requestApiKey"])
         sender = _SENDER.fullmatch(header["clientId"] or "")
@@ -277,7 +310,7 @@ def asked_of(node_id: int, lines: Iterable[str]) -> Iterator[tuple[str, str]]:
             yield name, f"{source} -> {node_id}: v{header['requestApiVersion']}"
 
 
-def kept() -> dict[str, Told]:
+def recorded_pairs() -> dict[str, ReleaseAnswers]:
     rows = map(json.loads, RECORDED.read_text("utf-8").splitlines())
     return {row["releases"]: row for row in rows}
 
@@ -288,7 +321,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("pairs", nargs="*", default=KEPT, metavar="A.B.C+D.E.F")
     parser.add_argument("--keep", action="store_true", help="what is told is the recording")
     options = parser.parse_args(arguments)
-    rows = kept() if RECORDED.exists() else {}
+    rows = recorded_pairs() if RECORDED.exists() else {}
     for pair in options.pairs:
         row = play(pair)
         sys.stdout.write(f"{json.dumps(row, indent=1)}\n")

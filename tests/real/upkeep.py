@@ -9,7 +9,7 @@ import struct
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from tests.real.stories.data import _patched
+from tests.real.stories.data import _patch
 from txnsim.wire.batch import (
     GZIP,
     LZ4,
@@ -51,18 +51,18 @@ def compact(player: FramePlayer, topic: Topic) -> None:
     player.quiet("IncrementalAlterConfigs", 1, resources=[resource])
 
 
-def put(
+def produce_batch(
     player: FramePlayer,
     topic: Topic,
     *pairs: tuple[str | None, str | None],
-    at: int,
+    offset_ms: int,
     codec: int = 0,
     partition: int = 0,
 ) -> None:
-    """A batch of (key, value) whose records are stamped ``at`` milliseconds after the first."""
+    """Produce pairs of key and value as one batch, stamped ``offset_ms`` after ``STAMP_MS``."""
     batch = build_batch(
         [Record(key=_bytes(key), value=_bytes(value)) for key, value in pairs],
-        timestamp_ms=STAMP_MS + at,
+        timestamp_ms=STAMP_MS + offset_ms,
         compression=codec,
     )
     player.quiet("Produce", 8, **produce(topic, batch, 8, partition=partition))
@@ -87,11 +87,11 @@ def read_all(
         answer = player.ask(
             "Fetch", 12, f"{note} from {offset}", **fetch(topic, offset, isolation=isolation)
         )
-        found = headers(answer)
-        if not found:
+        batch_headers = headers(answer)
+        if not batch_headers:
             return
         player.note(f"{note} from {offset}, bytes", comparable_bytes(answer))
-        offset = found[-1].last_offset + 1
+        offset = batch_headers[-1].last_offset + 1
 
 
 def comparable_bytes(answer: Any) -> list[list[str]]:
@@ -101,35 +101,39 @@ def comparable_bytes(answer: Any) -> list[list[str]]:
     Where a batch counts from such a time (a marker, a horizon), so do its records.
     """
     data = bytes(answer.responses[0].partitions[0].records or b"")
-    told = []
+    batches = []
     for start, header in iter_batches(data):
         if header.attributes & CODEC_MASK:
             continue
         batch = bytearray(data[start : start + header.size])
         batch[17:21] = bytes(4)
         batch[43:51] = bytes(8)
-        own = [at for at in (27, 35) if struct.unpack_from(">q", batch, at)[0] >= NOW_MS]
-        for place in own:
-            batch[place : place + 8] = bytes(8)
-        if 27 in own:
+        clock_positions = [
+            position
+            for position in (27, 35)
+            if struct.unpack_from(">q", batch, position)[0] >= NOW_MS
+        ]
+        for position in clock_positions:
+            batch[position : position + 8] = bytes(8)
+        if 27 in clock_positions:
             batch[8:12] = bytes(4)
-            told.append([batch[:61].hex(), *_without_times(bytes(batch), header.records_count)])
+            batches.append([batch[:61].hex(), *_without_times(bytes(batch), header.records_count)])
         else:
-            told.append([batch.hex()])
-    return told
+            batches.append([batch.hex()])
+    return batches
 
 
 def _without_times(batch: bytes, count: int) -> Iterator[str]:
     """Each record of a batch, without its length and its time."""
-    place = 61
+    position = 61
     for _ in range(count):
-        length, place = read_uvarint(batch, place)
-        end = place + (length >> 1)  # zig-zag, and not negative
-        after = place + 1
-        while batch[after] & 0x80:  # a time may take ten bytes
-            after += 1
-        yield (batch[place : place + 1] + batch[after + 1 : end]).hex()
-        place = end
+        length, position = read_uvarint(batch, position)
+        end = position + (length >> 1)  # zig-zag, and not negative
+        time_end = position + 1
+        while batch[time_end] & 0x80:  # a time may take ten bytes
+            time_end += 1
+        yield (batch[position : position + 1] + batch[time_end + 1 : end]).hex()
+        position = end
 
 
 def until_read(
@@ -165,8 +169,8 @@ def list_offsets(player: FramePlayer, topic: Topic, note: str, stamps: tuple[int
 
 def end_of(topic: Topic) -> dict[str, Any]:
     """A ListOffsets request for the end."""
-    asked = {"partition_index": 0, "current_leader_epoch": -1, "timestamp": -1}
-    topics = [{"name": topic[0], "partitions": [asked]}]
+    partition_fields = {"partition_index": 0, "current_leader_epoch": -1, "timestamp": -1}
+    topics = [{"name": topic[0], "partitions": [partition_fields]}]
     return {"replica_id": -1, "isolation_level": 0, "topics": topics}
 
 
@@ -176,8 +180,8 @@ ALL_STAMPS: Final = (-1, -2, -3, -4, -5, -6, 0, 500, 1_000, 1_500, 2_500, 9_000)
 def segments(player: FramePlayer) -> None:
     """A read ends with its segment; searches by time look into one segment."""
     topic = player.plain_topic("t", 1, **LASTING)
-    for at in (0, 500, 1_000, 1_001, 1_500, 900, 2_002, 5_000, 5_001):
-        put(player, topic, ("k", str(at)), at=at)
+    for stamp_ms in (0, 500, 1_000, 1_001, 1_500, 900, 2_002, 5_000, 5_001):
+        produce_batch(player, topic, ("k", str(stamp_ms)), offset_ms=stamp_ms)
     read_all(player, topic, "all")
     read_all(player, topic, "from the middle", start=4)
     list_offsets(player, topic, "whole", ALL_STAMPS)
@@ -207,8 +211,8 @@ def segments(player: FramePlayer) -> None:
 def segments_of_a_small_index(player: FramePlayer) -> None:
     """An index without room for an entry ends the segment."""
     tiny = player.plain_topic("tiny", segment_index_bytes="12", retention_ms="-1")
-    for at in range(3):
-        put(player, tiny, ("k", str(at)), at=at)
+    for stamp_ms in range(3):
+        produce_batch(player, tiny, ("k", str(stamp_ms)), offset_ms=stamp_ms)
     read_all(player, tiny, "tiny index")
 
 
@@ -216,10 +220,10 @@ def retention(player: FramePlayer) -> None:
     """By age and by size; what is open stays open, producers stay known."""
     aged = player.plain_topic("aged", segment_ms="1000", retention_ms="3600000")
     producer = player.producer()
-    for sequence, at in enumerate((0, 500, 2_000, 2_100)):
+    for sequence, stamp_ms in enumerate((0, 500, 2_000, 2_100)):
         batch = build_batch(
             [Record(key=b"k", value=b"v")],
-            timestamp_ms=STAMP_MS + at,
+            timestamp_ms=STAMP_MS + stamp_ms,
             producer_id=producer.producer_id,
             producer_epoch=0,
             base_sequence=sequence,
@@ -244,8 +248,8 @@ def retention(player: FramePlayer) -> None:
     player.ask("DescribeProducers", 0, "aged", topics=[{"name": aged[0], "partition_indexes": [0]}])
     player.ask("DescribeLogDirs", 1, "aged", topics=[{"topic": aged[0], "partitions": [0]}])
     large = player.plain_topic("large", segment_ms="1000", retention_ms="-1", retention_bytes="150")
-    for at in (0, 2_000, 4_000, 6_000):
-        put(player, large, ("k", str(at)), at=at)
+    for stamp_ms in (0, 2_000, 4_000, 6_000):
+        produce_batch(player, large, ("k", str(stamp_ms)), offset_ms=stamp_ms)
     player.until(
         lambda answer: answer.results[0].topics[0].partitions[0].partition_size < 280,
         "DescribeLogDirs",
@@ -259,36 +263,46 @@ def retention(player: FramePlayer) -> None:
 def compaction(player: FramePlayer) -> None:
     """The last value of each key; tombstones with their horizon; every codec."""
     topic = player.plain_topic("t", 1, **COMPACTED)
-    put(player, topic, ("a", "1"), ("b", "1"), ("c", "1"), at=0)
-    put(player, topic, ("a", "2"), at=10)
-    put(player, topic, ("c", "2"), ("b", None), at=20)
-    put(player, topic, ("d", "1"), at=2_000)
-    until_read(player, topic, lambda found: found[0].base_offset > 0 or found[0].records_count < 3)
+    produce_batch(player, topic, ("a", "1"), ("b", "1"), ("c", "1"), offset_ms=0)
+    produce_batch(player, topic, ("a", "2"), offset_ms=10)
+    produce_batch(player, topic, ("c", "2"), ("b", None), offset_ms=20)
+    produce_batch(player, topic, ("d", "1"), offset_ms=2_000)
+    until_read(
+        player,
+        topic,
+        lambda batch_headers: (
+            batch_headers[0].base_offset > 0 or batch_headers[0].records_count < 3
+        ),
+    )
     read_all(player, topic, "first round")
     list_offsets(player, topic, "first round", (-1, -2, -3, 0, 5, 15, 2_000))
-    put(player, topic, ("a", "3"), ("c", "3"), at=4_000)
-    put(player, topic, ("z", "1"), at=6_000)
-    until_read(player, topic, lambda found: found[0].base_offset > 3)
+    produce_batch(player, topic, ("a", "3"), ("c", "3"), offset_ms=4_000)
+    produce_batch(player, topic, ("z", "1"), offset_ms=6_000)
+    until_read(player, topic, lambda batch_headers: batch_headers[0].base_offset > 3)
     read_all(player, topic, "second round")
     read_all(player, topic, "into a gap", start=1)
     for codec in (GZIP, SNAPPY, LZ4, ZSTD):
         packed = player.plain_topic(f"codec-{codec}", 1, **COMPACTED)
-        put(player, packed, ("a", "1"), ("b", "1"), ("c", "1"), at=0, codec=codec)
-        put(player, packed, ("a", "2"), at=10, codec=codec)
-        put(player, packed, ("z", "1"), at=2_000, codec=codec)
-        until_read(player, packed, lambda found: found[0].records_count == 2)
+        produce_batch(player, packed, ("a", "1"), ("b", "1"), ("c", "1"), offset_ms=0, codec=codec)
+        produce_batch(player, packed, ("a", "2"), offset_ms=10, codec=codec)
+        produce_batch(player, packed, ("z", "1"), offset_ms=2_000, codec=codec)
+        until_read(player, packed, lambda batch_headers: batch_headers[0].records_count == 2)
         read_all(player, packed, f"codec {codec}")
 
 
 def end_of_a_round(player: FramePlayer) -> None:
     """A batch at the end of a round that leaves nothing of it (KAFKA-20452)."""
     topic = player.plain_topic("t", 1, **NOT_YET_COMPACTED)
-    put(player, topic, ("a", "1"), at=0)
-    put(player, topic, (None, "1"), (None, "2"), at=10)  # of no use without a key
-    put(player, topic, ("z", "1"), at=2_000)
+    produce_batch(player, topic, ("a", "1"), offset_ms=0)
+    produce_batch(player, topic, (None, "1"), (None, "2"), offset_ms=10)  # of no use without a key
+    produce_batch(player, topic, ("z", "1"), offset_ms=2_000)
     compact(player, topic)
     until_read(
-        player, topic, lambda found: not any(one.records_count for one in found if one.base_offset)
+        player,
+        topic,
+        lambda batch_headers: (
+            not any(header.records_count for header in batch_headers if header.base_offset)
+        ),
     )
     read_all(player, topic, "one round")
 
@@ -343,17 +357,17 @@ def compaction_of_transactions(player: FramePlayer) -> None:
     transaction(1, "b", committed=True)
     transaction(2, "b", committed=False)
     transaction(3, "c", committed=True)
-    put(player, topic, ("z", "1"), at=10**12)
+    produce_batch(player, topic, ("z", "1"), offset_ms=10**12)
     compact(player, topic)
-    until_read(player, topic, lambda found: found[0].base_offset > 0)
+    until_read(player, topic, lambda batch_headers: batch_headers[0].base_offset > 0)
     read_all(player, topic, "first round", isolation=1)
     player.ask("DescribeProducers", 0, topics=[{"name": topic[0], "partition_indexes": [0]}])
-    put(player, topic, ("z", "3"), at=3 * 10**12)
+    produce_batch(player, topic, ("z", "3"), offset_ms=3 * 10**12)
     # The marker of the first transaction ends nothing any more: it gets its horizon, and goes.
-    until_read(player, topic, lambda found: found[0].attributes & 0x40 != 0)
+    until_read(player, topic, lambda batch_headers: batch_headers[0].attributes & 0x40 != 0)
     read_all(player, topic, "second round", isolation=1)
-    put(player, topic, ("z", "4"), at=4 * 10**12)
-    until_read(player, topic, lambda found: found[0].base_offset > 1)
+    produce_batch(player, topic, ("z", "4"), offset_ms=4 * 10**12)
+    until_read(player, topic, lambda batch_headers: batch_headers[0].base_offset > 1)
     read_all(player, topic, "third round", isolation=1)
     transaction(4, "d", committed=True)
     player.ask("DescribeProducers", 0, topics=[{"name": topic[0], "partition_indexes": [0]}])
@@ -363,20 +377,20 @@ def lies(player: FramePlayer) -> None:
     """Headers that their records don't bear out."""
     topic = player.topic()
     good = build_batch(
-        [Record(key=b"k", value=b"v", timestamp_ms=STAMP_MS + at) for at in (5, 0)],
+        [Record(key=b"k", value=b"v", timestamp_ms=STAMP_MS + stamp_ms) for stamp_ms in (5, 0)],
         timestamp_ms=STAMP_MS,
     )
-    first = 61
+    first_record = 61
     cases = (
-        ("max timestamp below", _patched(good, 35, struct.pack(">q", STAMP_MS))),
-        ("max timestamp above", _patched(good, 35, struct.pack(">q", STAMP_MS + 99))),
-        ("offset delta 5", _patched(good, first + 3, b"\x0a")),
-        ("record too long", _patched(good, first, b"\x7e")),
-        ("record too short", _patched(good, first, b"\x02")),
-        ("key too long", _patched(good, first + 4, b"\x60")),
-        ("headers -1", _patched(good, first + 8, b"\x01")),
-        ("headers 9", _patched(good, first + 8, b"\x12")),
-        ("record attributes", _patched(good, first + 1, b"\x07")),
+        ("max timestamp below", _patch(good, 35, struct.pack(">q", STAMP_MS))),
+        ("max timestamp above", _patch(good, 35, struct.pack(">q", STAMP_MS + 99))),
+        ("offset delta 5", _patch(good, first_record + 3, b"\x0a")),
+        ("record too long", _patch(good, first_record, b"\x7e")),
+        ("record too short", _patch(good, first_record, b"\x02")),
+        ("key too long", _patch(good, first_record + 4, b"\x60")),
+        ("headers -1", _patch(good, first_record + 8, b"\x01")),
+        ("headers 9", _patch(good, first_record + 8, b"\x12")),
+        ("record attributes", _patch(good, first_record + 1, b"\x07")),
     )
     for note, batch in cases:
         player.ask("Produce", 8, note, **produce(topic, batch, 8))
@@ -387,25 +401,29 @@ def lies(player: FramePlayer) -> None:
 
 
 def packed_lies(codec: int) -> list[tuple[str, bytes]]:
-    records = [Record(key=b"k", value=b"v", timestamp_ms=STAMP_MS + at) for at in (5, 0)]
+    records = [
+        Record(key=b"k", value=b"v", timestamp_ms=STAMP_MS + stamp_ms) for stamp_ms in (5, 0)
+    ]
     good = build_batch(records, timestamp_ms=STAMP_MS, compression=codec)
     return [
         ("good", good),
-        ("max timestamp below", _patched(good, 35, struct.pack(">q", STAMP_MS))),
-        ("count 1", _patched(_patched(good, 57, struct.pack(">i", 1)), 23, struct.pack(">i", 0))),
-        ("count 3", _patched(_patched(good, 57, struct.pack(">i", 3)), 23, struct.pack(">i", 2))),
+        ("max timestamp below", _patch(good, 35, struct.pack(">q", STAMP_MS))),
+        ("count 1", _patch(_patch(good, 57, struct.pack(">i", 1)), 23, struct.pack(">i", 0))),
+        ("count 3", _patch(_patch(good, 57, struct.pack(">i", 3)), 23, struct.pack(">i", 2))),
     ]
 
 
 def codecs_of_topics(player: FramePlayer) -> None:
     """A topic with a codec of its own recompresses what comes in another."""
-    records = [Record(key=b"k", value=b"v" * 200, timestamp_ms=STAMP_MS + at) for at in (5, 0)]
-    for wanted in ("uncompressed", "gzip", "snappy", "lz4", "zstd", "producer"):
-        topic = player.topic(wanted, compression_type=wanted)
+    records = [
+        Record(key=b"k", value=b"v" * 200, timestamp_ms=STAMP_MS + stamp_ms) for stamp_ms in (5, 0)
+    ]
+    for codec_name in ("uncompressed", "gzip", "snappy", "lz4", "zstd", "producer"):
+        topic = player.topic(codec_name, compression_type=codec_name)
         for codec in (0, GZIP, SNAPPY, LZ4, ZSTD):
             batch = build_batch(records, timestamp_ms=STAMP_MS, compression=codec)
-            player.ask("Produce", 8, f"{codec} into {wanted}", **produce(topic, batch, 8))
-        read_all(player, topic, wanted)
+            player.ask("Produce", 8, f"{codec} into {codec_name}", **produce(topic, batch, 8))
+        read_all(player, topic, codec_name)
     stamped = player.topic(
         "stamped", compression_type="lz4", message_timestamp_type="LogAppendTime"
     )

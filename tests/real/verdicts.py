@@ -73,17 +73,19 @@ def rows() -> list[dict[str, Any]]:
 
 def table() -> tuple[Row, list[Row]]:
     """Head and rows: a story's run in each, a release in each column."""
-    found: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
+    rows_by_cell: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
     for row in rows():
-        found.setdefault((row["scenario"], row["run"], row["on"]), []).append(row)
+        rows_by_cell.setdefault((row["scenario"], row["run"], row["on"]), []).append(row)
     body: list[Row] = [
         (
             scenario.anomaly,
             f"`{scenario.name}`",
             run,
-            *(_cell(scenario, run, release, found) for release in RELEASES),
+            *(_cell(scenario, run, release, rows_by_cell) for release in RELEASES),
         )
-        for scenario in sorted(scenarios().values(), key=lambda one: (one.anomaly, one.name))
+        for scenario in sorted(
+            scenarios().values(), key=lambda scenario: (scenario.anomaly, scenario.name)
+        )
         for run in scenario.runs
     ]
     return ("Anomaly", "Story", "Run", *RELEASES), body
@@ -93,40 +95,48 @@ def _cell(
     scenario: Scenario,
     run: str,
     release: str,
-    found: Mapping[tuple[str, str, str], list[dict[str, Any]]],
+    rows_by_cell: Mapping[tuple[str, str, str], list[dict[str, Any]]],
 ) -> str:
     if why_not_there(scenario, run, release) is not None:
         return "–"
     obstacle = only_simulated(scenario, run, "armed", abilities=STARTED)
     if obstacle is not None:
         return f"*{obstacle.partition(':')[0]}*"
-    kept = found.get((scenario.name, run, release), [])
-    armed = [row for row in kept if row["take"] == "armed"]
+    cell_rows = rows_by_cell.get((scenario.name, run, release), [])
+    armed = [row for row in cell_rows if row["take"] == "armed"]
     if not armed:
         return ""
-    sign = "✓" if all(row["simulated"] == row["real"] for row in kept) else "≠"
+    sign = "✓" if all(row["simulated"] == row["real"] for row in cell_rows) else "≠"
     return f"{sign} {armed[0]['real']}"
 
 
 def existence() -> tuple[Row, list[Row]]:
     """Head and rows: what ended each anomaly, and which releases of the page have it."""
     body: list[Row] = []
-    every = sorted(scenarios().values(), key=lambda one: one.anomaly)
-    for anomaly, stories in groupby(every, key=lambda one: one.anomaly):
-        bad = [(one, name) for one in stories for name, run in one.runs.items() if run.verdict]
-        off = dict.fromkeys(
-            rule for one, name in bad for rule, is_on in one.runs[name].rules.items() if not is_on
+    every = sorted(scenarios().values(), key=lambda scenario: scenario.anomaly)
+    for anomaly, stories in groupby(every, key=lambda scenario: scenario.anomaly):
+        bad = [
+            (scenario, name)
+            for scenario in stories
+            for name, run in scenario.runs.items()
+            if run.verdict
+        ]
+        mended_rules = dict.fromkeys(
+            rule
+            for scenario, name in bad
+            for rule, is_on in scenario.runs[name].rules.items()
+            if not is_on
         )
-        switches = [Rules.documentation()[rule] for rule in off]
-        here = [
+        switches = [Rules.documentation()[rule] for rule in mended_rules]
+        releases = [
             release
             for release in RELEASES
-            if any(why_not_there(one, name, release) is None for one, name in bad)
+            if any(why_not_there(scenario, name, release) is None for scenario, name in bad)
         ]
         ended = ", ".join(
             f"{switch.ticket} ({switch.came(REFERENCE.patch_release)})" for switch in switches
         )
-        body.append((anomaly, ended, ", ".join(here)))
+        body.append((anomaly, ended, ", ".join(releases)))
     return ("Anomaly", "Mended by (in)", "Of these releases, in"), body
 
 
@@ -134,16 +144,17 @@ def summary() -> str:
     """How many results agree, and how many anomalies were seen on real brokers."""
     every = rows()
     agree = sum(row["simulated"] == row["real"] for row in every)
-    seen = {
+    anomalies = {
         row["animal"]
         for row in every
         if row["take"] == "armed"
         and row["simulated"] == row["real"]
         and row["real"].partition(";")[0] != HEALTHY
     }
-    names = ", ".join(sorted(seen))
+    names = ", ".join(sorted(anomalies))
     return (
-        f"{agree} of {len(every)} results on real brokers agree with the simulator. {len(seen)} "
+        f"{agree} of {len(every)} results on real brokers agree with the simulator. "
+        f"{len(anomalies)} "
         f"anomalies were seen there with their declared verdict: {names}."
     )
 
@@ -159,7 +170,9 @@ def differences() -> str:
 def obstacles() -> tuple[Row, list[Row]]:
     """Head and rows: each story that real brokers can't play, and the step that is in the way."""
     body: list[Row] = []
-    for scenario in sorted(scenarios().values(), key=lambda one: (one.anomaly, one.name)):
+    for scenario in sorted(
+        scenarios().values(), key=lambda scenario: (scenario.anomaly, scenario.name)
+    ):
         whys = {only_simulated(scenario, run, "armed", abilities=STARTED) for run in scenario.runs}
         body += [
             (scenario.anomaly, f"`{scenario.name}`", why) for why in sorted(filter(None, whys))
@@ -170,15 +183,18 @@ def obstacles() -> tuple[Row, list[Row]]:
 def keep(results: Iterable[dict[str, Any]]) -> None:
     """Put rows in place of the last ones of the same stories; stories that are gone lose theirs."""
     new = {key_of(row): row for row in results}
-    known = {one.name: one for one in scenarios().values()}
-    kept = [
+    scenario_by_name = {scenario.name: scenario for scenario in scenarios().values()}
+    rows_kept = [
         row
         for row in (rows() if FILE.exists() else [])
         if key_of(row) not in new
-        if (scenario := known.get(row["scenario"])) is not None and row["run"] in scenario.runs
+        if (scenario := scenario_by_name.get(row["scenario"])) is not None
+        and row["run"] in scenario.runs
         if why_not_there(scenario, row["run"], row["on"]) is None
     ]
-    every = sorted([*kept, *new.values()], key=lambda row: (row["on"], row["animal"], key_of(row)))
+    every = sorted(
+        [*rows_kept, *new.values()], key=lambda row: (row["on"], row["animal"], key_of(row))
+    )
     partial = FILE.with_suffix(".partial")
     partial.write_text("".join(json.dumps(row) + "\n" for row in every), "utf-8")
     partial.rename(FILE)  # in one move: the run may be broken off at any time

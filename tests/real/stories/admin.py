@@ -21,9 +21,9 @@ def api_versions(player: FramePlayer) -> None:
             {
                 "error": answer.error_code,
                 "ours": [
-                    (one.api_key, one.min_version, one.max_version)
-                    for one in answer.api_keys
-                    if one.api_key in OURS
+                    (api.api_key, api.min_version, api.max_version)
+                    for api in answer.api_keys
+                    if api.api_key in OURS
                 ],
                 "features": in_order(getattr(answer, "supported_features", ()), "name"),
                 "finalized": in_order(getattr(answer, "finalized_features", ()), "name"),
@@ -36,9 +36,11 @@ def api_versions(player: FramePlayer) -> None:
         player.note(
             f"ApiVersions v3 software {name!r}", (answer.error_code, len(answer.api_keys) > 0)
         )
-    player.ask_bytes("ApiVersions v99", framed(struct.pack(">hhih", 18, 99, 5, -1) + b"\0junk"))
-    player.ask_bytes("ApiVersions v-1", framed(struct.pack(">hhih", 18, -1, 5, -1)))
-    player.ask_bytes("ApiVersions v6", framed(struct.pack(">hhih", 18, 6, 5, -1) + b"\0"))
+    player.ask_bytes(
+        "ApiVersions v99", frame_bytes(struct.pack(">hhih", 18, 99, 5, -1) + b"\0junk")
+    )
+    player.ask_bytes("ApiVersions v-1", frame_bytes(struct.pack(">hhih", 18, -1, 5, -1)))
+    player.ask_bytes("ApiVersions v6", frame_bytes(struct.pack(">hhih", 18, 6, 5, -1) + b"\0"))
 
 
 OURS: Final = frozenset(
@@ -46,7 +48,7 @@ OURS: Final = frozenset(
 )
 
 
-def framed(data: bytes) -> bytes:
+def frame_bytes(data: bytes) -> bytes:
     """With its size in front."""
     return struct.pack(">i", len(data)) + data
 
@@ -54,20 +56,24 @@ def framed(data: bytes) -> bytes:
 def bad_frames(player: FramePlayer) -> None:
     """What is no request, or none of ours, closes the connection."""
     head = struct.pack(">hhih", 3, 1, 1, -1)
-    player.ask_bytes("unknown key", framed(struct.pack(">hhih", 999, 0, 1, -1)))
-    player.ask_bytes("negative key", framed(struct.pack(">hhih", -1, 0, 1, -1)))
-    player.ask_bytes("removed key", framed(struct.pack(">hhih", 4, 0, 1, -1)))
-    player.ask_bytes("controller's key", framed(struct.pack(">hhih", 67, 0, 1, -1) + b"\0" * 14))
-    player.ask_bytes("Metadata v99", framed(struct.pack(">hhih", 3, 99, 1, -1)))
-    player.ask_bytes("Produce v2", framed(struct.pack(">hhih", 0, 2, 1, -1) + b"\0" * 20))
-    player.ask_bytes("InitProducerId v6", framed(struct.pack(">hhih", 22, 6, 1, -1) + b"\0" * 30))
-    player.ask_bytes("torn body", framed(head + b"\0\0\0\5"))
-    player.ask_bytes("torn header", framed(b"\0\3\0"))
-    player.ask_bytes("empty frame", framed(b""))
+    player.ask_bytes("unknown key", frame_bytes(struct.pack(">hhih", 999, 0, 1, -1)))
+    player.ask_bytes("negative key", frame_bytes(struct.pack(">hhih", -1, 0, 1, -1)))
+    player.ask_bytes("removed key", frame_bytes(struct.pack(">hhih", 4, 0, 1, -1)))
+    player.ask_bytes(
+        "controller's key", frame_bytes(struct.pack(">hhih", 67, 0, 1, -1) + b"\0" * 14)
+    )
+    player.ask_bytes("Metadata v99", frame_bytes(struct.pack(">hhih", 3, 99, 1, -1)))
+    player.ask_bytes("Produce v2", frame_bytes(struct.pack(">hhih", 0, 2, 1, -1) + b"\0" * 20))
+    player.ask_bytes(
+        "InitProducerId v6", frame_bytes(struct.pack(">hhih", 22, 6, 1, -1) + b"\0" * 30)
+    )
+    player.ask_bytes("torn body", frame_bytes(head + b"\0\0\0\5"))
+    player.ask_bytes("torn header", frame_bytes(b"\0\3\0"))
+    player.ask_bytes("empty frame", frame_bytes(b""))
     player.ask_bytes("negative size", struct.pack(">i", -5))
     player.ask_bytes("absurd size", struct.pack(">i", 0x7FFFFFFF))
     player.ask_bytes("http", b"GET / HTTP/1.1\r\n\r\n")
-    player.ask_bytes("array too long", framed(head + struct.pack(">i", 0x7FFFFFF0)))
+    player.ask_bytes("array too long", frame_bytes(head + struct.pack(">i", 0x7FFFFFF0)))
 
 
 def metadata(player: FramePlayer) -> None:
@@ -112,7 +118,10 @@ def metadata(player: FramePlayer) -> None:
             include_topic_authorized_operations=True,
         )
     everything = player.quiet("Metadata", 12, topics=None)
-    player.note("all topics", [one for one in everything.topics if one.name == topic])
+    player.note(
+        "all topics",
+        [listed_topic for listed_topic in everything.topics if listed_topic.name == topic],
+    )
 
 
 def create(
@@ -198,10 +207,10 @@ def delete_topics(player: FramePlayer) -> None:
     """By name, by id, twice, missing."""
     for version in range(1, 7):
         name, _ = player.topic(f"v{version}")
-        wanted: dict[str, Any] = {"topic_names": [name], "topics": [{"name": name}]}
-        answer = player.quiet("DeleteTopics", version, timeout=5_000, **wanted)
+        deletion: dict[str, Any] = {"topic_names": [name], "topics": [{"name": name}]}
+        answer = player.quiet("DeleteTopics", version, timeout=5_000, **deletion)
         player.note(f"DeleteTopics v{version}", answer)
-        player.ask("DeleteTopics", version, "again", timeout=5_000, **wanted)
+        player.ask("DeleteTopics", version, "again", timeout=5_000, **deletion)
     name, topic_id = player.topic("by-id")
     other, other_id = player.topic("other")
 
@@ -224,7 +233,12 @@ def delete_topics(player: FramePlayer) -> None:
     )
     player.note(
         "same by id and name",
-        sorted(map(repr, [(one.error_code, one.error_message) for one in answer.responses])),
+        sorted(
+            map(
+                repr,
+                [(response.error_code, response.error_message) for response in answer.responses],
+            )
+        ),
     )
     delete("none")
     player.ask("DeleteTopics", 3, "none", timeout=5_000, topic_names=[])
@@ -243,8 +257,8 @@ def describe_cluster(player: FramePlayer) -> None:
 
 def describe_topic_partitions(player: FramePlayer) -> None:
     """Pages and cursors."""
-    one, _ = player.topic("one", 3)
-    two, _ = player.topic("two", 2)
+    first_topic, _ = player.topic("one", 3)
+    second_topic, _ = player.topic("two", 2)
     missing = player.name("missing")
 
     def ask(
@@ -261,25 +275,31 @@ def describe_topic_partitions(player: FramePlayer) -> None:
             else {"topic_name": cursor[0], "partition_index": cursor[1]},
         )
 
-    ask("both", two, one)
-    ask("twice", one, one)
-    ask("missing", missing, one)
-    ask("bad", "a b", one)
+    ask("both", second_topic, first_topic)
+    ask("twice", first_topic, first_topic)
+    ask("missing", missing, first_topic)
+    ask("bad", "a b", first_topic)
     ask("bad alone", "a b")
     ask("too long", "x" * 250)
-    ask("empty", one, "")
+    ask("empty", first_topic, "")
     for limit in (1, 2, 3, 4, 5, 6, 0, -1):
-        ask(f"limit {limit}", one, two, limit=limit)
-        ask(f"limit {limit} with missing", one, missing, two, limit=limit)
-    for at in (0, 1, 3, 9):
-        ask(f"cursor {at}", one, two, cursor=(one, at))
-        ask(f"cursor {at} limit 1", one, two, cursor=(one, at), limit=1)
-    ask("cursor second", one, two, cursor=(two, 1))
-    ask("cursor before all", one, two, cursor=(player.name("a"), 0))
-    ask("cursor between", one, two, cursor=(player.name("p"), 1))
-    ask("cursor behind", one, two, cursor=(player.name("z"), 0))
-    ask("cursor negative", one, two, cursor=(one, -1))
-    ask("cursor at missing", one, missing, cursor=(missing, 0))
+        ask(f"limit {limit}", first_topic, second_topic, limit=limit)
+        ask(f"limit {limit} with missing", first_topic, missing, second_topic, limit=limit)
+    for index in (0, 1, 3, 9):
+        ask(f"cursor {index}", first_topic, second_topic, cursor=(first_topic, index))
+        ask(
+            f"cursor {index} limit 1",
+            first_topic,
+            second_topic,
+            cursor=(first_topic, index),
+            limit=1,
+        )
+    ask("cursor second", first_topic, second_topic, cursor=(second_topic, 1))
+    ask("cursor before all", first_topic, second_topic, cursor=(player.name("a"), 0))
+    ask("cursor between", first_topic, second_topic, cursor=(player.name("p"), 1))
+    ask("cursor behind", first_topic, second_topic, cursor=(player.name("z"), 0))
+    ask("cursor negative", first_topic, second_topic, cursor=(first_topic, -1))
+    ask("cursor at missing", first_topic, missing, cursor=(missing, 0))
     ask("cursor behind all, no topics", cursor=("zzzzzz", 0))
     ask("cursor negative, no topics", cursor=("a", -1))
 

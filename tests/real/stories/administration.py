@@ -86,24 +86,27 @@ def group_operations(player: FramePlayer) -> None:
     )
     names = [classic, modern, player.name("absent")]
     for version in range(3, 7):
-        for wanted in (False, True):
+        for with_operations in (False, True):
             answer = player.quiet(
-                "DescribeGroups", version, groups=names, include_authorized_operations=wanted
+                "DescribeGroups",
+                version,
+                groups=names,
+                include_authorized_operations=with_operations,
             )
             player.note(
-                f"DescribeGroups v{version} operations={wanted}",
+                f"DescribeGroups v{version} operations={with_operations}",
                 _operations(answer),
             )
     for version in range(2):
-        for wanted in (False, True):
+        for with_operations in (False, True):
             answer = player.quiet(
                 "ConsumerGroupDescribe",
                 version,
                 group_ids=names,
-                include_authorized_operations=wanted,
+                include_authorized_operations=with_operations,
             )
             player.note(
-                f"ConsumerGroupDescribe v{version} operations={wanted}",
+                f"ConsumerGroupDescribe v{version} operations={with_operations}",
                 _operations(answer),
             )
 
@@ -116,7 +119,7 @@ def group_cleanup(player: FramePlayer) -> None:
     topic, _ = player.topic(partitions=count)
     group, parts = player.name("group"), list(range(count))
     player.quiet("FindCoordinator", 3, key=group, key_type=0)
-    positions = [{"partition_index": one, "committed_offset": one} for one in parts]
+    positions = [{"partition_index": index, "committed_offset": index} for index in parts]
     player.until(
         lambda answer: int(answer.topics[0].partitions[0].error_code) == 0,
         "OffsetCommit",
@@ -126,21 +129,24 @@ def group_cleanup(player: FramePlayer) -> None:
         topics=[{"name": topic, "partitions": positions}],
     )
 
-    def kept(answer: Any) -> int:
+    def count_positions(answer: Any) -> int:
         return sum(part.committed_offset >= 0 for part in answer.topics[0].partitions)
 
-    wanted = {"group_id": group, "topics": [{"name": topic, "partition_indexes": parts}]}
-    player.note("positions", kept(player.quiet("OffsetFetch", 7, **wanted)))
+    fetch_fields = {"group_id": group, "topics": [{"name": topic, "partition_indexes": parts}]}
+    player.note("positions", count_positions(player.quiet("OffsetFetch", 7, **fetch_fields)))
     _limit_offsets(player, "700")
-    partitions = [{"partition_index": one} for one in parts]
+    partitions = [{"partition_index": index} for index in parts]
     several = [{"name": topic, "partitions": partitions}]
     player.ask("OffsetDelete", 0, "all of them", group_id=group, topics=several)
     player.ask("DeleteGroups", 2, "the group", groups_names=[group])
-    player.note("positions kept", kept(player.quiet("OffsetFetch", 7, **wanted)))
+    player.note("positions kept", count_positions(player.quiet("OffsetFetch", 7, **fetch_fields)))
     player.ask("DeleteTopics", 5, "its topic", timeout=5_000, topic_names=[topic])
-    player.until(lambda answer: kept(answer) == 0, "OffsetFetch", 7, **wanted)
+    player.until(lambda answer: count_positions(answer) == 0, "OffsetFetch", 7, **fetch_fields)
     player.topic(partitions=count)
-    player.note("positions of the next topic", kept(player.quiet("OffsetFetch", 7, **wanted)))
+    player.note(
+        "positions of the next topic",
+        count_positions(player.quiet("OffsetFetch", 7, **fetch_fields)),
+    )
     _limit_offsets(player, None)
 
 
@@ -166,39 +172,40 @@ def group_bounds(player: FramePlayer) -> None:
     group = player.name("group")
     for name, values in GROUP_VALUES:
         for value in values:
-            _configured(player, group, {name: value})
-    for both in (
+            _configure_group(player, group, {name: value})
+    for pair in (
         {"share.session.timeout.ms": "15000", "share.heartbeat.interval.ms": "15000"},
         {"streams.session.timeout.ms": "16000", "streams.heartbeat.interval.ms": "15000"},
     ):
-        _configured(player, group, both)
-    for asked in (group, player.name("unconfigured")):
+        _configure_group(player, group, pair)
+    for group_name in (group, player.name("unconfigured")):
         answer = player.until(
             lambda answer: len(answer.results[0].configs) > 1,
             "DescribeConfigs",
             4,
-            resources=[{"resource_type": 32, "resource_name": asked}],
+            resources=[{"resource_type": 32, "resource_name": group_name}],
             include_synonyms=True,
         )
         player.note(
-            f"configs of {asked}",
+            f"configs of {group_name}",
             sorted(
-                (one.name, one.value, int(one.config_source), one.is_default)
-                if hasattr(one, "is_default")
-                else (one.name, one.value, int(one.config_source))
-                for one in answer.results[0].configs
+                (config.name, config.value, int(config.config_source), config.is_default)
+                if hasattr(config, "is_default")
+                else (config.name, config.value, int(config.config_source))
+                for config in answer.results[0].configs
             ),
         )
 
 
-def _configured(player: FramePlayer, group: str, wanted: dict[str, str]) -> None:
+def _configure_group(player: FramePlayer, group: str, values_by_name: dict[str, str]) -> None:
     configs = [
-        {"name": name, "config_operation": SET, "value": value} for name, value in wanted.items()
+        {"name": name, "config_operation": SET, "value": value}
+        for name, value in values_by_name.items()
     ]
     player.ask(
         "IncrementalAlterConfigs",
         1,
-        " ".join(f"{name}={value}" for name, value in wanted.items()),
+        " ".join(f"{name}={value}" for name, value in values_by_name.items()),
         resources=[{"resource_type": 32, "resource_name": group, "configs": configs}],
     )
 
@@ -206,7 +213,8 @@ def _configured(player: FramePlayer, group: str, wanted: dict[str, str]) -> None
 def _operations(answer: Any) -> Any:
     """By group: they come from their coordinator's partitions, in any order."""
     return sorted(
-        (one.group_id, int(one.error_code), one.authorized_operations) for one in answer.groups
+        (group.group_id, int(group.error_code), group.authorized_operations)
+        for group in answer.groups
     )
 
 
@@ -217,7 +225,7 @@ def scram_credentials(player: FramePlayer) -> None:
     """Users come, change and go; never are they told with what they log in."""
     alice, bob = player.name("alice"), player.name("bob")
     for users in (None, [], [alice], [alice, alice], [""]):
-        _described(player, f"of {users}", users)
+        _describe_users(player, f"of {users}", users)
     for note, changes in (
         ("a new one", [_upsert(alice)]),
         ("another mechanism", [_upsert(alice, SHA_512)]),
@@ -234,8 +242,8 @@ def scram_credentials(player: FramePlayer) -> None:
         ("one user, one bad", [_upsert(bob, SHA_256, 6_000), _upsert(bob, SHA_512, 1)]),
         ("nothing", []),
     ):
-        _altered(player, note, changes)
-    for note, gone in (
+        _alter_users(player, note, changes)
+    for note, deletions in (
         ("nobody", [("", SHA_256)]),
         ("an unknown user", [(player.name("eve"), SHA_256)]),
         ("what is not there", [(player.name("carl"), SHA_512)]),
@@ -244,18 +252,18 @@ def scram_credentials(player: FramePlayer) -> None:
         ("one of two", [(alice, SHA_256)]),
         ("it again", [(alice, SHA_256)]),
     ):
-        _altered(player, f"without {note}", [], gone)
-    _altered(player, "there and gone", [_upsert(alice)], [(alice, SHA_256)])
-    _until_told(player, bob, told=True)
-    _described(player, "of all", None)
-    _described(player, "of some", [bob, alice, player.name("eve"), bob])
-    _altered(player, "the last of each", [], [(alice, SHA_512), (bob, SHA_256)])
-    _altered(player, "the last", [], [(bob, SHA_512)])
-    _until_told(player, bob, told=False)
-    _described(player, "of nobody", None)
+        _alter_users(player, f"without {note}", [], deletions)
+    _alter_users(player, "there and gone", [_upsert(alice)], [(alice, SHA_256)])
+    _until_told(player, bob, exists=True)
+    _describe_users(player, "of all", None)
+    _describe_users(player, "of some", [bob, alice, player.name("eve"), bob])
+    _alter_users(player, "the last of each", [], [(alice, SHA_512), (bob, SHA_256)])
+    _alter_users(player, "the last", [], [(bob, SHA_512)])
+    _until_told(player, bob, exists=False)
+    _describe_users(player, "of nobody", None)
 
 
-def _described(player: FramePlayer, note: str, users: list[str] | None) -> None:
+def _describe_users(player: FramePlayer, note: str, users: list[str] | None) -> None:
     named = None if users is None else [{"name": name} for name in users]
     answer = player.quiet("DescribeUserScramCredentials", 0, users=named)
     player.note(
@@ -264,20 +272,20 @@ def _described(player: FramePlayer, note: str, users: list[str] | None) -> None:
             "error": (answer.error_code, answer.error_message),
             "results": sorted(
                 (
-                    one.user,
-                    int(one.error_code),
-                    one.error_message or "",
-                    sorted((info.mechanism, info.iterations) for info in one.credential_infos),
+                    result.user,
+                    int(result.error_code),
+                    result.error_message or "",
+                    sorted((info.mechanism, info.iterations) for info in result.credential_infos),
                 )
-                for one in answer.results
+                for result in answer.results
             ),
         },
     )
 
 
-def _until_told(player: FramePlayer, user: str, *, told: bool) -> None:
+def _until_told(player: FramePlayer, user: str, *, exists: bool) -> None:
     player.until(
-        lambda answer: (int(answer.results[0].error_code) == 0) is told,
+        lambda answer: (int(answer.results[0].error_code) == 0) is exists,
         "DescribeUserScramCredentials",
         0,
         users=[{"name": user}],
@@ -294,7 +302,7 @@ def _upsert(name: str, mechanism: int = SHA_256, rounds: int = 4_096) -> dict[st
     }
 
 
-def _altered(
+def _alter_users(
     player: FramePlayer,
     note: str,
     upserts: list[dict[str, Any]],
@@ -308,7 +316,10 @@ def _altered(
     )
     player.note(
         f"AlterUserScramCredentials v0 {note}",
-        sorted((one.user, int(one.error_code), one.error_message or "") for one in answer.results),
+        sorted(
+            (result.user, int(result.error_code), result.error_message or "")
+            for result in answer.results
+        ),
     )
 
 
@@ -412,10 +423,10 @@ def _cluster(player: FramePlayer) -> None:
             # Which broker is told as the controller is left to chance.
             player.note(
                 f"DescribeCluster v{version} fenced={fenced}",
-                [(one.broker_id, getattr(one, "is_fenced", None)) for one in answer.brokers],
+                [(node.broker_id, getattr(node, "is_fenced", None)) for node in answer.brokers],
             )
     answer = player.quiet("Metadata", 12, topics=[])
-    player.note("Metadata v12", sorted(one.node_id for one in answer.brokers))
+    player.note("Metadata v12", sorted(node.node_id for node in answer.brokers))
     for broker in ("1", str(ABSENT)):
         resource = {"resource_type": 4, "resource_name": broker}
         player.ask(
@@ -427,7 +438,7 @@ def _cluster(player: FramePlayer) -> None:
     answer = player.quiet("ListConfigResources", 1, resource_types=[4])
     player.note(
         "ListConfigResources v1 brokers",
-        sorted(one.resource_name for one in answer.config_resources),
+        sorted(config_resource.resource_name for config_resource in answer.config_resources),
     )
 
 

@@ -48,14 +48,14 @@ def describe_quorum(player: FramePlayer) -> None:
                     }
                 ],
             )
-            player.note(f"DescribeQuorum v{version} {name} {indexes}", _told(answer))
+            player.note(f"DescribeQuorum v{version} {name} {indexes}", _quorum_state(answer))
         player.note(
             f"DescribeQuorum v{version} nothing",
-            _told(player.quiet("DescribeQuorum", version, topics=[])),
+            _quorum_state(player.quiet("DescribeQuorum", version, topics=[])),
         )
 
 
-def _told(answer: Any) -> object:
+def _quorum_state(answer: Any) -> object:
     """All but what the log grows by."""
     return (
         answer.error_code,
@@ -140,7 +140,7 @@ def client_quotas(player: FramePlayer) -> None:
     _alter(player, "of a client", [client], ("request_percentage", 50.0))
     _alter(player, "only tried", [client], ("request_percentage", 60.0), validate_only=True)
     _alter(player, "of an address", [address], ("connection_creation_rate", 10.0))
-    _until_told(player, address, told=True)
+    _until_told(player, address, is_set=True)
     for version in (0, 1):
         _describe(player, "user", [(*user, 0)], version=version)
         _describe(player, "user alone", [(*user, 0)], strict=True, version=version)
@@ -149,13 +149,13 @@ def client_quotas(player: FramePlayer) -> None:
         _describe(player, "address", [(*address, 0)], version=version)
         _describe(player, "nobody", [("user", player.name("absent"), 0)], version=version)
         _describe(player, "default", [("user", None, 1)], version=version)
-    both = (("producer_byte_rate", 2048.0), ("consumer_byte_rate", 1.0))
-    _alter(player, "replaced", [user], *both)
+    rates = (("producer_byte_rate", 2048.0), ("consumer_byte_rate", 1.0))
+    _alter(player, "replaced", [user], *rates)
     _alter(player, "removed", [user], ("producer_byte_rate", None))
     _alter(player, "removed again", [user], ("producer_byte_rate", None))
     _alter(player, "all removed", [user, client], ("consumer_byte_rate", None))
     _alter(player, "and this", [client], ("request_percentage", None))
-    _until_told(player, client, told=False)
+    _until_told(player, client, is_set=False)
     _describe(player, "after removals", [(*user, 0)])
     _alter(player, "the rest", [user], ("consumer_byte_rate", None))
     _alter(player, "and the address", [address], ("connection_creation_rate", None))
@@ -190,14 +190,14 @@ def bad_quotas(player: FramePlayer) -> None:
         "AlterClientQuotas",
         1,
         "one entity twice",
-        entries=[_entry([("user", "twice")], ("producer_byte_rate", one)) for one in (1.0, 2.0)],
+        entries=[_entry([("user", "twice")], ("producer_byte_rate", rate)) for rate in (1.0, 2.0)],
     )
     player.ask("AlterClientQuotas", 1, "no entries", entries=[])
     # Other stories find a cluster without quotas.
     none = (("producer_byte_rate", None), ("request_percentage", None))
-    for left in (user, ("user", "v"), ("user", "twice")):
-        player.quiet("AlterClientQuotas", 1, entries=[_entry([left], *none)])
-        _until_told(player, left, told=False)
+    for entity in (user, ("user", "v"), ("user", "twice")):
+        player.quiet("AlterClientQuotas", 1, entries=[_entry([entity], *none)])
+        _until_told(player, entity, is_set=False)
 
 
 def _entry(entity: list[tuple[str, str | None]], *ops: tuple[str, float | None]) -> Any:
@@ -242,7 +242,9 @@ def _describe(
     )
     entries = [
         (
-            sorted((one.entity_type, one.entity_name or "") for one in entry.entity),
+            sorted(
+                (component.entity_type, component.entity_name or "") for component in entry.entity
+            ),
             sorted((value.key, value.value) for value in entry.values),
         )
         for entry in answer.entries or ()
@@ -250,14 +252,14 @@ def _describe(
     player.note(f"DescribeClientQuotas v{version} {note}", (answer.error_code, sorted(entries)))
 
 
-def _until_told(player: FramePlayer, who: tuple[str, str], *, told: bool) -> None:
+def _until_told(player: FramePlayer, entity: tuple[str, str], *, is_set: bool) -> None:
     """A broker hears of quotas a little after they were set."""
     player.until(
-        lambda answer: bool(answer.entries) == told,
+        lambda answer: bool(answer.entries) == is_set,
         "DescribeClientQuotas",
         1,
         strict=False,
-        components=_filter([(*who, 0)]),
+        components=_filter([(*entity, 0)]),
     )
 
 

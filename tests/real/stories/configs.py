@@ -160,7 +160,9 @@ def config_synonyms(player: FramePlayer) -> None:
     alter(player, "", "for all", ("log.retention.ms", 0, "7777"), kind=4)
     alter(player, "1", "for one", ("log.roll.ms", 0, "999"), ("log.roll.jitter.ms", 0, "9"), kind=4)
     player.until(
-        lambda answer: {one.value for one in answer.results[0].configs} == {"7777", "999", "9"},
+        lambda answer: (
+            {config.value for config in answer.results[0].configs} == {"7777", "999", "9"}
+        ),
         "DescribeConfigs",
         4,
         resources=[
@@ -193,7 +195,7 @@ def config_synonyms(player: FramePlayer) -> None:
 def _told_at_creation(player: FramePlayer, note: str, answer: Any) -> None:
     player.note(
         f"CreateTopics v7 {note}",
-        {one.name: (one.value, one.config_source) for one in answer.topics[0].configs},
+        {config.name: (config.value, config.config_source) for config in answer.topics[0].configs},
     )
 
 
@@ -240,18 +242,21 @@ def alter(
     )
 
 
-def shown(player: FramePlayer, name: str, key: str, value: str | None, *, kind: int = 2) -> None:
+def describe_config(
+    player: FramePlayer, name: str, key: str, value: str | None, *, kind: int = 2
+) -> None:
     """What is told of a config, once the change has reached this broker."""
-    wanted = [{"resource_type": kind, "resource_name": name, "configuration_keys": [key]}]
+    resources = [{"resource_type": kind, "resource_name": name, "configuration_keys": [key]}]
     player.until(
         lambda answer: (
-            [one.value for one in answer.results[0].configs] == ([] if value is GONE else [value])
+            [config.value for config in answer.results[0].configs]
+            == ([] if value is GONE else [value])
         ),
         "DescribeConfigs",
         4,
-        resources=wanted,
+        resources=resources,
     )
-    player.ask("DescribeConfigs", 4, "afterwards", include_synonyms=True, resources=wanted)
+    player.ask("DescribeConfigs", 4, "afterwards", include_synonyms=True, resources=resources)
 
 
 def alter_configs_refused(player: FramePlayer) -> None:
@@ -266,20 +271,20 @@ def alter_configs_refused(player: FramePlayer) -> None:
     alter(player, "", "empty name", ("retention.ms", 0, "5"))
     for kind, name in ((0, "x"), (1, "x"), (99, "x"), (4, "9"), (4, "x"), (4, "-1")):
         alter(player, name, f"resource {kind} {name}", ("retention.ms", 0, "5"), kind=kind)
-    both = {
+    resource = {
         "resource_type": 2,
         "resource_name": topic,
         "configs": [{"name": "retention.ms", "config_operation": 0, "value": "9"}],
     }
-    player.ask("IncrementalAlterConfigs", 1, "resource twice", resources=[both, both])
-    shown(player, topic, "retention.ms", "604800000")
+    player.ask("IncrementalAlterConfigs", 1, "resource twice", resources=[resource, resource])
+    describe_config(player, topic, "retention.ms", "604800000")
     player.ask(
         "IncrementalAlterConfigs",
         1,
         "several",
-        resources=[both, {**both, "resource_name": player.name("missing")}],
+        resources=[resource, {**resource, "resource_name": player.name("missing")}],
     )
-    shown(player, topic, "retention.ms", "9")
+    describe_config(player, topic, "retention.ms", "9")
     player.ask("IncrementalAlterConfigs", 1, "none")
 
 
@@ -287,7 +292,7 @@ def alter_broker_configs(player: FramePlayer) -> None:
     """Dynamic configs of a broker and of all brokers."""
     for name in ("1", ""):
         alter(player, name, f"broker {name!r} dynamic", ("message.max.bytes", 0, "1000000"), kind=4)
-        shown(player, name, MAX_BYTES, "1000000", kind=4)
+        describe_config(player, name, MAX_BYTES, "1000000", kind=4)
         alter(player, name, f"broker {name!r} fixed", ("num.partitions", 0, "5"), kind=4)
         alter(
             player,
@@ -298,12 +303,12 @@ def alter_broker_configs(player: FramePlayer) -> None:
             kind=4,
         )
         alter(player, name, f"broker {name!r} unknown", ("nonsense", 0, "5"), kind=4)
-        shown(player, name, "nonsense", None, kind=4)
+        describe_config(player, name, "nonsense", None, kind=4)
         alter(player, name, f"broker {name!r} unknown deleted", ("nonsense", 1, None), kind=4)
         alter(player, name, f"broker {name!r} bad", ("message.max.bytes", 0, "x"), kind=4)
         alter(player, name, f"broker {name!r} too small", ("message.max.bytes", 0, "-1"), kind=4)
         alter(player, name, f"broker {name!r} delete", ("message.max.bytes", 1, None), kind=4)
-        shown(player, name, MAX_BYTES, "1048588" if name else GONE, kind=4)
+        describe_config(player, name, MAX_BYTES, "1048588" if name else GONE, kind=4)
 
 
 STORIES: Final[tuple[Story, ...]] = (

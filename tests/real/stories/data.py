@@ -18,10 +18,10 @@ from txnsim_lab.conformance._book.frame_player import (
 )
 
 
-def _patched(batch: bytes, at: int, piece: bytes, *, crc: bool = True) -> bytes:
+def _patch(batch: bytes, position: int, piece: bytes, *, crc: bool = True) -> bytes:
     """The batch with some bytes replaced, and its checksum made good again."""
     data = bytearray(batch)
-    data[at : at + len(piece)] = piece
+    data[position : position + len(piece)] = piece
     if crc:
         data[17:21] = struct.pack(">I", crc_of(data))
     return bytes(data)
@@ -58,14 +58,14 @@ def produce_versions(player: FramePlayer) -> None:
             timeout=1000,
             transactional_id=None,
         )
-        both = produce(topic, records("d"), version)
-        both["topic_data"][0]["partition_data"] += [
+        two_partitions = produce(topic, records("d"), version)
+        two_partitions["topic_data"][0]["partition_data"] += [
             {"index": 9, "records": records("e")},
             {"index": 1, "records": records("f")},
         ]
-        player.ask("Produce", version, "good, bad, good", **both)
+        player.ask("Produce", version, "good, bad, good", **two_partitions)
         if version in (3, 8, 13):
-            unanswered(player, version, topic, missing)
+            send_unanswered(player, version, topic, missing)
         player.ask(
             "Produce",
             version,
@@ -76,14 +76,14 @@ def produce_versions(player: FramePlayer) -> None:
     player.ask("Fetch", 12, "all of 1", **fetch(topic, partition=1))
 
 
-def unanswered(player: FramePlayer, version: int, topic: Topic, missing: Topic) -> None:
+def send_unanswered(player: FramePlayer, version: int, topic: Topic, missing: Topic) -> None:
     """Requests that no answer is due to, and one that never gets its own."""
-    for note, wanted in (
+    for note, fields in (
         ("acks 0", produce(topic, records("g"), version, acks=0)),
         ("acks 0, unknown", produce(missing, records("g"), version, acks=0)),
         ("null records", produce(topic, None, version)),
     ):
-        player.ask_in_vain("Produce", version, note, **wanted)
+        player.ask_in_vain("Produce", version, note, **fields)
 
 
 GOOD: Final = records("a", "b")
@@ -94,35 +94,35 @@ BATCHES: Final[tuple[tuple[str, bytes], ...]] = (
     ("cut", GOOD[:-1]),
     ("trailing byte", GOOD + b"\0"),
     ("two batches", GOOD + GOOD),
-    ("magic 1", _patched(GOOD, 16, b"\1", crc=False)),
-    ("magic 0", _patched(GOOD, 16, b"\0", crc=False)),
-    ("magic 3", _patched(GOOD, 16, b"\3", crc=False)),
-    ("magic -1", _patched(GOOD, 16, b"\xff", crc=False)),
-    ("bad checksum", _patched(GOOD, 17, b"\0\0\0\0", crc=False)),
-    ("base offset 5", _patched(GOOD, 0, struct.pack(">q", 5))),
-    ("count 3", _patched(GOOD, 57, struct.pack(">i", 3))),
-    ("count 1", _patched(GOOD, 57, struct.pack(">i", 1))),
-    ("count 0", _patched(GOOD, 57, struct.pack(">i", 0))),
-    ("count -1", _patched(GOOD, 57, struct.pack(">i", -1))),
-    ("last offset 5", _patched(GOOD, 23, struct.pack(">i", 5))),
-    ("last offset -1", _patched(GOOD, 23, struct.pack(">i", -1))),
-    ("length 10", _patched(GOOD, 8, struct.pack(">i", 10), crc=False)),
-    ("length -1", _patched(GOOD, 8, struct.pack(">i", -1), crc=False)),
-    ("codec 5", _patched(GOOD, 21, struct.pack(">h", 5))),
-    ("codec 7", _patched(GOOD, 21, struct.pack(">h", 7))),
-    ("control flag", _patched(GOOD, 21, struct.pack(">h", 0x20))),
-    ("transactional without id", _patched(GOOD, 21, struct.pack(">h", 0x10))),
-    ("log append time", _patched(GOOD, 21, struct.pack(">h", 0x08))),
-    ("delete horizon", _patched(GOOD, 21, struct.pack(">h", 0x40))),
+    ("magic 1", _patch(GOOD, 16, b"\1", crc=False)),
+    ("magic 0", _patch(GOOD, 16, b"\0", crc=False)),
+    ("magic 3", _patch(GOOD, 16, b"\3", crc=False)),
+    ("magic -1", _patch(GOOD, 16, b"\xff", crc=False)),
+    ("bad checksum", _patch(GOOD, 17, b"\0\0\0\0", crc=False)),
+    ("base offset 5", _patch(GOOD, 0, struct.pack(">q", 5))),
+    ("count 3", _patch(GOOD, 57, struct.pack(">i", 3))),
+    ("count 1", _patch(GOOD, 57, struct.pack(">i", 1))),
+    ("count 0", _patch(GOOD, 57, struct.pack(">i", 0))),
+    ("count -1", _patch(GOOD, 57, struct.pack(">i", -1))),
+    ("last offset 5", _patch(GOOD, 23, struct.pack(">i", 5))),
+    ("last offset -1", _patch(GOOD, 23, struct.pack(">i", -1))),
+    ("length 10", _patch(GOOD, 8, struct.pack(">i", 10), crc=False)),
+    ("length -1", _patch(GOOD, 8, struct.pack(">i", -1), crc=False)),
+    ("codec 5", _patch(GOOD, 21, struct.pack(">h", 5))),
+    ("codec 7", _patch(GOOD, 21, struct.pack(">h", 7))),
+    ("control flag", _patch(GOOD, 21, struct.pack(">h", 0x20))),
+    ("transactional without id", _patch(GOOD, 21, struct.pack(">h", 0x10))),
+    ("log append time", _patch(GOOD, 21, struct.pack(">h", 0x08))),
+    ("delete horizon", _patch(GOOD, 21, struct.pack(">h", 0x40))),
     ("pid without sequence", records("a", producer_id=5, producer_epoch=0)),
     ("pid with epoch -1", records("a", producer_id=5, producer_epoch=-1, base_sequence=0)),
     ("sequence without pid", records("a", base_sequence=0)),
-    ("max timestamp wrong", _patched(GOOD, 35, struct.pack(">q", STAMP_MS + 99))),
+    ("max timestamp wrong", _patch(GOOD, 35, struct.pack(">q", STAMP_MS + 99))),
     ("timestamp -1", records("a", timestamp_ms=-1)),
     ("timestamp -2", records("a", timestamp_ms=-2)),
     ("timestamp of the far future", records("a", "b", timestamp_ms=STAMP_MS * 2)),
     ("too large", records("x" * 1_100_000)),
-    ("leader epoch 7", _patched(GOOD, 12, struct.pack(">i", 7))),
+    ("leader epoch 7", _patch(GOOD, 12, struct.pack(">i", 7))),
 )
 """Batches by what is wrong, or only odd, with them."""
 
@@ -145,15 +145,15 @@ def produce_batches(player: FramePlayer) -> None:
             "Produce",
             version,
             "broken gzip",
-            **produce(topic, _patched(body, 70, b"\xff\xff\xff\xff"), version),
+            **produce(topic, _patch(body, 70, b"\xff\xff\xff\xff"), version),
         )
         player.ask(
             "Produce",
             version,
             "count 3 in gzip",
-            **produce(topic, _patched(body, 57, struct.pack(">i", 3)), version),
+            **produce(topic, _patch(body, 57, struct.pack(">i", 3)), version),
         )
-        linked = _patched(records("a", compression=LZ4), 65, b"\x40")
+        linked = _patch(records("a", compression=LZ4), 65, b"\x40")
         player.ask("Produce", version, "linked lz4", **produce(topic, linked, version))
         marker = control_batch(
             producer_id=5,
@@ -206,12 +206,12 @@ def fetch_versions(player: FramePlayer) -> None:
     player.ask("Fetch", 12, "one byte twice", **tight)
     tight["max_bytes"] = 0
     player.ask("Fetch", 12, "no bytes", **tight)
-    two = fetch(topic, partition_max_bytes=150)
-    player.ask("Fetch", 12, "two batches", **two)
-    two["topics"][0]["partitions"].append(
-        dict(two["topics"][0]["partitions"][0], partition_max_bytes=10)
+    small_fetch = fetch(topic, partition_max_bytes=150)
+    player.ask("Fetch", 12, "two batches", **small_fetch)
+    small_fetch["topics"][0]["partitions"].append(
+        dict(small_fetch["topics"][0]["partitions"][0], partition_max_bytes=10)
     )
-    player.ask("Fetch", 12, "same partition twice", **two)
+    player.ask("Fetch", 12, "same partition twice", **small_fetch)
     known_and_not = fetch(topic)
     known_and_not["topics"] += fetch(missing)["topics"]
     player.ask("Fetch", 12, "good and unknown", **known_and_not)
@@ -229,11 +229,10 @@ def fetch_versions(player: FramePlayer) -> None:
 
 def list_offsets(player: FramePlayer) -> None:
     """All special timestamps at all versions, times, isolation, epochs, bad partitions."""
-    topic, _ = whole = player.topic(partitions=2)
+    topic, _ = topic_and_id = player.topic(partitions=2)
     for index, stamp in enumerate((10, 30, 20, 40, 40)):
-        player.quiet(
-            "Produce", 8, **produce(whole, records(f"{index}", timestamp_ms=STAMP_MS + stamp), 8)
-        )
+        batch = records(f"{index}", timestamp_ms=STAMP_MS + stamp)
+        player.quiet("Produce", 8, **produce(topic_and_id, batch, 8))
 
     def ask(
         note: str,
@@ -314,13 +313,13 @@ def delete(
 
 def delete_records(player: FramePlayer) -> None:
     """Where the log then starts."""
-    topic, _ = whole = player.topic()
+    topic, _ = topic_and_id = player.topic()
     for value in ("a", "b", "c"):
-        player.quiet("Produce", 8, **produce(whole, records(value, value), 8))
+        player.quiet("Produce", 8, **produce(topic_and_id, records(value, value), 8))
 
     delete(player, topic, "3", 3)
-    player.ask("Fetch", 12, "from 2", **fetch(whole, 2))
-    player.ask("Fetch", 12, "from 3", **fetch(whole, 3))
+    player.ask("Fetch", 12, "from 2", **fetch(topic_and_id, 2))
+    player.ask("Fetch", 12, "from 3", **fetch(topic_and_id, 3))
     delete(player, topic, "back to 1", 1)
     player.ask(
         "ListOffsets",
@@ -329,10 +328,10 @@ def delete_records(player: FramePlayer) -> None:
         replica_id=-1,
         topics=[{"name": topic, "partitions": [{"partition_index": 0, "timestamp": -2}]}],
     )
-    player.ask("Produce", 8, "afterwards", **produce(whole, records("d"), 8))
+    player.ask("Produce", 8, "afterwards", **produce(topic_and_id, records("d"), 8))
     delete(player, topic, "high watermark", -1)
-    player.ask("Fetch", 12, "from the end", **fetch(whole, 7))
-    player.ask("Fetch", 12, "deleted", **fetch(whole, 6))
+    player.ask("Fetch", 12, "from the end", **fetch(topic_and_id, 7))
+    player.ask("Fetch", 12, "deleted", **fetch(topic_and_id, 6))
     for timestamp in (-1, -2, -3, -4, STAMP_MS):
         player.ask(
             "ListOffsets",
@@ -363,8 +362,8 @@ def delete_records(player: FramePlayer) -> None:
 
 def offset_for_leader_epoch(player: FramePlayer) -> None:
     """Known, unknown and negative epochs."""
-    topic, _ = whole = player.topic(partitions=2)
-    player.quiet("Produce", 8, **produce(whole, records("a", "b"), 8))
+    topic, _ = topic_and_id = player.topic(partitions=2)
+    player.quiet("Produce", 8, **produce(topic_and_id, records("a", "b"), 8))
 
     def ask(
         note: str,

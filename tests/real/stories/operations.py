@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from tests.real.stories.txn import Txn, marker, producers_of
+from tests.real.stories.txn import StoryTxn, marker, producers_of
 from txnsim_lab.conformance._book.frame_player import FramePlayer, Story
 
 PATTERNS: Final = (
@@ -51,22 +51,22 @@ def describing(player: FramePlayer) -> None:
         ],
     )
     player.ask("DescribeProducers", 0, "none", topics=[])
-    idle = Txn(player, "idle")
-    txn = Txn(player, "open")
+    idle = StoryTxn(player, "idle")
+    txn = StoryTxn(player, "open")
     txn.add("add", topic, 3, 0, 1)
-    done = Txn(player, "done")
-    done.quiet_add(topic)
-    done.end("commit", 3)
-    done.completed("CompleteCommit")
+    finished = StoryTxn(player, "done")
+    finished.quiet_add(topic)
+    finished.end("commit", 3)
+    finished.wait_until_ended("CompleteCommit")
     player.ask(
         "DescribeTransactions",
         0,
         "several",
-        transactional_ids=[idle.id, "", player.name("nobody"), txn.id, done.id],
+        transactional_ids=[idle.id, "", player.name("nobody"), txn.id, finished.id],
     )
     player.ask("DescribeTransactions", 0, "same twice", transactional_ids=[idle.id, idle.id])
     player.ask("DescribeTransactions", 0, "none", transactional_ids=[])
-    pids = [idle.pid, txn.pid, done.pid]
+    pids = [idle.pid, txn.pid, finished.pid]
     for version in range(3):
         list_by_filters(player, version, txn, pids)
     for pattern in (*PATTERNS, txn.id):
@@ -80,7 +80,7 @@ def describing(player: FramePlayer) -> None:
     txn.end("abort", 3, committed=False)
 
 
-def list_by_filters(player: FramePlayer, version: int, txn: Txn, pids: list[int]) -> None:
+def list_by_filters(player: FramePlayer, version: int, txn: StoryTxn, pids: list[int]) -> None:
     """ListTransactions by state, producer and duration."""
     for states in (
         [],
@@ -102,8 +102,13 @@ def list_by_filters(player: FramePlayer, version: int, txn: Txn, pids: list[int]
             state_filters=states,
             producer_id_filters=pids,
         )
-    for some in ([txn.pid], [txn.pid, txn.pid + 100_000], [-1], [txn.pid + 100_000]):
-        player.ask("ListTransactions", version, f"{len(some)} pids", producer_id_filters=some)
+    for producer_ids in ([txn.pid], [txn.pid, txn.pid + 100_000], [-1], [txn.pid + 100_000]):
+        player.ask(
+            "ListTransactions",
+            version,
+            f"{len(producer_ids)} pids",
+            producer_id_filters=producer_ids,
+        )
     if version >= 1:
         for duration in (-1, -5, 0, 3_600_000, 2**62):
             player.ask(
@@ -145,7 +150,7 @@ def lasting_prepare(player: FramePlayer) -> None:
     topic = player.topic()
     for version, end in ((11, 4), (12, 5)) if player.level else ((11, 4),):
         for committed in (True, False):
-            txn = Txn(player, f"id-{version}-{committed}")
+            txn = StoryTxn(player, f"id-{version}-{committed}")
             if version == 11:
                 txn.add("add", topic, 3)
             txn.send("send", topic, version, 0)
@@ -153,11 +158,21 @@ def lasting_prepare(player: FramePlayer) -> None:
             txn.end("end", end, committed=committed, epoch=txn.epoch)
             txn.player.until_state(txn.id, "PrepareCommit" if committed else "PrepareAbort")
             txn.describe("prepared")
-            for again in (True, False):
+            for committed_again in (True, False):
                 for api in (3, 4, 5):
-                    txn.end(f"again {again}", api, committed=again)
-                    txn.end(f"again {again} one less", api, committed=again, epoch=txn.epoch - 1)
-                    txn.end(f"again {again} wrong pid", api, committed=again, pid=txn.pid + 100_000)
+                    txn.end(f"again {committed_again}", api, committed=committed_again)
+                    txn.end(
+                        f"again {committed_again} one less",
+                        api,
+                        committed=committed_again,
+                        epoch=txn.epoch - 1,
+                    )
+                    txn.end(
+                        f"again {committed_again} wrong pid",
+                        api,
+                        committed=committed_again,
+                        pid=txn.pid + 100_000,
+                    )
             txn.add("add", topic, 3)
             txn.add("add wrong pid", topic, 3, pid=txn.pid + 100_000)
             txn.add("add wrong epoch", topic, 3, epoch=txn.epoch + 1)

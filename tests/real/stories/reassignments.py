@@ -46,43 +46,43 @@ def reassign_alone(player: FramePlayer) -> None:
 
 def reassign_partitions(player: FramePlayer) -> None:
     """Three brokers, the third of them down: what is over at once and what waits for it."""
-    _over_at_once(player)
-    _waiting(player)
+    _reassign_in_one_step(player)
+    _reassign_to_absent_broker(player)
     _changed_on_the_way(player)
 
 
-def _over_at_once(player: FramePlayer) -> None:
-    topic = _made(player, "single", [[1], [1]])
+def _reassign_in_one_step(player: FramePlayer) -> None:
+    topic = _make_topic(player, "single", [[1], [1]])
     _alter(player, "to another broker", {(topic, 0): [2]})
-    _settled(player, topic)
+    _wait_until_settled(player, topic)
     _alter(player, "one more", {(topic, 1): [1, 2]})
-    _settled(player, topic)
+    _wait_until_settled(player, topic)
     _alter(player, "one more, forbidden", {(topic, 0): [1, 2]}, may_change_factor=False)
     _alter(player, "back", {(topic, 0): [1]}, may_change_factor=False)
-    _settled(player, topic)
-    topic = _made(player, "double", [[1, 2], [1, 2], [2, 1]])
+    _wait_until_settled(player, topic)
+    topic = _make_topic(player, "double", [[1, 2], [1, 2], [2, 1]])
     _alter(player, "another order", {(topic, 0): [2, 1]})
-    _settled(player, topic)
+    _wait_until_settled(player, topic)
     _alter(player, "the leader goes", {(topic, 1): [2]})
-    _settled(player, topic)
+    _wait_until_settled(player, topic)
     _alter(player, "the follower goes", {(topic, 2): [2]})
-    _settled(player, topic)
+    _wait_until_settled(player, topic)
     _alter(player, "and on", {(topic, 2): [1]}, may_change_factor=False)
-    _settled(player, topic)
+    _wait_until_settled(player, topic)
 
 
-def _waiting(player: FramePlayer) -> None:
-    topic = _made(player, "waiting", [[1, 2], [1, 2], [2, 1]])
+def _reassign_to_absent_broker(player: FramePlayer) -> None:
+    topic = _make_topic(player, "waiting", [[1, 2], [1, 2], [2, 1]])
     for note, partition, replicas in (
         ("a replica that is down", 0, [1, 3]),
         ("one more that is down", 1, [2, 1, 3]),
         ("only one that is down", 2, [3]),
     ):
         _alter(player, note, {(topic, partition): replicas})
-        _shown(player, topic)
+        _note_partitions(player, topic)
     _alter(player, "the same again", {(topic, 0): [1, 3]})
     _alter(player, "a factor of what is to be", {(topic, 2): [2]}, may_change_factor=False)
-    _shown(player, topic)
+    _note_partitions(player, topic)
     _alter(player, "too many", {(topic, 2): [1, 2]}, may_change_factor=False)
     player.ask(
         "ElectLeaders",
@@ -92,15 +92,15 @@ def _waiting(player: FramePlayer) -> None:
         election_type=0,
         topic_partitions=[{"topic": topic, "partitions": [0, 1, 2]}],
     )
-    _shown(player, topic)
+    _note_partitions(player, topic)
     for partition in (0, 1, 2):
         _alter(player, f"cancelled {partition}", {(topic, partition): None})
-        _shown(player, topic)
+        _note_partitions(player, topic)
     _alter(player, "cancelled again", {(topic, 0): None})
 
 
 def _changed_on_the_way(player: FramePlayer) -> None:
-    topic = _made(player, "turned", [[1, 2]] * 6)
+    topic = _make_topic(player, "turned", [[1, 2]] * 6)
     on_the_way = {(topic, index): [1, 3] for index in range(6)}
     _alter(player, "all on the way", on_the_way)
     _alter(player, "back by hand", {(topic, 0): [1, 2]})
@@ -109,10 +109,10 @@ def _changed_on_the_way(player: FramePlayer) -> None:
     _alter(player, "one alone", {(topic, 3): [2]})
     _alter(player, "the new one alone", {(topic, 4): [3]})
     _alter(player, "another order", {(topic, 5): [3, 1]})
-    _shown(player, topic)
+    _note_partitions(player, topic)
     _list(player, [(topic, [5, 0, 3, 9]), (player.name("absent"), [0])])
     _alter(player, "all cancelled", {(topic, index): None for index in range(6)})
-    _shown(player, topic)
+    _note_partitions(player, topic)
 
 
 # Asking
@@ -121,14 +121,14 @@ def _changed_on_the_way(player: FramePlayer) -> None:
 def _alter(
     player: FramePlayer,
     note: str,
-    wanted: Mapping[tuple[str, int], Replicas],
+    replicas_by_partition: Mapping[tuple[str, int], Replicas],
     *,
     version: int = 1,
     may_change_factor: bool = True,
     timeout: int = 5_000,
 ) -> None:
     topics: dict[str, list[dict[str, Any]]] = {}
-    for (topic, index), replicas in wanted.items():
+    for (topic, index), replicas in replicas_by_partition.items():
         topics.setdefault(topic, []).append({"partition_index": index, "replicas": replicas})
     player.ask(
         "AlterPartitionReassignments",
@@ -141,13 +141,13 @@ def _alter(
 
 
 def _list(player: FramePlayer, topics: list[tuple[str, list[int]]] | None) -> None:
-    wanted = None
+    topic_filters = None
     if topics is not None:
-        wanted = [{"name": name, "partition_indexes": indexes} for name, indexes in topics]
-    player.ask("ListPartitionReassignments", 0, f"{topics}", timeout=5_000, topics=wanted)
+        topic_filters = [{"name": name, "partition_indexes": indexes} for name, indexes in topics]
+    player.ask("ListPartitionReassignments", 0, f"{topics}", timeout=5_000, topics=topic_filters)
 
 
-def _made(player: FramePlayer, name: str, replicas: list[list[int]]) -> str:
+def _make_topic(player: FramePlayer, name: str, replicas: list[list[int]]) -> str:
     """A topic whose replicas are chosen by hand."""
     topic = player.name(name)
     player.quiet(
@@ -166,11 +166,11 @@ def _made(player: FramePlayer, name: str, replicas: list[list[int]]) -> str:
             }
         ],
     )
-    _heard(player)
+    _wait_for_metadata(player)
     return topic
 
 
-def _heard(player: FramePlayer) -> None:
+def _wait_for_metadata(player: FramePlayer) -> None:
     """The broker that is asked has heard of all that was decided so far."""
     name = player.name(player.next_wait())
     player.quiet(
@@ -188,7 +188,7 @@ def _heard(player: FramePlayer) -> None:
     )
 
 
-def _settled(player: FramePlayer, topic: str) -> None:
+def _wait_until_settled(player: FramePlayer, topic: str) -> None:
     """What the topic is like when nothing of it moves any more."""
     player.until(
         lambda answer: not answer.topics,
@@ -197,17 +197,19 @@ def _settled(player: FramePlayer, topic: str) -> None:
         timeout=5_000,
         topics=[{"name": topic, "partition_indexes": list(range(10))}],
     )
-    _heard(player)
-    _shown(player, topic)
+    _wait_for_metadata(player)
+    _note_partitions(player, topic)
 
 
-def _shown(player: FramePlayer, topic: str) -> None:
+def _note_partitions(player: FramePlayer, topic: str) -> None:
     """The topic's partitions as they are, and those that move."""
-    _heard(player)
+    _wait_for_metadata(player)
     _list(player, None)
     player.ask("DescribeTopicPartitions", 0, "now", topics=[{"name": topic}])
-    told = player.quiet("Metadata", 12, topics=[{"name": topic}], allow_auto_topic_creation=False)
-    player.note("Metadata v12 now", told.topics)
+    metadata = player.quiet(
+        "Metadata", 12, topics=[{"name": topic}], allow_auto_topic_creation=False
+    )
+    player.note("Metadata v12 now", metadata.topics)
 
 
 STORIES: Final[tuple[Story, ...]] = (reassign_alone, reassign_partitions)

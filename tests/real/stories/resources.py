@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.real.stories.configs import alter, shown
+from tests.real.stories.configs import alter, describe_config
 from txnsim_lab.conformance._book.frame_player import FramePlayer, Story
 
 CLIENT_METRICS: Final = 16
@@ -107,21 +107,21 @@ def group_configs(player: FramePlayer) -> None:
     alter(player, group, "twice", (session, SET, "1"), (session, SET, "2"), kind=GROUP)
     alter(player, group, "deleted before", (session, DELETE, None), kind=GROUP)
     alter(player, group, "unknown deleted", ("nonsense", DELETE, None), kind=GROUP)
-    both = (session, SET, "55000"), (heartbeat, SET, "7000")
-    alter(player, group, "both", *both, kind=GROUP)
-    shown(player, group, session, "55000", kind=GROUP)
-    shown(player, group, heartbeat, "7000", kind=GROUP)
-    _listed(player, "configured", GROUP, count=1)
+    two_changes = (session, SET, "55000"), (heartbeat, SET, "7000")
+    alter(player, group, "both", *two_changes, kind=GROUP)
+    describe_config(player, group, session, "55000", kind=GROUP)
+    describe_config(player, group, heartbeat, "7000", kind=GROUP)
+    _note_listed(player, "configured", GROUP, count=1)
     alter(player, group, "one back", (session, DELETE, None), kind=GROUP)
-    shown(player, group, session, "45000", kind=GROUP)
-    _replaced(player, group, "replaced", GROUP, {session: "46000"})
-    shown(player, group, session, "46000", kind=GROUP)
-    shown(player, group, heartbeat, "5000", kind=GROUP)
-    _replaced(player, group, "replaced by bad ones", GROUP, {session: "1"})
-    _replaced(player, group, "replaced by nulls", GROUP, {session: None})
-    _replaced(player, group, "all gone", GROUP, {})
-    shown(player, group, session, "45000", kind=GROUP)
-    _listed(player, "nothing configured", GROUP)
+    describe_config(player, group, session, "45000", kind=GROUP)
+    _replace_configs(player, group, "replaced", GROUP, {session: "46000"})
+    describe_config(player, group, session, "46000", kind=GROUP)
+    describe_config(player, group, heartbeat, "5000", kind=GROUP)
+    _replace_configs(player, group, "replaced by bad ones", GROUP, {session: "1"})
+    _replace_configs(player, group, "replaced by nulls", GROUP, {session: None})
+    _replace_configs(player, group, "all gone", GROUP, {})
+    describe_config(player, group, session, "45000", kind=GROUP)
+    _note_listed(player, "nothing configured", GROUP)
 
 
 def client_metrics_configs(player: FramePlayer) -> None:
@@ -145,30 +145,32 @@ def client_metrics_configs(player: FramePlayer) -> None:
     alter(player, name, "deleted before", ("metrics", DELETE, None), kind=CLIENT_METRICS)
     alter(player, name, "unknown deleted", ("nonsense", DELETE, None), kind=CLIENT_METRICS)
     for version in (0, 1):
-        _listed(player, "none", CLIENT_METRICS, version=version)
-    made = ("metrics", SET, "a,b"), ("interval.ms", SET, "2000"), ("match", SET, "client_id=x")
-    alter(player, name, "made", *made, kind=CLIENT_METRICS)
+        _note_listed(player, "none", CLIENT_METRICS, version=version)
+    changes = ("metrics", SET, "a,b"), ("interval.ms", SET, "2000"), ("match", SET, "client_id=x")
+    alter(player, name, "made", *changes, kind=CLIENT_METRICS)
     for key, value in (("metrics", "a,b"), ("interval.ms", "2000"), ("match", "client_id=x")):
-        shown(player, name, key, value, kind=CLIENT_METRICS)
+        describe_config(player, name, key, value, kind=CLIENT_METRICS)
     for version in (0, 1):
-        _listed(player, "one", CLIENT_METRICS, count=1, version=version)
+        _note_listed(player, "one", CLIENT_METRICS, count=1, version=version)
     alter(player, name, "appended", ("metrics", APPEND, "c"), kind=CLIENT_METRICS)
     alter(player, name, "subtracted", ("metrics", SUBTRACT, "a"), kind=CLIENT_METRICS)
     alter(player, name, "appended to a number", ("interval.ms", APPEND, "1"), kind=CLIENT_METRICS)
     alter(player, name, "bad, others good", ("interval.ms", SET, "1"), kind=CLIENT_METRICS)
     alter(player, name, "one back", ("interval.ms", DELETE, None), kind=CLIENT_METRICS)
-    shown(player, name, "interval.ms", "300000", kind=CLIENT_METRICS)
-    shown(player, name, "metrics", "a,b", kind=CLIENT_METRICS)
-    _replaced(player, name, "replaced", CLIENT_METRICS, {"interval.ms": "500"})
-    shown(player, name, "interval.ms", "500", kind=CLIENT_METRICS)
-    shown(player, name, "metrics", "", kind=CLIENT_METRICS)
-    _replaced(player, name, "replaced by bad ones", CLIENT_METRICS, {"interval.ms": "1"})
-    _replaced(player, name, "all gone", CLIENT_METRICS, {})
-    shown(player, name, "interval.ms", "300000", kind=CLIENT_METRICS)
-    _listed(player, "gone", CLIENT_METRICS)
+    describe_config(player, name, "interval.ms", "300000", kind=CLIENT_METRICS)
+    describe_config(player, name, "metrics", "a,b", kind=CLIENT_METRICS)
+    _replace_configs(player, name, "replaced", CLIENT_METRICS, {"interval.ms": "500"})
+    describe_config(player, name, "interval.ms", "500", kind=CLIENT_METRICS)
+    describe_config(player, name, "metrics", "", kind=CLIENT_METRICS)
+    _replace_configs(player, name, "replaced by bad ones", CLIENT_METRICS, {"interval.ms": "1"})
+    _replace_configs(player, name, "all gone", CLIENT_METRICS, {})
+    describe_config(player, name, "interval.ms", "300000", kind=CLIENT_METRICS)
+    _note_listed(player, "gone", CLIENT_METRICS)
 
 
-def _listed(player: FramePlayer, note: str, kind: int, *, count: int = 0, version: int = 1) -> None:
+def _note_listed(
+    player: FramePlayer, note: str, kind: int, *, count: int = 0, version: int = 1
+) -> None:
     """What is listed, once there are so many; a broker hears of it a little later."""
     player.until(
         lambda answer: len(answer.config_resources) == count,
@@ -179,7 +181,7 @@ def _listed(player: FramePlayer, note: str, kind: int, *, count: int = 0, versio
     player.ask("ListConfigResources", version, note, resource_types=[kind])
 
 
-def _replaced(
+def _replace_configs(
     player: FramePlayer, name: str, note: str, kind: int, configs: dict[str, str | None]
 ) -> None:
     player.ask(

@@ -20,7 +20,7 @@ SLOTS: Final = 16
 """Sessions that both brokers may keep: two in each of eight parts of the cache."""
 
 
-class Reader:
+class SessionReader:
     """One reader with a session, as far as the broker gives it one."""
 
     def __init__(self, player: FramePlayer, version: int) -> None:
@@ -29,32 +29,32 @@ class Reader:
         self._player = player
         self._version = version
 
-    def ask(self, note: str, *wanted: dict[str, Any], **more: Any) -> Any:
+    def ask(self, note: str, *requests: dict[str, Any], **more: Any) -> Any:
         """The next fetch of the session; the first one is full."""
-        answer = self.stray(note, *wanted, **more)
+        answer = self.stray(note, *requests, **more)
         if answer.error_code is ErrorCode.none:
             self.session_id, self.epoch = answer.session_id, self.epoch + 1
         return answer
 
-    def stray(self, note: str, *wanted: dict[str, Any], **more: Any) -> Any:
+    def stray(self, note: str, *requests: dict[str, Any], **more: Any) -> Any:
         """A fetch after which the reader goes on as if there had been none."""
         values = {"session_id": self.session_id, "session_epoch": self.epoch}
         version = more.pop("version", self._version)
-        return self._player.ask("Fetch", version, note, **values | merged(*wanted) | more)
+        return self._player.ask("Fetch", version, note, **values | merge_requests(*requests) | more)
 
     def close(self) -> None:
         self.stray("closes", session_epoch=-1)
 
 
-def merged(*wanted: dict[str, Any]) -> dict[str, Any]:
+def merge_requests(*requests: dict[str, Any]) -> dict[str, Any]:
     """One request for what several ask for, in this order."""
-    both = {**fetch(("", NO_SUCH_ID)), "topics": []}
-    for one in wanted:
-        both["topics"] = [*both["topics"], *one["topics"]]
-    return both
+    combined = {**fetch(("", NO_SUCH_ID)), "topics": []}
+    for request in requests:
+        combined["topics"] = [*combined["topics"], *request["topics"]]
+    return combined
 
 
-def forgotten(topic: Topic, *partitions: int) -> dict[str, Any]:
+def forget_partitions(topic: Topic, *partitions: int) -> dict[str, Any]:
     """The part of a request that forgets partitions."""
     name, topic_id = topic
     return {
@@ -70,15 +70,15 @@ def session_life(player: FramePlayer) -> None:
     missing: Topic = (player.name("missing"), NO_SUCH_ID)
     player.quiet("Produce", 8, **produce(topic, records("a"), 8))
     for version in VERSIONS:
-        reader = Reader(player, version)
+        reader = SessionReader(player, version)
         reader.ask("opens", fetch(topic), fetch(missing), fetch(topic, partition=1))
         reader.ask("again", fetch(missing, partition=3))
         reader.ask("moved on", fetch(topic, 1))
         reader.ask("no news")
         reader.ask("one more", fetch(topic, partition=2))
-        reader.ask("forgets the missing", **forgotten(missing, 0, 3, 7))
+        reader.ask("forgets the missing", **forget_partitions(missing, 0, 3, 7))
         reader.ask("no news at all")
-        reader.ask("listed and forgotten", fetch(topic), **forgotten(topic, 0))
+        reader.ask("listed and forgotten", fetch(topic), **forget_partitions(topic, 0))
         reader.ask("listed again", fetch(topic))
         for epoch in (0 - 5, 1, reader.epoch - 1, reader.epoch + 1, 2**31 - 1):
             reader.stray(f"epoch {epoch}", session_epoch=epoch)
@@ -92,19 +92,21 @@ def session_life(player: FramePlayer) -> None:
         reader.stray("that was an epoch")
         reader.epoch += 1
         reader.ask("goes on")
-        reader.ask("forgets everything", **forgotten(topic, 0, 1, 2))
+        reader.ask("forgets everything", **forget_partitions(topic, 0, 1, 2))
         reader.stray("is over")
-        again = Reader(player, version)
-        again.ask("opens once more", fetch(topic))
-        again.stray("closes and opens another", fetch(topic, 1), session_epoch=0)
-        again.stray("the first is closed")
-        nothing = Reader(player, version)
+        second_reader = SessionReader(player, version)
+        second_reader.ask("opens once more", fetch(topic))
+        second_reader.stray("closes and opens another", fetch(topic, 1), session_epoch=0)
+        second_reader.stray("the first is closed")
+        nothing = SessionReader(player, version)
         nothing.ask("opens with nothing")
         nothing.ask("forgets nothing, and everything")
         nothing.stray("was closed")
-        last = Reader(player, version)
-        last.ask("opens", fetch(topic))
-        last.ask("everything listed and forgotten", fetch(topic), **forgotten(topic, 0, 1, 2))
+        last_reader = SessionReader(player, version)
+        last_reader.ask("opens", fetch(topic))
+        last_reader.ask(
+            "everything listed and forgotten", fetch(topic), **forget_partitions(topic, 0, 1, 2)
+        )
 
 
 def session_topics(player: FramePlayer) -> None:
@@ -112,7 +114,7 @@ def session_topics(player: FramePlayer) -> None:
     for version in (12, 13, 18):
         topic = player.topic(f"t{version}")
         steady = player.topic(f"steady{version}")
-        reader = Reader(player, version)
+        reader = SessionReader(player, version)
         reader.ask("opens", fetch(topic), fetch(steady))
         reader.stray("the other naming", version=25 - version if version < 18 else 12)
         reader.stray("the other naming of nothing", version=4)
@@ -126,11 +128,11 @@ def session_topics(player: FramePlayer) -> None:
         )
         reader.ask("deleted")
         reader.ask("deleted, and listed", fetch(topic))
-        again = player.topic(f"t{version}")
+        new_topic = player.topic(f"t{version}")
         reader.ask("another of that name")
         reader.ask("another of that name, listed by the old id", fetch(topic))
-        reader.ask("both", fetch(again))
-        reader.ask("the old one forgotten", **forgotten(topic, 0))
+        reader.ask("both", fetch(new_topic))
+        reader.ask("the old one forgotten", **forget_partitions(topic, 0))
         reader.ask("no news")
         reader.close()
 
@@ -138,23 +140,23 @@ def session_topics(player: FramePlayer) -> None:
 def session_cache(player: FramePlayer) -> None:
     """More readers than slots: who comes last has no session."""
     topic = player.topic()
-    readers = [Reader(player, 12 + index % 2) for index in range(SLOTS)]
+    readers = [SessionReader(player, 12 + index % 2) for index in range(SLOTS)]
     for index, reader in enumerate(readers):
         reader.ask(f"reader {index} opens", fetch(topic))
     for index in range(9):
-        late = Reader(player, 12)
+        late = SessionReader(player, 12)
         late.ask(f"one too many, {index}", fetch(topic), fetch(topic, partition=7))
     readers[0].close()
-    readers[0] = Reader(player, 13)
-    opened = [Reader(player, 13) for _ in range(8)]
+    readers[0] = SessionReader(player, 13)
+    opened = [SessionReader(player, 13) for _ in range(8)]
     for reader in opened:
         reader.stray("one of eight finds the free slot", fetch(topic), session_epoch=-1)
-    found = []
+    has_session = []
     for reader in opened:
         answer = player.quiet("Fetch", 13, **fetch(topic), session_id=0, session_epoch=0)
         reader.session_id = answer.session_id
-        found.append(answer.session_id > 0)
-    player.note("sessions found", sorted(found))
+        has_session.append(answer.session_id > 0)
+    player.note("sessions found", sorted(has_session))
     for reader in (*readers, *opened):
         reader.close()
 

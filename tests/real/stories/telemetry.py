@@ -22,16 +22,16 @@ NAMES: Final = tuple(f"org.apache.kafka.{word}.{number}." for word in "ab" for n
 def client_telemetry(player: FramePlayer) -> None:
     """Subscriptions and pushes, each by a client instance of its own."""
     apis = player.quiet("ApiVersions", 3, **_software("differ", "1.2"))
-    told = [
-        (one.api_key, one.min_version, one.max_version)
-        for one in apis.api_keys
-        if one.api_key in APIS
+    versions = [
+        (api.api_key, api.min_version, api.max_version)
+        for api in apis.api_keys
+        if api.api_key in APIS
     ]
-    player.note("ApiVersions v3 of telemetry", told)
+    player.note("ApiVersions v3 of telemetry", versions)
     _without_subscription(player)
-    _pushed(player)
-    _subscribed(player)
-    _matched(player)
+    _push_metrics(player)
+    _note_subscriptions(player)
+    _match_clients(player)
 
 
 def _without_subscription(player: FramePlayer) -> None:
@@ -59,7 +59,7 @@ def _without_subscription(player: FramePlayer) -> None:
     player.ask(PUSH, 0, "its last one, unknown", **{**_push(_client(4), 0), "terminating": True})
 
 
-def _pushed(player: FramePlayer) -> None:
+def _push_metrics(player: FramePlayer) -> None:
     full, bomb = bytes(BYTES_MAX), bytes(BYTES_MAX + 1)
     for number, (note, kind, metrics) in enumerate(
         (
@@ -82,10 +82,10 @@ def _pushed(player: FramePlayer) -> None:
         player.ask(GET, 0, f"after {note}", client_instance_id=client)
 
 
-def _subscribed(player: FramePlayer) -> None:
+def _note_subscriptions(player: FramePlayer) -> None:
     client = _client(30)
     player.ask(GET, 0, "before there is a subscription", client_instance_id=client)
-    for note, wanted in (
+    for note, configs_by_name in (
         ("one metric", {"one": {"metrics": "a.", "interval.ms": "3000000"}}),
         ("several", {"one": {"metrics": ",".join(NAMES), "interval.ms": "400000"}}),
         (
@@ -94,9 +94,13 @@ def _subscribed(player: FramePlayer) -> None:
         ),
         ("all of them", {"one": {"metrics": "a."}, "two": {"metrics": "*,x"}}),
     ):
-        for name, configs in wanted.items():
+        for name, configs in configs_by_name.items():
             _subscribe(player, name, configs)
-        names = {one for configs in wanted.values() for one in configs["metrics"].split(",")}
+        names = {
+            prefix
+            for configs in configs_by_name.values()
+            for prefix in configs["metrics"].split(",")
+        }
         expected = {"*"} if "*" in names else names
         _until_wanted(player, _client(31), functools.partial(operator.eq, expected))
         player.ask(GET, 0, note, client_instance_id=client)
@@ -105,7 +109,7 @@ def _subscribed(player: FramePlayer) -> None:
         _subscribe(player, name, {})
 
 
-def _matched(player: FramePlayer) -> None:
+def _match_clients(player: FramePlayer) -> None:
     for number, (match, client_id) in enumerate(
         (
             ("client_id=.*", "differ"),

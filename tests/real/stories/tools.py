@@ -11,8 +11,8 @@ TOPIC, BROKER = 2, 4
 
 def create_partitions(player: FramePlayer) -> None:
     """Counts, assignments by hand, duplicates, dry runs; the new partitions are used."""
-    whole = player.topic(partitions=2)
-    topic = whole[0]
+    topic_and_id = player.topic(partitions=2)
+    topic = topic_and_id[0]
 
     def grow(note: str, count: int, version: int = 3, **more: Any) -> None:
         dry = more.pop("validate_only", False)
@@ -39,15 +39,15 @@ def create_partitions(player: FramePlayer) -> None:
         ("twice", [[1, 1], [1]]),
         ("more than there were", [[1, 2], [1]]),
     ):
-        grow(note, 4, assignments=[{"broker_ids": one} for one in brokers])
+        grow(note, 4, assignments=[{"broker_ids": replicas} for replicas in brokers])
     grow("by hand", 3, assignments=[{"broker_ids": [1]}])
     grow("one more", 4, 0)
     other = player.plain_topic("other")[0]
-    wanted = [
+    new_counts = [
         {"name": name, "count": 9, "assignments": None}
         for name in (player.name("missing"), topic, other, topic)
     ]
-    player.ask("CreatePartitions", 3, "twice", topics=wanted, timeout=5000, validate_only=False)
+    player.ask("CreatePartitions", 3, "twice", topics=new_counts, timeout=5000, validate_only=False)
     player.ask("CreatePartitions", 3, "none", topics=[], timeout=5000, validate_only=False)
     player.until(
         lambda answer: len(answer.topics[0].partitions) == 4,
@@ -60,7 +60,7 @@ def create_partitions(player: FramePlayer) -> None:
         lambda answer: not answer.responses[0].partition_responses[0].error_code,
         "Produce",
         8,
-        **produce(whole, records("a"), 8, partition=3),
+        **produce(topic_and_id, records("a"), 8, partition=3),
     )
 
 
@@ -70,13 +70,13 @@ def replace_configs(player: FramePlayer) -> None:
 
     def alter(note: str, *configs: tuple[str, str | None], version: int = 2, **more: Any) -> None:
         dry = more.pop("validate_only", False)
-        wanted = {
+        resource = {
             "resource_type": TOPIC,
             "resource_name": topic,
             "configs": [{"name": name, "value": value} for name, value in configs],
             **more,
         }
-        player.ask("AlterConfigs", version, note, resources=[wanted], validate_only=dry)
+        player.ask("AlterConfigs", version, note, resources=[resource], validate_only=dry)
         player.caught_up()
         player.ask(
             "DescribeConfigs",
@@ -128,14 +128,14 @@ def replace_configs(player: FramePlayer) -> None:
 
 def describe_log_dirs(player: FramePlayer) -> None:
     """Sizes of what is hosted; what is not is left out."""
-    whole = player.topic(partitions=2)
-    topic = whole[0]
-    player.quiet("Produce", 8, **produce(whole, records("a", "b"), 8))
-    player.quiet("Produce", 8, **produce(whole, records("c"), 8))
-    some = {"topic": topic, "partitions": [0, 1, 7, -1]}
+    topic_and_id = player.topic(partitions=2)
+    topic = topic_and_id[0]
+    player.quiet("Produce", 8, **produce(topic_and_id, records("a", "b"), 8))
+    player.quiet("Produce", 8, **produce(topic_and_id, records("c"), 8))
+    asked_partitions = {"topic": topic, "partitions": [0, 1, 7, -1]}
     missing = {"topic": player.name("missing"), "partitions": [0]}
     for version in range(1, 6):
-        player.ask("DescribeLogDirs", version, "some", topics=[some, missing])
+        player.ask("DescribeLogDirs", version, "some", topics=[asked_partitions, missing])
         player.ask("DescribeLogDirs", version, "none", topics=[])
         twice = [{"topic": topic, "partitions": [0, 0]}, {"topic": topic, "partitions": [1]}]
         player.ask("DescribeLogDirs", version, "twice", topics=twice)
@@ -146,7 +146,7 @@ def describe_log_dirs(player: FramePlayer) -> None:
 def elect_leaders(player: FramePlayer) -> None:
     """Nobody needs an election on a single broker; wrong types, wrong partitions."""
     topic = player.topic(partitions=2)[0]
-    asked = [
+    topic_partitions = [
         {"topic": topic, "partitions": [0, 9, -1]},
         {"topic": player.name("missing"), "partitions": [0]},
         {"topic": topic, "partitions": [1]},
@@ -158,7 +158,7 @@ def elect_leaders(player: FramePlayer) -> None:
                 version,
                 f"type {kind}",
                 election_type=kind,
-                topic_partitions=asked,
+                topic_partitions=topic_partitions,
                 timeout=5000,
             )
         player.ask("ElectLeaders", version, "none", topic_partitions=[], timeout=5000)
@@ -167,8 +167,11 @@ def elect_leaders(player: FramePlayer) -> None:
 def nothing_there(player: FramePlayer) -> None:
     """Reassignments, quotas and resources of a cluster that has none of them."""
     topic = player.topic()[0]
-    some = [{"name": topic, "partition_indexes": [0, 9]}, {"name": "no", "partition_indexes": [0]}]
-    for topics in (None, [], some):
+    partitions = [
+        {"name": topic, "partition_indexes": [0, 9]},
+        {"name": "no", "partition_indexes": [0]},
+    ]
+    for topics in (None, [], partitions):
         player.ask("ListPartitionReassignments", 0, f"{topics}", topics=topics, timeout=5000)
     filters: tuple[tuple[tuple[str, int, str | None], ...], ...] = (
         (),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.real.stories.txn import Txn, both_views, producers_of
+from tests.real.stories.txn import StoryTxn, both_views, producers_of
 from txnsim_lab.conformance._book.frame_player import FramePlayer, Story, Topic
 
 
@@ -12,12 +12,12 @@ def new_flow(player: FramePlayer) -> None:
     """Transactions v2: Produce 12 and 13 add, EndTxn 5 bumps; every mistake."""
     for version in (12, 13):
         topic = player.topic(f"t{version}", partitions=2)
-        txn = Txn(player, f"id-{version}")
+        txn = StoryTxn(player, f"id-{version}")
         txn.end("commit of nothing", 5)
         txn.end("abort of nothing", 5, committed=False)
-        txn.completed("CompleteAbort")
+        txn.wait_until_ended("CompleteAbort")
         txn.end("abort of nothing again", 5, committed=False)
-        txn.completed("CompleteAbort")
+        txn.wait_until_ended("CompleteAbort")
         txn.send("starts at 5", topic, version, 5)
         txn.send("wrong pid", topic, version, 0, pid=txn.pid + 100_000)
         txn.send("higher epoch", topic, version, 0, epoch=txn.epoch + 1)
@@ -49,11 +49,11 @@ def new_flow(player: FramePlayer) -> None:
         new_flow_ended(player, topic, txn, version)
 
 
-def new_flow_ended(player: FramePlayer, topic: Topic, txn: Txn, version: int) -> None:
+def new_flow_ended(player: FramePlayer, topic: Topic, txn: StoryTxn, version: int) -> None:
     """What follows when the transaction is ended, retried, fenced, mixed with the old protocol."""
     old = txn.epoch
     txn.end("commit", 5)
-    txn.completed("CompleteCommit")
+    txn.wait_until_ended("CompleteCommit")
     producers_of(player, topic, "committed")
     both_views(player, topic, "committed")
     txn.end("commit retried", 5, epoch=old)
@@ -64,7 +64,7 @@ def new_flow_ended(player: FramePlayer, topic: Topic, txn: Txn, version: int) ->
     txn.send("next", topic, version, 0)
     old = txn.epoch
     txn.end("abort", 5, committed=False)
-    txn.completed("CompleteAbort")
+    txn.wait_until_ended("CompleteAbort")
     txn.end("abort retried", 5, epoch=old, committed=False)
     txn.end("commit of what was aborted", 5, epoch=old)
     txn.send("late record", topic, version, 1, epoch=old)
@@ -73,7 +73,7 @@ def new_flow_ended(player: FramePlayer, topic: Topic, txn: Txn, version: int) ->
     txn.end("old duplicate", 5, epoch=old, committed=False)
     old = txn.epoch
     txn.init("fence", 5)
-    txn.completed("CompleteAbort")
+    txn.wait_until_ended("CompleteAbort")
     txn.reinit("after the fence", 5)
     txn.end("of the fenced", 5, epoch=old)
     txn.end("of the fenced", 5, epoch=old, committed=False)
@@ -83,14 +83,14 @@ def new_flow_ended(player: FramePlayer, topic: Topic, txn: Txn, version: int) ->
     producers_of(player, topic, "after the fence")
     txn.send("new", topic, version, 0)
     txn.end("by the old protocol", 4)
-    txn.completed("CompleteCommit")
+    txn.wait_until_ended("CompleteCommit")
     txn.end("again by the old protocol", 4)
     txn.end("again by the new", 5)
     producers_of(player, topic, "new")
     txn.add("add by the old protocol", topic, 3)
     txn.send("old protocol", topic, 11, 1)
     txn.end("end by the new", 5)
-    txn.completed("CompleteCommit")
+    txn.wait_until_ended("CompleteCommit")
     both_views(player, topic, "mixed")
 
 

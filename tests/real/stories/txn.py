@@ -14,7 +14,7 @@ from txnsim_lab.conformance._book.frame_player import (
 )
 
 
-class Txn:
+class StoryTxn:
     """One transactional id on the stage, with short calls."""
 
     def __init__(self, player: FramePlayer, name: str = "id", *, timeout_ms: int = 60_000) -> None:
@@ -131,7 +131,7 @@ class Txn:
     def describe(self, note: str) -> None:
         self.player.ask("DescribeTransactions", 0, note, transactional_ids=[self.id])
 
-    def completed(self, state: str) -> None:
+    def wait_until_ended(self, state: str) -> None:
         self.player.until_state(self.id, state)
         self.describe(state)
 
