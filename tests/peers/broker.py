@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from tests.peers.suite import Target
+from tests.peers.suite import PeerTarget
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.txnsim_server import TxnsimServer
 
@@ -34,7 +34,7 @@ _SETTINGS: Final = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Start, tell, wait, stop."""
     parser = argparse.ArgumentParser(prog="python -m tests.peers.broker", description=__doc__)
-    parser.add_argument("--target", type=Target, default=Target.TXNSIM)
+    parser.add_argument("--target", type=PeerTarget, default=PeerTarget.TXNSIM)
     parser.add_argument("--listen", type=int, required=True, metavar="PORT")
     parser.add_argument("--brokers", type=int, default=1)
     parser.add_argument("--property", action="append", default=[], metavar="NAME=VALUE")
@@ -42,14 +42,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     properties = _SETTINGS | dict(line.split("=", 1) for line in options.property)
     if "group.max.size" in properties:  # that of a classic group; a fake has one setting for both
         properties["group.consumer.max.size"] = properties["group.max.size"]
-    if options.target is Target.TXNSIM:
-        _simulated(options.brokers, options.listen, properties)
+    if options.target is PeerTarget.TXNSIM:
+        _run_simulated(options.brokers, options.listen, properties)
     else:
         _real(options.listen, properties)
     return 0
 
 
-def _simulated(brokers: int, port: int, properties: Mapping[str, str]) -> None:
+def _run_simulated(brokers: int, port: int, properties: Mapping[str, str]) -> None:
     with tempfile.TemporaryDirectory(prefix="txnsim-peer-") as directory:
         config = Path(directory) / "server.properties"
         config.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from tests.peers.sdists import source_distribution
-from tests.peers.suite import Outcome, PeerError, Result, Suite, Target
+from tests.peers.suite import PeerError, PeerOutcome, PeerResult, PeerTarget, Suite
 from tests.support.apache_kafka import (
     CACHE,
     KAFKA_VERSION,
@@ -97,7 +97,11 @@ _SHARE_TESTS_SIDE_BY_SIDE: Final = 5
 """They mostly wait for locks to end: one after the other they take an hour."""
 
 _TIMEOUT_S: Final = 900.0
-_STATES: Final = {"PASSED": Result.PASSED, "FAILED": Result.FAILED, "SKIPPED": Result.SKIPPED}
+_STATES: Final = {
+    "PASSED": PeerResult.PASSED,
+    "FAILED": PeerResult.FAILED,
+    "SKIPPED": PeerResult.SKIPPED,
+}
 _FAILURE: Final = re.compile(r'^(?:\x1b\[\d+m)*### Test ".*" failed at .*###\n(.+)$', re.M)
 _TOLD_MAX: Final = 200
 
@@ -110,10 +114,10 @@ class _Build(NamedTuple):
 
 
 def _ask(
-    tests: Sequence[str], target: Target, names: Sequence[str], *, side_by_side: int = 1
-) -> Iterator[Outcome]:
+    tests: Sequence[str], target: PeerTarget, names: Sequence[str], *, side_by_side: int = 1
+) -> Iterator[PeerOutcome]:
     """Against one cluster, one after the other or some at a time."""
-    build = _built()
+    build = _build_once()
     with contextlib.ExitStack() as stack:
         work = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="txnsim-peer-")))
         bootstrap = stack.enter_context(_three_brokers(target, work))
@@ -130,13 +134,13 @@ def _ask(
             yield from pool.map(partial(_run, build, environment, work), names or tests)
 
 
-def _run(build: _Build, environment: Mapping[str, str], work: Path, test: str) -> Outcome:
+def _run(build: _Build, environment: Mapping[str, str], work: Path, test: str) -> PeerOutcome:
     report = work / f"{test}.json"
     number = test.partition("_")[0]
     # Not in quick mode (-Q): there most tests leave out all of their parts and count as passed.
     command = [str(build.tests / "test-runner"), "-p1", "-L"]
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             command,
             cwd=build.tests,
             env={**environment, "TESTS": number, "TEST_REPORT": str(report)},
@@ -149,23 +153,25 @@ def _run(build: _Build, environment: Mapping[str, str], work: Path, test: str) -
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return Outcome(test, Result.FAILED, f"no end in {_TIMEOUT_S:.0f} s")
-    said = _FAILURE.findall(done.stdout)
-    told = said[0].strip()[:_TOLD_MAX] if said else ""
+        return PeerOutcome(test, PeerResult.FAILED, f"no end in {_TIMEOUT_S:.0f} s")
+    failures = _FAILURE.findall(process.stdout)
+    failure = failures[0].strip()[:_TOLD_MAX] if failures else ""
     if not report.exists():
-        return Outcome(test, Result.FAILED, told or f"ended with {done.returncode}")
-    found = json.loads(report.read_text("utf-8"))["tests"].get(test)
-    if found is None:
+        return PeerOutcome(test, PeerResult.FAILED, failure or f"ended with {process.returncode}")
+    entry = json.loads(report.read_text("utf-8"))["tests"].get(test)
+    if entry is None:
         raise PeerError(f"no test {test} in librdkafka {_LIBRARY}")
-    result = _STATES.get(found["state"], Result.FAILED)
-    if result is Result.PASSED and done.returncode != 0:  # another test of the number
-        result = Result.PASSED if not told else Result.FAILED
-    return Outcome(test, result, "" if result is Result.PASSED else told or found["extra"])
+    result = _STATES.get(entry["state"], PeerResult.FAILED)
+    if result is PeerResult.PASSED and process.returncode != 0:  # another test of the number
+        result = PeerResult.PASSED if not failure else PeerResult.FAILED
+    return PeerOutcome(
+        test, result, "" if result is PeerResult.PASSED else failure or entry["extra"]
+    )
 
 
 @contextlib.contextmanager
-def _three_brokers(target: Target, work: Path) -> Iterator[str]:
-    if target is Target.APACHE:
+def _three_brokers(target: PeerTarget, work: Path) -> Iterator[str]:
+    if target is PeerTarget.APACHE:
         with ApacheKafka(brokers=3, properties=_SETTINGS, jvm_options=("-Xmx512m",)) as kafka:
             yield kafka.bootstrap
         return
@@ -178,7 +184,7 @@ def _three_brokers(target: Target, work: Path) -> Iterator[str]:
 # Building
 
 
-def _built() -> _Build:
+def _build_once() -> _Build:
     """Sources and runner, fetched and built on first use."""
     home = _PEERS / f"librdkafka-{_LIBRARY}-npm-{_PACKAGE_VERSION}-zstd"
     make_once(home, _make, lock=_PEERS / "librdkafka.lock")

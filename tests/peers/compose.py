@@ -43,8 +43,8 @@ _BROKER_THERE: Final = re.compile(r"^kafka-\d:9091$")
 def main(argv: Sequence[str]) -> int:
     """Do it, or say that it is not offered."""
     match argv:
-        case ["compose", "--profile", _, *rest]:
-            return main(["compose", *rest])
+        case ["compose", "--profile", _, *arguments]:
+            return main(["compose", *arguments])
         case ["compose", "up" | "down" | "rm", *_]:
             return 0
         case ["compose", "start" | "stop" as verb, service] if service.startswith("kafka-"):
@@ -52,8 +52,8 @@ def main(argv: Sequence[str]) -> int:
         case ["compose", "logs", "--since", since, service] if "TXNSIM_PEER_STARTED" in os.environ:
             return _tell_refusals(service.removeprefix("kafka-"), datetime.fromisoformat(since))
         case ["compose", "exec", "-T", _, *command] if "TXNSIM_PEER_TOOLS" in os.environ:
-            here = [_here(word) for word in command]
-            os.execvp(here[0], here)
+            local_command = [_local_word(word) for word in command]
+            os.execvp(local_command[0], local_command)
         case _:
             sys.stderr.write(f"not offered here: docker {shlex.join(argv)}\n")
             return 1
@@ -90,7 +90,7 @@ def _tell_refusals(broker: str, since: datetime) -> int:
     return 0
 
 
-def _here(word: str) -> str:
+def _local_word(word: str) -> str:
     """A word of a command line that was meant for inside of a container."""
     if _BROKER_THERE.match(word):
         return os.environ["TXNSIM_PEER_BOOTSTRAP"]

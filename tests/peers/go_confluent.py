@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from tests.peers.go_tests import Module, compiled, methods, names_with, run_tests
-from tests.peers.suite import Outcome, Suite, Target
+from tests.peers.go_tests import Module, compile_tests, methods, names_with, run_tests
+from tests.peers.suite import PeerOutcome, PeerTarget, Suite
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.apache_listeners import plain_users
 from tests.support.txnsim_server import TxnsimServer
@@ -34,31 +34,31 @@ _SETTINGS: Final = {
 """As the server.properties beside the tests have them."""
 
 
-def _confluent(target: Target, names: Sequence[str]) -> Iterator[Outcome]:
+def _confluent(target: PeerTarget, names: Sequence[str]) -> Iterator[PeerOutcome]:
     module = MODULE.directory()
-    binary = compiled(f"confluent-kafka-go-{MODULE.version}", "./kafka", directory=module)
-    wanted = names or [
+    binary = compile_tests(f"confluent-kafka-go-{MODULE.version}", "./kafka", directory=module)
+    chosen = names or [
         *names_with(module / "kafka", "txn_integration_test.go"),
         *methods(
             module / "kafka",
             "integration_test.go",
             "IntegrationTestSuite",
-            under="TestIntegration",
+            parent="TestIntegration",
         ),
     ]
     with tempfile.TemporaryDirectory(prefix="txnsim-peer-") as directory:
         work = Path(directory)
         with _broker(target, work) as (plain, sasl):
             _write_config(work, plain, sasl)
-            yield from run_tests(binary, wanted, directory=work, environment=os.environ, minutes=20)
+            yield from run_tests(binary, chosen, directory=work, environment=os.environ, minutes=20)
 
 
 @contextlib.contextmanager
-def _broker(target: Target, work: Path) -> Iterator[tuple[str, str]]:
+def _broker(target: PeerTarget, work: Path) -> Iterator[tuple[str, str]]:
     """Its plain address, and the one that asks for a password."""
     listeners = plain_users({_USER: _PASSWORD})
     properties = {**_SETTINGS, **listeners.properties}
-    if target is Target.APACHE:
+    if target is PeerTarget.APACHE:
         with ApacheKafka(
             properties=_SETTINGS, listeners=listeners, jvm_options=("-Xmx512m",)
         ) as kafka:

@@ -7,12 +7,12 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from tests.peers.go_tests import compiled, names_with, required, run_tests
-from tests.peers.suite import Outcome, Suite, Target
+from tests.peers.go_tests import compile_tests, names_with, required_module, run_tests
+from tests.peers.suite import PeerOutcome, PeerTarget, Suite
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.txnsim_server import TxnsimServer
 
-MODULE: Final = required("github.com/twmb/franz-go")
+MODULE: Final = required_module("github.com/twmb/franz-go")
 
 _RECORDS: Final = "20000"
 """Through each of the long chains of consumers and producers, which would take 500,000."""
@@ -28,22 +28,22 @@ _MARKS: Final = (
 """What the text of a test has that talks to a broker."""
 
 
-def _franz_go(target: Target, names: Sequence[str]) -> Iterator[Outcome]:
+def _franz_go(target: PeerTarget, names: Sequence[str]) -> Iterator[PeerOutcome]:
     package = MODULE.directory() / "pkg" / "kgo"
-    binary = compiled(f"kgo-{MODULE.version}", "./pkg/kgo", directory=MODULE.directory())
-    wanted = names or names_with(package, "*_test.go", marks=_MARKS)
+    binary = compile_tests(f"kgo-{MODULE.version}", "./pkg/kgo", directory=MODULE.directory())
+    chosen = names or names_with(package, "*_test.go", marks=_MARKS)
     with _three_brokers(target) as environment:
         environment |= {"KGO_TEST_RECORDS": _RECORDS, "KGO_LOG_LEVEL": "none"}
         # The next transaction begins while the markers of the last one are on their way.
         environment |= {"KGO_TEST_UNSAFE": "1"}
-        yield from run_tests(binary, wanted, directory=package, environment=environment, minutes=20)
+        yield from run_tests(binary, chosen, directory=package, environment=environment, minutes=20)
 
 
 @contextlib.contextmanager
-def _three_brokers(target: Target) -> Iterator[dict[str, str]]:
+def _three_brokers(target: PeerTarget) -> Iterator[dict[str, str]]:
     """What franz-go's tests want to be told about a cluster, and one where SCRAM is asked for."""
     environment = {**os.environ, "KGO_TEST_RF": "3"}
-    if target is Target.APACHE:
+    if target is PeerTarget.APACHE:
         with ApacheKafka(brokers=3, jvm_options=("-Xmx512m",)) as kafka:
             yield environment | {"KGO_SEEDS": kafka.bootstrap}
         return

@@ -14,14 +14,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from tests.peers.go_pick import picked
-from tests.peers.go_tests import PEERS, compiled, names_with, required, run_tests
-from tests.peers.suite import Outcome, Suite, Target
+from tests.peers.go_pick import pick_tests
+from tests.peers.go_tests import PEERS, compile_tests, names_with, required_module, run_tests
+from tests.peers.suite import PeerOutcome, PeerTarget, Suite
 from tests.support.apache_kafka import REPOSITORY, make_once
 
 _SHIM: Final = Path(__file__).with_name("go_sources") / "kfake"
 
-MODULE: Final = required("github.com/twmb/franz-go/pkg/kfake", by=_SHIM / "origin.mod")
+MODULE: Final = required_module("github.com/twmb/franz-go/pkg/kfake", by=_SHIM / "origin.mod")
 
 
 _TRANSACTION_TESTS: Final = (
@@ -51,19 +51,19 @@ _TRANSACTION_TESTS: Final = (
 )
 
 
-def _kafka_tests(target: Target, names: Sequence[str]) -> Iterator[Outcome]:
+def _kafka_tests(target: PeerTarget, names: Sequence[str]) -> Iterator[PeerOutcome]:
     tests = names_with(MODULE.directory() / "kafka_tests", "*_test.go")
     return _ask("kafka_tests", target, names or tests)
 
 
-def _transaction_tests(target: Target, names: Sequence[str]) -> Iterator[Outcome]:
+def _transaction_tests(target: PeerTarget, names: Sequence[str]) -> Iterator[PeerOutcome]:
     return _ask(".", target, names or _TRANSACTION_TESTS)
 
 
-def _ask(package: str, target: Target, names: Sequence[str]) -> Iterator[Outcome]:
+def _ask(package: str, target: PeerTarget, names: Sequence[str]) -> Iterator[PeerOutcome]:
     module = _with_shim()
     name = f"{module.name}-{package.strip('.')}".rstrip("-")
-    binary = compiled(name, f"./{package}", directory=module)
+    binary = compile_tests(name, f"./{package}", directory=module)
     broker = f"{sys.executable} -m tests.peers.broker --target {target}"
     environment = {**os.environ, "PYTHONPATH": str(REPOSITORY), "TXNSIM_PEER_BROKER": broker}
     yield from run_tests(
@@ -72,7 +72,7 @@ def _ask(package: str, target: Target, names: Sequence[str]) -> Iterator[Outcome
         directory=module / package,
         environment=environment,
         minutes=20,
-        parallel=2 if target is Target.TXNSIM else 1,
+        parallel=2 if target is PeerTarget.TXNSIM else 1,
     )
 
 
@@ -91,7 +91,7 @@ def _with_shim() -> Path:
             shutil.copyfile(file, tests / file.name)
         for file in ours:
             shutil.copyfile(file, fresh / file.name)
-        text = picked(theirs, _TRANSACTION_TESTS, package="kfake")
+        text = pick_tests(theirs, _TRANSACTION_TESTS, package="kfake")
         (fresh / "picked_test.go").write_text(text, "utf-8")
 
     return make_once(module, fill, lock=PEERS / "kfake.lock")

@@ -26,7 +26,7 @@ class _Declaration(NamedTuple):
     """Of its file: name → line."""
 
 
-def picked(directory: Path, tests: Iterable[str], *, package: str) -> str:
+def pick_tests(directory: Path, tests: Iterable[str], *, package: str) -> str:
     """The text of a file with these tests of the ``_test.go`` files there.
 
     Raises:
@@ -44,11 +44,17 @@ def picked(directory: Path, tests: Iterable[str], *, package: str) -> str:
     chosen = list(_with_helpers(declared, tests))
     used = {
         line
-        for each in chosen
-        for name, line in each.imports.items()
-        if _uses(_COMMENT.sub("", each.lines), name)
+        for declaration in chosen
+        for name, line in declaration.imports.items()
+        if _uses(_COMMENT.sub("", declaration.lines), name)
     }
-    parts = (f"package {package}", "import (", *sorted(used), ")", *(one.lines for one in chosen))
+    parts = (
+        f"package {package}",
+        "import (",
+        *sorted(used),
+        ")",
+        *(declaration.lines for declaration in chosen),
+    )
     return "\n".join(parts) + "\n"
 
 
@@ -61,29 +67,29 @@ def _uses(code: str, name: str) -> bool:
 def _declarations(text: str) -> Iterator[tuple[str, str]]:
     """(name, lines) of what stands at the left margin; of a method its receiver's name."""
     lines = text.split("\n")
-    for first, line in enumerate(lines):
+    for first_line, line in enumerate(lines):
         match = _DECLARED.match(line)
         if match is None:
             continue
-        last = first
+        last_line = first_line
         if line.endswith(("{", "(")):
-            while lines[last] not in {"}", ")"}:
-                last += 1
+            while lines[last_line] not in {"}", ")"}:
+                last_line += 1
         name = match["receiver"] or match["function"] or match["name"]
-        yield name, "\n".join(lines[first : last + 1])
+        yield name, "\n".join(lines[first_line : last_line + 1])
 
 
 def _with_helpers(
     declared: Mapping[str, list[_Declaration]], tests: Iterable[str]
 ) -> Iterator[_Declaration]:
-    done: set[str] = set()
-    waiting = sorted(tests, reverse=True)
-    while waiting:
-        name = waiting.pop()
-        if name in done:
+    visited: set[str] = set()
+    pending = sorted(tests, reverse=True)
+    while pending:
+        name = pending.pop()
+        if name in visited:
             continue
-        done.add(name)
-        for each in declared[name]:
-            yield each
-            words = {word for word in _WORD.findall(each.lines) if word in declared}
-            waiting += sorted(word for word in words - done if not word.startswith("Test"))
+        visited.add(name)
+        for declaration in declared[name]:
+            yield declaration
+            words = {word for word in _WORD.findall(declaration.lines) if word in declared}
+            pending += sorted(word for word in words - visited if not word.startswith("Test"))

@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Final
 
 from tests.peers.compose import write_docker
-from tests.peers.go_tests import compiled, names_with, required, run_tests
-from tests.peers.suite import Outcome, Suite, Target
+from tests.peers.go_tests import compile_tests, names_with, required_module, run_tests
+from tests.peers.suite import PeerOutcome, PeerTarget, Suite
 from tests.peers.toxiproxy import PORT as TOXIPROXY_PORT
 from tests.peers.toxiproxy import proxies
 from tests.support.apache_kafka import KAFKA_VERSION, ApacheKafka, free_ports
 from tests.support.txnsim_server import TxnsimServer
 
-MODULE: Final = required("github.com/IBM/sarama")
+MODULE: Final = required_module("github.com/IBM/sarama")
 
 _PORT_FIRST: Final = 29091
 """Sarama's tests know their brokers' addresses: five ports from here."""
@@ -39,24 +39,24 @@ _SETTINGS: Final = {
 """As Sarama's own docker-compose.yml and the server.properties in its image have them."""
 
 
-def _sarama(target: Target, names: Sequence[str]) -> Iterator[Outcome]:
+def _sarama(target: PeerTarget, names: Sequence[str]) -> Iterator[PeerOutcome]:
     directory = MODULE.directory()
-    binary = compiled(MODULE.file_stem(), ".", directory=directory, tags="functional")
-    wanted = names or names_with(directory, "functional_*_test.go")
+    binary = compile_tests(MODULE.file_stem(), ".", directory=directory, tags="functional")
+    chosen = names or names_with(directory, "functional_*_test.go")
     with _five_brokers(target) as environment:
         yield from run_tests(
-            binary, wanted, directory=directory, environment=environment, minutes=30
+            binary, chosen, directory=directory, environment=environment, minutes=30
         )
 
 
 @contextlib.contextmanager
-def _five_brokers(target: Target) -> Iterator[dict[str, str]]:
+def _five_brokers(target: PeerTarget) -> Iterator[dict[str, str]]:
     """Five brokers, each behind a toxiproxy at the port that Sarama's tests know."""
     ports = range(_PORT_FIRST, _PORT_FIRST + _BROKERS)
     with contextlib.ExitStack() as stack:
         work = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="txnsim-peer-")))
-        if target is Target.TXNSIM:
-            server = stack.enter_context(_simulated(work))
+        if target is PeerTarget.TXNSIM:
+            server = stack.enter_context(_simulated_server(work))
             existing = {
                 "TXNSIM_PEER_HTTP": server.http or "",
                 "TXNSIM_PEER_STARTED": datetime.now(UTC).isoformat(),
@@ -90,7 +90,7 @@ def _five_brokers(target: Target) -> Iterator[dict[str, str]]:
         }
 
 
-def _simulated(work: Path) -> TxnsimServer:
+def _simulated_server(work: Path) -> TxnsimServer:
     config = work / "server.properties"
     config.write_text("".join(f"{name}={value}\n" for name, value in _SETTINGS.items()))
     (control,) = free_ports(1)

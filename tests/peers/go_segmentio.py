@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from tests.peers.go_tests import compiled, names_with, required, run_tests
-from tests.peers.suite import Outcome, Suite, Target
+from tests.peers.go_tests import compile_tests, names_with, required_module, run_tests
+from tests.peers.suite import PeerOutcome, PeerTarget, Suite
 from tests.peers.toxiproxy import proxies
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.txnsim_server import TxnsimServer
@@ -22,7 +22,7 @@ from tests.support.txnsim_server import TxnsimServer
 _SOURCES: Final = Path(__file__).with_name("go_sources") / "segmentio"
 """A module that requires kafka-go, as its own go.mod is not tidy."""
 
-MODULE: Final = required("github.com/segmentio/kafka-go", by=_SOURCES / "go.mod")
+MODULE: Final = required_module("github.com/segmentio/kafka-go", by=_SOURCES / "go.mod")
 
 _PORT: Final = 9092
 """The tests know their broker's address."""
@@ -30,9 +30,9 @@ _PORT: Final = 9092
 _SETTINGS: Final = {"auto.create.topics.enable": "true", "group.initial.rebalance.delay.ms": "0"}
 
 
-def _kafka_go(target: Target, names: Sequence[str]) -> Iterator[Outcome]:
+def _kafka_go(target: PeerTarget, names: Sequence[str]) -> Iterator[PeerOutcome]:
     directory = MODULE.directory()
-    binary = compiled(MODULE.file_stem(), MODULE.path, directory=_SOURCES)
+    binary = compile_tests(MODULE.file_stem(), MODULE.path, directory=_SOURCES)
     environment = {**os.environ, "KAFKA_VERSION": "2.8.1"}
     with _broker(target):
         yield from run_tests(
@@ -45,10 +45,10 @@ def _kafka_go(target: Target, names: Sequence[str]) -> Iterator[Outcome]:
 
 
 @contextlib.contextmanager
-def _broker(target: Target) -> Iterator[None]:
+def _broker(target: PeerTarget) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         work = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="txnsim-peer-")))
-        if target is Target.TXNSIM:
+        if target is PeerTarget.TXNSIM:
             config = work / "server.properties"
             config.write_text("".join(f"{name}={value}\n" for name, value in _SETTINGS.items()))
             where = ("--port", str(_PORT), "--advertised-host", "localhost")

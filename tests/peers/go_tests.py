@@ -15,13 +15,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from tests.peers.suite import Outcome, PeerError, Result
+from tests.peers.suite import PeerError, PeerOutcome, PeerResult
 from tests.support.apache_kafka import CACHE, hold_lock, output_of, tool
 from tests.support.foreign_clients import GO_SOURCES
 
 PEERS: Final = CACHE / "peers"
 
-_ACTIONS: Final = {"pass": Result.PASSED, "fail": Result.FAILED, "skip": Result.SKIPPED}
+_ACTIONS: Final = {"pass": PeerResult.PASSED, "fail": PeerResult.FAILED, "skip": PeerResult.SKIPPED}
 _TEST: Final = re.compile(r"^func (Test\w+)\(\w+ \*testing\.T\) \{\n(.*?)^\}", re.M | re.S)
 _METHOD: Final = r"^func \(\w+ \*{}\) (Test\w+)\(\) \{{$"
 _SAID: Final = re.compile(r"^\s+(?:\w+\.go:\d+|Error|Messages):\s+(\S.*)$")
@@ -49,7 +49,7 @@ class Module(NamedTuple):
         return f"{self.path.rpartition('/')[2]}-{self.version}"
 
 
-def required(path: str, *, by: Path = GO_SOURCES / "go.mod") -> Module:
+def required_module(path: str, *, by: Path = GO_SOURCES / "go.mod") -> Module:
     """A module at the version that a ``go.mod`` of ours requires."""
     versions = dict(re.findall(r"^(?:\t|require )(\S+) (v\S+)", by.read_text("utf-8"), re.M))
     return Module(path, versions[path])
@@ -61,13 +61,13 @@ def go(*arguments: str, directory: Path) -> str:
     Raises:
         PeerError: There is no Go, or it failed.
     """
-    found = tool("go", "these suites need Go 1.26", PeerError)
+    program = tool("go", "these suites need Go 1.26", PeerError)
     directory.mkdir(parents=True, exist_ok=True)
-    command = [found, *arguments]
+    command = [program, *arguments]
     return output_of(command, f"go {' '.join(arguments)} failed", PeerError, directory=directory)
 
 
-def compiled(name: str, package: str, *, directory: Path, tags: str = "") -> Path:
+def compile_tests(name: str, package: str, *, directory: Path, tags: str = "") -> Path:
     """A package's test binary, built on first use.
 
     Args:
@@ -103,11 +103,11 @@ def names_with(directory: Path, files: str, *, marks: Sequence[str] = ("",)) -> 
     )
 
 
-def methods(directory: Path, files: str, suite: str, *, under: str) -> list[str]:
+def methods(directory: Path, files: str, suite: str, *, parent: str) -> list[str]:
     """Tests that are methods of a suite of testify, as subtests of the function that runs it."""
     pattern = re.compile(_METHOD.format(suite), re.M)
     texts = [file.read_text("utf-8") for file in directory.glob(files)]
-    return sorted(f"{under}/{name}" for text in texts for name in pattern.findall(text))
+    return sorted(f"{parent}/{name}" for text in texts for name in pattern.findall(text))
 
 
 def run_tests(
@@ -118,7 +118,7 @@ def run_tests(
     environment: Mapping[str, str],
     minutes: int,
     parallel: int | None = None,
-) -> Iterator[Outcome]:
+) -> Iterator[PeerOutcome]:
     """Run these tests and tell each as it ends; ``Test/Sub`` is one of a test's subtests.
 
     A test that panics has failed, and takes the process with it: the tests that it left are run
@@ -128,11 +128,11 @@ def run_tests(
         PeerError: Not all of them ended, and no test did in the last run.
     """
     flags = [f"-test.timeout={minutes}m", *([f"-test.parallel={parallel}"] if parallel else [])]
-    waiting = set(names)
-    while waiting:
-        unfinished = len(waiting)
+    pending = set(names)
+    while pending:
+        unfinished = len(pending)
         tail = deque[str](maxlen=_TAIL_LINES)
-        for pattern in _patterns(sorted(waiting)):
+        for pattern in _patterns(sorted(pending)):
             command = [shutil.which("go") or "go", "tool", "test2json", "-t", str(binary)]
             process = subprocess.Popen(
                 [*command, "-test.v=test2json", f"-test.run={pattern}", *flags],
@@ -145,9 +145,9 @@ def run_tests(
                 errors="replace",
             )
             with process:
-                yield from _outcomes(process, waiting, tail)
-        if len(waiting) == unfinished:
-            raise PeerError(f"no end of {', '.join(sorted(waiting))}:\n{''.join(tail)}")
+                yield from _outcomes(process, pending, tail)
+        if len(pending) == unfinished:
+            raise PeerError(f"no end of {', '.join(sorted(pending))}:\n{''.join(tail)}")
 
 
 def _patterns(names: Sequence[str]) -> Iterator[str]:
@@ -162,27 +162,29 @@ def _patterns(names: Sequence[str]) -> Iterator[str]:
 
 
 def _outcomes(
-    process: subprocess.Popen[str], waiting: set[str], tail: deque[str]
-) -> Iterator[Outcome]:
-    said: dict[str, list[str]] = {}
+    process: subprocess.Popen[str], pending: set[str], tail: deque[str]
+) -> Iterator[PeerOutcome]:
+    output_by_test: dict[str, list[str]] = {}
     assert process.stdout is not None
     for line in process.stdout:
         event = _event(line)
         test = event.get("Test", "")
-        owner = _owner(test, waiting)
+        owner = _owner(test, pending)
         if event.get("Action") == "output":
             tail.append(event["Output"])
-            said.setdefault(owner, []).append(event["Output"])
-        elif test in waiting and event.get("Action") in _ACTIONS:
-            waiting.discard(test)
+            output_by_test.setdefault(owner, []).append(event["Output"])
+        elif test in pending and event.get("Action") in _ACTIONS:
+            pending.discard(test)
             result = _ACTIONS[event["Action"]]
-            told = "" if result is Result.PASSED else _told(said.pop(test, []))
-            yield Outcome(test, result, told)
+            message = (
+                "" if result is PeerResult.PASSED else _last_message(output_by_test.pop(test, []))
+            )
+            yield PeerOutcome(test, result, message)
 
 
-def _owner(test: str, waiting: set[str]) -> str:
+def _owner(test: str, pending: set[str]) -> str:
     """Of the tests that are waited for, the one that a test is or is a part of."""
-    while test and test not in waiting:
+    while test and test not in pending:
         test = test.rpartition("/")[0]
     return test
 
@@ -195,7 +197,7 @@ def _event(line: str) -> dict[str, Any]:
     return event if isinstance(event, dict) else {}
 
 
-def _told(lines: Sequence[str]) -> str:
+def _last_message(lines: Sequence[str]) -> str:
     """The last thing that the test said in its own name: where it gave up."""
-    said = [match[1].strip() for line in lines if (match := _SAID.match(line))]
-    return said[-1][:_TOLD_MAX] if said else ""
+    messages = [match[1].strip() for line in lines if (match := _SAID.match(line))]
+    return messages[-1][:_TOLD_MAX] if messages else ""

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from tests.peers.suite import NO_REASONS, Outcome, PeerError, Result, Suite, Target
+from tests.peers.suite import NO_REASONS, PeerError, PeerOutcome, PeerResult, PeerTarget, Suite
 from tests.support.apache_kafka import (
     CACHE,
     KAFKA_VERSION,
@@ -141,11 +141,11 @@ _TOLD_MAX: Final = 300
 def _ask(
     classes: Sequence[str],
     tests: Sequence[str],
-    target: Target,
+    target: PeerTarget,
     names: Sequence[str],
     *,
     newest: bool = False,
-) -> Iterator[Outcome]:
+) -> Iterator[PeerOutcome]:
     """Run them one after the other, each class in a JVM of its own: some leave threads behind.
 
     Args:
@@ -157,21 +157,21 @@ def _ask(
     """
     chosen = names or tests
     failures = []
-    for each in _classes_of(chosen, classes):
+    for test_class in _classes_of(chosen, classes):
         try:
-            yield from _asked(each, target, chosen, newest=newest)
+            yield from _run_class(test_class, target, chosen, newest=newest)
         except PeerError as failure:
-            failures.append(f"{each}: {failure}")
+            failures.append(f"{test_class}: {failure}")
     if failures:
         raise PeerError("\n".join(failures))
 
 
-def _asked(
-    test_class: str, target: Target, names: Sequence[str], *, newest: bool
-) -> Iterator[Outcome]:
+def _run_class(
+    test_class: str, target: PeerTarget, names: Sequence[str], *, newest: bool
+) -> Iterator[PeerOutcome]:
     ours, kafka = str(_classes()), f"{_libs()}/*"
     # What comes first wins: our brokers in the place of the kit's, or the kit's.
-    places = [ours, kafka] if target is Target.TXNSIM else [kafka, ours]
+    places = [ours, kafka] if target is PeerTarget.TXNSIM else [kafka, ours]
     if newest:
         places = [*_newest(), *places]
     command = [*_java([*places, str(_SOURCES)]), "txnsim.peers.RunTests", test_class, *names]
@@ -183,17 +183,17 @@ def _asked(
         text=True,
         errors="replace",
     )
-    tail, told = "", 0
+    tail, outcome_count = "", 0
     assert process.stdout is not None
     with process:
         for line in process.stdout:
             if line.startswith(_MARK):
-                told += 1
-                _, result, test, said = line.rstrip("\n").split("\t")
-                yield Outcome(test, Result(result), said[:_TOLD_MAX])
+                outcome_count += 1
+                _, result, test, message = line.rstrip("\n").split("\t")
+                yield PeerOutcome(test, PeerResult(result), message[:_TOLD_MAX])
             else:
                 tail = (tail + line)[-_TAIL_MAX:]
-    if process.returncode != 0 or not told:
+    if process.returncode != 0 or not outcome_count:
         raise PeerError(f"Java ended with {process.returncode}:\n{tail}")
 
 
@@ -221,8 +221,12 @@ def _java(places: Sequence[str], *options: str) -> list[str]:
 
 def _classes_of(names: Sequence[str], classes: Sequence[str]) -> list[str]:
     """Those of the tests of these names; all if there are no names."""
-    wanted = {name.partition(".")[0] for name in names}
-    return [each for each in classes if not wanted or each.rpartition(".")[2] in wanted]
+    class_names = {name.partition(".")[0] for name in names}
+    return [
+        test_class
+        for test_class in classes
+        if not class_names or test_class.rpartition(".")[2] in class_names
+    ]
 
 
 def _newest() -> list[str]:
@@ -269,12 +273,12 @@ def _suite(
     besides: str = "",
     newest: bool = False,
 ) -> Suite:
-    listed = ", ".join(f"`{each.rpartition('.')[2]}`" for each in classes)
+    class_list = ", ".join(f"`{test_class.rpartition('.')[2]}`" for test_class in classes)
     return Suite(
         name=name,
         project=project,
         version=f"{KAFKA_VERSION}, tests of {_VERSION}" if newest else _VERSION,
-        source=f"From Kafka's jars of tests ({jars}): {listed}.{besides}",
+        source=f"From Kafka's jars of tests ({jars}): {class_list}.{besides}",
         cluster="A cluster of its own for each test, with the settings that the test names. "
         "Kafka's test kit starts txnsim in the place of brokers in its JVM; on a real Kafka it is "
         "as it comes.",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from tests.peers.record import Found, Stored, load
-from tests.peers.suite import Result, Suite, Target
-from tests.peers.suites import shown
+from tests.peers.record import StoredSuite, StoredTest, load
+from tests.peers.suite import PeerResult, PeerTarget, Suite
+from tests.peers.suites import all_suites
 
 INTRODUCTION: Final = """\
 Projects that speak to Kafka have tests of their own. Here they are pointed at simulated brokers
@@ -45,7 +45,7 @@ def sections() -> Iterator[str]:
     stored = load()
     yield INTRODUCTION
     yield _overview(stored)
-    for suite in shown():
+    for suite in all_suites():
         if suite.name in stored:
             yield _section(suite, stored[suite.name])
     yield f"## Not to be had\n\n{_not_to_be_had()}"
@@ -53,48 +53,51 @@ def sections() -> Iterator[str]:
 
 
 def _not_to_be_had() -> str:
-    rows = [f"| {client} | {why} |" for client, why in NOT_TO_BE_HAD.items()]
+    rows = [f"| {client} | {reason} |" for client, reason in NOT_TO_BE_HAD.items()]
     return "\n".join(["| Client | Why |", "| --- | --- |", *rows])
 
 
-def _overview(stored: dict[str, Stored]) -> str:
+def _overview(stored: dict[str, StoredSuite]) -> str:
     lines = ["| Suite | Version | Passed | Failed | Skipped |", "| --- | --- | --- | --- | --- |"]
-    for suite in shown():
+    for suite in all_suites():
         if suite.name not in stored:
             continue
-        found = list(stored[suite.name].tests.values())
-        cells = [sum(_ours(test) is result for test in found) for result in Result]
+        tests = list(stored[suite.name].tests.values())
+        cells = [sum(_ours(test) is result for test in tests) for result in PeerResult]
         name = f"[{suite.project}](#{_anchor(suite)})"
         lines.append(f"| {name} | {stored[suite.name].version} | {' | '.join(map(str, cells))} |")
     return "\n".join(lines)
 
 
-def _section(suite: Suite, stored: Stored) -> str:
+def _section(suite: Suite, stored: StoredSuite) -> str:
     parts = [
         f"## {suite.project}",
         f"{suite.source} *Pointed at:* {suite.cluster[0].lower()}{suite.cluster[1:]}",
     ]
-    others = {name: test for name, test in stored.tests.items() if _ours(test) is not Result.PASSED}
-    if others:
+    not_passed = {
+        name: test for name, test in stored.tests.items() if _ours(test) is not PeerResult.PASSED
+    }
+    if not_passed:
         rows = [
-            f"| `{name}` | {_ours(test) or 'not asked'} | {test.by_target.get(Target.APACHE, '')} "
-            f"| {_cell(suite.why(name) or _same_on_apache(test) or test.told)} |"
-            for name, test in sorted(others.items())
+            f"| `{name}` | {_ours(test) or 'not asked'} "
+            f"| {test.by_target.get(PeerTarget.APACHE, '')} "
+            f"| {_cell(suite.why(name) or _same_on_apache(test) or test.message)} |"
+            for name, test in sorted(not_passed.items())
         ]
         head = ["| Not passed | txnsim | Apache Kafka | Why |", "| --- | --- | --- | --- |"]
         parts.append("\n".join([*head, *rows]))
-    passed = sorted(name for name, test in stored.tests.items() if name not in others)
+    passed = sorted(name for name, test in stored.tests.items() if name not in not_passed)
     parts.append(f"Passed: {', '.join(f'`{name}`' for name in passed)}.")
     return "\n\n".join(parts)
 
 
-def _same_on_apache(test: Found) -> str:
-    is_same = _ours(test) is test.by_target.get(Target.APACHE)
-    return f"The same on a real Apache Kafka. {test.told}" if is_same else ""
+def _same_on_apache(test: StoredTest) -> str:
+    is_same = _ours(test) is test.by_target.get(PeerTarget.APACHE)
+    return f"The same on a real Apache Kafka. {test.message}" if is_same else ""
 
 
-def _ours(test: Found) -> Result | None:
-    return test.by_target.get(Target.TXNSIM)
+def _ours(test: StoredTest) -> PeerResult | None:
+    return test.by_target.get(PeerTarget.TXNSIM)
 
 
 def _cell(text: str) -> str:
@@ -103,5 +106,5 @@ def _cell(text: str) -> str:
 
 def _anchor(suite: Suite) -> str:
     """As GitHub makes it of the heading."""
-    kept = (letter for letter in suite.project.lower() if letter.isalnum() or letter in "- ")
-    return "".join(kept).replace(" ", "-")
+    letters = (letter for letter in suite.project.lower() if letter.isalnum() or letter in "- ")
+    return "".join(letters).replace(" ", "-")

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.peers.sdists import source_distribution
-from tests.peers.suite import Outcome, PeerError, Result, Suite, Target
+from tests.peers.suite import PeerError, PeerOutcome, PeerResult, PeerTarget, Suite
 from tests.support.apache_kafka import CACHE, KAFKA_VERSION, ApacheKafka, hold_lock
 from tests.support.txnsim_server import TxnsimServer
 
@@ -38,10 +38,10 @@ _SETTINGS: Final = {
 """As the tests' own broker has them or needs them, but for the wait of a new group."""
 
 _TOLD_MAX: Final = 200
-_WORSE: Final = (Result.SKIPPED, Result.PASSED, Result.FAILED)
+_WORSE: Final = (PeerResult.SKIPPED, PeerResult.PASSED, PeerResult.FAILED)
 
 
-def _kafka_python(target: Target, names: Sequence[str]) -> Iterator[Outcome]:
+def _kafka_python(target: PeerTarget, names: Sequence[str]) -> Iterator[PeerOutcome]:
     """One run of pytest; a test with parameters has passed if it has with each of them."""
     sources = _sources()
     with contextlib.ExitStack() as stack:
@@ -56,9 +56,9 @@ def _kafka_python(target: Target, names: Sequence[str]) -> Iterator[Outcome]:
         nodes = [f"{_FOLDER}/{_node(name)}" for name in names]
         report = work / "report.xml"
         plain = ("-o", "addopts=", "-p", "no:randomly", "-p", "no:cacheprovider", "-q")
-        wanted = nodes or [_FOLDER]
-        done = subprocess.run(
-            [sys.executable, "-m", "pytest", *plain, f"--junitxml={report}", *wanted],
+        chosen = nodes or [_FOLDER]
+        process = subprocess.run(
+            [sys.executable, "-m", "pytest", *plain, f"--junitxml={report}", *chosen],
             cwd=sources,
             env=environment,
             stdin=subprocess.DEVNULL,
@@ -69,44 +69,46 @@ def _kafka_python(target: Target, names: Sequence[str]) -> Iterator[Outcome]:
             check=False,
         )
         if not report.exists():
-            raise PeerError(f"pytest ended with {done.returncode}:\n{done.stdout[-2000:]}")
+            raise PeerError(f"pytest ended with {process.returncode}:\n{process.stdout[-2000:]}")
         yield from _outcomes(report, sources)
 
 
 def _node(name: str) -> str:
     """As pytest calls it."""
-    module, _, rest = name.partition(".")
-    return f"{module}.py::{rest.replace('.', '::')}"
+    module, _, path = name.partition(".")
+    return f"{module}.py::{path.replace('.', '::')}"
 
 
-def _outcomes(report: Path, sources: Path) -> list[Outcome]:
-    found: dict[str, Outcome] = {}
+def _outcomes(report: Path, sources: Path) -> list[PeerOutcome]:
+    outcome_by_name: dict[str, PeerOutcome] = {}
     for case in ElementTree.parse(report).getroot().iter("testcase"):
-        place = case.attrib["classname"].removeprefix("test.integration.")
-        name = f"{place}.{case.attrib['name'].partition('[')[0]}"
+        class_name = case.attrib["classname"].removeprefix("test.integration.")
+        name = f"{class_name}.{case.attrib['name'].partition('[')[0]}"
         outcome = _outcome(name, case, sources)
-        known = found.get(name, outcome)
-        found[name] = max(known, outcome, key=lambda each: _WORSE.index(each.result))
-    return sorted(found.values())
+        worst_so_far = outcome_by_name.get(name, outcome)
+        outcome_by_name[name] = max(
+            worst_so_far, outcome, key=lambda outcome_of_case: _WORSE.index(outcome_of_case.result)
+        )
+    return sorted(outcome_by_name.values())
 
 
-def _outcome(name: str, case: ElementTree.Element, sources: Path) -> Outcome:
+def _outcome(name: str, case: ElementTree.Element, sources: Path) -> PeerOutcome:
     for tag, result in (
-        ("failure", Result.FAILED),
-        ("error", Result.FAILED),
-        ("skipped", Result.SKIPPED),
+        ("failure", PeerResult.FAILED),
+        ("error", PeerResult.FAILED),
+        ("skipped", PeerResult.SKIPPED),
     ):
         note = case.find(tag)
         if note is not None:
-            said = note.attrib.get("message", "").replace(f"{sources}/", "")
-            said = said.strip().partition("\n")[0]
-            return Outcome(name, result, said[:_TOLD_MAX])
-    return Outcome(name, Result.PASSED)
+            message = note.attrib.get("message", "").replace(f"{sources}/", "")
+            message = message.strip().partition("\n")[0]
+            return PeerOutcome(name, result, message[:_TOLD_MAX])
+    return PeerOutcome(name, PeerResult.PASSED)
 
 
 @contextlib.contextmanager
-def _one_broker(target: Target, work: Path) -> Iterator[str]:
-    if target is Target.APACHE:
+def _one_broker(target: PeerTarget, work: Path) -> Iterator[str]:
+    if target is PeerTarget.APACHE:
         settings = {**_SETTINGS, "super.users": "User:ANONYMOUS"}
         with ApacheKafka(properties=settings, jvm_options=("-Xmx512m",)) as kafka:
             yield kafka.bootstrap

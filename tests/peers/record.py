@@ -11,46 +11,48 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from tests.peers.suite import Outcome, Result, Suite, Target
+from tests.peers.suite import PeerOutcome, PeerResult, PeerTarget, Suite
 
 DIRECTORY: Final = Path(__file__).with_name("results")
 
 
-class Found(NamedTuple):
+class StoredTest(NamedTuple):
     """One test as it was found: against us, and against a real Kafka if it was asked."""
 
-    by_target: Mapping[Target, Result]
-    told: str = ""
+    by_target: Mapping[PeerTarget, PeerResult]
+    message: str = ""
     """What it said where it failed against us."""
 
 
-class Stored(NamedTuple):
+class StoredSuite(NamedTuple):
     """One suite as it was found."""
 
     version: str
-    tests: Mapping[str, Found]
+    tests: Mapping[str, StoredTest]
 
 
-def load(directory: Path = DIRECTORY) -> dict[str, Stored]:
+def load(directory: Path = DIRECTORY) -> dict[str, StoredSuite]:
     """By the suite's name."""
-    return {file.stem: _stored(file) for file in sorted(directory.glob("*.json"))}
+    return {file.stem: _read_suite(file) for file in sorted(directory.glob("*.json"))}
 
 
-def _stored(file: Path) -> Stored:
-    kept = json.loads(file.read_text("utf-8"))
-    return Stored(kept["version"], {test: _found(row) for test, row in kept["tests"].items()})
+def _read_suite(file: Path) -> StoredSuite:
+    document = json.loads(file.read_text("utf-8"))
+    return StoredSuite(
+        document["version"], {test: _read_test(row) for test, row in document["tests"].items()}
+    )
 
 
-def _found(row: Mapping[str, str]) -> Found:
-    by_target = {target: Result(row[target]) for target in Target if target in row}
-    return Found(by_target, row.get("told", ""))
+def _read_test(row: Mapping[str, str]) -> StoredTest:
+    by_target = {target: PeerResult(row[target]) for target in PeerTarget if target in row}
+    return StoredTest(by_target, row.get("told", ""))
 
 
-def save(name: str, stored: Stored, directory: Path = DIRECTORY) -> None:
+def save(name: str, stored: StoredSuite, directory: Path = DIRECTORY) -> None:
     """One suite, a line per test."""
     tests = ",\n".join(
-        f"  {json.dumps(test, ensure_ascii=False)}: {json.dumps(_row(found), ensure_ascii=False)}"
-        for test, found in sorted(stored.tests.items())
+        f"  {json.dumps(test, ensure_ascii=False)}: {json.dumps(_row(entry), ensure_ascii=False)}"
+        for test, entry in sorted(stored.tests.items())
     )
     directory.mkdir(exist_ok=True)
     (directory / f"{name}.json").write_text(
@@ -58,45 +60,55 @@ def save(name: str, stored: Stored, directory: Path = DIRECTORY) -> None:
     )
 
 
-def unexplained_failures(suite: Suite, stored: Stored | None, failed: Iterable[str]) -> list[str]:
+def unexplained_failures(
+    suite: Suite, stored: StoredSuite | None, failed: Iterable[str]
+) -> list[str]:
     """Of the tests that failed here, those without a reason that pass on a real Kafka, or were not
     asked there.
     """
-    kept = stored.tests if stored is not None and stored.version == suite.version else {}
+    stored_tests = stored.tests if stored is not None and stored.version == suite.version else {}
     fails_there = {
-        test for test, row in kept.items() if row.by_target.get(Target.APACHE) is Result.FAILED
+        test
+        for test, row in stored_tests.items()
+        if row.by_target.get(PeerTarget.APACHE) is PeerResult.FAILED
     }
     return [test for test in failed if not suite.why(test) and test not in fails_there]
 
 
-def _row(found: Found) -> dict[str, str]:
+def _row(entry: StoredTest) -> dict[str, str]:
     row = {
-        str(target): str(found.by_target[target]) for target in Target if target in found.by_target
+        str(target): str(entry.by_target[target])
+        for target in PeerTarget
+        if target in entry.by_target
     }
-    return {**row, "told": found.told} if found.told else row
+    return {**row, "told": entry.message} if entry.message else row
 
 
-def merged(
-    stored: Mapping[str, Stored],
+def merge_outcomes(
+    stored: Mapping[str, StoredSuite],
     suite: Suite,
-    target: Target,
-    outcomes: Iterable[Outcome],
+    target: PeerTarget,
+    outcomes: Iterable[PeerOutcome],
     *,
-    whole: bool,
-) -> Stored:
+    is_whole: bool,
+) -> StoredSuite:
     """What is stored of a suite, with these outcomes.
 
     Args:
-        whole: Every test of the suite was asked: those that are stored and did not answer are gone.
+        is_whole: Every test of the suite was asked. Stored tests that did not answer are dropped.
     """
-    before = stored.get(suite.name)
-    known = dict(before.tests) if before and before.version == suite.version else {}
-    tests: dict[str, Found] = {} if whole and target is Target.TXNSIM else dict(known)
+    stored_suite = stored.get(suite.name)
+    known_tests = (
+        dict(stored_suite.tests) if stored_suite and stored_suite.version == suite.version else {}
+    )
+    tests: dict[str, StoredTest] = (
+        {} if is_whole and target is PeerTarget.TXNSIM else dict(known_tests)
+    )
     for outcome in outcomes:
-        old = known.get(outcome.test, Found({}))
+        old = known_tests.get(outcome.test, StoredTest({}))
         by_target = {**old.by_target, target: outcome.result}
-        told = old.told
-        if target is Target.TXNSIM:  # of a test that skips itself the reason says enough
-            told = outcome.told if outcome.result is Result.FAILED else ""
-        tests[outcome.test] = Found(by_target, told)
-    return Stored(suite.version, tests)
+        message = old.message
+        if target is PeerTarget.TXNSIM:  # of a test that skips itself the reason says enough
+            message = outcome.message if outcome.result is PeerResult.FAILED else ""
+        tests[outcome.test] = StoredTest(by_target, message)
+    return StoredSuite(suite.version, tests)

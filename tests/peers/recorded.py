@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
-from tests.peers.suite import Outcome, PeerError, Suite, Target
+from tests.peers.suite import PeerError, PeerOutcome, PeerTarget, Suite
 
 _NOT_YET: Final = (
     "It asks for the metadata of a topic that this request creates; a broker does not know it yet."
@@ -53,7 +53,7 @@ KAFKAJS_REASONS: Final[Mapping[str, str]] = {
 }
 
 
-def _by_hand(project: str, _target: Target, _names: Sequence[str]) -> Iterable[Outcome]:
+def _by_hand(project: str, _target: PeerTarget, _names: Sequence[str]) -> Iterable[PeerOutcome]:
     raise PeerError(f"{project}'s package holds no tests: its sources are needed")
 
 

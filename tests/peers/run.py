@@ -11,8 +11,8 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from tests.peers.record import load, merged, save, unexplained_failures
-from tests.peers.suite import Outcome, PeerError, Result, Suite, Target
+from tests.peers.record import load, merge_outcomes, save, unexplained_failures
+from tests.peers.suite import PeerError, PeerOutcome, PeerResult, PeerTarget, Suite
 from tests.peers.suites import ecosystems, suites
 from tests.support.apache_kafka import ApacheKafkaError
 from tests.support.console import say
@@ -27,7 +27,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--suite", help="this one alone")
     parser.add_argument("--test", nargs="+", default=[], help="these tests alone")
     parser.add_argument(
-        "--target", type=Target, choices=tuple(Target), default=Target.TXNSIM, help="whose brokers"
+        "--target",
+        type=PeerTarget,
+        choices=tuple(PeerTarget),
+        default=PeerTarget.TXNSIM,
+        help="whose brokers",
     )
     parser.add_argument("--write", action="store_true", help="keep the results (results/)")
     parser.add_argument("--list", action="store_true", help="name the suites")
@@ -41,8 +45,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     return max(_run(suite, options.target, options.test, write=options.write) for suite in chosen)
 
 
-def _run(suite: Suite, target: Target, tests: Sequence[str], *, write: bool) -> int:
-    outcomes: list[Outcome] = []
+def _run(suite: Suite, target: PeerTarget, tests: Sequence[str], *, write: bool) -> int:
+    outcomes: list[PeerOutcome] = []
     try:
         for outcome in suite.ask(target, tests):
             outcomes.append(outcome)
@@ -50,23 +54,29 @@ def _run(suite: Suite, target: Target, tests: Sequence[str], *, write: bool) -> 
     except (PeerError, ForeignClientError, ApacheKafkaError, TxnsimServerError) as failure:
         say(f"{suite.name}: {failure}")
         return 1
-    count = {result: sum(each.result is result for each in outcomes) for result in Result}
-    say(f"{suite.name}, {target}: " + ", ".join(f"{count[result]} {result}" for result in Result))
+    count = {
+        result: sum(outcome_of_test.result is result for outcome_of_test in outcomes)
+        for result in PeerResult
+    }
+    say(
+        f"{suite.name}, {target}: "
+        + ", ".join(f"{count[result]} {result}" for result in PeerResult)
+    )
     if write:
-        save(suite.name, merged(load(), suite, target, outcomes, whole=not tests))
-    failed = [outcome.test for outcome in outcomes if outcome.result is Result.FAILED]
+        save(suite.name, merge_outcomes(load(), suite, target, outcomes, is_whole=not tests))
+    failed = [outcome.test for outcome in outcomes if outcome.result is PeerResult.FAILED]
     unexplained = unexplained_failures(suite, load().get(suite.name), failed)
     if unexplained:
         say(f"{suite.name}: without a reason: {', '.join(unexplained)}")
     return 1 if unexplained or not outcomes else 0
 
 
-def _line(suite: Suite, outcome: Outcome) -> str:
+def _line(suite: Suite, outcome: PeerOutcome) -> str:
     line = f"{outcome.result:8} {suite.name}: {outcome.test}"
-    if outcome.result is Result.PASSED:
+    if outcome.result is PeerResult.PASSED:
         return line
-    why = suite.why(outcome.test)
-    return f"{line}: {outcome.told} ({why})" if why else f"{line}: {outcome.told}"
+    reason = suite.why(outcome.test)
+    return f"{line}: {outcome.message} ({reason})" if reason else f"{line}: {outcome.message}"
 
 
 if __name__ == "__main__":

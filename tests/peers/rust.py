@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from tests.peers.suite import Outcome, PeerError, Result, Suite, Target
+from tests.peers.suite import PeerError, PeerOutcome, PeerResult, PeerTarget, Suite
 from tests.support.apache_kafka import CACHE, KAFKA_VERSION, ApacheKafka, make_once, output_of, tool
 from tests.support.txnsim_server import TxnsimServer
 
@@ -49,20 +49,20 @@ class _Crate(NamedTuple):
         return _PEERS / f"{self.name}-{self.version}-crate"
 
 
-def _ask(crate: _Crate, target: Target, names: Sequence[str]) -> Iterator[Outcome]:
+def _ask(crate: _Crate, target: PeerTarget, names: Sequence[str]) -> Iterator[PeerOutcome]:
     """One test after the other, against one cluster; names are ``file::test``."""
     programs = _test_programs(crate)
     with contextlib.ExitStack() as stack:
         work = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="txnsim-peer-")))
         bootstrap = stack.enter_context(_cluster(crate, target, work))
         environment = {**os.environ, **crate.environment, crate.address: bootstrap}
-        asked = [name for name in _test_names(programs) if name not in crate.left_out]
-        for name in names or asked:
+        default_names = [name for name in _test_names(programs) if name not in crate.left_out]
+        for name in names or default_names:
             file, _, test = name.partition("::")
             yield _run(name, [str(programs[file]), "--exact", test, "--nocapture"], environment)
 
 
-def _run(name: str, command: Sequence[str], environment: Mapping[str, str]) -> Outcome:
+def _run(name: str, command: Sequence[str], environment: Mapping[str, str]) -> PeerOutcome:
     try:
         finished = subprocess.run(
             command,
@@ -76,13 +76,13 @@ def _run(name: str, command: Sequence[str], environment: Mapping[str, str]) -> O
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return Outcome(name, Result.FAILED, f"no end in {_TIMEOUT_S:.0f} s")
+        return PeerOutcome(name, PeerResult.FAILED, f"no end in {_TIMEOUT_S:.0f} s")
     if finished.returncode == 0:
         is_ignored = "1 ignored" in finished.stdout
-        return Outcome(name, Result.SKIPPED if is_ignored else Result.PASSED)
+        return PeerOutcome(name, PeerResult.SKIPPED if is_ignored else PeerResult.PASSED)
     messages = _PANIC.findall(finished.stdout)
     message = messages[-1].strip() if messages else f"ended with {finished.returncode}"
-    return Outcome(name, Result.FAILED, message[:_MESSAGE_MAX])
+    return PeerOutcome(name, PeerResult.FAILED, message[:_MESSAGE_MAX])
 
 
 def _test_names(programs: Mapping[str, Path]) -> list[str]:
@@ -95,9 +95,9 @@ def _test_names(programs: Mapping[str, Path]) -> list[str]:
 
 
 @contextlib.contextmanager
-def _cluster(crate: _Crate, target: Target, work: Path) -> Iterator[str]:
+def _cluster(crate: _Crate, target: PeerTarget, work: Path) -> Iterator[str]:
     settings = {**_SETTINGS, **crate.settings}
-    if target is Target.APACHE:
+    if target is PeerTarget.APACHE:
         options = ("-Xmx512m",)
         with ApacheKafka(brokers=crate.brokers, properties=settings, jvm_options=options) as kafka:
             yield kafka.bootstrap
@@ -182,7 +182,7 @@ SUITES: Final[tuple[Suite, ...]] = (
         project="rdkafka",
         version=_RDKAFKA.version,
         source="`tests` of the crate, which build the librdkafka that it carries. Not asked: "
-        + " ".join(f"`{test}`. {why}" for test, why in _RDKAFKA.left_out.items()),
+        + " ".join(f"`{test}`. {reason}" for test, reason in _RDKAFKA.left_out.items()),
         cluster="One broker, plain.",
         ask=partial(_ask, _RDKAFKA),
         reasons=_RDKAFKA_REASONS,

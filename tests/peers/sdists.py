@@ -16,10 +16,10 @@ def source_distribution(project: str, version: str, directory: Path) -> Path:
     Raises:
         PeerError: It can't be had.
     """
-    wanted = f"{project}=={version}"
+    requirement = f"{project}=={version}"
     pip = (sys.executable, "-m", "pip", "download", "--quiet")
-    command = [*pip, "--no-deps", "--no-binary=:all:", wanted]
-    output_of(command, f"pip could not fetch {wanted}", PeerError, directory=directory)
+    command = [*pip, "--no-deps", "--no-binary=:all:", requirement]
+    output_of(command, f"pip could not fetch {requirement}", PeerError, directory=directory)
     (archive,) = directory.glob("*.tar.gz")
     with tarfile.open(archive) as members:
         members.extractall(directory, filter="data")

@@ -13,14 +13,14 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 
-class Target(StrEnum):
+class PeerTarget(StrEnum):
     """Whose brokers are asked."""
 
     TXNSIM = "txnsim"
     APACHE = "apache"
 
 
-class Result(StrEnum):
+class PeerResult(StrEnum):
     """What became of a test."""
 
     PASSED = "passed"
@@ -28,12 +28,12 @@ class Result(StrEnum):
     SKIPPED = "skipped"
 
 
-class Outcome(NamedTuple):
+class PeerOutcome(NamedTuple):
     """One test of a suite."""
 
     test: str
-    result: Result
-    told: str = ""
+    result: PeerResult
+    message: str = ""
     """What the test itself said on failing or on being skipped, in one line."""
 
 
@@ -54,7 +54,7 @@ class Suite(NamedTuple):
     source: str
     """Where the tests come from and which of them are meant, in a sentence."""
     cluster: str
-    ask: Callable[[Target, Sequence[str]], Iterable[Outcome]]
+    ask: Callable[[PeerTarget, Sequence[str]], Iterable[PeerOutcome]]
     """Runs the tests of these names, all of them if there are none.
 
     Raises ``PeerError``, ``ForeignClientError``, ``ApacheKafkaError`` or ``TxnsimServerError``.

@@ -27,6 +27,6 @@ def suites(ecosystem: str | None = None) -> Sequence[Suite]:
     ]
 
 
-def shown() -> Sequence[Suite]:
+def all_suites() -> Sequence[Suite]:
     """All, and those that can't be asked from here."""
     return [*suites(), *RECORDED]

@@ -53,7 +53,7 @@ def control(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.parametrize(
-    ("broker", "since", "told"),
+    ("broker", "since", "expected"),
     [
         ("kafka-1", "2026-01-01T00:00:02Z", ["INVALID_PRODUCER_EPOCH"]),
         ("kafka-1", STARTED, ["OutOfOrderSequenceException", "INVALID_PRODUCER_EPOCH"]),
@@ -63,10 +63,10 @@ def control(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 )
 @pytest.mark.usefixtures("control")
 def test_a_broker_s_log_tells_what_it_has_refused_since(
-    capsys: pytest.CaptureFixture[str], broker: str, since: str, told: list[str]
+    capsys: pytest.CaptureFixture[str], broker: str, since: str, expected: list[str]
 ) -> None:
     assert main(["compose", "logs", "--since", since, broker]) == 0
-    assert [line.partition(":")[0] for line in capsys.readouterr().out.splitlines()] == told
+    assert [line.partition(":")[0] for line in capsys.readouterr().out.splitlines()] == expected
 
 
 def test_containers_are_up_already_and_stay_until_their_caller_ends_them() -> None:

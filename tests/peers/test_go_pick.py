@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.peers.go_pick import picked
+from tests.peers.go_pick import pick_tests
 
 _ONE = """\
 package peer
@@ -63,7 +63,7 @@ def directory(tmp_path: Path) -> Path:
 
 
 def test_helpers_come_along_and_imports_that_they_use(directory: Path) -> None:
-    text = picked(directory, ["TestA"], package="ours")
+    text = pick_tests(directory, ["TestA"], package="ours")
     head, _, body = text.partition(")\n")
     assert head == ('package ours\nimport (\n\t"fmt"\n\t"testing"\n\tother "example.test/named"\n')
     assert [line for line in body.splitlines() if not line.startswith(("\t", "}"))] == [
@@ -77,4 +77,4 @@ def test_helpers_come_along_and_imports_that_they_use(directory: Path) -> None:
 
 def test_a_test_that_is_gone_is_an_error(directory: Path) -> None:
     with pytest.raises(KeyError):
-        picked(directory, ["TestGone"], package="ours")
+        pick_tests(directory, ["TestGone"], package="ours")

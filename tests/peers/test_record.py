@@ -6,11 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.peers.record import Found, Stored, load, merged, save, unexplained_failures
-from tests.peers.suite import Outcome, Result, Suite, Target
-from tests.peers.suites import ecosystems, shown
+from tests.peers.record import (
+    StoredSuite,
+    StoredTest,
+    load,
+    merge_outcomes,
+    save,
+    unexplained_failures,
+)
+from tests.peers.suite import PeerOutcome, PeerResult, PeerTarget, Suite
+from tests.peers.suites import all_suites, ecosystems
 
-_STORED = {suite.name: load().get(suite.name) for suite in shown()}
+_STORED = {suite.name: load().get(suite.name) for suite in all_suites()}
 
 
 def _suite(version: str = "2") -> Suite:
@@ -24,24 +31,25 @@ def _suite(version: str = "2") -> Suite:
     )
 
 
-def _merged(
-    before: Stored | None,
-    *outcomes: Outcome,
+def _merge_one(
+    stored_before: StoredSuite | None,
+    *outcomes: PeerOutcome,
     version: str = "2",
-    target: Target = Target.TXNSIM,
-    whole: bool = True,
-) -> Stored:
-    stored = {"some": before} if before else {}
-    return merged(stored, _suite(version), target, outcomes, whole=whole)
+    target: PeerTarget = PeerTarget.TXNSIM,
+    is_whole: bool = True,
+) -> StoredSuite:
+    stored = {"some": stored_before} if stored_before else {}
+    return merge_outcomes(stored, _suite(version), target, outcomes, is_whole=is_whole)
 
 
 def test_results_survive_their_file(tmp_path: Path) -> None:
-    stored = Stored(
+    stored = StoredSuite(
         "2",
         {
-            "TestA": Found({Target.TXNSIM: Result.PASSED}),
-            "TestB[é]": Found(
-                {Target.TXNSIM: Result.FAILED, Target.APACHE: Result.PASSED}, "“no” | yes"
+            "TestA": StoredTest({PeerTarget.TXNSIM: PeerResult.PASSED}),
+            "TestB[é]": StoredTest(
+                {PeerTarget.TXNSIM: PeerResult.FAILED, PeerTarget.APACHE: PeerResult.PASSED},
+                "“no” | yes",
             ),
         },
     )
@@ -54,23 +62,31 @@ def test_nothing_is_stored_without_a_file(tmp_path: Path) -> None:
 
 
 def test_a_real_broker_s_answer_is_kept_beside_ours() -> None:
-    ours = _merged(None, Outcome("TestA", Result.FAILED, "no"))
-    both = _merged(ours, Outcome("TestA", Result.FAILED, "not"), target=Target.APACHE)
-    expected = Found({Target.TXNSIM: Result.FAILED, Target.APACHE: Result.FAILED}, "no")
-    assert both.tests == {"TestA": expected}
+    ours = _merge_one(None, PeerOutcome("TestA", PeerResult.FAILED, "no"))
+    both_sides = _merge_one(
+        ours, PeerOutcome("TestA", PeerResult.FAILED, "not"), target=PeerTarget.APACHE
+    )
+    expected = StoredTest(
+        {PeerTarget.TXNSIM: PeerResult.FAILED, PeerTarget.APACHE: PeerResult.FAILED}, "no"
+    )
+    assert both_sides.tests == {"TestA": expected}
 
 
 def test_a_whole_run_forgets_tests_that_are_gone() -> None:
-    before = _merged(None, Outcome("TestGone", Result.PASSED))
-    outcome = Outcome("TestA", Result.PASSED)
-    assert sorted(_merged(before, outcome, whole=False).tests) == ["TestA", "TestGone"]
-    assert sorted(_merged(before, outcome).tests) == ["TestA"]
+    stored_before = _merge_one(None, PeerOutcome("TestGone", PeerResult.PASSED))
+    outcome = PeerOutcome("TestA", PeerResult.PASSED)
+    assert sorted(_merge_one(stored_before, outcome, is_whole=False).tests) == ["TestA", "TestGone"]
+    assert sorted(_merge_one(stored_before, outcome).tests) == ["TestA"]
 
 
 def test_another_version_starts_afresh() -> None:
-    before = _merged(None, Outcome("TestA", Result.PASSED), version="1")
-    after = _merged(before, Outcome("TestB", Result.PASSED), whole=False)
-    assert after == Stored("2", {"TestB": Found({Target.TXNSIM: Result.PASSED})})
+    stored_before = _merge_one(None, PeerOutcome("TestA", PeerResult.PASSED), version="1")
+    stored_after = _merge_one(
+        stored_before, PeerOutcome("TestB", PeerResult.PASSED), is_whole=False
+    )
+    assert stored_after == StoredSuite(
+        "2", {"TestB": StoredTest({PeerTarget.TXNSIM: PeerResult.PASSED})}
+    )
 
 
 def test_the_most_exact_reason_stands_for_a_test() -> None:
@@ -81,27 +97,29 @@ def test_the_most_exact_reason_stands_for_a_test() -> None:
 
 def test_a_failure_is_explained_by_a_reason_or_a_real_broker_that_fails_too() -> None:
     suite = _suite()._replace(reasons={"TestA": "a reason"})
-    failed, passed = Result.FAILED, Result.PASSED
-    stored = Stored(
+    failed, passed = PeerResult.FAILED, PeerResult.PASSED
+    stored = StoredSuite(
         "2",
         {
-            "TestB": Found({Target.TXNSIM: failed, Target.APACHE: failed}),
-            "TestC": Found({Target.TXNSIM: failed, Target.APACHE: passed}),
+            "TestB": StoredTest({PeerTarget.TXNSIM: failed, PeerTarget.APACHE: failed}),
+            "TestC": StoredTest({PeerTarget.TXNSIM: failed, PeerTarget.APACHE: passed}),
         },
     )
-    asked = ["TestA", "TestB", "TestC", "TestD"]
-    assert unexplained_failures(suite, stored, asked) == ["TestC", "TestD"]
-    assert unexplained_failures(suite, stored._replace(version="1"), asked) == asked[1:]
-    assert unexplained_failures(suite, None, asked) == asked[1:]
+    failed_tests = ["TestA", "TestB", "TestC", "TestD"]
+    assert unexplained_failures(suite, stored, failed_tests) == ["TestC", "TestD"]
+    assert (
+        unexplained_failures(suite, stored._replace(version="1"), failed_tests) == failed_tests[1:]
+    )
+    assert unexplained_failures(suite, None, failed_tests) == failed_tests[1:]
 
 
 def test_every_ecosystem_has_suites_of_different_names() -> None:
     assert ecosystems()
-    names = [suite.name for suite in shown()]
+    names = [suite.name for suite in all_suites()]
     assert len(set(names)) == len(names)
 
 
-@pytest.mark.parametrize("suite", shown(), ids=[suite.name for suite in shown()])
+@pytest.mark.parametrize("suite", all_suites(), ids=[suite.name for suite in all_suites()])
 def test_what_is_stored_is_of_this_version_and_explained(suite: Suite) -> None:
     stored = _STORED[suite.name]
     assert stored is not None, "python -m tests.peers.run --write"
@@ -109,16 +127,16 @@ def test_what_is_stored_is_of_this_version_and_explained(suite: Suite) -> None:
     assert unexplained_failures(suite, stored, _not_passed(stored)) == []
 
 
-@pytest.mark.parametrize("suite", shown(), ids=[suite.name for suite in shown()])
+@pytest.mark.parametrize("suite", all_suites(), ids=[suite.name for suite in all_suites()])
 def test_where_we_fail_a_real_broker_was_asked(suite: Suite) -> None:
     stored = _STORED[suite.name]
     assert stored is not None
     failed = [
         name
         for name, test in stored.tests.items()
-        if test.by_target.get(Target.TXNSIM) is Result.FAILED
+        if test.by_target.get(PeerTarget.TXNSIM) is PeerResult.FAILED
     ]
-    unasked = [name for name in failed if Target.APACHE not in stored.tests[name].by_target]
+    unasked = [name for name in failed if PeerTarget.APACHE not in stored.tests[name].by_target]
     assert unasked == UNASKED.get(suite.name, [])
 
 
@@ -130,20 +148,20 @@ UNASKED = {
 }
 
 
-@pytest.mark.parametrize("suite", shown(), ids=[suite.name for suite in shown()])
+@pytest.mark.parametrize("suite", all_suites(), ids=[suite.name for suite in all_suites()])
 def test_no_reason_stands_beside_a_test_that_passes(suite: Suite) -> None:
     stored = _STORED[suite.name]
     assert stored is not None
-    others = _not_passed(stored)
+    not_passed = _not_passed(stored)
     patterns = {key for key in suite.reasons if key.endswith("*")}
-    assert suite.reasons.keys() - patterns - set(others) == set()
-    idle = [key for key in patterns if not any(name.startswith(key[:-1]) for name in others)]
+    assert suite.reasons.keys() - patterns - set(not_passed) == set()
+    idle = [key for key in patterns if not any(name.startswith(key[:-1]) for name in not_passed)]
     assert idle == []
 
 
-def _not_passed(stored: Stored) -> list[str]:
+def _not_passed(stored: StoredSuite) -> list[str]:
     return [
         name
         for name, test in stored.tests.items()
-        if test.by_target.get(Target.TXNSIM) is not Result.PASSED
+        if test.by_target.get(PeerTarget.TXNSIM) is not PeerResult.PASSED
     ]

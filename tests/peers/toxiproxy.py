@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from tests.peers.go_tests import PEERS, go, required
+from tests.peers.go_tests import PEERS, go, required_module
 from tests.peers.suite import PeerError
 from tests.support.apache_kafka import hold_lock
 
@@ -26,7 +26,7 @@ _POLL_S: Final = 0.05
 
 def server() -> Path:
     """The program, built on first use."""
-    module = required(_MODULE, by=_SOURCES / "go.mod")
+    module = required_module(_MODULE, by=_SOURCES / "go.mod")
     target = PEERS / f"toxiproxy-{module.version}"
     with hold_lock(PEERS / "toxiproxy.lock"):
         if not target.exists():
