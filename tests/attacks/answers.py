@@ -7,9 +7,9 @@ import time
 from collections.abc import Sequence
 from typing import Any, Final
 
-from tests.attacks.patterns import named_ids
+from tests.attacks.patterns import make_ids
 from tests.attacks.sending import read_answers, request
-from tests.attacks.target import Attack, Target
+from tests.attacks.target import Attack, AttackTarget
 from txnsim.wire.batch import Record, build_batch
 
 WIDE: Final = "wide"
@@ -19,22 +19,22 @@ CONFIG_BYTES: Final = 8_500_000
 PRODUCERS: Final = 5_000
 
 
-def positions(target: Target) -> int:
+def positions(target: AttackTarget) -> int:
     """OffsetFetch of one group of 9,990 positions, named 1,000 times in 9 kB."""
-    return _with_positions(target) + _asked(target, _offset_fetch(1_000))
+    return _with_positions(target) + _send_and_read(target, _offset_fetch(1_000))
 
 
-def positions_most(target: Target) -> int:
+def positions_most(target: AttackTarget) -> int:
     """OffsetFetch of one group of 9,990 positions, named 9,990 times."""
-    return _with_positions(target) + _asked(target, _offset_fetch(9_990))
+    return _with_positions(target) + _send_and_read(target, _offset_fetch(9_990))
 
 
-def positions_64(target: Target) -> int:
+def positions_64(target: AttackTarget) -> int:
     """OffsetFetch of one group of 9,990 positions, named 64 times: as many have had no pace."""
-    return _with_positions(target) + _asked(target, _offset_fetch(64))
+    return _with_positions(target) + _send_and_read(target, _offset_fetch(64))
 
 
-def gone(target: Target) -> int:
+def answer_to_nobody(target: AttackTarget) -> int:
     """The same 1,000 times by twenty clients that hang up at once."""
     sent = _with_positions(target)
     frame = _offset_fetch(1_000)
@@ -45,48 +45,50 @@ def gone(target: Target) -> int:
     return sent + 20 * len(frame)
 
 
-def configs(target: Target) -> int:
+def configs(target: AttackTarget) -> int:
     """DescribeConfigs of a value of 8.5 MB, named 1,000 times in 6 kB."""
     resource = {"resource_type": 2, "resource_name": WIDE, "configuration_keys": None}
-    asked = request(32, 4, resources=[resource] * 1_000, include_synonyms=True)
-    return _with_config(target) + _asked(target, asked)
+    frame = request(32, 4, resources=[resource] * 1_000, include_synonyms=True)
+    return _with_config(target) + _send_and_read(target, frame)
 
 
-def configs_appends(target: Target) -> int:
+def configs_appends(target: AttackTarget) -> int:
     """DescribeConfigs of a value of 8.5 MB, once, and one that is set by two appends."""
     sent = _with_config(target)
     for value in ("a", "b"):
         change = {"name": "leader.replication.throttled.replicas", "config_operation": 2}
         resource = {"resource_type": 2, "resource_name": WIDE}
         resource["configs"] = [{**change, "value": value}]
-        sent += _asked(target, request(44, 1, resources=[resource], validate_only=False))
+        sent += _send_and_read(target, request(44, 1, resources=[resource], validate_only=False))
     resource = {"resource_type": 2, "resource_name": WIDE, "configuration_keys": None}
-    return sent + _asked(target, request(32, 4, resources=[resource], include_synonyms=True))
+    return sent + _send_and_read(
+        target, request(32, 4, resources=[resource], include_synonyms=True)
+    )
 
 
-def producers(target: Target) -> int:
+def producers(target: AttackTarget) -> int:
     """DescribeProducers of a partition with 5,000 producers, named 19,980 times."""
-    return with_producers(target) + _asked(target, _describe_producers([0] * 19_980))
+    return with_producers(target) + _send_and_read(target, _describe_producers([0] * 19_980))
 
 
-def producers_64(target: Target) -> int:
+def producers_64(target: AttackTarget) -> int:
     """DescribeProducers of a partition with 5,000 producers, named 64 times."""
-    return with_producers(target) + _asked(target, _describe_producers([0] * 64))
+    return with_producers(target) + _send_and_read(target, _describe_producers([0] * 64))
 
 
-def consumer_group(target: Target) -> int:
+def consumer_group(target: AttackTarget) -> int:
     """ConsumerGroupDescribe of a group of 9,990 partitions, named 2,000 times."""
     sent = _consumer_group(target)
-    return sent + _asked(target, request(69, 1, group_ids=["consumers"] * 2_000))
+    return sent + _send_and_read(target, request(69, 1, group_ids=["consumers"] * 2_000))
 
 
-def transactions_64(target: Target) -> int:
+def transactions_64(target: AttackTarget) -> int:
     """DescribeTransactions of an id with 9,990 partitions, named 64 times."""
     _, sent = with_transaction(target)
-    return sent + _asked(target, request(65, 0, transactional_ids=["t"] * 64))
+    return sent + _send_and_read(target, request(65, 0, transactional_ids=["t"] * 64))
 
 
-def fetch_sessions(target: Target) -> int:
+def fetch_sessions(target: AttackTarget) -> int:
     """60 fetch sessions of 9,990 partitions each."""
     parts = [{"partition": index, "partition_max_bytes": 1} for index in range(PARTITIONS)]
     opened = request(
@@ -116,7 +118,7 @@ def _describe_producers(indexes: Sequence[int]) -> bytes:
     return request(61, 0, topics=[{"name": WIDE, "partition_indexes": indexes}])
 
 
-def _with_positions(target: Target) -> int:
+def _with_positions(target: AttackTarget) -> int:
     parts = [{"partition_index": index, "committed_offset": 1} for index in range(PARTITIONS)]
     values: dict[str, Any] = {
         "group_id": "g",
@@ -131,30 +133,30 @@ def _with_positions(target: Target) -> int:
     return len(request(8, 9, **values))
 
 
-def _with_config(target: Target) -> int:
+def _with_config(target: AttackTarget) -> int:
     value = ",".join(["0:1"] * (CONFIG_BYTES // 4))
     change = {"name": "leader.replication.throttled.replicas", "config_operation": 0}
     resource = {"resource_type": 2, "resource_name": WIDE}
     resource["configs"] = [{**change, "value": value}]
-    return _asked(target, request(44, 1, resources=[resource], validate_only=False))
+    return _send_and_read(target, request(44, 1, resources=[resource], validate_only=False))
 
 
-def with_transaction(target: Target) -> tuple[Any, int]:
+def with_transaction(target: AttackTarget) -> tuple[Any, int]:
     """Begin one of all partitions; its id as DescribeTransactions has it, and bytes sent."""
-    named_ids(target, ["t"])
+    make_ids(target, ["t"])
     with target.connect() as connection:
-        known = connection.ask(65, 0, transactional_ids=["t"]).transaction_states[0]
+        description = connection.ask(65, 0, transactional_ids=["t"]).transaction_states[0]
         added = {
             "v3_and_below_transactional_id": "t",
-            "v3_and_below_producer_id": known.producer_id,
-            "v3_and_below_producer_epoch": known.producer_epoch,
+            "v3_and_below_producer_id": description.producer_id,
+            "v3_and_below_producer_epoch": description.producer_epoch,
             "v3_and_below_topics": [{"name": WIDE, "partitions": range(PARTITIONS)}],
         }
         connection.ask(24, 3, **added)
-    return known, len(request(24, 3, **added))
+    return description, len(request(24, 3, **added))
 
 
-def with_producers(target: Target) -> int:
+def with_producers(target: AttackTarget) -> int:
     """Have 5,000 producers at one partition; bytes sent."""
     sent = 0
     with target.socket() as connection:
@@ -174,7 +176,7 @@ def with_producers(target: Target) -> int:
     return sent
 
 
-def _consumer_group(target: Target) -> int:
+def _consumer_group(target: AttackTarget) -> int:
     beat: dict[str, Any] = {
         "group_id": "consumers",
         "member_id": "m",
@@ -195,7 +197,7 @@ def _consumer_group(target: Target) -> int:
     return len(request(68, 1, member_epoch=0, **beat))
 
 
-def _asked(target: Target, frame: bytes) -> int:
+def _send_and_read(target: AttackTarget, frame: bytes) -> int:
     """Send and take what comes; a closed connection is an answer."""
     with target.socket() as connection:
         connection.settimeout(60.0)
@@ -209,7 +211,7 @@ ATTACKS: Final = (
     Attack("answer-positions", positions, serve=SERVE),
     Attack("answer-positions-most", positions_most, serve=SERVE),
     Attack("answer-positions-64", positions_64, serve=SERVE),
-    Attack("answer-to-nobody", gone, serve=SERVE),
+    Attack("answer-to-nobody", answer_to_nobody, serve=SERVE),
     Attack("answer-configs", configs, serve=SERVE),
     Attack("answer-config-appends", configs_appends, serve=SERVE),
     Attack("answer-producers", producers, serve=SERVE),

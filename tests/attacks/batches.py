@@ -14,7 +14,7 @@ import crc32c
 
 from tests.attacks.patterns import WITH_ACLS
 from tests.attacks.sending import exchange, request
-from tests.attacks.target import Attack, Target
+from tests.attacks.target import Attack, AttackTarget
 from txnsim.client.raw.connection import NoAnswer
 from txnsim.errors import ErrorCode
 from txnsim.wire.compression import GZIP, NONE, ZSTD, compress
@@ -38,37 +38,37 @@ ONE_BROKER: Final = ("--brokers", "1")
 """So that the first broker leads every partition."""
 
 
-def tiny_records_zstd(target: Target) -> int:
+def tiny_records_zstd(target: AttackTarget) -> int:
     """21 kB of zstd that hold 36 million tiny records."""
     return _produce(target, _batch(ZSTD, compress(ZSTD, TINY * 36_000_000), 36_000_000))
 
 
-def tiny_records_gzip(target: Target) -> int:
+def tiny_records_gzip(target: AttackTarget) -> int:
     """102 kB of gzip that hold 10 million tiny records."""
     return _produce(target, _batch(GZIP, compress(GZIP, TINY * 10_000_000), 10_000_000))
 
 
-def tiny_records_allowed(target: Target) -> int:
+def tiny_records_allowed(target: AttackTarget) -> int:
     """As many tiny records as a compressed batch may have, ten times."""
     batch = _batch(ZSTD, compress(ZSTD, TINY * 250_000), 250_000)
     return sum(_produce(target, batch, expected=ErrorCode.none) for _ in range(10))
 
 
-def other_codec(target: Target) -> int:
+def other_codec(target: AttackTarget) -> int:
     """As many tiny records as a batch may have, for a topic of another codec, three times."""
     batch = _batch(ZSTD, compress(ZSTD, TINY * 250_000), 250_000)
     configs = ({"name": "compression.type", "value": "gzip"},)
     return sum(_produce(target, batch, expected=ErrorCode.none, configs=configs) for _ in range(3))
 
 
-def other_codec_large(target: Target) -> int:
+def other_codec_large(target: AttackTarget) -> int:
     """A record of 31 MiB, for a topic of another codec, three times."""
     batch = _batch(ZSTD, compress(ZSTD, _record(bytes(range(256)) * (31 << 12))), 1)
     configs = ({"name": "compression.type", "value": "gzip"},)
     return sum(_produce(target, batch, expected=ErrorCode.none, configs=configs) for _ in range(3))
 
 
-def without_keys(target: Target) -> int:
+def without_keys(target: AttackTarget) -> int:
     """As many records without a key as a batch may have, for a compacted topic, three times."""
     batch = _batch(ZSTD, compress(ZSTD, TINY * 250_000), 250_000)
     configs = ({"name": "cleanup.policy", "value": "compact"},)
@@ -78,7 +78,7 @@ def without_keys(target: Target) -> int:
     )
 
 
-def too_old(target: Target) -> int:
+def too_old(target: AttackTarget) -> int:
     """As many records as a batch may have, all of them older than the topic takes, three times."""
     batch = _batch(ZSTD, compress(ZSTD, TINY * 250_000), 250_000)
     configs = ({"name": "message.timestamp.before.max.ms", "value": "1000"},)
@@ -88,23 +88,23 @@ def too_old(target: Target) -> int:
     )
 
 
-def many_headers(target: Target) -> int:
+def many_headers(target: AttackTarget) -> int:
     """3 kB of zstd that hold one record of 16 million headers."""
     return _produce(target, _batch(ZSTD, compress(ZSTD, _wide_record(16_000_000)), 1))
 
 
-def headers_allowed(target: Target) -> int:
+def headers_allowed(target: AttackTarget) -> int:
     """A record of 500,000 headers, not compressed, for a compacted topic, three times."""
     batch = _batch(NONE, _wide_record(500_000, key=b"k"), 1)
     configs = ({"name": "cleanup.policy", "value": "compact"},)
     return sum(_produce(target, batch, expected=ErrorCode.none, configs=configs) for _ in range(3))
 
 
-def searched_by_time(target: Target) -> int:
+def searched_by_time(target: AttackTarget) -> int:
     """ListOffsets for the last one of as many records as a batch may have, ten times."""
     now_ms = int(time.time() * 1000)  # retention does not delete it meanwhile
-    last = bytes.fromhex("0c000200010100")  # a millisecond later
-    batch = _batch(ZSTD, compress(ZSTD, TINY * 249_999 + last), 250_000, at_ms=now_ms)
+    last_record = bytes.fromhex("0c000200010100")  # a millisecond later
+    batch = _batch(ZSTD, compress(ZSTD, TINY * 249_999 + last_record), 250_000, at_ms=now_ms)
     sent = _produce(target, batch, expected=ErrorCode.none)
     topic = {"name": TOPIC, "partitions": [{"partition_index": 0, "timestamp": now_ms + 1}]}
     with target.connect() as connection:
@@ -117,7 +117,7 @@ def searched_by_time(target: Target) -> int:
     return sent
 
 
-def cleaned(target: Target) -> int:
+def cleaned_topic(target: AttackTarget) -> int:
     """As many keys as a batch may have, in a compacted topic of two short segments, cleaned."""
     records = bytearray()
     for number in range(250_000):
@@ -130,21 +130,24 @@ def cleaned(target: Target) -> int:
         ("segment.ms", "1"),
     )
     configs = [{"name": name, "value": value} for name, value in settings]
-    last = _batch(NONE, _wide_record(0, key=b"k"), 1, at_ms=3_000)
+    last_batch = _batch(NONE, _wide_record(0, key=b"k"), 1, at_ms=3_000)
     sent = 0
-    for data in (*(_batch(ZSTD, many, 250_000, at_ms=at_ms) for at_ms in (1_000, 2_000)), last):
+    for data in (
+        *(_batch(ZSTD, many, 250_000, at_ms=at_ms) for at_ms in (1_000, 2_000)),
+        last_batch,
+    ):
         sent += _produce(target, data, expected=ErrorCode.none, configs=configs)
     time.sleep(CLEANED_S)
     return sent
 
 
-def empty_members(target: Target) -> int:
+def empty_members(target: AttackTarget) -> int:
     """52,000 empty gzip members in front of a record."""
     data = compress(GZIP, b"") * 52_000 + compress(GZIP, TINY)
     return _produce(target, _batch(GZIP, data, 1), expected=None)
 
 
-def large_record(target: Target) -> int:
+def large_record(target: AttackTarget) -> int:
     """One record of 255 MiB in gzip and in zstd."""
     zeros = bytes(255 << 20)
     record = _record(zeros)
@@ -154,12 +157,12 @@ def large_record(target: Target) -> int:
     )
 
 
-def many_partitions(target: Target) -> int:
+def many_partitions(target: AttackTarget) -> int:
     """A bomb of zstd for each of 100 partitions, in one request."""
     batch = _batch(ZSTD, compress(ZSTD, _record(bytes(31 << 20))), 1)
     values = produce((TOPIC, None), batch, VERSION)
     (topic,) = values["topic_data"]
-    topic["partition_data"] = [{"index": at, "records": batch} for at in range(PARTITIONS)]
+    topic["partition_data"] = [{"index": index, "records": batch} for index in range(PARTITIONS)]
     with target.connect() as connection:
         _create_topic(connection)
         answer = connection.ask(PRODUCE, VERSION, **values)
@@ -194,17 +197,17 @@ def _batch(codec: int, data: bytes, count: int, *, at_ms: int = 1_000) -> bytes:
 
 
 def _create_topic(connection: Any, configs: Configs = ()) -> None:
-    wanted = {
+    topic = {
         "name": TOPIC,
         "num_partitions": PARTITIONS,
         "replication_factor": 1,
         "configs": list(configs),
     }
-    connection.ask(CREATE_TOPICS, 7, topics=[wanted], timeout=10_000)
+    connection.ask(CREATE_TOPICS, 7, topics=[topic], timeout=10_000)
 
 
 def _produce(
-    target: Target,
+    target: AttackTarget,
     batch: bytes,
     *,
     expected: ErrorCode | None = ErrorCode.message_too_large,
@@ -221,7 +224,7 @@ def _produce(
     return len(batch)
 
 
-def old_messages(target: Target) -> int:
+def old_messages(target: AttackTarget) -> int:
     """Message sets of the formats 0 and 1: 50 MiB of tiny messages, and one of gzip of 200 MiB."""
     bomb, most = gzip.compress(bytes(200 << 20)), 0
     with target.connect() as connection:
@@ -244,8 +247,8 @@ def old_messages(target: Target) -> int:
 
 def _old_message(magic: int, codec: int = 0, value: bytes | None = None) -> bytes:
     """As LegacyRecord has it; no key."""
-    said = struct.pack(">i", -1 if value is None else len(value)) + (value or b"")
-    body = bytes((magic, codec)) + bytes(8 * magic) + struct.pack(">i", -1) + said
+    length_and_value = struct.pack(">i", -1 if value is None else len(value)) + (value or b"")
+    body = bytes((magic, codec)) + bytes(8 * magic) + struct.pack(">i", -1) + length_and_value
     return struct.pack(">qiI", 0, len(body) + 4, zlib.crc32(body)) + body
 
 
@@ -260,7 +263,7 @@ ATTACKS: Final = (
     Attack("batch-many-headers", many_headers, serve=ONE_BROKER),
     Attack("batch-headers-allowed", headers_allowed, serve=ONE_BROKER),
     Attack("batch-searched-by-time", searched_by_time, serve=ONE_BROKER),
-    Attack("batch-cleaned", cleaned, serve=ONE_BROKER),
+    Attack("batch-cleaned", cleaned_topic, serve=ONE_BROKER),
     Attack("batch-empty-gzip-members", empty_members, serve=ONE_BROKER),
     Attack("batch-large-record", large_record, serve=ONE_BROKER),
     Attack("batch-other-codec", other_codec, serve=ONE_BROKER),

@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Final
 
 from tests.attacks.sending import send_quietly
-from tests.attacks.target import Attack, Target
+from tests.attacks.target import Attack, AttackTarget
 from txnsim.wire.batch import Record, build_batch
 from txnsim.wire.compression import GZIP
 
 NESTED: Final = "a: &a [x,x,x,x,x,x,x,x,x,x]\n" + "".join(
-    f"{name}: &{name} [{','.join([f'*{before}'] * 10)}]\n"
-    for before, name in zip("abcdef", "bcdefg", strict=True)
+    f"{name}: &{name} [{','.join([f'*{previous}'] * 10)}]\n"
+    for previous, name in zip("abcdef", "bcdefg", strict=True)
 )
 TIMEOUT_S: Final = 120.0
 DRIVEN: Final = 8
@@ -30,44 +30,44 @@ STOPS: Final = 100
 """So many stops each of them keeps, in a process each."""
 
 
-def aliases(target: Target) -> int:
+def aliases(target: AttackTarget) -> int:
     """Aliases nested seven times, in 330 bytes of YAML."""
     return _post_yaml(target, NESTED)
 
 
-def itself(target: Target) -> int:
+def itself(target: AttackTarget) -> int:
     """A list that contains itself, and 900 brackets."""
     return _post_yaml(target, "a: &a [*a]\n") + _post_yaml(target, "a: " + "[" * 900)
 
 
-def wide(target: Target) -> int:
+def wide(target: AttackTarget) -> int:
     """As many values as YAML may have, five times."""
     return sum(_post_yaml(target, "a: [" + "x," * 19_000 + "]") for _ in range(5))
 
 
-def digits(target: Target) -> int:
+def digits(target: AttackTarget) -> int:
     """Numbers of 5,000 digits in paths and headers."""
     number = "9" * 5_000
     paths = (f"/api/v1/brokers/{number}", f"/api/v1/runs/1?wait_ms={number}")
     return sum(_ask(target, path, expected=(400, 404)) for path in paths)
 
 
-def log_directory(target: Target) -> int:
+def log_directory(target: AttackTarget) -> int:
     """A broker's log directory, ten times."""
     return sum(_ask(target, "/api/v1/brokers/1/log-dir", expected=(200,)) for _ in range(10))
 
 
-def topic_counts(target: Target) -> int:
+def topic_counts(target: AttackTarget) -> int:
     """Topics of 2,147,483,647 and 2^70 partitions, and with so many replicas."""
     sent = 0
     for count in (200_000, 2_147_483_647, 2**70):
         for field in ("partitions", "replication_factor"):
-            wanted = {"name": "huge", field: count}
-            sent += _post(target, "/api/v1/topics", wanted, expected=(400, 422))
+            topic = {"name": "huge", field: count}
+            sent += _post(target, "/api/v1/topics", topic, expected=(400, 422))
     return sent
 
 
-def absurd_times(target: Target) -> int:
+def absurd_times(target: AttackTarget) -> int:
     """Clocks set and advanced by more than there is."""
     sent = 0
     for amount in (1e300, -1e300, 2**70, 10**400, "9" * 5_000, "1e400ms"):
@@ -76,7 +76,7 @@ def absurd_times(target: Target) -> int:
     return sent
 
 
-def clock_far_ahead(target: Target) -> int:
+def clock_far_ahead(target: AttackTarget) -> int:
     """A broker's clock set nine years ahead and back, ten times; more than ten are refused."""
     far_ms = 9 * 365 * 86_400_000
     return sum(
@@ -85,7 +85,7 @@ def clock_far_ahead(target: Target) -> int:
     )
 
 
-def cut_off_bodies(target: Target) -> int:
+def cut_off_bodies(target: AttackTarget) -> int:
     """1,000 bodies that are cut off."""
     head = b"POST /api/v1/clock HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     data = head + b"Content-Length: 100\r\n\r\n{"
@@ -96,11 +96,11 @@ def cut_off_bodies(target: Target) -> int:
     return 1_000 * len(data)
 
 
-def heavy_story(target: Target) -> int:
+def heavy_story(target: AttackTarget) -> int:
     """Three stories of 10 kB that append a million records each; then one is deleted."""
     steps = "".join(
-        f"  - call: {{who: bystander, do: append, partition: t-{at}, count: 10000, keys: 5}}\n"
-        for at in range(100)
+        f"  - call: {{who: bystander, do: append, partition: t-{index}, count: 10000, keys: 5}}\n"
+        for index in range(100)
     )
     story = (
         "name: heavy\ntitle: Much.\ngoal: Much.\nmethod: Much.\ntopics: {t: 100}\n"
@@ -111,17 +111,17 @@ def heavy_story(target: Target) -> int:
     )
     time.sleep(10.0)
     for run in (1, 2):
-        asked = urllib.request.Request(f"{target.http}/api/v1/runs/{run}", method="DELETE")
-        with urllib.request.urlopen(asked, timeout=TIMEOUT_S) as answer:
+        deletion = urllib.request.Request(f"{target.http}/api/v1/runs/{run}", method="DELETE")
+        with urllib.request.urlopen(deletion, timeout=TIMEOUT_S) as answer:
             assert answer.status == 204
     return sent
 
 
-def driven_runs(target: Target) -> int:
+def driven_runs(target: AttackTarget) -> int:
     """Driven runs that never end: as many as there may be, each with as many stops as it keeps."""
-    wanted = {"name": "z01", "runs": ["V-"], "paused": True}
+    run_request = {"name": "z01", "runs": ["V-"], "paused": True}
     sent = sum(
-        _post(target, "/api/v1/runs?wait_ms=60000", wanted, expected=(200, 202, 409))
+        _post(target, "/api/v1/runs?wait_ms=60000", run_request, expected=(200, 202, 409))
         for _ in range(DRIVEN + 4)
     )
     step = {"step": {"advance": "1ms"}}
@@ -134,7 +134,7 @@ def driven_runs(target: Target) -> int:
     return sent
 
 
-def committed(target: Target) -> int:
+def committed_values(target: AttackTarget) -> int:
     """What was committed to a topic of 1,000,000 tiny records, and whether it is there once."""
     records = build_batch(
         [Record(key=None, value=b"v")] * 100_000, timestamp_ms=1_700_000_000_000, compression=GZIP
@@ -144,10 +144,10 @@ def committed(target: Target) -> int:
         for _ in range(10):
             answer = connection.ask(0, 9, acks=1, timeout=30_000, topic_data=[topic])
             assert not answer.responses[0].partition_responses[0].error_code
-    target.is_made()
+    target.reset_memory_peak()
     sent = _ask(target, "/api/v1/topics/tiny/committed", expected=(200,))
-    wanted = {"input": "tiny", "output": "tiny"}
-    return sent + _post(target, "/api/v1/assertions/exactly-once", wanted, expected=(422,))
+    topics = {"input": "tiny", "output": "tiny"}
+    return sent + _post(target, "/api/v1/assertions/exactly-once", topics, expected=(422,))
 
 
 def descendants(pid: int) -> list[int]:
@@ -157,15 +157,15 @@ def descendants(pid: int) -> list[int]:
         with contextlib.suppress(OSError):  # it has ended meanwhile
             parent = int(status.read_text().rpartition(")")[2].split()[1])
             children.setdefault(parent, []).append(int(status.parent.name))
-    found, left = [], [pid]
-    while left:
-        own = children.get(left.pop(), [])
-        found += own
-        left += own
-    return found
+    processes, unvisited = [], [pid]
+    while unvisited:
+        child_ids = children.get(unvisited.pop(), [])
+        processes += child_ids
+        unvisited += child_ids
+    return processes
 
 
-def large_bodies(target: Target) -> int:
+def large_bodies(target: AttackTarget) -> int:
     """Bodies of 20 MB, and of almost a megabyte that is nested or wide."""
     sent = 0
     for body in (
@@ -182,7 +182,7 @@ def large_bodies(target: Target) -> int:
     return sent
 
 
-def large_headers(target: Target) -> int:
+def large_headers(target: AttackTarget) -> int:
     """Headers of 1 MB, 10,000 headers, and a path of 1 MB."""
     host = target.http.removeprefix("http://")
     address, port = host.rsplit(":", 1)
@@ -201,37 +201,41 @@ def large_headers(target: Target) -> int:
     return sent
 
 
-def traces_at_once(target: Target) -> int:
+def traces_at_once(target: AttackTarget) -> int:
     """20 clients that ask for the whole trace, each three times."""
     with ThreadPoolExecutor(20) as clients:
-        asked = [clients.submit(_ask, target, "/api/v1/trace", expected=(200,)) for _ in range(60)]
-    return sum(one.result() for one in asked)
+        answers = [
+            clients.submit(_ask, target, "/api/v1/trace", expected=(200,)) for _ in range(60)
+        ]
+    return sum(answer.result() for answer in answers)
 
 
-def stories_at_once(target: Target) -> int:
+def stories_at_once(target: AttackTarget) -> int:
     """20 stories posted at once."""
     with ThreadPoolExecutor(20) as clients:
-        wanted = {"name": "late-produce-after-abort"}
-        asked = [
+        run_request = {"name": "late-produce-after-abort"}
+        answers = [
             clients.submit(
-                _post, target, "/api/v1/runs", wanted, expected=(200, 201, 202, 409, 429, 503)
+                _post, target, "/api/v1/runs", run_request, expected=(200, 201, 202, 409, 429, 503)
             )
             for _ in range(20)
         ]
-    return sum(one.result() for one in asked)
+    return sum(answer.result() for answer in answers)
 
 
-def _post(target: Target, path: str, wanted: object, *, expected: tuple[int | None, ...]) -> int:
-    return _ask(target, path, body=json.dumps(wanted).encode(), expected=expected)
+def _post(
+    target: AttackTarget, path: str, document: object, *, expected: tuple[int | None, ...]
+) -> int:
+    return _ask(target, path, body=json.dumps(document).encode(), expected=expected)
 
 
-def _post_yaml(target: Target, text: str) -> int:
+def _post_yaml(target: AttackTarget, text: str) -> int:
     body = json.dumps({"yaml": text}).encode()
     return _ask(target, "/api/v1/runs", body=body, expected=(422,))
 
 
 def _ask(
-    target: Target, path: str, *, expected: tuple[int | None, ...], body: bytes | None = None
+    target: AttackTarget, path: str, *, expected: tuple[int | None, ...], body: bytes | None = None
 ) -> int:
     """Ask, and read the answer; None is expected where the connection may be closed instead."""
     request = urllib.request.Request(target.http + path, data=body)
@@ -251,21 +255,21 @@ def _ask(
     return len(path) + len(body or b"")
 
 
-def verdicts(target: Target) -> int:
+def verdicts(target: AttackTarget) -> int:
     """Histories of 1 MB for the judges: a place for each record, and readers of everything."""
     places = [
-        {"seen": seen, "at_ms": at, "who": "p", "topic": "a", "partition": at, **more}
-        for at in range(3_000)
-        for seen, more in (
+        {"seen": kind, "at_ms": number, "who": "p", "topic": "a", "partition": number, **more}
+        for number in range(3_000)
+        for kind, more in (
             ("wrote", {"value": "v", "offset": 0}),
             ("read", {"asked": 0, "next_offset": 1, "records": [{"offset": 0, "value": "v"}]}),
         )
     ]
     readers = [
-        {"seen": seen, "at_ms": at, "who": "p", "topic": "a", "partition": 0, **more}
-        for at in range(3_000)
-        for seen, more in (
-            ("wrote", {"value": f"v{at}", "offset": at}),
+        {"seen": kind, "at_ms": number, "who": "p", "topic": "a", "partition": 0, **more}
+        for number in range(3_000)
+        for kind, more in (
+            ("wrote", {"value": f"v{number}", "offset": number}),
             ("read", {"asked": 0, "next_offset": 2**40}),
         )
     ]
@@ -286,7 +290,7 @@ ATTACKS: Final = (
     Attack("cut-off-bodies", cut_off_bodies),
     Attack("heavy-stories", heavy_story),
     Attack("driven-runs", driven_runs),
-    Attack("committed-values", committed, serve=("--brokers", "1", "--topic", "tiny:1")),
+    Attack("committed-values", committed_values, serve=("--brokers", "1", "--topic", "tiny:1")),
     Attack("large-bodies", large_bodies),
     Attack("large-headers", large_headers),
     Attack("traces-at-once", traces_at_once),

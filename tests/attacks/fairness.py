@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tests.attacks.sending import exchange, read_answers, request
-from tests.attacks.target import Attack, Target
+from tests.attacks.target import Attack, AttackTarget
 
 METADATA: Final = 3
 LIST_GROUPS: Final = 16
@@ -15,18 +15,18 @@ ALTER_CLIENT_QUOTAS: Final = 49
 DESCRIBE_USER_SCRAM_CREDENTIALS: Final = 50
 
 
-def large_list_groups(target: Target) -> int:
+def large_list_groups(target: AttackTarget) -> int:
     """A ListGroups of 20 MB, all of it states to filter by."""
     return _ask(target, request(LIST_GROUPS, 4, states_filter=["x"]), (b"\x02x", 10_000_000))
 
 
-def large_metadata(target: Target) -> int:
+def large_metadata(target: AttackTarget) -> int:
     """A Metadata of 9.5 MB, all of it names of topics."""
     topics = [{"name": f"no-such-topic-{number}"} for number in range(500_000)]
     return _ask(target, request(METADATA, 9, topics=topics, allow_auto_topic_creation=False))
 
 
-def largest_metadata(target: Target) -> int:
+def largest_metadata(target: AttackTarget) -> int:
     """A Metadata with as many topics as a request may name, ten times."""
     topics = [{"name": f"no-such-topic-{number}"} for number in range(19_000)]
     data = request(METADATA, 9, topics=topics, allow_auto_topic_creation=False)
@@ -35,7 +35,7 @@ def largest_metadata(target: Target) -> int:
     return len(data) * 10
 
 
-def many_partitions_in_a_transaction(target: Target) -> int:
+def many_partitions_in_a_transaction(target: AttackTarget) -> int:
     """An AddPartitionsToTxn with 2,000,000 partitions."""
     topics = [{"name": "neighbour", "partitions": range(2_000_000)}]
     return _ask(
@@ -51,25 +51,25 @@ def many_partitions_in_a_transaction(target: Target) -> int:
     )
 
 
-def delete_topics(target: Target) -> int:
+def delete_topics(target: AttackTarget) -> int:
     """A DeleteTopics of 19,990 names that no topic has."""
     topics = [{"name": f"no-such-{number}"} for number in range(19_990)]
     return _ask(target, request(DELETE_TOPICS, 6, topics=topics, timeout=10_000))
 
 
-def auto_creation(target: Target) -> int:
+def auto_creation(target: AttackTarget) -> int:
     """A Metadata that asks for 4,900 topics to be made on the way."""
     topics = [{"name": f"made-on-the-way-{number}"} for number in range(4_900)]
     return _ask(target, request(METADATA, 9, topics=topics, allow_auto_topic_creation=True))
 
 
-def scram_users(target: Target) -> int:
+def scram_users(target: AttackTarget) -> int:
     """A DescribeUserScramCredentials of 19,990 users."""
     users = [{"name": f"no-such-{number}"} for number in range(19_990)]
     return _ask(target, request(DESCRIBE_USER_SCRAM_CREDENTIALS, 0, users=users))
 
 
-def quotas(target: Target) -> int:
+def quotas(target: AttackTarget) -> int:
     """An AlterClientQuotas of 6,600 users."""
     entries = [
         {
@@ -81,11 +81,11 @@ def quotas(target: Target) -> int:
     return _ask(target, request(ALTER_CLIENT_QUOTAS, 1, entries=entries))
 
 
-def _ask(target: Target, data: bytes, more: tuple[bytes, int] = (b"", 0)) -> int:
+def _ask(target: AttackTarget, data: bytes, more: tuple[bytes, int] = (b"", 0)) -> int:
     """Send a request and take what comes; its last array gets so many more elements."""
     element, count = more
     if count:
-        data = _grown(data, element, count)
+        data = _enlarge(data, element, count)
     with target.socket() as connection:
         connection.settimeout(60.0)
         try:
@@ -96,7 +96,7 @@ def _ask(target: Target, data: bytes, more: tuple[bytes, int] = (b"", 0)) -> int
     return len(data)
 
 
-def _grown(data: bytes, element: bytes, count: int) -> bytes:
+def _enlarge(data: bytes, element: bytes, count: int) -> bytes:
     """A request whose last field is an array of one element, with that many of them."""
     head = data[4 : data.rindex(b"\x02" + element)]
     number, length = count + 1, bytearray()

@@ -16,7 +16,7 @@ NEIGHBOUR_FLOOR_MS: Final = 2.0
 """A quiet p99 below this counts as this much: five times very little is still very little."""
 
 
-class Waits(msgspec.Struct, frozen=True, kw_only=True):
+class NeighbourWaits(msgspec.Struct, frozen=True, kw_only=True):
     """What a neighbour has waited for its answers."""
 
     answers: int
@@ -33,25 +33,25 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     gap_ms: float
     gap_cpu_ms: float
     memory_mib: float
-    quiet: Waits
-    attacked: Waits
+    quiet: NeighbourWaits
+    attacked: NeighbourWaits
     log_bytes: int
     is_refused: bool = False
     """The neighbour is refused for a while, as is promised."""
     trouble: tuple[str, ...] = ()
     """What went wrong altogether: it did not end, the server no longer answers or did not stop."""
 
-    def broken(self) -> list[str]:
+    def broken_limits(self) -> list[str]:
         """The limits that it broke, in words; none where all is well."""
-        found = list(self.trouble)
+        broken_limits = list(self.trouble)
         if self.gap_cpu_ms > GAP_MS_MAX:
-            found.append(f"the loop was busy for {self.gap_cpu_ms:.0f} ms")
+            broken_limits.append(f"the loop was busy for {self.gap_cpu_ms:.0f} ms")
         if self.memory_mib > MEMORY_MIB_MAX:
-            found.append(f"{self.memory_mib:.0f} MiB more than it sent")
+            broken_limits.append(f"{self.memory_mib:.0f} MiB more than it sent")
         allowed_ms = NEIGHBOUR_FACTOR_MAX * max(self.quiet.p99_ms, NEIGHBOUR_FLOOR_MS)
         if self.attacked.p99_ms > allowed_ms and not self.is_refused:
-            found.append(f"a neighbour's p99 was {self.attacked.p99_ms:.1f} ms")
-        return found
+            broken_limits.append(f"a neighbour's p99 was {self.attacked.p99_ms:.1f} ms")
+        return broken_limits
 
 
 HEAD: Final = (
@@ -62,11 +62,11 @@ HEAD: Final = (
 
 def line(figures: Figures) -> str:
     """One line below ``HEAD``."""
-    broken = figures.broken()
+    broken_limits = figures.broken_limits()
     return (
         f"{figures.name:<34} {figures.seconds:>6.1f} {figures.sent_bytes / 2**20:>9.2f} "
         f"{figures.gap_ms:>8.1f} {figures.gap_cpu_ms:>8.1f} {figures.memory_mib:>8.1f} "
         f"{figures.quiet.p99_ms:>7.2f} {figures.attacked.p99_ms:>9.2f} "
         f"{figures.attacked.worst_ms:>8.1f} {figures.log_bytes:>9}"
-        + "".join(f"\n    OVER: {one}" for one in broken)
+        + "".join(f"\n    OVER: {limit}" for limit in broken_limits)
     )

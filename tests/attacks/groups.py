@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from tests.attacks.answers import PARTITIONS, WIDE
 from tests.attacks.sending import exchange, read_answers, request
-from tests.attacks.target import Attack, Target
+from tests.attacks.target import Attack, AttackTarget
 
 HEARTBEAT: Final = 68
 JOIN: Final = 11
@@ -24,16 +24,16 @@ WIDE_TOPICS: Final = ("--topic", f"{WIDE}:{PARTITIONS - 1}", "--topic", "other:1
 LIMIT_S: Final = 600.0
 
 
-def silent_members(target: Target) -> int:
+def silent_members(target: AttackTarget) -> int:
     """8,000 ConsumerGroupHeartbeats that join one group and fall silent."""
-    data = b"".join(_heartbeats(8_000, lambda at: ["other"]))
+    data = b"".join(_heartbeats(8_000, lambda number: ["other"]))
     with target.socket() as connection:
         exchange(connection, data, answers=8_000)
     time.sleep(15.0)
     return len(data)
 
 
-def silent_classic(target: Target) -> int:
+def silent_classic(target: AttackTarget) -> int:
     """900 clients join one classic group and fall silent once they have a generation."""
     frame = join("c", [("range", subscription(1))])
     with contextlib.ExitStack() as stack:
@@ -46,7 +46,7 @@ def silent_classic(target: Target) -> int:
     return len(connections) * len(frame)
 
 
-def names(target: Target) -> int:
+def names(target: AttackTarget) -> int:
     """JoinGroup with 500,000 and with 10,000,000 empty names, then heartbeats of KIP-848."""
     sent = 0
     for group, count in (("few", 500_000), ("many", 10_000_000)):
@@ -56,50 +56,50 @@ def names(target: Target) -> int:
         sent += len(data)
     with target.socket() as connection:
         for group in ("few", "many"):
-            data = b"".join(_heartbeats(50, lambda at: ["other"], group=group))
+            data = b"".join(_heartbeats(50, lambda number: ["other"], group=group))
             exchange(connection, data, answers=50)
             sent += len(data)
     return sent
 
 
-def uneven(target: Target) -> int:
+def uneven_members(target: AttackTarget) -> int:
     """1,000 members, every second with one topic more, over 9,990 partitions; 50 more join."""
-    data = b"".join(_heartbeats(1_050, lambda at: [WIDE, "other"][: 1 + at % 2]))
+    data = b"".join(_heartbeats(1_050, lambda number: [WIDE, "other"][: 1 + number % 2]))
     with target.socket() as connection:
         exchange(connection, data, answers=1_050)
         for _ in range(10):
             time.sleep(1.1)  # a target assignment is made once a second at most
-            more = b"".join(_heartbeats(10, lambda at: [WIDE, "other"]))
+            more = b"".join(_heartbeats(10, lambda number: [WIDE, "other"]))
             exchange(connection, more, answers=10)
     return len(data)
 
 
-def many_names(target: Target) -> int:
+def many_names(target: AttackTarget) -> int:
     """94 members of one group, each with 19,900 names of its own."""
     sent = 0
     with target.socket() as connection:
-        for at in range(94):
-            own = [f"{at}-{number}" for number in range(19_900)]
-            (data,) = _heartbeats(1, lambda _, own=own: own)
+        for member in range(94):
+            own_names = [f"{member}-{number}" for number in range(19_900)]
+            (data,) = _heartbeats(1, lambda _, own_names=own_names: own_names)
             exchange(connection, data, answers=1)
             sent += len(data)
-        more = b"".join(_heartbeats(100, lambda at: ["other"]))
+        more = b"".join(_heartbeats(100, lambda member: ["other"]))
         exchange(connection, more, answers=100)
     return sent + len(more)
 
 
-def many_protocols(target: Target) -> int:
+def many_protocols(target: AttackTarget) -> int:
     """100 JoinGroups with 19,000 protocols each."""
-    frame = join("c", [(f"{at}", b"") for at in range(19_000)])
+    frame = join("c", [(f"{number}", b"") for number in range(19_000)])
     with target.socket() as connection:
         exchange(connection, frame * 100, answers=100)
     return 100 * len(frame)
 
 
-def static_members(target: Target) -> int:
+def static_members(target: AttackTarget) -> int:
     """2,000 static members of one group; 200 of them begin anew."""
-    frames = list(_heartbeats(2_000, lambda at: ["other"], static=True))
-    again = list(_heartbeats(200, lambda at: ["other"], static=True))
+    frames = list(_heartbeats(2_000, lambda number: ["other"], static=True))
+    rejoining = list(_heartbeats(200, lambda number: ["other"], static=True))
     with target.socket() as connection:
         exchange(connection, b"".join(frames), answers=2_000)
         leaving = [
@@ -107,9 +107,9 @@ def static_members(target: Target) -> int:
                 HEARTBEAT,
                 1,
                 group_id="g",
-                member_id=f"m{at:08}",
+                member_id=f"m{number:08}",
                 member_epoch=-2,
-                instance_id=f"i{at}",
+                instance_id=f"i{number}",
                 rebalance_timeout=-1,
                 topic_partitions=None,
                 subscribed_topic_names=None,
@@ -117,14 +117,14 @@ def static_members(target: Target) -> int:
                 server_assignor=None,
                 rack_id=None,
             )
-            for at in range(200)
+            for number in range(200)
         ]
         exchange(connection, b"".join(leaving), answers=200)
-        exchange(connection, b"".join(again), answers=200)
-    return len(b"".join(frames)) + len(b"".join(again))
+        exchange(connection, b"".join(rejoining), answers=200)
+    return len(b"".join(frames)) + len(b"".join(rejoining))
 
 
-def positions(target: Target) -> int:
+def positions(target: AttackTarget) -> int:
     """600,000 positions of 60 groups: other topics go, then their own."""
     with target.connect() as connection:
         for number in range(5):
@@ -135,7 +135,7 @@ def positions(target: Target) -> int:
             for start in range(0, 9_900, 330):
                 parts = range(start, start + 330)
                 exchange(connection, _commit(group_id, topic, parts), answers=1)
-    target.is_made()
+    target.reset_memory_peak()
     sent = 0
     with target.connect() as connection:
         for number in range(5):
@@ -145,12 +145,12 @@ def positions(target: Target) -> int:
     return sent
 
 
-def pending(target: Target) -> int:
+def pending(target: AttackTarget) -> int:
     """EndTxn over as many pending positions as a producer may have."""
     with target.connect() as connection:
         connection.ask(10, 4, key_type=1, coordinator_keys=["t"])
         time.sleep(1.0)
-        known = connection.ask(
+        identity = connection.ask(
             22,
             4,
             transactional_id="t",
@@ -159,15 +159,17 @@ def pending(target: Target) -> int:
             producer_epoch=-1,
         )
         errors: list[int] = []
-        parts = [{"partition_index": at, "committed_offset": 1} for at in range(PARTITIONS - 1)]
+        parts = [
+            {"partition_index": index, "committed_offset": 1} for index in range(PARTITIONS - 1)
+        ]
         for group in range(11):
             answer = connection.ask(
                 TXN_OFFSET_COMMIT,
                 5,
                 transactional_id="t",
                 group_id=f"g{group}",
-                producer_id=known.producer_id,
-                producer_epoch=known.producer_epoch,
+                producer_id=identity.producer_id,
+                producer_epoch=identity.producer_epoch,
                 generation_id=-1,
                 member_id="",
                 group_instance_id=None,
@@ -175,13 +177,13 @@ def pending(target: Target) -> int:
             )
             errors.append(answer.topics[0].partitions[0].error_code)
         assert (errors[0], errors[-1]) == (0, 28), errors
-        target.is_made()
+        target.reset_memory_peak()
         ended = connection.ask(
             26,
             5,
             transactional_id="t",
-            producer_id=known.producer_id,
-            producer_epoch=known.producer_epoch,
+            producer_id=identity.producer_id,
+            producer_epoch=identity.producer_epoch,
             committed=True,
         )
     assert not ended.error_code, ended
@@ -192,17 +194,17 @@ def _heartbeats(
     count: int, topics: Any, *, group: str = "g", static: bool = False
 ) -> Iterator[bytes]:
     """Frames of members that join, each with its topics."""
-    for at in range(count):
+    for number in range(count):
         yield request(
             HEARTBEAT,
             1,
             group_id=group,
-            member_id=f"m{at:08}" if static else str(uuid.uuid4()),
+            member_id=f"m{number:08}" if static else str(uuid.uuid4()),
             member_epoch=0,
-            instance_id=f"i{at}" if static else None,
+            instance_id=f"i{number}" if static else None,
             rack_id=None,
             rebalance_timeout=60_000,
-            subscribed_topic_names=topics(at),
+            subscribed_topic_names=topics(number),
             subscribed_topic_regex=None,
             server_assignor=None,
             topic_partitions=[],
@@ -241,8 +243,8 @@ def _commit(group: str, topic: str, indexes: range) -> bytes:
 
 
 def _create(connection: Any, name: str, partitions: int) -> None:
-    wanted = {"name": name, "num_partitions": partitions, "replication_factor": 1}
-    connection.ask(19, 7, topics=[wanted], timeout=10_000)
+    topic = {"name": name, "num_partitions": partitions, "replication_factor": 1}
+    connection.ask(19, 7, topics=[topic], timeout=10_000)
 
 
 def _delete(connection: Any, name: str) -> int:
@@ -254,7 +256,7 @@ ATTACKS: Final = (
     Attack("group-silent-members", silent_members, serve=(*SERVE, "--topic", "other:1")),
     Attack("group-silent-classic", silent_classic, serve=SERVE),
     Attack("group-names", names, serve=(*SERVE, "--topic", "other:1")),
-    Attack("group-uneven", uneven, serve=(*SERVE, *WIDE_TOPICS)),
+    Attack("group-uneven", uneven_members, serve=(*SERVE, *WIDE_TOPICS)),
     Attack("group-many-names", many_names, serve=(*SERVE, "--topic", "other:1")),
     Attack("group-many-protocols", many_protocols, serve=SERVE),
     Attack("group-static-members", static_members, serve=(*SERVE, "--topic", "other:1")),

@@ -17,11 +17,18 @@ from pathlib import Path
 from string import ascii_lowercase
 from typing import Final, NamedTuple
 
-from tests.attacks.largest_requests import ALL, CREATE_TOPICS, PARTITIONS, WIDE, Largest, World
+from tests.attacks.largest_requests import (
+    ALL,
+    CREATE_TOPICS,
+    PARTITIONS,
+    WIDE,
+    Largest,
+    RequestWorld,
+)
 from tests.attacks.neighbour import TOPIC as NEIGHBOUR
-from tests.attacks.rig import Neighbour
+from tests.attacks.rig import NeighbourProcess
 from tests.attacks.sending import read_answers
-from tests.attacks.target import Attack, Target, serving
+from tests.attacks.target import Attack, AttackTarget, serving
 from txnsim.wire.apis import api_name
 
 SETTLED_S: Final = 20.0
@@ -32,7 +39,7 @@ _LITERAL, _PREFIXED = 3, 4
 _ALL, _DENY = 2, 2
 
 
-class Row(NamedTuple):
+class LargestFigures(NamedTuple):
     """What it did."""
 
     name: str
@@ -45,30 +52,32 @@ class Row(NamedTuple):
     """Peak beyond what was resident before and what was sent."""
 
 
-def measured(chosen: Sequence[Largest], *, has_rights: bool = True) -> Iterator[Row]:
+def measure_largest(
+    chosen: Sequence[Largest], *, has_rights: bool = True
+) -> Iterator[LargestFigures]:
     """Play them at one server, in order."""
     config = Path(__file__).with_name("authorizer.properties" if has_rights else "acls.properties")
     serve = ("--brokers", "1", "--config", str(config))
     attack = Attack("largest", lambda _: 0, serve=serve)
-    with serving(attack, None) as target, Neighbour(target.address) as neighbour:
+    with serving(attack, None) as target, NeighbourProcess(target.address) as neighbour:
         world = _world(target)
         if not has_rights:
             _deny(target)
         time.sleep(1.0)
-        for one in chosen:
-            frames = [one.make(world, number) for number in range(one.times)]
+        for largest in chosen:
+            frames = [largest.make(world, number) for number in range(largest.times)]
             target.settle(SETTLED_S)
             neighbour.waits(SETTLED_S)
             resident_mib = target.memory_mib("VmRSS")
             target.begin()
-            took_ms = [_asked(target, frame) for frame in frames]
+            took_ms = [_answer_time_ms(target, frame) for frame in frames]
             time.sleep(0.1)
             waits = neighbour.waits(SETTLED_S)
-            assert waits is not None, f"{one.name}: the neighbour is not answered any more"
+            assert waits is not None, f"{largest.name}: the neighbour is not answered any more"
             sent_bytes = sum(map(len, frames))
             peak_mib = target.memory_mib("VmHWM")
-            yield Row(
-                name=one.name,
+            yield LargestFigures(
+                name=largest.name,
                 sent_bytes=sent_bytes,
                 memory_mib=max(0.0, peak_mib - resident_mib - sent_bytes / 2**20),
                 cpu_ms=target.longest_gap_ms()[1],
@@ -78,12 +87,12 @@ def measured(chosen: Sequence[Largest], *, has_rights: bool = True) -> Iterator[
             )
 
 
-def _world(target: Target) -> World:
-    wanted = {"name": WIDE, "num_partitions": PARTITIONS, "replication_factor": 1}
+def _world(target: AttackTarget) -> RequestWorld:
+    topic_request = {"name": WIDE, "num_partitions": PARTITIONS, "replication_factor": 1}
     with target.connect() as connection:
-        made = connection.ask(CREATE_TOPICS, 7, topics=[wanted], timeout=10_000)
-        topic = made.topics[0]
-        assert topic.error_code == 0, made
+        creation = connection.ask(CREATE_TOPICS, 7, topics=[topic_request], timeout=10_000)
+        topic = creation.topics[0]
+        assert topic.error_code == 0, creation
         for kind, key in ((0, "g"), (1, "t")):  # makes the topics of coordinators
             connection.ask(10, 4, key_type=kind, coordinator_keys=[key])
         while True:
@@ -97,17 +106,17 @@ def _world(target: Target) -> World:
             if producer.error_code == 0:
                 break
             time.sleep(0.05)
-    return World(topic.topic_id, producer.producer_id, producer.producer_epoch)
+    return RequestWorld(topic.topic_id, producer.producer_id, producer.producer_epoch)
 
 
-def _deny(target: Target) -> None:
+def _deny(target: AttackTarget) -> None:
     """From now on nobody may do anything but to the topic of the neighbour."""
     other_letters = sorted({*ascii_lowercase} - {NEIGHBOUR[0]})
     denied = [(_TOPIC, letter, _PREFIXED) for letter in other_letters]
     denied += [(_GROUP, "*", _LITERAL), (_TRANSACTIONAL_ID, "*", _LITERAL)]
     denied += [(_CLUSTER, "kafka-cluster", _LITERAL)]
     with target.connect() as connection:
-        made = connection.ask(
+        creation = connection.ask(
             *(_CREATE_ACLS, 3),
             creations=[
                 {
@@ -122,10 +131,10 @@ def _deny(target: Target) -> None:
                 for kind, name, pattern in denied
             ],
         )
-    assert all(one.error_code == 0 for one in made.results), made
+    assert all(result.error_code == 0 for result in creation.results), creation
 
 
-def _asked(target: Target, frame: bytes) -> float:
+def _answer_time_ms(target: AttackTarget, frame: bytes) -> float:
     """How long the answer took, in ms; a closed connection is one."""
     with target.socket() as connection:
         connection.settimeout(60.0)
@@ -147,12 +156,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     options = parser.parse_args(argv)
     names = tuple(options.names)
-    chosen = [one for one in ALL if not names or one.name.startswith(names)]
+    chosen = [largest for largest in ALL if not names or largest.name.startswith(names)]
     sys.stdout.write(
         f"{'request':<34} {'MiB':>8} {'cpu':>8} {'answer':>8} {'p99':>8} {'worst':>8}"
         f" {'memory':>8}\n"
     )
-    for row in measured(chosen, has_rights=not options.without_rights):
+    for row in measure_largest(chosen, has_rights=not options.without_rights):
         sys.stdout.write(
             f"{row.name:<34} {row.sent_bytes / 2**20:>8.2f} {row.cpu_ms:>8.1f}"
             f" {row.answer_ms:>8.1f} {row.p99_ms:>8.1f} {row.worst_ms:>8.1f}"

@@ -18,7 +18,7 @@ CREATE_TOPICS: Final = 19
 _WIDE: Final = range(PARTITIONS)
 
 
-class World(NamedTuple):
+class RequestWorld(NamedTuple):
     """What requests are made of."""
 
     topic_id: uuid.UUID
@@ -30,13 +30,13 @@ class Largest(NamedTuple):
     """A request at its largest."""
 
     name: str
-    make: Callable[[World, int], bytes]
+    make: Callable[[RequestWorld, int], bytes]
     """The frame of the so-manyth time."""
     times: int = TIMES
     answers: bool = True
 
 
-def _one(key: int, version: int, **values: Any) -> Callable[[World, int], bytes]:
+def _same_frame(key: int, version: int, **values: Any) -> Callable[[RequestWorld, int], bytes]:
     return lambda _world, _number: request(key, version, **values)
 
 
@@ -48,14 +48,14 @@ def _partitions(**values: Any) -> list[dict[str, Any]]:
     return [{"partition_index": index, **values} for index in _WIDE]
 
 
-def _produce(world: World, _number: int) -> bytes:
+def _produce(world: RequestWorld, _number: int) -> bytes:
     records = build_batch([Record(key=None, value=b"v")], timestamp_ms=1_700_000_000_000)
     parts = [{"index": index, "records": records} for index in _WIDE]
     topic = {"topic_id": world.topic_id, "partition_data": parts}
     return request(0, 13, acks=-1, timeout=30_000, topic_data=[topic])
 
 
-def _fetch(world: World, _number: int) -> bytes:
+def _fetch(world: RequestWorld, _number: int) -> bytes:
     parts = [
         {"partition": index, "current_leader_epoch": -1, "partition_max_bytes": 1_000}
         for index in _WIDE
@@ -72,7 +72,7 @@ def _fetch(world: World, _number: int) -> bytes:
     )
 
 
-def _fetch_unknown(_world: World, _number: int) -> bytes:
+def _fetch_unknown(_world: RequestWorld, _number: int) -> bytes:
     topics = [
         {"topic_id": uuid.UUID(int=number), "partitions": [{"partition": 0}]}
         for number in range(1, ELEMENTS // 2)
@@ -86,37 +86,37 @@ def _fetch_unknown(_world: World, _number: int) -> bytes:
     )
 
 
-def _offset_commit(world: World, _number: int) -> bytes:
+def _offset_commit(world: RequestWorld, _number: int) -> bytes:
     topic = {"topic_id": world.topic_id, "partitions": _partitions(committed_offset=0)}
     return request(
         *(8, 10), group_id="g", generation_id_or_member_epoch=-1, member_id="", topics=[topic]
     )
 
 
-def _offset_fetch(world: World, _number: int) -> bytes:
+def _offset_fetch(world: RequestWorld, _number: int) -> bytes:
     topic = {"topic_id": world.topic_id, "partition_indexes": _WIDE}
     return request(9, 10, groups=[{"group_id": "g", "member_epoch": -1, "topics": [topic]}])
 
 
-def _create_topics(_world: World, number: int) -> bytes:
-    wanted = {"name": f"many-{number}", "num_partitions": PARTITIONS, "replication_factor": 1}
-    return request(CREATE_TOPICS, 7, topics=[wanted], timeout=10_000)
+def _create_topics(_world: RequestWorld, number: int) -> bytes:
+    topic = {"name": f"many-{number}", "num_partitions": PARTITIONS, "replication_factor": 1}
+    return request(CREATE_TOPICS, 7, topics=[topic], timeout=10_000)
 
 
-def _create_small_topics(_world: World, number: int) -> bytes:
-    wanted = [
-        {"name": f"small-{number}-{at}", "num_partitions": 1, "replication_factor": 1}
-        for at in range(PARTITIONS)
+def _create_small_topics(_world: RequestWorld, number: int) -> bytes:
+    topics = [
+        {"name": f"small-{number}-{index}", "num_partitions": 1, "replication_factor": 1}
+        for index in range(PARTITIONS)
     ]
-    return request(CREATE_TOPICS, 7, topics=wanted, timeout=10_000)
+    return request(CREATE_TOPICS, 7, topics=topics, timeout=10_000)
 
 
-def _create_partitions(_world: World, number: int) -> bytes:
+def _create_partitions(_world: RequestWorld, number: int) -> bytes:
     topic = {"name": "neighbour", "count": number * 1_000 + 1_001}
     return request(37, 3, topics=[topic], timeout=10_000)
 
 
-def _add_partitions(world: World, _number: int) -> bytes:
+def _add_partitions(world: RequestWorld, _number: int) -> bytes:
     return request(
         *(24, 3),
         v3_and_below_transactional_id="t",
@@ -126,7 +126,7 @@ def _add_partitions(world: World, _number: int) -> bytes:
     )
 
 
-def _end_txn(world: World, _number: int) -> bytes:
+def _end_txn(world: RequestWorld, _number: int) -> bytes:
     return request(
         *(26, 3),
         transactional_id="t",
@@ -136,7 +136,7 @@ def _end_txn(world: World, _number: int) -> bytes:
     )
 
 
-def _txn_offset_commit(world: World, _number: int) -> bytes:
+def _txn_offset_commit(world: RequestWorld, _number: int) -> bytes:
     topic = {"name": WIDE, "partitions": _partitions(committed_offset=0)}
     return request(
         *(28, 3),
@@ -149,7 +149,7 @@ def _txn_offset_commit(world: World, _number: int) -> bytes:
     )
 
 
-def _write_markers(world: World, _number: int) -> bytes:
+def _write_markers(world: RequestWorld, _number: int) -> bytes:
     marker = {
         "producer_id": world.producer_id + 1_000,
         "producer_epoch": 0,
@@ -160,7 +160,7 @@ def _write_markers(world: World, _number: int) -> bytes:
     return request(27, 1, markers=[marker])
 
 
-def _write_markers_twice(world: World, _number: int) -> bytes:
+def _write_markers_twice(world: RequestWorld, _number: int) -> bytes:
     """Every partition once, and at the end one of them again."""
     marker = {
         "producer_id": world.producer_id + 2_000,
@@ -172,7 +172,7 @@ def _write_markers_twice(world: World, _number: int) -> bytes:
     return request(27, 1, markers=[marker])
 
 
-def _add_unknown_partitions(world: World, _number: int) -> bytes:
+def _add_unknown_partitions(world: RequestWorld, _number: int) -> bytes:
     transaction = {
         "transactional_id": "t",
         "producer_id": world.producer_id,
@@ -183,24 +183,24 @@ def _add_unknown_partitions(world: World, _number: int) -> bytes:
     return request(24, 4, transactions=[transaction])
 
 
-def _acls(_world: World, number: int) -> bytes:
+def _acls(_world: RequestWorld, number: int) -> bytes:
     """Half of them are new: more than that one request may not make."""
     creations = [
         {
             "resource_type": 2,
-            "resource_name": f"t-{number}-{at // 2}",
+            "resource_name": f"t-{number}-{index // 2}",
             "resource_pattern_type": 3,
             "principal": "User:a",
             "host": "*",
             "operation": 3,
             "permission_type": 3,
         }
-        for at in range(ELEMENTS)
+        for index in range(ELEMENTS)
     ]
     return request(30, 3, creations=creations)
 
 
-def _acl_filters(_world: World, _number: int) -> bytes:
+def _acl_filters(_world: RequestWorld, _number: int) -> bytes:
     """The ACLs that each of so many filters matches are more than one answer may tell."""
     of_all = {"resource_type_filter": 1, "pattern_type_filter": 1, "permission_type": 1}
     return request(31, 3, filters=[{**of_all, "operation": 1}] * ELEMENTS)
@@ -221,16 +221,22 @@ ALL: Final = (
     Largest("Fetch unknown topics", _fetch_unknown),
     Largest(
         "ListOffsets",
-        _one(2, 9, replica_id=-1, topics=[{"name": WIDE, "partitions": _partitions(timestamp=-1)}]),
+        _same_frame(
+            2, 9, replica_id=-1, topics=[{"name": WIDE, "partitions": _partitions(timestamp=-1)}]
+        ),
     ),
     Largest(
         "Metadata unknown topics",
-        _one(3, 12, topics=[{"name": name} for name in _names()], allow_auto_topic_creation=False),
+        _same_frame(
+            3, 12, topics=[{"name": name} for name in _names()], allow_auto_topic_creation=False
+        ),
     ),
-    Largest("Metadata", _one(3, 12, topics=[{"name": WIDE}], allow_auto_topic_creation=False)),
+    Largest(
+        "Metadata", _same_frame(3, 12, topics=[{"name": WIDE}], allow_auto_topic_creation=False)
+    ),
     Largest(
         "Metadata auto-create",
-        _one(
+        _same_frame(
             3,
             12,
             topics=[{"name": n} for n in _names(ELEMENTS, "auto-")],
@@ -242,20 +248,20 @@ ALL: Final = (
     Largest("OffsetFetch", _offset_fetch),
     Largest(
         "OffsetFetch all",
-        _one(9, 9, groups=[{"group_id": "g", "member_epoch": -1, "topics": None}]),
+        _same_frame(9, 9, groups=[{"group_id": "g", "member_epoch": -1, "topics": None}]),
     ),
     Largest(
         "OffsetFetch groups",
-        _one(
+        _same_frame(
             9,
             9,
             groups=[{"group_id": n, "member_epoch": -1, "topics": None} for n in _names(ELEMENTS)],
         ),
     ),
-    Largest("FindCoordinator", _one(10, 4, key_type=0, coordinator_keys=_names(ELEMENTS))),
+    Largest("FindCoordinator", _same_frame(10, 4, key_type=0, coordinator_keys=_names(ELEMENTS))),
     Largest(
         "JoinGroup",
-        _one(
+        _same_frame(
             11,
             9,
             group_id="j",
@@ -265,10 +271,12 @@ ALL: Final = (
             protocols=[{"name": n, "metadata": b""} for n in _names()],
         ),
     ),
-    Largest("LeaveGroup", _one(13, 5, group_id="g", members=[{"member_id": n} for n in _names()])),
+    Largest(
+        "LeaveGroup", _same_frame(13, 5, group_id="g", members=[{"member_id": n} for n in _names()])
+    ),
     Largest(
         "SyncGroup",
-        _one(
+        _same_frame(
             14,
             5,
             group_id="g",
@@ -277,31 +285,39 @@ ALL: Final = (
             assignments=[{"member_id": n, "assignment": b""} for n in _names()],
         ),
     ),
-    Largest("DescribeGroups", _one(15, 5, groups=_names())),
-    Largest("ListGroups", _one(16, 5, states_filter=_names(ELEMENTS))),
+    Largest("DescribeGroups", _same_frame(15, 5, groups=_names())),
+    Largest("ListGroups", _same_frame(16, 5, states_filter=_names(ELEMENTS))),
     Largest("CreateTopics 10,000 partitions", _create_topics, times=3),
     Largest("CreateTopics 10,000 topics", _create_small_topics, times=2),
     Largest(
         "DeleteTopics of 10,000 partitions",
-        _one(20, 6, topics=[{"name": "many-2"}], timeout=10_000),
+        _same_frame(20, 6, topics=[{"name": "many-2"}], timeout=10_000),
         times=1,
     ),
-    Largest("Metadata of all", _one(3, 12, topics=None)),
+    Largest("Metadata of all", _same_frame(3, 12, topics=None)),
     Largest(
-        "DeleteTopics unknown", _one(20, 6, topics=[{"name": n} for n in _names()], timeout=10_000)
+        "DeleteTopics unknown",
+        _same_frame(20, 6, topics=[{"name": n} for n in _names()], timeout=10_000),
     ),
     Largest(
         "DeleteTopics",
-        _one(20, 6, topics=[{"name": f"small-0-{at}"} for at in range(PARTITIONS)], timeout=10_000),
+        _same_frame(
+            20,
+            6,
+            topics=[{"name": f"small-0-{index}"} for index in range(PARTITIONS)],
+            timeout=10_000,
+        ),
         times=1,
     ),
     Largest(
         "DeleteRecords",
-        _one(21, 2, topics=[{"name": WIDE, "partitions": _partitions(offset=0)}], timeout=10_000),
+        _same_frame(
+            21, 2, topics=[{"name": WIDE, "partitions": _partitions(offset=0)}], timeout=10_000
+        ),
     ),
     Largest(
         "OffsetForLeaderEpoch",
-        _one(
+        _same_frame(
             23,
             4,
             replica_id=-2,
@@ -325,11 +341,13 @@ ALL: Final = (
     Largest("CreateAcls", _acls, times=3),
     Largest(
         "DescribeAcls",
-        _one(29, 3, resource_type_filter=1, pattern_type_filter=1, operation=1, permission_type=1),
+        _same_frame(
+            29, 3, resource_type_filter=1, pattern_type_filter=1, operation=1, permission_type=1
+        ),
     ),
     Largest(
         "DeleteAcls",
-        _one(
+        _same_frame(
             31,
             3,
             filters=[
@@ -348,7 +366,7 @@ ALL: Final = (
     Largest("DeleteAcls of all, often", _acl_filters, times=1),
     Largest(
         "DescribeConfigs",
-        _one(
+        _same_frame(
             32,
             4,
             resources=[
@@ -361,47 +379,59 @@ ALL: Final = (
     ),
     Largest(
         "AlterConfigs",
-        _one(
+        _same_frame(
             33,
             2,
             resources=[
-                {"resource_type": 2, "resource_name": f"small-1-{at}", "configs": [_TOPIC_CONFIG]}
-                for at in range(PARTITIONS - 10)
+                {
+                    "resource_type": 2,
+                    "resource_name": f"small-1-{index}",
+                    "configs": [_TOPIC_CONFIG],
+                }
+                for index in range(PARTITIONS - 10)
             ],
         ),
         times=2,
     ),
     Largest(
         "IncrementalAlterConfigs",
-        _one(
+        _same_frame(
             44,
             1,
             resources=[
-                {"resource_type": 2, "resource_name": f"small-1-{at}", "configs": [_TOPIC_CONFIG]}
-                for at in range(PARTITIONS - 10)
+                {
+                    "resource_type": 2,
+                    "resource_name": f"small-1-{index}",
+                    "configs": [_TOPIC_CONFIG],
+                }
+                for index in range(PARTITIONS - 10)
             ],
         ),
         times=2,
     ),
     Largest(
         "AlterReplicaLogDirs",
-        _one(34, 2, dirs=[{"path": "/x", "topics": [{"name": WIDE, "partitions": _WIDE}]}]),
+        _same_frame(34, 2, dirs=[{"path": "/x", "topics": [{"name": WIDE, "partitions": _WIDE}]}]),
     ),
-    Largest("DescribeLogDirs", _one(35, 4, topics=[{"topic": WIDE, "partitions": _WIDE}])),
-    Largest("DescribeLogDirs of all", _one(35, 4, topics=None)),
+    Largest("DescribeLogDirs", _same_frame(35, 4, topics=[{"topic": WIDE, "partitions": _WIDE}])),
+    Largest("DescribeLogDirs of all", _same_frame(35, 4, topics=None)),
     Largest("CreatePartitions", _create_partitions, times=5),
     Largest(
         "CreateDelegationToken",
-        _one(38, 3, renewers=[{"principal_type": "User", "principal_name": n} for n in _names()]),
+        _same_frame(
+            38, 3, renewers=[{"principal_type": "User", "principal_name": n} for n in _names()]
+        ),
     ),
     Largest(
         "DescribeDelegationToken",
-        _one(41, 3, owners=[{"principal_type": "User", "principal_name": n} for n in _names()]),
+        _same_frame(
+            41, 3, owners=[{"principal_type": "User", "principal_name": n} for n in _names()]
+        ),
     ),
-    Largest("DeleteGroups", _one(42, 2, groups_names=_names())),
+    Largest("DeleteGroups", _same_frame(42, 2, groups_names=_names())),
     Largest(
         "ElectLeaders",
-        _one(
+        _same_frame(
             43,
             2,
             election_type=0,
@@ -410,11 +440,12 @@ ALL: Final = (
         ),
     ),
     Largest(
-        "ElectLeaders of all", _one(43, 2, election_type=0, topic_partitions=None, timeout=10_000)
+        "ElectLeaders of all",
+        _same_frame(43, 2, election_type=0, topic_partitions=None, timeout=10_000),
     ),
     Largest(
         "AlterPartitionReassignments",
-        _one(
+        _same_frame(
             45,
             1,
             timeout=10_000,
@@ -430,16 +461,16 @@ ALL: Final = (
     ),
     Largest(
         "ListPartitionReassignments",
-        _one(46, 0, timeout=10_000, topics=[{"name": WIDE, "partition_indexes": _WIDE}]),
+        _same_frame(46, 0, timeout=10_000, topics=[{"name": WIDE, "partition_indexes": _WIDE}]),
     ),
     Largest(
         "OffsetDelete",
-        _one(47, 0, group_id="g", topics=[{"name": WIDE, "partitions": _partitions()}]),
+        _same_frame(47, 0, group_id="g", topics=[{"name": WIDE, "partitions": _partitions()}]),
     ),
-    Largest("DescribeClientQuotas", _one(48, 1, components=_COMPONENTS)),
+    Largest("DescribeClientQuotas", _same_frame(48, 1, components=_COMPONENTS)),
     Largest(
         "AlterClientQuotas",
-        _one(
+        _same_frame(
             49,
             1,
             entries=[
@@ -451,14 +482,16 @@ ALL: Final = (
             ],
         ),
     ),
-    Largest("DescribeUserScramCredentials", _one(50, 0, users=[{"name": n} for n in _names()])),
+    Largest(
+        "DescribeUserScramCredentials", _same_frame(50, 0, users=[{"name": n} for n in _names()])
+    ),
     Largest(
         "AlterUserScramCredentials",
-        _one(51, 0, upsertions=[{"name": n, **_SCRAM} for n in _names()]),
+        _same_frame(51, 0, upsertions=[{"name": n, **_SCRAM} for n in _names()]),
     ),
     Largest(
         "DescribeQuorum",
-        _one(
+        _same_frame(
             55,
             2,
             topics=[
@@ -469,7 +502,7 @@ ALL: Final = (
     ),
     Largest(
         "UpdateFeatures",
-        _one(
+        _same_frame(
             57,
             2,
             timeout=10_000,
@@ -478,12 +511,14 @@ ALL: Final = (
             ],
         ),
     ),
-    Largest("DescribeProducers", _one(61, 0, topics=[{"name": WIDE, "partition_indexes": _WIDE}])),
-    Largest("DescribeTransactions", _one(65, 0, transactional_ids=_names(ELEMENTS))),
-    Largest("ListTransactions", _one(66, 2, state_filters=_names(ELEMENTS))),
+    Largest(
+        "DescribeProducers", _same_frame(61, 0, topics=[{"name": WIDE, "partition_indexes": _WIDE}])
+    ),
+    Largest("DescribeTransactions", _same_frame(65, 0, transactional_ids=_names(ELEMENTS))),
+    Largest("ListTransactions", _same_frame(66, 2, state_filters=_names(ELEMENTS))),
     Largest(
         "ConsumerGroupHeartbeat",
-        _one(
+        _same_frame(
             68,
             1,
             group_id="c",
@@ -493,12 +528,13 @@ ALL: Final = (
             topic_partitions=[],
         ),
     ),
-    Largest("ConsumerGroupDescribe", _one(69, 1, group_ids=_names())),
+    Largest("ConsumerGroupDescribe", _same_frame(69, 1, group_ids=_names())),
     Largest(
         "DescribeTopicPartitions",
-        _one(75, 0, topics=[{"name": n} for n in _names()], response_partition_limit=2_000),
+        _same_frame(75, 0, topics=[{"name": n} for n in _names()], response_partition_limit=2_000),
     ),
     Largest(
-        "DescribeTopicPartitions of all", _one(75, 0, topics=[], response_partition_limit=2_000)
+        "DescribeTopicPartitions of all",
+        _same_frame(75, 0, topics=[], response_partition_limit=2_000),
     ),
 )

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 from tests.attacks.sending import PIECE_BYTES, read_answers, request, send_quietly
-from tests.attacks.target import Attack, Target
+from tests.attacks.target import Attack, AttackTarget
 from txnsim.errors import ErrorCode
 from txnsim.wire.batch import Record, build_batch
 
@@ -21,7 +21,7 @@ UNFINISHED_BYTES: Final = 60 << 20
 FULL: Final = ErrorCode.kafka_storage_error
 
 
-def largest_frame(target: Target) -> int:
+def largest_frame(target: AttackTarget) -> int:
     """A Produce of almost 100 MiB in one record, as large as a frame may be, three times."""
     frame = _produce(FRAME_BYTES - 10_000)
     for _ in range(3):
@@ -32,7 +32,7 @@ def largest_frame(target: Target) -> int:
     return len(frame)  # one is there at a time
 
 
-def unfinished_frames(target: Target) -> int:
+def unfinished_frames(target: AttackTarget) -> int:
     """30 clients that send 60 MiB of a frame of 100 MiB each, at a mark of 600 MiB."""
     with contextlib.ExitStack() as opened:
         connections = [opened.enter_context(target.socket()) for _ in range(UNFINISHED)]
@@ -43,7 +43,7 @@ def unfinished_frames(target: Target) -> int:
     return sent
 
 
-def full(target: Target) -> int:
+def full(target: AttackTarget) -> int:
     """Records until there are 600 MiB, which is the mark; then their topic is deleted."""
     frame, sent, errors = _produce(1_000_000, topic="full"), 0, set()
     with target.connect() as connection:

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
-from tests.attacks.figures import Waits
+from tests.attacks.figures import NeighbourWaits
 from txnsim.client.raw.connection import RawConnection
 from txnsim.errors import ErrorCode
 from txnsim.wire.batch import Record, build_batch
@@ -56,10 +56,10 @@ def main(address: str) -> None:
                 waits_ms.clear()
 
 
-def waits_of(waits_ms: list[float]) -> Waits:
+def waits_of(waits_ms: list[float]) -> NeighbourWaits:
     """The figures of a measurement; there is at least one wait in it."""
     ordered = sorted(waits_ms)
-    return Waits(
+    return NeighbourWaits(
         answers=len(ordered),
         p99_ms=ordered[len(ordered) * 99 // 100],
         worst_ms=ordered[-1],

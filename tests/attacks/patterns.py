@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.attacks.sending import request
-from tests.attacks.target import Attack, Target
+from tests.attacks.target import Attack, AttackTarget
 from txnsim.client.raw.connection import NoAnswer
 
 INIT_PRODUCER_ID: Final = 22
@@ -22,55 +22,55 @@ ONE_BROKER: Final = ("--brokers", "1")
 WITH_ACLS: Final = ("--config", str(Path(__file__).with_name("acls.properties")))
 
 
-def named_ids(target: Target, names: list[str]) -> int:
+def make_ids(target: AttackTarget, names: list[str]) -> int:
     """Make transactional ids; how many bytes that took."""
     sent = 0
     with target.connect() as connection:
         connection.ask(10, 4, key_type=1, coordinator_keys=["any"])  # makes their topic
         for name in names:
-            asked = {
+            fields = {
                 "transactional_id": name,
                 "transaction_timeout": 60_000,
                 "producer_id": -1,
                 "producer_epoch": -1,
             }
             while True:
-                answer = connection.ask(INIT_PRODUCER_ID, 4, **asked)
-                sent += len(request(INIT_PRODUCER_ID, 4, **asked))
+                answer = connection.ask(INIT_PRODUCER_ID, 4, **fields)
+                sent += len(request(INIT_PRODUCER_ID, 4, **fields))
                 if answer.error_code == 0:
                     break
                 time.sleep(0.05)
     return sent
 
 
-def long_id(target: Target) -> int:
+def long_id(target: AttackTarget) -> int:
     """A pattern of 101 bytes in ListTransactions, against one id of 3,000 bytes."""
-    return named_ids(target, [LONG_ID]) + _list(target, COSTLY)
+    return make_ids(target, [LONG_ID]) + _list(target, COSTLY)
 
 
-def many_ids(target: Target) -> int:
+def many_ids(target: AttackTarget) -> int:
     """The costliest pattern that is taken, in ListTransactions against 300 ids."""
     names = [f"{'a' * 240}{number}" for number in range(300)]
-    return named_ids(target, names) + _list(target, COSTLY_WITHIN)
+    return make_ids(target, names) + _list(target, COSTLY_WITHIN)
 
 
-def without_rights(target: Target) -> int:
+def without_rights(target: AttackTarget) -> int:
     """The same by somebody who may see none of the ids."""
     names = [f"{'a' * 240}{number}" for number in range(300)]
-    sent = named_ids(target, names)
+    sent = make_ids(target, names)
     denied = {"resource_type": 5, "resource_name": "*", "resource_pattern_type": 3}
     denied |= {"principal": "User:ANONYMOUS", "host": "*", "operation": 2, "permission_type": 2}
     with target.connect() as connection:
-        made = connection.ask(30, 3, creations=[denied])
-        assert not made.results[0].error_code, made
+        creation = connection.ask(30, 3, creations=[denied])
+        assert not creation.results[0].error_code, creation
         for pattern in (COSTLY, COSTLY_WITHIN):
-            answer = connection.ask(LIST_TRANSACTIONS, 2, **_asked(pattern))
+            answer = connection.ask(LIST_TRANSACTIONS, 2, **_list_filters(pattern))
             assert not answer.transaction_states, "none of them may be seen"
-            sent += len(request(LIST_TRANSACTIONS, 2, **_asked(pattern)))
+            sent += len(request(LIST_TRANSACTIONS, 2, **_list_filters(pattern)))
     return sent
 
 
-def regex(target: Target) -> int:
+def regex(target: AttackTarget) -> int:
     """The same in a heartbeat of a consumer group, against 300 topics."""
     topics = [
         {"name": f"{'a' * 240}{number}", "num_partitions": 1, "replication_factor": 1}
@@ -78,8 +78,8 @@ def regex(target: Target) -> int:
     ]
     sent = 0
     with target.connect() as connection:
-        made = connection.ask(19, 7, topics=topics, timeout=10_000)
-        assert not isinstance(made, NoAnswer), made
+        creation = connection.ask(19, 7, topics=topics, timeout=10_000)
+        assert not isinstance(creation, NoAnswer), creation
         sent += len(request(19, 7, topics=topics, timeout=10_000))
         connection.ask(10, 4, key_type=0, coordinator_keys=["g"])
         for pattern in (COSTLY, COSTLY_WITHIN):
@@ -104,15 +104,15 @@ def regex(target: Target) -> int:
     return sent
 
 
-def _list(target: Target, pattern: str) -> int:
+def _list(target: AttackTarget, pattern: str) -> int:
     """List by this pattern; how many bytes that took. A closed connection is an answer."""
-    asked = _asked(pattern)
+    fields = _list_filters(pattern)
     with target.connect() as connection:
-        connection.ask(LIST_TRANSACTIONS, 2, **asked)
-    return len(request(LIST_TRANSACTIONS, 2, **asked))
+        connection.ask(LIST_TRANSACTIONS, 2, **fields)
+    return len(request(LIST_TRANSACTIONS, 2, **fields))
 
 
-def _asked(pattern: str) -> dict[str, Any]:
+def _list_filters(pattern: str) -> dict[str, Any]:
     return {
         "state_filters": [],
         "producer_id_filters": [],

@@ -8,7 +8,7 @@ from typing import Final
 
 from tests.attacks.neighbour import TOPIC as NEIGHBOUR
 from tests.attacks.sending import exchange, request, send_quietly
-from tests.attacks.target import Attack, Target
+from tests.attacks.target import Attack, AttackTarget
 from txnsim.wire.batch import Record, build_batch
 
 PRODUCE: Final = 0
@@ -25,7 +25,7 @@ WIDE: Final = 9_990
 TORN_BYTES: Final = 50_000_000
 
 
-def small_requests(target: Target) -> int:
+def small_requests(target: AttackTarget) -> int:
     """50,000 small requests in one go, whose answers are read."""
     data = request(API_VERSIONS, 0) * SMALL_REQUESTS
     with target.socket() as connection:
@@ -33,7 +33,7 @@ def small_requests(target: Target) -> int:
     return len(data)
 
 
-def small_produces(target: Target) -> int:
+def small_produces(target: AttackTarget) -> int:
     """20,000 Produces with acks=-1 in one go, whose answers are read."""
     _make_topic(target)
     data = _produce(build_batch([Record(key=b"k", value=b"v")], timestamp_ms=1)) * 20_000
@@ -42,18 +42,18 @@ def small_produces(target: Target) -> int:
     return len(data)
 
 
-def unread_fetches(target: Target) -> int:
+def unread_fetches(target: AttackTarget) -> int:
     """50 Fetches of 55 MiB, none of whose answers is read."""
-    fetch = _stored(target)
+    fetch = _store_loot(target)
     with target.socket(receive_buffer_bytes=4096) as connection:
         sent = send_quietly(connection, fetch * 50)
         time.sleep(UNREAD_S)
     return sent + BATCHES * BATCH_BYTES
 
 
-def slow_readers(target: Target) -> int:
+def slow_readers(target: AttackTarget) -> int:
     """50 clients that ask for 55 MiB each and read none of it."""
-    fetch = _stored(target)
+    fetch = _store_loot(target)
     with ExitStack() as stack:
         for _ in range(50):
             connection = stack.enter_context(target.socket(receive_buffer_bytes=4096))
@@ -62,25 +62,27 @@ def slow_readers(target: Target) -> int:
     return 50 * len(fetch) + BATCHES * BATCH_BYTES
 
 
-def unread_metadata(target: Target) -> int:
+def unread_metadata(target: AttackTarget) -> int:
     """30 clients that ask ten times each for metadata of 10,000 topics and read no answer."""
     topics = [{"name": f"no-such-topic-{number}"} for number in range(10_000)]
-    asked = request(METADATA, 9, topics=topics, allow_auto_topic_creation=False)
+    frame = request(METADATA, 9, topics=topics, allow_auto_topic_creation=False)
     with ExitStack() as stack:
         for _ in range(30):
             connection = stack.enter_context(target.socket(receive_buffer_bytes=4096))
             connection.settimeout(0.2)
-            send_quietly(connection, asked * 10)
+            send_quietly(connection, frame * 10)
         time.sleep(UNREAD_S)
-    return 30 * len(asked) * 10
+    return 30 * len(frame) * 10
 
 
-def parked_fetches(target: Target) -> int:
+def parked_fetches(target: AttackTarget) -> int:
     """20 Fetches that wait for the partition of the neighbour and 9,990 others."""
     topics = [
         {
             "topic": name,
-            "partitions": [{"partition": at, "partition_max_bytes": 1} for at in range(count)],
+            "partitions": [
+                {"partition": index, "partition_max_bytes": 1} for index in range(count)
+            ],
         }
         for name, count in ((NEIGHBOUR, 1), ("wide", WIDE))
     ]
@@ -100,7 +102,7 @@ def parked_fetches(target: Target) -> int:
     return 20 * len(fetch)
 
 
-def torn_frames(target: Target) -> int:
+def torn_frames(target: AttackTarget) -> int:
     """20 connections, one after the other, that end in the middle of a frame of 100 MB."""
     part = bytes(TORN_BYTES)
     for _ in range(20):
@@ -110,7 +112,7 @@ def torn_frames(target: Target) -> int:
     return TORN_BYTES  # what one of them carries: the others are gone
 
 
-def empty_frames(target: Target) -> int:
+def empty_frames(target: AttackTarget) -> int:
     """40 MiB of frames of length zero behind a Fetch that waits."""
     _make_topic(target)
     partition = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1_000}
@@ -127,16 +129,16 @@ def empty_frames(target: Target) -> int:
         return send_quietly(connection, fetch + bytes(40 << 20))
 
 
-def _make_topic(target: Target) -> None:
+def _make_topic(target: AttackTarget) -> None:
     """One partition at the broker that is attacked."""
     with target.connect() as connection:
         brokers = connection.ask(METADATA, 9, topics=[], allow_auto_topic_creation=False).brokers
-    broker = next(one.node_id for one in brokers if target.address.endswith(f":{one.port}"))
+    broker = next(node.node_id for node in brokers if target.address.endswith(f":{node.port}"))
     assignment = {"partition_index": 0, "broker_ids": [broker]}
-    wanted = {"name": TOPIC, "num_partitions": -1, "replication_factor": -1}
-    wanted["assignments"] = [assignment]
+    topic = {"name": TOPIC, "num_partitions": -1, "replication_factor": -1}
+    topic["assignments"] = [assignment]
     with target.connect() as connection:
-        answer = connection.ask(CREATE_TOPICS, 7, topics=[wanted], timeout=10_000)
+        answer = connection.ask(CREATE_TOPICS, 7, topics=[topic], timeout=10_000)
     assert answer.topics[0].error_code == 0, answer
 
 
@@ -145,7 +147,7 @@ def _produce(records: bytes) -> bytes:
     return request(PRODUCE, 9, acks=-1, timeout=30_000, topic_data=[topic])
 
 
-def _stored(target: Target) -> bytes:
+def _store_loot(target: AttackTarget) -> bytes:
     """Store what is asked for; a Fetch that asks for all of it."""
     _make_topic(target)
     large = build_batch([Record(key=None, value=bytes(BATCH_BYTES))], timestamp_ms=1)

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from tests.attacks.neighbour import TOPIC as NEIGHBOUR
-from tests.attacks.patterns import INIT_PRODUCER_ID, ONE_BROKER, WITH_ACLS, named_ids
+from tests.attacks.patterns import INIT_PRODUCER_ID, ONE_BROKER, WITH_ACLS, make_ids
 from tests.attacks.sending import exchange, request
-from tests.attacks.target import Attack, Target
+from tests.attacks.target import Attack, AttackTarget
 
 CREATE_ACLS: Final = 30
 ALTER_SCRAM: Final = 51
@@ -20,7 +20,7 @@ EPOCHS: Final = 2**15
 """Of a producer id; with the last one it gets another id."""
 
 
-def acls(target: Target) -> int:
+def acls(target: AttackTarget) -> int:
     """100,000 ACLs: 50,000 for the neighbour's topic, as many for others; then one by one."""
     sent = 0
     with target.connect() as connection:
@@ -33,8 +33,8 @@ def acls(target: Target) -> int:
                 [_acl(f"topic-{number}", "User:u") for number in numbers],
                 *([_acl(f"one-{start}-{number}", "User:u")] for number in range(5)),
             ):
-                made = connection.ask(CREATE_ACLS, 3, creations=creations)
-                assert not any(one.error_code for one in made.results)
+                creation = connection.ask(CREATE_ACLS, 3, creations=creations)
+                assert not any(result.error_code for result in creation.results)
                 sent += len(request(CREATE_ACLS, 3, creations=creations))
         of_all = {"resource_type_filter": 1, "pattern_type_filter": 1, "permission_type": 1}
         connection.ask(29, 3, **of_all, operation=1)
@@ -42,7 +42,7 @@ def acls(target: Target) -> int:
     return sent
 
 
-def iterations(target: Target) -> int:
+def iterations(target: AttackTarget) -> int:
     """Passwords of 2,147,483,647, of 16,384 and of no iterations, each for 1,000 users."""
     sent = 0
     with target.connect() as connection:
@@ -51,23 +51,25 @@ def iterations(target: Target) -> int:
             credential["salted_password"] = b"x" * 64
             upsertions = [{"name": f"u-{number}", **credential} for number in range(1_000)]
             answer = connection.ask(ALTER_SCRAM, 0, deletions=[], upsertions=upsertions)
-            assert {one.error_code for one in answer.results} == {error}, answer.results[0]
+            assert {result.error_code for result in answer.results} == {error}, answer.results[0]
             sent += len(request(ALTER_SCRAM, 0, deletions=[], upsertions=upsertions))
     return sent
 
 
-def epochs(target: Target) -> int:
+def epochs(target: AttackTarget) -> int:
     """A producer that takes the next epoch 33,000 times: all that its id has, and the next id."""
-    sent = named_ids(target, ["t"])
-    asked: dict[str, Any] = {"transactional_id": "t", "transaction_timeout": 60_000}
-    frame = request(INIT_PRODUCER_ID, 4, **asked, producer_id=-1, producer_epoch=-1)
+    sent = make_ids(target, ["t"])
+    fields: dict[str, Any] = {"transactional_id": "t", "transaction_timeout": 60_000}
+    frame = request(INIT_PRODUCER_ID, 4, **fields, producer_id=-1, producer_epoch=-1)
     with target.socket() as connection:
         for frames in _batches(frame, EPOCHS + 200):
             exchange(connection, frames, answers=len(frames) // len(frame))
             sent += len(frames)
     with target.connect() as connection:
-        known = connection.ask(65, 0, transactional_ids=["t"]).transaction_states[0]
-        assert (known.error_code, known.producer_epoch < 1_000) == (0, True), known
+        description = connection.ask(65, 0, transactional_ids=["t"]).transaction_states[0]
+        assert (description.error_code, description.producer_epoch < 1_000) == (0, True), (
+            description
+        )
     return sent
 
 

@@ -26,8 +26,8 @@ from typing import Any, Final, NamedTuple
 import httpx
 import msgspec
 
-from tests.attacks.patterns import named_ids
-from tests.attacks.target import Attack, Target, serving
+from tests.attacks.patterns import make_ids
+from tests.attacks.target import Attack, AttackTarget, serving
 from tests.support.txnsim_server import TxnsimServer
 from txnsim.client.raw.connection import RawConnection
 from txnsim.wire import codec
@@ -43,7 +43,7 @@ ORDERS: Final = "\x1b]0;taken\x07\x1b[2J\x9b31m\r\nTransactionalId forged\u202e\
 _ORDER: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
-class Ended(NamedTuple):
+class ReaderEnd(NamedTuple):
     """How a reader has ended."""
 
     seconds: float
@@ -52,16 +52,16 @@ class Ended(NamedTuple):
     output: str
 
 
-class Reader(NamedTuple):
+class HostileInput(NamedTuple):
     """One hostile thing and what reads it; its description is its function's docstring."""
 
     name: str
-    play: Callable[[Path], Iterator[Ended]]
+    play: Callable[[Path], Iterator[ReaderEnd]]
     statuses: tuple[int, ...]
     """It may end with."""
     mib_max: float = MEMORY_MIB_MAX
 
-    def broken(self, ended: Ended) -> Iterator[str]:
+    def broken_limits(self, ended: ReaderEnd) -> Iterator[str]:
         """The limits that it broke, in words."""
         if ended.seconds > SECONDS_MAX:
             yield f"{ended.seconds:.0f} s"
@@ -73,7 +73,7 @@ class Reader(NamedTuple):
             yield f"a terminal would obey {orders}"
 
 
-def endless_files(folder: Path) -> Iterator[Ended]:
+def endless_files(folder: Path) -> Iterator[ReaderEnd]:
     """A device without an end as configuration, client properties, trace, history and story."""
     link = folder / "endless.yaml"
     link.symlink_to("/dev/zero")
@@ -84,10 +84,10 @@ def endless_files(folder: Path) -> Iterator[Ended]:
         ("check", "/dev/zero"),
         ("scenario", "run", str(link)),
     ):
-        yield ran(*words)
+        yield run_reader(*words)
 
 
-def wrong_configuration(folder: Path) -> Iterator[Ended]:
+def wrong_configuration(folder: Path) -> Iterator[ReaderEnd]:
     """A configuration of 300,000 unknown names, and one that names a file with a secret."""
     many, nosy = folder / "many.properties", folder / "nosy.properties"
     many.write_text("".join(f"some.name.{number}=x\n" for number in range(300_000)))
@@ -101,29 +101,29 @@ def wrong_configuration(folder: Path) -> Iterator[Ended]:
         + "authorizer.class.name=os.system\n"
     )
     for file in (many, nosy):
-        ended = ran("serve", "--port", "0", "--config", str(file))
+        ended = run_reader("serve", "--port", "0", "--config", str(file))
         assert "a-secret" not in ended.output
         yield ended
 
 
-def environment(folder: Path) -> Iterator[Ended]:
+def environment(folder: Path) -> Iterator[ReaderEnd]:
     """Variables TXNSIM_… that name devices, absurd numbers and topics without an end."""
-    for given in (
+    for variables in (
         {"TXNSIM_CONFIG": "/dev/zero"},
         {"TXNSIM_BROKERS": "9" * 5_000},
         {"TXNSIM_TOPICS": "a:2147483647"},
         {"TXNSIM_TOKEN": ORDERS},
         {"TXNSIM_AS_VERSION": ORDERS},
     ):
-        yield ran("serve", "--port", "0", environment=given, cwd=folder)
+        yield run_reader("serve", "--port", "0", environment=variables, cwd=folder)
 
 
-def names(_folder: Path) -> Iterator[Ended]:
+def names(_folder: Path) -> Iterator[ReaderEnd]:
     """Ids, topics' groups and clients whose names are orders to a terminal, in every list."""
     serve = ("--brokers", "1", "--topic", "orders:1", "--trace", "brief")
     with serving(Attack("names", lambda _: 0, serve=serve), None) as target:
         name = f"id{ORDERS}"
-        named_ids(target, [name])
+        make_ids(target, [name])
         _begin(target, name)
         for words in (
             ("txns", "list"),
@@ -132,19 +132,19 @@ def names(_folder: Path) -> Iterator[Ended]:
             ("txns", "why", "orders", "0"),
             ("txns", "describe-producers", "--topic", "orders", "--partition", "0"),
         ):
-            first, *others = words
-            yield ran(first, "--bootstrap-server", target.address, *others)
+            command, *arguments = words
+            yield run_reader(command, "--bootstrap-server", target.address, *arguments)
         for path in ("report", "trace"):
             answer = httpx.get(f"{target.http}/api/v1/{path}").text
             if path == "trace":
                 file = Path(_folder / "trace.jsonl")
                 file.write_text(answer)
-                yield ran("trace", "brief", str(file))
+                yield run_reader("trace", "brief", str(file))
             else:
-                yield Ended(0.0, 0.0, 0, answer)
+                yield ReaderEnd(0.0, 0.0, 0, answer)
 
 
-def proxy_of_many(folder: Path) -> Iterator[Ended]:
+def proxy_of_many(folder: Path) -> Iterator[ReaderEnd]:
     """An upstream that names 20,000 brokers, before a proxy that a client asks for Metadata."""
 
     def many(key: int, version: int, frame: bytes) -> Iterator[bytes]:
@@ -154,16 +154,16 @@ def proxy_of_many(folder: Path) -> Iterator[Ended]:
         yield _metadata(
             version,
             frame,
-            lambda first: tuple(
-                dataclasses.replace(first, node_id=type(first.node_id)(number))
+            lambda first_broker: tuple(
+                dataclasses.replace(first_broker, node_id=type(first_broker.node_id)(number))
                 for number in range(1, BROKERS + 1)
             ),
         )
 
-    yield from _before(many, folder)
+    yield from _play_before_proxy(many, folder)
 
 
-def proxy_of_huge(folder: Path) -> Iterator[Ended]:
+def proxy_of_huge(folder: Path) -> Iterator[ReaderEnd]:
     """An upstream whose answer claims 2 GiB and goes on, before a proxy with a rule armed."""
 
     def huge(key: int, _version: int, frame: bytes) -> Iterator[bytes]:
@@ -174,17 +174,17 @@ def proxy_of_huge(folder: Path) -> Iterator[Ended]:
         for _ in range(600):
             yield bytes(1 << 20)
 
-    yield from _before(huge, folder, claimed=2**31 - 1)
+    yield from _play_before_proxy(huge, folder, claimed=2**31 - 1)
 
 
-def _before(
+def _play_before_proxy(
     answers: Callable[[int, int, bytes], Iterator[bytes]], folder: Path, *, claimed: int = 0
-) -> Iterator[Ended]:
+) -> Iterator[ReaderEnd]:
     with TxnsimServer(arguments=("--brokers", "1", "--topic", "orders:1")) as server:
         upstream = _Upstream(server.bootstrap, answers, claimed=claimed)
         ready = folder / "ready.json"
         words = ("--bootstrap-server", upstream.address, "--port", "0", "--http", "0")
-        process = begun("proxy", *words, "--ready-file", str(ready))
+        process = start_reader("proxy", *words, "--ready-file", str(ready))
         try:
             while not ready.exists() and process.poll() is None:
                 time.sleep(0.05)
@@ -196,7 +196,7 @@ def _before(
             for _ in range(3):
                 _ask_metadata(facts["bootstrap"].split(",")[0])
             process.terminate()
-            yield ended_of(process)
+            yield await_reader_end(process)
         finally:
             process.kill()
             upstream.close()
@@ -249,21 +249,28 @@ class _Upstream:
 
     def _serve(self, client: socket.socket) -> None:
         host, port = self._behind
-        with suppress(OSError, EOFError), client, socket.create_connection((host, int(port))) as up:
+        with (
+            suppress(OSError, EOFError),
+            client,
+            socket.create_connection((host, int(port))) as upstream,
+        ):
             while True:
-                asked = _frame(client)
-                up.sendall(len(asked).to_bytes(4, "big") + asked)
-                key, version = (int.from_bytes(asked[at : at + 2], "big") for at in (0, 2))
-                frame = _frame(up)
+                request_frame = _frame(client)
+                upstream.sendall(len(request_frame).to_bytes(4, "big") + request_frame)
+                key, version = (
+                    int.from_bytes(request_frame[position : position + 2], "big")
+                    for position in (0, 2)
+                )
+                frame = _frame(upstream)
                 if key == METADATA:
                     frame = _metadata(version, frame, self._led_here)
                 if not self.is_hostile:
                     client.sendall(len(frame).to_bytes(4, "big") + frame)
                     continue
                 pieces = self._answers(key, version, frame)
-                first = next(pieces)
-                size = self._claimed if self._claimed and key == METADATA else len(first)
-                client.sendall(size.to_bytes(4, "big") + first)
+                first_piece = next(pieces)
+                size = self._claimed if self._claimed and key == METADATA else len(first_piece)
+                client.sendall(size.to_bytes(4, "big") + first_piece)
                 for piece in pieces:
                     client.sendall(piece)
 
@@ -277,24 +284,24 @@ def _frame(connection: socket.socket) -> bytes:
 
 
 def _exactly(connection: socket.socket, size: int) -> bytes:
-    found = bytearray()
-    while len(found) < size:
-        piece = connection.recv(size - len(found))
+    received = bytearray()
+    while len(received) < size:
+        piece = connection.recv(size - len(received))
         if not piece:
             raise EOFError
-        found += piece
-    return bytes(found)
+        received += piece
+    return bytes(received)
 
 
-def _begin(target: Target, name: str) -> None:
+def _begin(target: AttackTarget, name: str) -> None:
     """A transaction of that id, open on a partition."""
     with target.connect() as connection:
-        known = connection.ask(65, 0, transactional_ids=[name]).transaction_states[0]
+        description = connection.ask(65, 0, transactional_ids=[name]).transaction_states[0]
         connection.ask(
             *(24, 3),
             v3_and_below_transactional_id=name,
-            v3_and_below_producer_id=known.producer_id,
-            v3_and_below_producer_epoch=known.producer_epoch,
+            v3_and_below_producer_id=description.producer_id,
+            v3_and_below_producer_epoch=description.producer_epoch,
             v3_and_below_topics=[{"name": "orders", "partitions": [0]}],
         )
 
@@ -302,7 +309,7 @@ def _begin(target: Target, name: str) -> None:
 # Processes
 
 
-def begun(
+def start_reader(
     *words: str, environment: dict[str, str] | None = None, cwd: Path | None = None
 ) -> subprocess.Popen[str]:
     """The program with these arguments."""
@@ -318,12 +325,14 @@ def begun(
     )
 
 
-def ran(*words: str, environment: dict[str, str] | None = None, cwd: Path | None = None) -> Ended:
+def run_reader(
+    *words: str, environment: dict[str, str] | None = None, cwd: Path | None = None
+) -> ReaderEnd:
     """The program with these arguments, to its end; a server that begins is ended."""
-    return ended_of(begun(*words, environment=environment, cwd=cwd))
+    return await_reader_end(start_reader(*words, environment=environment, cwd=cwd))
 
 
-def ended_of(process: subprocess.Popen[str]) -> Ended:
+def await_reader_end(process: subprocess.Popen[str]) -> ReaderEnd:
     """Wait for the end, and ask for it where it takes too long."""
     begun_s = time.monotonic()
     output: list[str] = []
@@ -337,7 +346,7 @@ def ended_of(process: subprocess.Popen[str]) -> Ended:
             process.kill()
         time.sleep(0.02)
     reading.join()
-    return Ended(time.monotonic() - begun_s, most_mib, process.returncode, "".join(output))
+    return ReaderEnd(time.monotonic() - begun_s, most_mib, process.returncode, "".join(output))
 
 
 def _peak_mib(pid: int) -> float:
@@ -351,12 +360,12 @@ def _peak_mib(pid: int) -> float:
 READERS: Final = {
     reader.name: reader
     for reader in (
-        Reader("endless-files", endless_files, statuses=(1, 2)),
-        Reader("wrong-configuration", wrong_configuration, statuses=(2,)),
-        Reader("environment", environment, statuses=(2,)),
-        Reader("names", names, statuses=(0, 1, 3, 4)),
-        Reader("proxy-of-many", proxy_of_many, statuses=(0,)),
-        Reader("proxy-of-huge", proxy_of_huge, statuses=(0,)),
+        HostileInput("endless-files", endless_files, statuses=(1, 2)),
+        HostileInput("wrong-configuration", wrong_configuration, statuses=(2,)),
+        HostileInput("environment", environment, statuses=(2,)),
+        HostileInput("names", names, statuses=(0, 1, 3, 4)),
+        HostileInput("proxy-of-many", proxy_of_many, statuses=(0,)),
+        HostileInput("proxy-of-huge", proxy_of_huge, statuses=(0,)),
     )
 }
 
@@ -377,9 +386,9 @@ def main(argv: Sequence[str] | None = None) -> int:
                     f"{f'{name} {number}':<26} {ended.seconds:>7.1f} {ended.mib:>8.1f}"
                     f" {ended.status:>7} {len(ended.output):>9}\n"
                 )
-                for one in reader.broken(ended):
+                for limit in reader.broken_limits(ended):
                     has_broken = True
-                    sys.stdout.write(f"    OVER: {one}\n")
+                    sys.stdout.write(f"    OVER: {limit}\n")
                 sys.stdout.flush()
     return 1 if options.strict and has_broken else 0
 

@@ -13,18 +13,18 @@ from typing import Final
 
 import msgspec
 
-from tests.attacks.figures import Figures, Waits
-from tests.attacks.target import Attack, Target, serving
+from tests.attacks.figures import Figures, NeighbourWaits
+from tests.attacks.target import Attack, AttackTarget, serving
 from tests.support.apache_kafka import REPOSITORY
 from tests.support.lifetime import ManagedResource
 from tests.support.txnsim_server import TxnsimServerError
 
 _QUIET_S: Final = 3.0
 _SETTLE_S: Final = 20.0
-_NO_WAITS: Final = Waits(answers=0, p99_ms=0.0, worst_ms=0.0)
+_NO_WAITS: Final = NeighbourWaits(answers=0, p99_ms=0.0, worst_ms=0.0)
 
 
-def measured(attack: Attack, *, checkout: Path | None = None) -> Figures:
+def measure_attack(attack: Attack, *, checkout: Path | None = None) -> Figures:
     """Play one attack.
 
     Args:
@@ -33,18 +33,18 @@ def measured(attack: Attack, *, checkout: Path | None = None) -> Figures:
     """
     figures: Figures | None = None
     try:
-        with serving(attack, checkout) as target, Neighbour(target.address) as neighbour:
+        with serving(attack, checkout) as target, NeighbourProcess(target.address) as neighbour:
             time.sleep(_QUIET_S)
-            figures = _attacked(attack, target, neighbour)
+            figures = _play(attack, target, neighbour)
     except TxnsimServerError as error:
         if figures is None:
             raise
-        why = str(error).partition("\n")[0]
-        return msgspec.structs.replace(figures, trouble=(*figures.trouble, why))
+        reason = str(error).partition("\n")[0]
+        return msgspec.structs.replace(figures, trouble=(*figures.trouble, reason))
     return figures
 
 
-def _attacked(attack: Attack, target: Target, neighbour: Neighbour) -> Figures:
+def _play(attack: Attack, target: AttackTarget, neighbour: NeighbourProcess) -> Figures:
     quiet = neighbour.waits(_SETTLE_S) or _NO_WAITS
     logged = target.log_bytes
     target.begin()
@@ -64,7 +64,7 @@ def _attacked(attack: Attack, target: Target, neighbour: Neighbour) -> Figures:
     if attacked is None:
         trouble.append("the neighbour is not answered any more")
         seconds_ms = (time.monotonic() - started_s) * 1000
-        attacked = Waits(answers=0, p99_ms=seconds_ms, worst_ms=seconds_ms)
+        attacked = NeighbourWaits(answers=0, p99_ms=seconds_ms, worst_ms=seconds_ms)
     gap_ms, cpu_ms = target.longest_gap_ms()
     if "the loop stands still" in trouble:
         cpu_ms = gap_ms
@@ -87,7 +87,7 @@ def _attacked(attack: Attack, target: Target, neighbour: Neighbour) -> Figures:
 class _Player(threading.Thread):
     """Plays an attack; a thread, so that one without an end can be left alone."""
 
-    def __init__(self, attack: Attack, target: Target) -> None:
+    def __init__(self, attack: Attack, target: AttackTarget) -> None:
         super().__init__(daemon=True, name=attack.name)
         self._attack = attack
         self._target = target
@@ -102,7 +102,7 @@ class _Player(threading.Thread):
             self.error = error
 
 
-class Neighbour(ManagedResource):
+class NeighbourProcess(ManagedResource):
     """The other process."""
 
     def __init__(self, address: str) -> None:
@@ -120,20 +120,20 @@ class Neighbour(ManagedResource):
         self._process.kill()
         self._process.wait()
 
-    def waits(self, limit_s: float) -> Waits | None:
+    def waits(self, limit_s: float) -> NeighbourWaits | None:
         """Its waits since it was asked last; None where it hears nothing, or has ended."""
         assert self._process.stdin is not None
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.write("\n")
             self._process.stdin.flush()
-        found: list[str] = []
-        reader = threading.Thread(target=lambda: found.extend(self._lines()), daemon=True)
+        lines: list[str] = []
+        reader = threading.Thread(target=lambda: lines.extend(self._lines()), daemon=True)
         reader.start()
         reader.join(limit_s)
-        return msgspec.json.decode(found[0], type=Waits) if found else None
+        return msgspec.json.decode(lines[0], type=NeighbourWaits) if lines else None
 
     def _lines(self) -> Iterator[str]:
         assert self._process.stdout is not None
-        told = self._process.stdout.readline()
-        if told:
-            yield told
+        output = self._process.stdout.readline()
+        if output:
+            yield output

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Sequence
 from typing import Any, Final
 
-from tests.attacks.target import Target
+from tests.attacks.target import AttackTarget
 from txnsim.wire import codec
 from txnsim.wire.plain_values import message_from
 
@@ -21,7 +21,7 @@ def request(api_key: int, api_version: int, **values: Any) -> bytes:
     return codec.encode_request(api_key, api_version, 1, "attack", message)
 
 
-def asked(target: Target, frames: Sequence[bytes]) -> int:
+def send_frames(target: AttackTarget, frames: Sequence[bytes]) -> int:
     """Send one behind the other and take what comes, or the end of it; how many bytes that were."""
     data = b"".join(frames)
     with target.socket() as connection:
@@ -69,18 +69,18 @@ def read_answers(connection: socket.socket, count: int) -> None:
         piece = connection.recv(PIECE_BYTES)
         if not piece:
             raise ConnectionError(f"the connection ended {count} answers too early")
-        at = 0
-        while at < len(piece):
+        position = 0
+        while position < len(piece):
             if missing:
-                step = min(missing, len(piece) - at)
+                step = min(missing, len(piece) - position)
                 missing -= step
-                at += step
+                position += step
                 if not missing:
                     count -= 1
                 continue
-            step = min(4 - len(head), len(piece) - at)
-            head += piece[at : at + step]
-            at += step
+            step = min(4 - len(head), len(piece) - position)
+            head += piece[position : position + step]
+            position += step
             if len(head) == 4:
                 missing = int.from_bytes(head, "big")
                 head = b""

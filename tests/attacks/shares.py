@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final
 from uuid import UUID
 
-from tests.attacks.sending import asked, exchange, read_answers, request
-from tests.attacks.target import Attack, Target
+from tests.attacks.sending import exchange, read_answers, request, send_frames
+from tests.attacks.target import Attack, AttackTarget
 from txnsim.client.raw.connection import RawConnection
 from txnsim.interbroker.share_state import ShareKey
 from txnsim.types import uuid_text
@@ -26,44 +26,44 @@ _SHARE_FETCH, _SHARE_ACKNOWLEDGE, _INITIALIZE, _FIND = 78, 79, 83, 10
 _STAMP_MS: Final = 1_700_000_000_000
 
 
-def first_fetch(target: Target) -> int:
+def first_fetch(target: AttackTarget) -> int:
     """A first ShareFetch of 9,990 partitions that the share coordinator has states of."""
     with target.connect() as connection:
         topic_id = topic_id_of(connection)
         sent = with_states(connection, topic_id, range(PARTITIONS))
-        target.is_made()
+        target.reset_memory_peak()
         frame = _fetch(topic_id, "g", "m", 0, range(PARTITIONS))
-    return sent + asked(target, [frame])
+    return sent + send_frames(target, [frame])
 
 
-def fetches(target: Target) -> int:
+def fetches(target: AttackTarget) -> int:
     """A share session of 9,990 partitions, opened ten times, and asked ten times again."""
     with target.connect() as connection:
         topic_id = topic_id_of(connection)
         sent = with_states(connection, topic_id, range(PARTITIONS))
-        target.is_made()
-    first = [_fetch(topic_id, "g", "m", 0, range(PARTITIONS))] * 10
-    again = [_fetch(topic_id, "g", "m", epoch, ()) for epoch in range(1, 11)]
-    return sent + asked(target, [*first, *again])
+        target.reset_memory_peak()
+    opening = [_fetch(topic_id, "g", "m", 0, range(PARTITIONS))] * 10
+    following = [_fetch(topic_id, "g", "m", epoch, ()) for epoch in range(1, 11)]
+    return sent + send_frames(target, [*opening, *following])
 
 
-def fetch_without_states(target: Target) -> int:
+def fetch_without_states(target: AttackTarget) -> int:
     """The same of a group that the share coordinator does not know, five times."""
     with target.connect() as connection:
         topic_id = topic_id_of(connection)
-    return asked(target, [_fetch(topic_id, "g", "m", 0, range(PARTITIONS))] * 5)
+    return send_frames(target, [_fetch(topic_id, "g", "m", 0, range(PARTITIONS))] * 5)
 
 
-def fetch_unknown(target: Target) -> int:
+def fetch_unknown(target: AttackTarget) -> int:
     """A ShareFetch of 9,990 topics that are not there, five times."""
     topics = [
         {"topic_id": UUID(int=number), "partitions": [{"partition_index": 0}]}
         for number in range(1, PARTITIONS)
     ]
-    return asked(target, [_fetch(None, "g", "m", 0, (), topics=topics)] * 5)
+    return send_frames(target, [_fetch(None, "g", "m", 0, (), topics=topics)] * 5)
 
 
-def acknowledge_many(target: Target) -> int:
+def acknowledge_many(target: AttackTarget) -> int:
     """ShareAcknowledge of a record of each of 5,000 partitions."""
     chosen = range(ACKNOWLEDGED)
     with target.connect() as connection:
@@ -76,12 +76,15 @@ def acknowledge_many(target: Target) -> int:
             values = _fetch_values(topic_id, "g", "m", epoch, chosen if not epoch else ())
             answer = connection.ask(_SHARE_FETCH, 2, **values)
             acquired += sum(
-                len(one.acquired_records) for topic in answer.responses for one in topic.partitions
+                len(partition.acquired_records)
+                for topic in answer.responses
+                for partition in topic.partitions
             )
             epoch += 1
-        target.is_made()
+        target.reset_memory_peak()
         parts = [
-            {"partition_index": one, "acknowledgement_batches": [_said(0, 0)]} for one in chosen
+            {"partition_index": index, "acknowledgement_batches": [_acknowledgement(0, 0)]}
+            for index in chosen
         ]
         values = {
             **_member("g", "m", epoch),
@@ -92,7 +95,7 @@ def acknowledge_many(target: Target) -> int:
     return sent + len(request(_SHARE_ACKNOWLEDGE, 2, **values))
 
 
-def acknowledge_each(target: Target) -> int:
+def acknowledge_each(target: AttackTarget) -> int:
     """ShareAcknowledge of 2,000 records, each by itself and of another type than the one before."""
     with target.connect() as connection:
         topic_id = topic_id_of(connection)
@@ -105,10 +108,14 @@ def acknowledge_each(target: Target) -> int:
         for epoch in range(100):
             values = _fetch_values(topic_id, "g", "m", epoch, () if epoch else (0,))
             answer = connection.ask(_SHARE_FETCH, 2, **values)
-            if any(one.acquired_records for topic in answer.responses for one in topic.partitions):
+            if any(
+                partition.acquired_records
+                for topic in answer.responses
+                for partition in topic.partitions
+            ):
                 break
-        target.is_made()
-        batches = [_said(offset, offset, 1 + offset % 3) for offset in range(2_000)]
+        target.reset_memory_peak()
+        batches = [_acknowledgement(offset, offset, 1 + offset % 3) for offset in range(2_000)]
         part = {"partition_index": 0, "acknowledgement_batches": batches}
         values = {
             **_member("g", "m", epoch + 1),
@@ -119,20 +126,20 @@ def acknowledge_each(target: Target) -> int:
     return sent + len(request(_SHARE_ACKNOWLEDGE, 2, **values))
 
 
-def sessions(target: Target) -> int:
+def sessions(target: AttackTarget) -> int:
     """3,000 members that open a share session each, of 1,000 partitions, over one connection."""
     with target.connect() as connection:
         topic_id = topic_id_of(connection)
         sent = with_states(connection, topic_id, range(1_000))
-        target.is_made()
+        target.reset_memory_peak()
     frames = [
         _fetch(topic_id, "g", f"m{number}", 0, range(1_000), max_wait=0)
         for number in range(SESSIONS)
     ]
-    return sent + asked(target, frames)
+    return sent + send_frames(target, frames)
 
 
-def parked(target: Target) -> int:
+def parked_members(target: AttackTarget) -> int:
     """500 members of as many groups wait for the next record of the same 20 partitions."""
     chosen = range(20)
     sent = 0
@@ -140,23 +147,23 @@ def parked(target: Target) -> int:
         topic_id = topic_id_of(connection)
         for number in range(PARKED):
             sent += with_states(connection, topic_id, chosen, group=f"g{number}")
-        target.is_made()
+        target.reset_memory_peak()
         sockets = []
         for number in range(PARKED):
-            waiting = open_ones.enter_context(target.socket())
-            waiting.settimeout(60.0)
+            member_socket = open_ones.enter_context(target.socket())
+            member_socket.settimeout(60.0)
             frame = _fetch(topic_id, f"g{number}", "m", 0, chosen, max_wait=20_000)
-            waiting.sendall(frame)
+            member_socket.sendall(frame)
             sent += len(frame)
-            sockets.append(waiting)
+            sockets.append(member_socket)
         time.sleep(2.0)
         sent += _with_records(target, chosen)
-        for waiting in sockets:
-            read_answers(waiting, 1)
+        for member_socket in sockets:
+            read_answers(member_socket, 1)
     return sent
 
 
-def tiny(target: Target) -> int:
+def tiny(target: AttackTarget) -> int:
     """20,000 batches of one record; ten members want one record each, and may read 50 MiB."""
     with target.connect() as connection:
         topic_id = topic_id_of(connection)
@@ -166,9 +173,9 @@ def tiny(target: Target) -> int:
     frame = request(0, 9, acks=1, timeout=30_000, topic_data=topics)
     with target.socket() as connection:
         exchange(connection, frame * TINY, answers=TINY)
-    target.is_made()
-    frames = [_fetch(topic_id, "g", f"m{at}", 0, (0,), max_records=1) for at in range(10)]
-    return sent + TINY * len(frame) + asked(target, frames)
+    target.reset_memory_peak()
+    frames = [_fetch(topic_id, "g", f"m{number}", 0, (0,), max_records=1) for number in range(10)]
+    return sent + TINY * len(frame) + send_frames(target, frames)
 
 
 # What is sent
@@ -184,14 +191,14 @@ def with_states(
 ) -> int:
     """Have a state at the share coordinator; bytes sent."""
     sent = 0
-    for some in in_parts(partitions, 1_000):
+    for part in in_parts(partitions, 1_000):
         values = {
             "group_id": group,
             "topics": [
                 {
                     "topic_id": topic_id,
                     "partitions": [
-                        {"partition": one, "state_epoch": 0, "start_offset": 0} for one in some
+                        {"partition": index, "state_epoch": 0, "start_offset": 0} for index in part
                     ],
                 }
             ],
@@ -199,22 +206,24 @@ def with_states(
         while True:
             (topic,) = connection.ask(_INITIALIZE, 0, **values).results
             sent += len(request(_INITIALIZE, 0, **values))
-            if not any(one.error_code for one in topic.partitions):
+            if not any(result.error_code for result in topic.partitions):
                 break
-            key = ShareKey(group, uuid_text(topic_id), some[0]).coordinator_key
+            key = ShareKey(group, uuid_text(topic_id), part[0]).coordinator_key
             connection.ask(_FIND, 6, key_type=2, coordinator_keys=[key])
             time.sleep(0.05)
     return sent
 
 
-def _with_records(target: Target, partitions: Iterable[int], records: bytes | None = None) -> int:
+def _with_records(
+    target: AttackTarget, partitions: Iterable[int], records: bytes | None = None
+) -> int:
     """A record in each, or that batch; bytes sent."""
     batch = records or build_batch([Record(key=None, value=b"v")], timestamp_ms=_STAMP_MS)
     sent = 0
     with target.socket() as connection:
         connection.settimeout(60.0)
-        for some in in_parts(partitions, 500):
-            parts = [{"index": one, "records": batch} for one in some]
+        for part in in_parts(partitions, 500):
+            parts = [{"index": index, "records": batch} for index in part]
             topics = [{"name": WIDE, "partition_data": parts}]
             frame = request(0, 9, acks=1, timeout=30_000, topic_data=topics)
             connection.sendall(frame)
@@ -225,22 +234,22 @@ def _with_records(target: Target, partitions: Iterable[int], records: bytes | No
 
 def in_parts(numbers: Iterable[int], size: int) -> Iterator[list[int]]:
     chosen = list(numbers)
-    for at in range(0, len(chosen), size):
-        yield chosen[at : at + size]
+    for start in range(0, len(chosen), size):
+        yield chosen[start : start + size]
 
 
 def _member(group: str, member: str, epoch: int) -> dict[str, Any]:
     return {"group_id": group, "member_id": member, "share_session_epoch": epoch}
 
 
-def _said(first: int, last: int, kind: int = 1) -> dict[str, Any]:
-    return {"first_offset": first, "last_offset": last, "acknowledge_types": [kind]}
+def _acknowledgement(first_offset: int, last_offset: int, kind: int = 1) -> dict[str, Any]:
+    return {"first_offset": first_offset, "last_offset": last_offset, "acknowledge_types": [kind]}
 
 
 def _fetch_values(
     topic_id: UUID | None, group: str, member: str, epoch: int, partitions: Iterable[int]
 ) -> dict[str, Any]:
-    parts = [{"partition_index": one, "acknowledgement_batches": []} for one in partitions]
+    parts = [{"partition_index": index, "acknowledgement_batches": []} for index in partitions]
     return {
         **_member(group, member, epoch),
         "max_wait": 500,
@@ -276,5 +285,5 @@ ATTACKS: Final = (
     Attack("share-acknowledge-each", acknowledge_each, serve=SERVE),
     Attack("share-sessions", sessions, serve=SERVE),
     Attack("share-tiny-batches", tiny, serve=SERVE),
-    Attack("share-parked", parked, serve=SERVE),
+    Attack("share-parked", parked_members, serve=SERVE),
 )

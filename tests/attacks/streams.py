@@ -8,8 +8,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from tests.attacks.sending import asked, request
-from tests.attacks.target import Attack, Target
+from tests.attacks.sending import request, send_frames
+from tests.attacks.target import Attack, AttackTarget
 
 WIDE: Final = "wide"
 PARTITIONS: Final = 9_990
@@ -23,13 +23,13 @@ DELAY_S: Final = 5.0
 _HEARTBEAT, _DESCRIBE, _TOPOLOGY = 88, 89, 93
 
 
-def topology(target: Target) -> int:
+def topology(target: AttackTarget) -> int:
     """A topology of 20,000 subtopologies that read one topic, twice, and ten heartbeats after."""
     parts = [_part(str(number), [WIDE]) for number in range(20_000)]
-    return asked(target, [_join("m", parts), _join("n", parts), *[_beat("m", 2)] * 10])
+    return send_frames(target, [_join("m", parts), _join("n", parts), *[_beat("m", 2)] * 10])
 
 
-def internal_topics(target: Target) -> int:
+def internal_topics(target: AttackTarget) -> int:
     """A topology that wants 20,000 changelogs and as many repartition topics, and is refused."""
     logs = [_topic(f"log-{number}") for number in range(20_000)]
     repartition = [_topic(f"repartition-{number}") for number in range(20_000)]
@@ -37,12 +37,12 @@ def internal_topics(target: Target) -> int:
         **_part("0", ["missing"]),
         "state_changelog_topics": logs,
         "repartition_source_topics": repartition,
-        "repartition_sink_topics": [each["name"] for each in repartition],
+        "repartition_sink_topics": [topic["name"] for topic in repartition],
     }
-    return asked(target, [_join("m", [part])] * 3)
+    return send_frames(target, [_join("m", [part])] * 3)
 
 
-def copartitions(target: Target) -> int:
+def copartitions(target: AttackTarget) -> int:
     """2,000 groups of co-partitioned topics, each of 500 topics that are not there."""
     names = [f"t{number}" for number in range(500)]
     group = {
@@ -51,51 +51,57 @@ def copartitions(target: Target) -> int:
         "repartition_source_topics": [],
     }
     part = {**_part("0", names), "copartition_groups": [group] * 2_000}
-    return asked(target, [_join("m", [part])] * 2)
+    return send_frames(target, [_join("m", [part])] * 2)
 
 
-def tasks(target: Target) -> int:
+def tasks(target: AttackTarget) -> int:
     """9,990 tasks and fifty members, each of which has them assigned anew."""
     frames = [_join(f"m{number}", [_part("0", [WIDE])]) for number in range(50)]
-    return asked(target, frames)
+    return send_frames(target, frames)
 
 
-def owned(target: Target) -> int:
+def owned_tasks(target: AttackTarget) -> int:
     """A member that reports 9,990 tasks and their offsets, twenty times."""
-    joined = asked(target, [_join("m", [_part("0", [WIDE])])])
+    joined = send_frames(target, [_join("m", [_part("0", [WIDE])])])
     everything = [{"subtopology_id": "0", "partitions": list(range(PARTITIONS))}]
     offsets = [
         {"subtopology_id": "0", "partition": number, "offset": number}
         for number in range(PARTITIONS)
     ]
-    said: dict[str, Any] = {"active_tasks": everything, "standby_tasks": [], "warmup_tasks": []}
-    frame = _beat("m", 2, **said, task_offsets=offsets, task_end_offsets=offsets)
-    return joined + asked(target, [frame] * 20)
+    task_fields: dict[str, Any] = {
+        "active_tasks": everything,
+        "standby_tasks": [],
+        "warmup_tasks": [],
+    }
+    frame = _beat("m", 2, **task_fields, task_offsets=offsets, task_end_offsets=offsets)
+    return joined + send_frames(target, [frame] * 20)
 
 
-def members(target: Target) -> int:
+def members(target: AttackTarget) -> int:
     """1,000 members join a group of 1,000 tasks, and one describes it ten times."""
     parts = [_part("0", ["narrow"])]
-    sent = asked(target, [_join(f"m{number}", parts, group="many") for number in range(1_000)])
-    return sent + asked(target, [_described(["many"])] * 10)
+    sent = send_frames(
+        target, [_join(f"m{number}", parts, group="many") for number in range(1_000)]
+    )
+    return sent + send_frames(target, [_describe_groups(["many"])] * 10)
 
 
-def first_assignment(target: Target) -> int:
+def first_assignment(target: AttackTarget) -> int:
     """500 members join while the first assignment of 9,990 tasks is delayed."""
     parts = [_part("0", [WIDE])]
-    sent = asked(target, [_join(f"m{number}", parts, group="many") for number in range(500)])
+    sent = send_frames(target, [_join(f"m{number}", parts, group="many") for number in range(500)])
     time.sleep(DELAY_S)
-    return sent + asked(target, [_described(["many"])])
+    return sent + send_frames(target, [_describe_groups(["many"])])
 
 
-def described(target: Target) -> int:
+def described_groups(target: AttackTarget) -> int:
     """StreamsGroupDescribe of 60,000 groups that are not there, and of one 60,000 times."""
-    sent = asked(target, [_join("m", [_part("0", [WIDE])])])
+    sent = send_frames(target, [_join("m", [_part("0", [WIDE])])])
     missing = [f"g{number}" for number in range(60_000)]
-    return sent + asked(target, [_described(missing), _described(["g"] * 60_000)])
+    return sent + send_frames(target, [_describe_groups(missing), _describe_groups(["g"] * 60_000)])
 
 
-def description(target: Target) -> int:
+def description(target: AttackTarget) -> int:
     """StreamsGroupTopologyDescriptionUpdate with 20,000 subtopologies of ten nodes, ten times."""
     nodes = [
         {
@@ -117,7 +123,7 @@ def description(target: Target) -> int:
         topology_epoch=0,
         topology_description={"subtopologies": parts, "global_stores": []},
     )
-    return asked(target, [frame] * 10)
+    return send_frames(target, [frame] * 10)
 
 
 # What is sent
@@ -177,7 +183,7 @@ def _beat(member: str, epoch: int, *, group: str = "g", **fields: Any) -> bytes:
     return request(_HEARTBEAT, 1, **{**values, **fields})
 
 
-def _described(groups: list[str]) -> bytes:
+def _describe_groups(groups: list[str]) -> bytes:
     fields = {"include_authorized_operations": False, "include_topology_description": False}
     return request(_DESCRIBE, 1, group_ids=groups, **fields)
 
@@ -190,9 +196,9 @@ ATTACKS: Final = (
     Attack("streams-internal-topics", internal_topics, serve=SERVE),
     Attack("streams-copartitions", copartitions, serve=SERVE),
     Attack("streams-tasks", tasks, serve=SERVE),
-    Attack("streams-owned", owned, serve=SERVE),
+    Attack("streams-owned", owned_tasks, serve=SERVE),
     Attack("streams-members", members, serve=_NARROW),
     Attack("streams-first-assignment", first_assignment, serve=_DELAYED),
-    Attack("streams-described", described, serve=SERVE),
+    Attack("streams-described", described_groups, serve=SERVE),
     Attack("streams-description", description, serve=SERVE),
 )

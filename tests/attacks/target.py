@@ -28,7 +28,7 @@ class Attack(NamedTuple):
     """One attack; its description is the first line of its function's docstring."""
 
     name: str
-    play: Callable[[Target], int]
+    play: Callable[[AttackTarget], int]
     """Attacks, and answers how many bytes it has sent."""
     serve: tuple[str, ...] = ()
     """Further arguments of ``txnsim serve``."""
@@ -45,7 +45,7 @@ class Attack(NamedTuple):
         return (self.play.__doc__ or "").partition("\n")[0]
 
 
-class Target:
+class AttackTarget:
     """A running server, as attacks see it."""
 
     def __init__(self, server: TxnsimServer, ticks: mmap.mmap) -> None:
@@ -57,7 +57,7 @@ class Target:
 
     # For attacks
 
-    def is_made(self) -> None:
+    def reset_memory_peak(self) -> None:
         """All is there that the attack is played on, in very many requests: memory is measured from
         here.
         """
@@ -103,7 +103,7 @@ class Target:
 
     def begin(self) -> None:
         """Measure from now on."""
-        self.is_made()
+        self.reset_memory_peak()
         self._round += 1
         self._ticks[:8] = self._round.to_bytes(8, "little")
         time.sleep(5 * _POLL_S)
@@ -143,7 +143,7 @@ class Target:
 
 
 @contextlib.contextmanager
-def serving(attack: Attack, checkout: Path | None) -> Iterator[Target]:
+def serving(attack: Attack, checkout: Path | None) -> Iterator[AttackTarget]:
     """Start the server that an attack is for; it is stopped at the end, by force if need be."""
     python = sys.executable if checkout is None else str(checkout.resolve() / ".venv/bin/python")
     arguments: Sequence[str] = ("--topic", f"{TOPIC}:1", "--http", "0", *attack.serve)
@@ -153,4 +153,4 @@ def serving(attack: Attack, checkout: Path | None) -> Iterator[Target]:
         with mmap.mmap(file.fileno(), TICKS.size) as ticks:
             server = TxnsimServer(launcher=(python, str(_LAUNCHER), file.name), arguments=arguments)
             with server:
-                yield Target(server, ticks)
+                yield AttackTarget(server, ticks)

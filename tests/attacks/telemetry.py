@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
 
-from tests.attacks.sending import asked, request
-from tests.attacks.target import Attack, Target
+from tests.attacks.sending import request, send_frames
+from tests.attacks.target import Attack, AttackTarget
 
 SERVE: Final = (
     *("--brokers", "1"),
@@ -18,23 +18,25 @@ CLIENTS: Final = 20
 _ALTER, _GET = 44, 71
 
 
-def subscriptions(target: Target) -> int:
+def subscriptions(target: AttackTarget) -> int:
     """Twenty clients are held against 4,000 subscriptions of client metrics."""
     sent = 0
     for start in range(0, 2 * SUBSCRIPTIONS, SUBSCRIPTIONS):
         resources = [_subscription(number) for number in range(start, start + SUBSCRIPTIONS)]
-        sent += asked(target, [request(_ALTER, 1, resources=resources, validate_only=False)])
-    target.is_made()
+        sent += send_frames(target, [request(_ALTER, 1, resources=resources, validate_only=False)])
+    target.reset_memory_peak()
     clients = [UUID(int=number + 100) for number in range(CLIENTS)]
-    return sent + asked(target, [request(_GET, 0, client_instance_id=one) for one in clients])
+    return sent + send_frames(
+        target, [request(_GET, 0, client_instance_id=client_id) for client_id in clients]
+    )
 
 
 def _subscription(number: int) -> dict[str, Any]:
     values = {
-        "metrics": ",".join(f"metric.{number}.{at}" for at in range(3)),
+        "metrics": ",".join(f"metric.{number}.{metric}" for metric in range(3)),
         "match": f"client_id=(attack|{number}|[a-z])+",
     }
-    configs = [{"name": key, "config_operation": 0, "value": it} for key, it in values.items()]
+    configs = [{"name": key, "config_operation": 0, "value": text} for key, text in values.items()]
     return {"resource_type": 16, "resource_name": f"s{number}", "configs": configs}
 
 

@@ -19,16 +19,16 @@ from tests.support.txnsim_server import TxnsimServer
 END_S_MAX: Final = 5.0
 ABSURD: Final[Mapping[str, tuple[tuple[str, bytes], ...]]] = {
     "a subscription to 40,000,000 names": (("range", subscription(40_000_000)),),
-    "19,000 protocols, a hundred times": tuple((f"{at}", b"") for at in range(19_000)),
+    "19,000 protocols, a hundred times": tuple((f"{number}", b"") for number in range(19_000)),
 }
 """Protocols of a JoinGroup."""
 
 
 @pytest.mark.slow
 @pytest.mark.costly
-@pytest.mark.parametrize("what", ABSURD)
-def test_a_server_ends_at_once_though_absurd_joins_are_under_way(what: str) -> None:
-    frame = join("c", ABSURD[what])
+@pytest.mark.parametrize("absurdity", ABSURD)
+def test_a_server_ends_at_once_though_absurd_joins_are_under_way(absurdity: str) -> None:
+    frame = join("c", ABSURD[absurdity])
     data = frame if len(frame) > 1 << 20 else frame * 100
     before_s = _ended_children_s()
     server = TxnsimServer(brokers=1, arguments=("--ready-coordinators",))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from tests.attacks.figures import Figures, Waits, line
+from tests.attacks.figures import Figures, NeighbourWaits, line
 from tests.attacks.neighbour import waits_of
 from tests.attacks.roster import ATTACKS
 
@@ -15,27 +15,27 @@ HARMLESS = Figures(
     gap_ms=2_000.0,
     gap_cpu_ms=90.0,
     memory_mib=60.0,
-    quiet=Waits(answers=100, p99_ms=3.0, worst_ms=9.0),
-    attacked=Waits(answers=100, p99_ms=14.0, worst_ms=90.0),
+    quiet=NeighbourWaits(answers=100, p99_ms=3.0, worst_ms=9.0),
+    attacked=NeighbourWaits(answers=100, p99_ms=14.0, worst_ms=90.0),
     log_bytes=0,
 )
 
 
 def test_a_gap_counts_by_the_cpu_time_in_it() -> None:
-    assert HARMLESS.broken() == []
-    assert len(msgspec.structs.replace(HARMLESS, gap_cpu_ms=101.0).broken()) == 1
+    assert HARMLESS.broken_limits() == []
+    assert len(msgspec.structs.replace(HARMLESS, gap_cpu_ms=101.0).broken_limits()) == 1
 
 
 def test_memory_and_the_neighbours_waits_count() -> None:
-    slow = Waits(answers=100, p99_ms=16.0, worst_ms=90.0)
-    broken = msgspec.structs.replace(HARMLESS, memory_mib=65.0, attacked=slow, trouble=("dead",))
-    assert len(broken.broken()) == 3
-    assert line(broken).count("OVER") == 3
+    slow = NeighbourWaits(answers=100, p99_ms=16.0, worst_ms=90.0)
+    harmful = msgspec.structs.replace(HARMLESS, memory_mib=65.0, attacked=slow, trouble=("dead",))
+    assert len(harmful.broken_limits()) == 3
+    assert line(harmful).count("OVER") == 3
 
 
 def test_the_p99_of_a_hundred_waits_is_the_longest_but_none() -> None:
     waits = waits_of([float(wait) for wait in range(1, 101)])
-    assert waits == Waits(answers=100, p99_ms=100.0, worst_ms=100.0)
+    assert waits == NeighbourWaits(answers=100, p99_ms=100.0, worst_ms=100.0)
 
 
 def test_attacks_have_names_of_their_own_and_say_what_they_do() -> None:

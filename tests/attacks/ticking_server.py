@@ -43,15 +43,15 @@ class Ticker:
 
     def _tick(self) -> None:
         now_ns, cpu_ns = time.monotonic_ns(), time.thread_time_ns()
-        asked = TICKS.unpack_from(self._shared)[0]
-        if asked != self._round:
-            self._round = asked
+        asked_round = TICKS.unpack_from(self._shared)[0]
+        if asked_round != self._round:
+            self._round = asked_round
             self._longest_ns = self._busiest_ns = 0
         else:
             self._longest_ns = max(self._longest_ns, now_ns - self._last_ns)
             self._busiest_ns = max(self._busiest_ns, cpu_ns - self._last_cpu_ns)
         self._last_ns, self._last_cpu_ns = now_ns, cpu_ns
-        packed = TICKS.pack(asked, self._round, now_ns, self._longest_ns, self._busiest_ns)
+        packed = TICKS.pack(asked_round, self._round, now_ns, self._longest_ns, self._busiest_ns)
         self._shared[8 : TICKS.size] = packed[8:]  # the first field is the reader's
         self._loop.call_later(TICK_S, self._tick)
 

@@ -11,9 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 from tests.attacks.answers import PARTITIONS, SERVE, WIDE, with_producers, with_transaction
-from tests.attacks.patterns import INIT_PRODUCER_ID, LIST_TRANSACTIONS, named_ids
+from tests.attacks.patterns import INIT_PRODUCER_ID, LIST_TRANSACTIONS, make_ids
 from tests.attacks.sending import exchange, read_answers, request
-from tests.attacks.target import Attack, Target
+from tests.attacks.target import Attack, AttackTarget
 from txnsim.wire.batch import Record, build_batch
 
 IDS: Final = 100_000
@@ -27,26 +27,26 @@ LIMIT_S: Final = 600.0
 _DAY_MS: Final = 86_400_000
 
 
-def transactional_ids(target: Target) -> int:
+def transactional_ids(target: AttackTarget) -> int:
     """ListTransactions, /api/v1/transactions and /metrics over 100,000 transactional ids."""
     _ids(target, IDS)
-    target.is_made()
-    asked = {"state_filters": [], "producer_id_filters": [], "duration_filter": -1}
+    target.reset_memory_peak()
+    filters = {"state_filters": [], "producer_id_filters": [], "duration_filter": -1}
     with target.connect() as connection:
-        assert len(connection.ask(LIST_TRANSACTIONS, 1, **asked).transaction_states) == IDS + 1
+        assert len(connection.ask(LIST_TRANSACTIONS, 1, **filters).transaction_states) == IDS + 1
     _get(target, "/api/v1/transactions?state=Ongoing", "/metrics", "/api/v1/transactions")
     _get(target, "/api/v1/open-transactions", "/api/v1/report", "/api/v1/transactions/id-7")
     return 0
 
 
-def control_port(target: Target) -> int:
+def control_port(target: AttackTarget) -> int:
     """Lists of the control port: 9,990 partitions, a transaction open on each, 5,000 producers."""
-    known, _ = with_transaction(target)
+    description, _ = with_transaction(target)
     records = build_batch(
         [Record(key=None, value=b"v")],
         timestamp_ms=1_700_000_000_000,
-        producer_id=known.producer_id,
-        producer_epoch=known.producer_epoch,
+        producer_id=description.producer_id,
+        producer_epoch=description.producer_epoch,
         base_sequence=0,
         transactional=True,
     )
@@ -54,17 +54,17 @@ def control_port(target: Target) -> int:
     topic = {"name": WIDE, "partition_data": parts}
     values = {"transactional_id": "t", "acks": 1, "timeout": 30_000, "topic_data": [topic]}
     with target.connect() as connection:
-        answered = connection.ask(0, 9, **values).responses[0].partition_responses
-        assert not any(one.error_code for one in answered)
+        answers = connection.ask(0, 9, **values).responses[0].partition_responses
+        assert not any(answer.error_code for answer in answers)
     with_producers(target)
-    target.is_made()
+    target.reset_memory_peak()
     for name in ("cluster", "topics", f"topics/{WIDE}", "transactions", "transactions/t"):
         _get(target, f"/api/v1/{name}")
     _get(target, "/api/v1/producers", "/api/v1/open-transactions", "/metrics", "/api/v1/report")
     return 0
 
 
-def groups(target: Target) -> int:
+def groups(target: AttackTarget) -> int:
     """ListGroups over 50,000 groups, and the retention of their positions."""
     with target.connect() as connection:
         connection.ask(10, 4, key_type=0, coordinator_keys=["any"])
@@ -72,28 +72,28 @@ def groups(target: Target) -> int:
     parts = [{"partition_index": 0, "committed_offset": 1}]
     commit: dict[str, Any] = {"generation_id_or_member_epoch": -1, "member_id": ""}
     commit["topics"] = [{"name": "neighbour", "partitions": parts}]
-    data = b"".join(request(8, 9, group_id=f"g-{at}", **commit) for at in range(GROUPS))
+    data = b"".join(request(8, 9, group_id=f"g-{number}", **commit) for number in range(GROUPS))
     with target.socket() as connection:
         exchange(connection, data, answers=GROUPS)
-        target.is_made()
+        target.reset_memory_peak()
         connection.sendall(request(16, 4, states_filter=[]))
         read_answers(connection, 1)
     return _advance(target, 8 * _DAY_MS)
 
 
-def timeouts(target: Target) -> int:
+def timeouts(target: AttackTarget) -> int:
     """10,000 transactions that time out in one advance of the clock."""
-    named_ids(target, [])
+    make_ids(target, [])
     frames = list(_init(OPEN, "open-"))
     with target.socket() as connection:
         exchange(connection, b"".join(frames), answers=OPEN)
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda part: _begin(target, part), range(4)))
-    target.is_made()
+    target.reset_memory_peak()
     return _advance(target, 120_000)
 
 
-def truncation(target: Target) -> int:
+def truncation(target: AttackTarget) -> int:
     """A log of 50,000 batches, each of another producer, that parts from its new leader's."""
     leader, ends = _replicas(target)
     old, (new,) = leader, ends.keys() - {leader}
@@ -102,7 +102,7 @@ def truncation(target: Target) -> int:
     _produce(target, old, range(BATCHES, BATCHES + 1), acks=1)
     _post(target, "/api/v1/leaders", {"topic": "other", "partition": 0, "leader": new})
     _produce(target, new, range(BATCHES + 1, BATCHES + 3), acks=1)
-    target.is_made()
+    target.reset_memory_peak()
     _post(target, f"/api/v1/brokers/{old}/heal", {})
     for _ in range(100):
         _, ends = _replicas(target)
@@ -112,18 +112,18 @@ def truncation(target: Target) -> int:
     raise AssertionError(f"the old leader's log still is another one: {ends}")
 
 
-def _replicas(target: Target) -> tuple[int, dict[int, int]]:
+def _replicas(target: AttackTarget) -> tuple[int, dict[int, int]]:
     """The leader, and where each broker's log ends."""
     with urllib.request.urlopen(f"{target.http}/api/v1/topics/other", timeout=120) as answer:
         (partition,) = json.load(answer)["partitions"]
-    ends = {one["broker"]: one["log_end_offset"] for one in partition["replicas"]}
+    ends = {replica["broker"]: replica["log_end_offset"] for replica in partition["replicas"]}
     return partition["leader"], ends
 
 
-def _produce(target: Target, broker: int, producers: range, *, acks: int) -> None:
+def _produce(target: AttackTarget, broker: int, producers: range, *, acks: int) -> None:
     """A batch of each producer."""
     host, port = target.ready["bootstrap"].split(",")[broker - 1].rsplit(":", 1)
-    asked = {"transactional_id": None, "acks": acks, "timeout": 30_000}
+    fields = {"transactional_id": None, "acks": acks, "timeout": 30_000}
     frames = []
     for producer in producers:
         records = build_batch(
@@ -135,55 +135,55 @@ def _produce(target: Target, broker: int, producers: range, *, acks: int) -> Non
         )
         parts = [{"index": 0, "records": records}]
         topics = [{"name": "other", "partition_data": parts}]
-        frames.append(request(0, 9, topic_data=topics, **asked))
+        frames.append(request(0, 9, topic_data=topics, **fields))
     with socket.create_connection((host, int(port)), timeout=60.0) as connection:
         exchange(connection, b"".join(frames), answers=len(frames))
 
 
-def _begin(target: Target, part: int) -> None:
+def _begin(target: AttackTarget, part: int) -> None:
     with target.connect() as connection:
-        for at in range(part, OPEN, 4):
-            name = f"open-{at}"
-            known = connection.ask(65, 0, transactional_ids=[name]).transaction_states[0]
+        for number in range(part, OPEN, 4):
+            name = f"open-{number}"
+            description = connection.ask(65, 0, transactional_ids=[name]).transaction_states[0]
             connection.ask(
                 *(ADD_PARTITIONS, 3),
                 v3_and_below_transactional_id=name,
-                v3_and_below_producer_id=known.producer_id,
-                v3_and_below_producer_epoch=known.producer_epoch,
+                v3_and_below_producer_id=description.producer_id,
+                v3_and_below_producer_epoch=description.producer_epoch,
                 v3_and_below_topics=[{"name": "other", "partitions": [0]}],
             )
 
 
-def _ids(target: Target, count: int) -> None:
-    named_ids(target, ["first"])
+def _ids(target: AttackTarget, count: int) -> None:
+    make_ids(target, ["first"])
     frames = list(_init(count, "id-"))
     with target.socket() as connection:
         exchange(connection, b"".join(frames), answers=count)
 
 
 def _init(count: int, prefix: str) -> Iterator[bytes]:
-    asked = {"transaction_timeout": 60_000, "producer_id": -1, "producer_epoch": -1}
-    for at in range(count):
-        yield request(INIT_PRODUCER_ID, 4, transactional_id=f"{prefix}{at}", **asked)
+    fields = {"transaction_timeout": 60_000, "producer_id": -1, "producer_epoch": -1}
+    for number in range(count):
+        yield request(INIT_PRODUCER_ID, 4, transactional_id=f"{prefix}{number}", **fields)
 
 
-def _get(target: Target, *paths: str) -> None:
+def _get(target: AttackTarget, *paths: str) -> None:
     for path in paths:
         with urllib.request.urlopen(target.http + path, timeout=120) as answer:
             answer.read()
 
 
-def _post(target: Target, path: str, wanted: object) -> int:
-    body = json.dumps(wanted).encode()
-    asked = urllib.request.Request(
+def _post(target: AttackTarget, path: str, document: object) -> int:
+    body = json.dumps(document).encode()
+    post = urllib.request.Request(
         target.http + path, data=body, headers={"Content-Type": "application/json"}, method="POST"
     )
-    with urllib.request.urlopen(asked, timeout=120) as answer:
+    with urllib.request.urlopen(post, timeout=120) as answer:
         answer.read()
     return len(body)
 
 
-def _advance(target: Target, ms: int) -> int:
+def _advance(target: AttackTarget, ms: int) -> int:
     sent = _post(target, "/api/v1/clock", {"advance_ms": ms})
     time.sleep(3.0)
     return sent
