@@ -1,4 +1,4 @@
-"""What a client passes at a listener before its requests are handled: TLS, SASL.
+"""TLS and SASL of a listener: what a client passes before its requests are handled.
 
 Kafka's counterparts: ChannelBuilders, SslChannelBuilder, SaslChannelBuilder.
 """
@@ -35,10 +35,10 @@ class ChannelBuilder:
     def __init__(
         self, listener: SecureListener, security: SecurityOptions, environment: Environment
     ) -> None:
-        """Read the certificates and make sure that what is needed is installed.
+        """Read the certificates, and check that the necessary libraries are installed.
 
         Raises:
-            ConfigError: A file can't be read, or is none of its kind.
+            ConfigError: A file can't be read, or does not have the expected kind of content.
             MissingExtraError: A mechanism needs a library.
         """
         self.listener = listener
@@ -58,10 +58,10 @@ class ChannelBuilder:
                 self._exchange(dict, mechanism)
 
     def session(self, credentials: Callable[[], Credentials]) -> SaslSession | None:
-        """The authentication of a new connection; None where TLS says who it is, or nothing does.
+        """A new SASL session for a connection; None if the listener has no SASL.
 
         Args:
-            credentials: Those of SCRAM in the broker's present image.
+            credentials: Returns the SCRAM credentials in the broker's current image.
         """
         if not self.listener.protocol.has_sasl:
             return None
@@ -80,8 +80,8 @@ class ChannelBuilder:
         )
 
     def principal(self, transport: asyncio.BaseTransport) -> str | None:
-        """Who a new connection is from, as far as its certificate tells; None: no mapping rule is
-        about it, and a client without a name is not served.
+        """The principal of a new connection by its certificate, else ANONYMOUS; None if no mapping
+        rule applies to the certificate: a client without a name is not served.
         """
         if self.listener.protocol.has_sasl or self.listener.client_auth is ClientAuth.NONE:
             return ANONYMOUS
@@ -107,7 +107,9 @@ class ChannelBuilder:
 
 
 def first_credentials(security: SecurityOptions, draw: Callable[[int], bytes]) -> Credentials:
-    """The SCRAM credentials that a cluster is formatted with; ``draw`` gives so many bytes."""
+    """The SCRAM credentials that a cluster is formatted with; ``draw`` returns that many random
+    bytes.
+    """
     return {
         (name, mechanism): credential_of(password, mechanism=mechanism, salt=draw(SALT_BYTES))
         for sasl_name, mechanism in BY_SASL_NAME.items()

@@ -1,18 +1,18 @@
-"""What does to a whole cluster what a fault rule asks for.
+"""Actions of fault rules on a whole cluster.
 
-It knows how each thing is done in this cluster, and what has to be as it was once it is over; when
-that is, and whether a rule asks for it, is the injector's (``injection.injector``).
+This module carries actions out in this cluster, and undoes them; the injector decides when
+(``injection.injector``).
 
-What the words mean here:
+Meaning of the actions:
 
-- **partition**: a link is cut in both directions, as a black hole. The controller is a node like
-  any other, with the id 3000: named in a group it is on that side; named in none it reaches
-  everybody, as does every broker that no group names. Clients reach all.
+- **partition**: links between groups are cut in both directions, as black holes. The controller is
+  a node like any other, with the id 3000: a group may name it. A node that no group names reaches
+  all others. Clients reach all brokers.
 - **clock**: the clock is set, no time passes (``runtime.clock``).
 - **fill-disk**: the next write to the broker's log directory fails with KAFKA_STORAGE_ERROR and
-  takes it offline; high watermarks are noted every five seconds, so that is not long. Undone, there
-  is room again, and the broker is restarted in good order if its directory had failed: in Kafka,
-  too, nothing else brings it back.
+  takes it offline; high watermarks are noted every five seconds, so that happens soon. When the
+  action is undone, there is room again, and the broker is restarted in good order if its directory
+  had failed: in Kafka, too, only a restart brings it back.
 - **resign-leader**: there is no leader for a moment, then the same one under a later epoch.
 """
 
@@ -52,7 +52,7 @@ _log: Final = Logger("txnsim.faults")
 
 
 class ControlledCluster(Protocol):
-    """What of a cluster faults act on (``server.cluster.SimCluster``)."""
+    """The part of a cluster that faults act on (``server.cluster.SimCluster``)."""
 
     environment: Environment
     members: dict[BrokerId, ClusterMember]
@@ -65,7 +65,7 @@ class ControlledCluster(Protocol):
         """The member with that id.
 
         Raises:
-            ConfigError: There is none.
+            ConfigError: There is no such broker.
         """
 
     async def start_broker(self, broker_id: BrokerId) -> None:
@@ -81,20 +81,22 @@ class ControlledCluster(Protocol):
 
 
 class SimClusterControl:
-    """``injection.injector.ClusterControl`` over one cluster."""
+    """Implements ``injection.injector.ClusterControl`` for one cluster."""
 
     __slots__ = ("_cluster", "_cuts")
 
     def __init__(self, cluster: ControlledCluster) -> None:
         self._cluster = cluster
         self._cuts: dict[tuple[BrokerId, BrokerId], int] = {}
-        """Number of partitions that cut each link; links cut before the first are not counted."""
+        """Number of partition actions that cut each link; links that were cut before the first
+        action are not counted.
+        """
 
     async def carry_out(self, action: ClusterAction, *, struck: BrokerId | None) -> Undo | None:
-        """Do what an action says; where it lasts, the answer ends it.
+        """Carry out an action; returns a function that ends it, if it lasts.
 
         Raises:
-            ConfigError: There is no such broker or partition, or it can't be done to it now.
+            ConfigError: There is no such broker or partition, or the action is not possible now.
         """
         match action:
             case Crash(broker=broker, lose_unflushed=lose_unflushed):
@@ -120,7 +122,7 @@ class SimClusterControl:
     # Brokers
 
     async def crash(self, broker: BrokerId, *, lose_unflushed: bool) -> Undo:
-        """Kill a broker without a controlled shutdown; undone, it is started again.
+        """Kill a broker without a controlled shutdown; the undo starts it again.
 
         Raises:
             ConfigError: There is no such broker.
@@ -136,8 +138,8 @@ class SimClusterControl:
         return start_again
 
     async def fill_disk(self, broker: BrokerId) -> Undo:
-        """Leave no room on a broker's disk; undone, there is room, and the broker is restarted if
-        its log directory went offline.
+        """Leave no room on a broker's disk; the undo makes room, and restarts the broker if its log
+        directory went offline.
 
         Raises:
             ConfigError: There is no such broker, or its disk is full already.
@@ -156,7 +158,8 @@ class SimClusterControl:
         return free
 
     async def move_clock(self, by_ms: int, *, broker: BrokerId | None) -> Undo:
-        """Set a broker's clock ahead or back, or everybody's; undone, it is set right again.
+        """Set the clock of a broker, or of all brokers, ahead or back; the undo sets it right
+        again.
 
         Raises:
             ConfigError: There is no such broker.
@@ -176,10 +179,10 @@ class SimClusterControl:
     # Links
 
     async def partition(self, groups: tuple[tuple[BrokerId, ...], ...]) -> Undo:
-        """Cut every link between brokers of different groups; undone, those links are whole.
+        """Cut every link between brokers of different groups; the undo heals them.
 
         Raises:
-            ConfigError: A group names a broker that there is not.
+            ConfigError: A group names a broker that does not exist.
         """
         for node in (node for group in groups for node in group):
             if node != CONTROLLER_ID:
@@ -219,11 +222,13 @@ class SimClusterControl:
     # Partitions of topics
 
     async def move_leader(self, partition: TopicPartition, *, to: BrokerId | None) -> None:
-        """Make ``to`` the leader, or the first other replica in sync. Brokers that hear of it have
-        taken it up when this returns.
+        """Make ``to`` the leader, or the first other replica in sync.
+
+        When this returns, the brokers that the controller reaches have applied the change.
 
         Raises:
-            ConfigError: There is no such partition or broker, or it can't lead, or leads already.
+            ConfigError: There is no such partition or broker, or the broker can't lead, or leads
+                already.
         """
         image = self._partition_image(partition)
         if to is not None and self._cluster.member(to).broker_id == image.leader:
@@ -244,11 +249,11 @@ class SimClusterControl:
             metadata.publish(image)
 
     async def lag_replica(self, broker: BrokerId, partition: TopicPartition) -> Undo:
-        """Hold back the Fetches of a follower for one partition; undone, it catches up.
+        """Hold back a follower's Fetch requests for one partition; the undo lets it catch up.
 
         Raises:
-            ConfigError: There is no such broker or partition, the broker has no replica of it or
-                leads it, or it lags already.
+            ConfigError: There is no such broker or partition, or the broker has no replica of it,
+                leads it, or lags in it already.
         """
         member = self._cluster.member(broker)
         image = self._partition_image(partition)
@@ -275,7 +280,9 @@ class SimClusterControl:
         return image
 
     def _is_here(self, member: ClusterMember) -> bool:
-        """Whether the member still belongs to the cluster, which may have been rebuilt."""
+        """Whether the member still belongs to the cluster; the cluster may have been reset
+        meanwhile.
+        """
         return self._cluster.members.get(member.broker_id) is member
 
     async def _try(self, member: ClusterMember, action: str) -> None:

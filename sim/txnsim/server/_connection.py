@@ -1,13 +1,14 @@
-"""One client connection: frames in, requests handled one at a time, answers out in order.
+"""One client connection: reads frames, handles one request at a time, sends the answers in order.
 
-As in Kafka's socket server a connection is muted while one of its requests is handled: what the
-client pipelines waits in our buffer, and once that is full the socket is no longer read. A frame
-that has been taken up belongs to the broker: when its connection goes away, it is handled all the
-same and its answer is thrown away. Kafka's counterparts: SocketServer.Processor, RequestChannel.
+As in Kafka's socket server, a connection is muted while one of its requests is handled: requests
+that the client pipelines wait in our buffer, and once that is full the socket is no longer read. A
+frame that was taken from the buffer belongs to the broker: if its connection closes, it is handled
+all the same and its answer is thrown away. Kafka's counterparts: SocketServer.Processor,
+RequestChannel.
 
-What one connection may take is bounded, however much it sends and however little it reads: so much
-of a turn of the loop (``runtime.loop_turns``), so many bytes of answers that are not sent before
-the next request is handled, and large answers go to the socket part by part, as they are read.
+Each connection has bounds, however much it sends and however little it reads: the time of work in
+one turn of the loop (``runtime.loop_turns``), and the bytes of unsent answers above which no
+further request is handled. Large answers go to the socket part by part, as the client reads.
 """
 
 from __future__ import annotations
@@ -57,9 +58,11 @@ _log: Final = Logger("txnsim.server")
 _ENCODED: Final = (bytes, NoResponse)
 """Types of replies that need no encoding."""
 LARGE_BYTES: Final = 256 << 10
-"""Received size from which an incomplete frame counts as large."""
+"""Received bytes from which on an incomplete frame counts as large."""
 FRAME_BYTES: Final = 256
-"""What a request that waits counts for besides its bytes: an empty one takes room and time too."""
+"""Bytes that a waiting request counts for in addition to its own: an empty one takes room and time
+too.
+"""
 
 
 class RequestConnection(asyncio.Protocol):
@@ -90,12 +93,12 @@ class RequestConnection(asyncio.Protocol):
         self._send_buffer_bytes = listener.send_buffer_bytes
         self._peer = "?"
         self._name = "?"
-        """In the log: both ends and a number, as Kafka names connections."""
+        """Name in the log: both ends and a number, as Kafka names connections."""
         self.client_host = ""
         self.link = ClientLink()
         self._channel_builder = channel_builder
         self.principal = ANONYMOUS
-        """Principal as authenticated so far."""
+        """Principal as far as the client is authenticated."""
         self._sasl: SaslSession | None = None
         self._fault_points: ClientFaultPoints | None = None
         self._trace: RequestTrace | None = None
@@ -110,7 +113,7 @@ class RequestConnection(asyncio.Protocol):
     # asyncio.Protocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """A client has connected."""
+        """Begin with a client that has connected."""
         # A cast, not a check: uvloop's transports are none of asyncio's classes.
         self._outbox.transport = cast(asyncio.Transport, transport)
         peer = transport.get_extra_info("peername")
@@ -145,7 +148,7 @@ class RequestConnection(asyncio.Protocol):
             )
 
     def connection_lost(self, _exc: Exception | None) -> None:
-        """Drop the requests still waiting; the one being handled continues."""
+        """Drop the waiting requests; the one being handled continues."""
         self._outbox.forget()
         self._listener.strangers.forget(self)
         self._intake.close_by_turns(self._turns.reads)
@@ -158,7 +161,7 @@ class RequestConnection(asyncio.Protocol):
             _log.debug("connection.closed", connection=self._name, principal=self.principal)
 
     def data_received(self, data: bytes) -> None:
-        """Cut frames and handle them."""
+        """Split data into frames and handle them."""
         intake = self._intake
         try:
             frames = intake.reader.receive_data(data)
@@ -177,23 +180,25 @@ class RequestConnection(asyncio.Protocol):
             self._listener.strangers.note(self, held_bytes)
 
     def pause_writing(self) -> None:
-        """The client does not read: stop taking up its requests."""
+        """Take up no further requests: the client does not read."""
         self._outbox.is_paused = True
 
     def resume_writing(self) -> None:
-        """It reads again."""
+        """Go on with requests: the client reads again."""
         self._outbox.is_paused = False
         self.go_on()
 
     # Requests
 
     def pump(self) -> None:
-        """Handle waiting requests while none is being handled and the turn has time left."""
+        """Handle waiting requests, if none is being handled and the turn has time left."""
         if not self._is_pumping:
             self.go_on(0 if self._waits_for_turn else self._turns.limit_ns)
 
     def go_on(self, limit_ns: int = 0) -> None:
-        """Send and handle until the limit of this turn; ask for another turn if work is left."""
+        """Send answers and handle requests up to the limit of this turn; ask for another turn if
+        work is left.
+        """
         intake, turns, outbox = self._intake, self._turns, self._outbox
         frames = intake.frames
         if limit_ns:
@@ -239,14 +244,16 @@ class RequestConnection(asyncio.Protocol):
                 intake.keep_within(limit, outbox.transport)
 
     def close(self) -> None:
-        """Close the connection; what was answered is still sent."""
+        """Close the connection after the sending of all answers."""
         transport = self._outbox.transport
         if transport is not None:
             self._outbox.send_all()
             transport.close()
 
     def give_up(self, why: str = "clients that are not known have sent too much") -> None:
-        """Close: unauthenticated clients hold too many bytes, and this one most of them."""
+        """Close the connection: unauthenticated clients hold too many bytes, and this one holds
+        most.
+        """
         self._intake.close()
         self._give_up(why)
 
@@ -299,7 +306,7 @@ class RequestConnection(asyncio.Protocol):
     def _handle(
         self, request: Request, frame: bytes, received_ns: int, pace: Pace | None = None
     ) -> int:
-        """Handle a request; returns the stopwatch's time after the first step."""
+        """Handle a request; returns the stopwatch's time after the handler's first step."""
         handler, refused = self.apis.handlers[request.api_key], request.refused
         request.pace = pace
         self._request_bytes = len(frame) - request.body_offset
@@ -354,10 +361,10 @@ class RequestConnection(asyncio.Protocol):
         return local_ns
 
     def _passes(self, session: SaslSession, frame: bytes) -> bool:
-        """Whether a frame is an ordinary request; what belongs to the authentication is done with.
+        """Whether a frame is an ordinary request; a frame of the authentication is handled here.
 
         Raises:
-            BadInputError: It is no request of Kafka's.
+            BadInputError: The frame is not a Kafka request.
         """
         step = session.take(frame)
         if step.then is FrameTreatment.HANDLE:
@@ -406,8 +413,8 @@ class RequestConnection(asyncio.Protocol):
         error: BaseException | None,
         pieces: list[bytes] | None = None,
     ) -> None:
-        """The handler is through: answer, and go on with what waits. ``pieces`` has a large answer
-        in bytes.
+        """Send the answer of a handler that has ended, and go on with waiting requests. ``pieces``
+        has a large answer that is encoded already.
         """
         if error is not None:
             reply = instead(
@@ -485,7 +492,7 @@ class RequestConnection(asyncio.Protocol):
             )
 
     def _abandon(self, error: BadInputError) -> None:
-        """Close the connection as a real broker does, and say why in the log."""
+        """Close the connection for a bad request, as a real broker does, and log the reason."""
         reason, listener = str(error), self._listener
         self._warn("connection closed: bad request", reason=reason)
         if listener.tracer.on:
@@ -495,7 +502,9 @@ class RequestConnection(asyncio.Protocol):
         self.close()
 
     async def _handle_once_forwarded(self, request: Request, handler: Handler, frame: bytes) -> Any:
-        """What only the controller can do waits until the broker reaches it."""
+        """Handle a request that only the controller can answer, as soon as the broker reaches
+        it.
+        """
         if not await controller_reached(self._listener, request.broker):
             return handler.refuse(request, ErrorCode.request_timed_out)
         return await self._handle_watched(request, handler, frame)
@@ -522,7 +531,7 @@ class RequestConnection(asyncio.Protocol):
     def _finish_traced(
         self, request: Request, handler: Handler, reply: Any, error: BaseException | None
     ) -> None:
-        """A handler is through that only the trace has watched."""
+        """Finish a request that was traced, but handled without armed faults."""
         trace = self._trace
         if error is None and trace is not None:
             if self._listener.network.interceptor.is_armed:  # by now
@@ -543,14 +552,14 @@ class RequestConnection(asyncio.Protocol):
         self._finish_watched(request, handler, reply, error)
 
     def _watcher(self) -> ClientFaultPoints:
-        """Created on first use: most connections are never watched."""
+        """The fault points of this connection, created on first use: most connections need none."""
         if self._fault_points is None:
             line = f"{self._peer} -> {self._listener.node}"
             self._fault_points = ClientFaultPoints(self._listener, line, self._parse)
         return self._fault_points
 
     def _take_opening(self, verdict: FaultEffect | None, error: BaseException | None) -> None:
-        """A new connection has crossed its fault point."""
+        """Begin or break a new connection after its fault point."""
         if isinstance(error, asyncio.CancelledError):
             return
         outcome = SubmitOutcome.PASS if verdict is None else verdict.outcome
@@ -602,7 +611,7 @@ class RequestConnection(asyncio.Protocol):
             self._unmute()
 
     def _send_slices(self, slices: Slices, answer: bytes, start: int, mute_ms: int) -> None:
-        """Send the piece of an answer that begins there, and later the others."""
+        """Send the slice of an answer at ``start``, and the next ones later."""
         end = start + slices.size
         self._outbox.put(answer[start:end])
         if end >= len(answer):
@@ -618,10 +627,10 @@ class RequestConnection(asyncio.Protocol):
 
 
 class Intake:
-    """What a connection has sent, up to its handling; and whether its socket is read: not while too
-    much of it waits.
+    """Received data of a connection until it is handled; stops reading the socket when too much
+    waits.
 
-    Counterpart: NetworkReceive, a connection that is muted, and ``queued.max.requests``.
+    Counterpart: NetworkReceive, a muted connection, and ``queued.max.requests``.
     """
 
     __slots__ = ("frames", "is_in_line", "is_paused", "queued_bytes", "reader")
@@ -629,31 +638,33 @@ class Intake:
     def __init__(self, frame_bytes_max: int) -> None:
         self.reader = FrameReader(frame_bytes_max)
         self.frames: deque[bytes] = deque()
-        """Whole requests that wait. The connection adds them and takes them up, and with them what
-        they count for.
+        """Complete requests that wait. The connection adds and removes them, and updates
+        ``queued_bytes``.
         """
         self.queued_bytes = 0
-        """Bytes that the waiting frames count for."""
+        """Size of the waiting frames, with ``FRAME_BYTES`` for each."""
         self.is_paused = False
-        """The socket is not read: too much waits."""
+        """The socket is not read because too much waits."""
         self.is_in_line = False
-        """It is not read: other large requests have their turns (``LargeReads``)."""
+        """The socket is not read because other large requests have their turns (``LargeReads``)."""
 
     def forget(self) -> None:
-        """Nothing that waits will be handled."""
+        """Drop the waiting requests."""
         self.frames.clear()
         self.queued_bytes = 0
 
     def close(self) -> None:
-        """The connection is gone: nothing that waits will be handled, and nothing more will come.
+        """Drop the waiting requests and the incomplete frame: the connection is closed.
 
-        What is collected of a frame may be 100 MB, and whoever still holds this may be long-lived.
+        An incomplete frame may have 100 MB, and this object may outlive the connection for long.
         """
         self.forget()
         self.reader.forget()
 
     def close_by_turns(self, reads: LargeReads) -> None:
-        """The same, but many connections that go at once free their large frames one by one."""
+        """Like ``close``, but many connections that close at once free their large frames one by
+        one.
+        """
         self.forget()
         if self.reader.buffered_bytes > LARGE_BYTES:
             reads.wait(self.reader.forget)
@@ -661,7 +672,7 @@ class Intake:
             self.reader.forget()
 
     def keep_within(self, limit_bytes: int, transport: asyncio.Transport | None) -> None:
-        """Stop reading above the limit, go on below half of it."""
+        """Stop reading above the limit; go on at half of it."""
         if transport is None or transport.is_closing():
             return
         waiting_bytes = self.queued_bytes
@@ -679,7 +690,7 @@ class Intake:
     def read_by_turns(
         self, count: int, reads: LargeReads, transport: asyncio.Transport | None
     ) -> None:
-        """So many bytes of a large frame have come: stop reading where others have their turns."""
+        """Note ``count`` bytes of a large frame; stop reading if it is the turn of others."""
         if not reads.have_read(count) or self.is_in_line or self.is_paused:
             return
         if transport is None or transport.is_closing():
@@ -707,12 +718,14 @@ DEVIATIONS: Final = (
 )
 
 RETRY_TIMEOUT_MS: Final = 60_000
-"""How long a broker tries (the channel manager "forwarding" of BrokerServer)."""
+"""Time for which a broker tries to reach the controller (the channel manager "forwarding" of
+BrokerServer).
+"""
 
 
 def complaint(request: Request) -> UnsupportedRequestError | None:
-    """Why a controller of another release can't read a request of a client; then the broker closes
-    the client's connection (ForwardingManager, EnvelopeUtils.parseForwardedRequest).
+    """Reason why a controller of another release can't read a client's request, or None. The broker
+    then closes the client's connection (ForwardingManager, EnvelopeUtils.parseForwardedRequest).
     """
     controller = request.broker.metadata.fleet.controller
     if not controller.features or request.api_version <= controller.highest(request.api_key):
@@ -724,7 +737,7 @@ def complaint(request: Request) -> UnsupportedRequestError | None:
 
 
 async def controller_reached(listener: BrokerListener, broker: Broker) -> bool:
-    """Wait until the broker reaches the controller; False when it gives up."""
+    """Wait until the broker reaches the controller; False after ``RETRY_TIMEOUT_MS``."""
     reached: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def settle() -> None:

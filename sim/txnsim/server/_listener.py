@@ -1,5 +1,5 @@
-"""A broker's client listeners: the sockets, their connections, and the moment from which requests
-are handled.
+"""A broker's listeners for clients: sockets and connections. Requests are handled once they are
+open.
 """
 
 from __future__ import annotations
@@ -27,40 +27,40 @@ _log: Final = Logger(__name__)
 
 
 class ClientConnection(Protocol):
-    """One client's connection, as far as its listener drives it."""
+    """One client's connection, as its listener uses it."""
 
     apis: ApiTable
 
     def pump(self) -> None:
-        """Handle what has been read meanwhile."""
+        """Handle the requests that were read meanwhile."""
 
     @property
     def unfinished_bytes(self) -> int:
         """Bytes received of an incomplete frame."""
 
     def give_up(self, why: str) -> None:
-        """Close the connection, which holds too many received bytes."""
+        """Close the connection, because it holds too many received bytes."""
 
     def close(self) -> None:
-        """End it."""
+        """Close the connection."""
 
 
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """A listening address that a broker has in every life."""
+    """A listening address of a broker, the same in all its lives."""
 
     host: str
     port: int
     """0 for any free port until the socket is bound."""
     apis: ApiTable = SHIPPED
     channel_builder: ChannelBuilder | None = None
-    """What clients have to pass there before they are served."""
+    """TLS and SASL that clients pass before they are served; None for neither."""
 
 
 class BrokerListener:
     """The listening sockets of one broker, which open and close together.
 
-    They are bound before its broker exists, because the cluster's metadata need every port; what
-    clients send meanwhile waits until ``open``.
+    They are bound before the broker exists, because the cluster's metadata need every port;
+    requests that clients send meanwhile wait until ``open``.
     """
 
     def __init__(self, *, environment: Environment, settings: Settings, connect: Connect) -> None:
@@ -68,7 +68,7 @@ class BrokerListener:
         self._connect = connect
         self._endpoints: list[_BoundEndpoint] = []
         self.broker: Broker
-        """The broker that answers here, once it is open."""
+        """The broker that answers here; set by ``open``."""
         self.settings: Final = settings
         self.network: Final = environment.network
         self.tasks: Final = environment.tasks
@@ -85,22 +85,22 @@ class BrokerListener:
         )
         self.meters: Final = RequestMeters()
         self.unread: Final = HeldBytes(settings.queued_max_response_bytes)
-        """Unread answers, as far as they take memory of their own."""
+        """Unread answers, without records that are in the log's memory anyway."""
         self.strangers: Final = HeldBytes(settings.unknown_clients_max_bytes)
         """Bytes received from unauthenticated clients."""
         self.node = ""
         self.accepted = 0
-        """Connections so far."""
+        """Number of connections so far."""
         self._is_full = False
         self.is_open = False
         self.is_gone = False
-        """Its broker lives no longer: what is held at a fault point must not take effect."""
+        """The broker has ended: a request that is held at a fault point must not take effect."""
 
     async def bind(self, endpoint: Endpoint) -> Endpoint:
-        """Listen; returns the endpoint with the port really bound.
+        """Listen; returns the endpoint with the port that was bound.
 
         Raises:
-            OSError: The port is busy and named, or the host is none of ours.
+            OSError: The port is busy, or the host is not an address of this machine.
         """
         bound = _BoundEndpoint(self, endpoint, self._connect)
         tls = None if endpoint.channel_builder is None else endpoint.channel_builder.tls
@@ -117,11 +117,11 @@ class BrokerListener:
         return msgspec.structs.replace(endpoint, port=bound.socket.address[1])
 
     def succeed(self, former: BrokerListener, endpoints: Sequence[Endpoint]) -> None:
-        """Take over the sockets of another listener, as they are; its connections stay with it.
+        """Take over the sockets of another listener; its connections stay with it.
 
         Args:
-            former: Whose sockets; it has none afterwards.
-            endpoints: What each of them is from now on, in the order in which they were bound.
+            former: The other listener; it has no sockets afterwards.
+            endpoints: The new endpoint of each socket, in the order in which they were bound.
         """
         for bound, endpoint in zip(former._endpoints, endpoints, strict=True):
             bound.listener = self
@@ -129,7 +129,7 @@ class BrokerListener:
         self._endpoints, former._endpoints = former._endpoints, []
 
     def open(self, broker: Broker) -> None:
-        """From now on requests are handled."""
+        """Handle requests from now on."""
         self.broker = broker
         self.node = broker.node
         self.is_open = True
@@ -137,7 +137,7 @@ class BrokerListener:
             connection.pump()
 
     def pause(self) -> None:
-        """Handle nothing and answer nothing until ``open``: clients are in a black hole."""
+        """Handle and answer nothing until ``open``: a black hole for clients."""
         self.is_open = False
 
     def give_up_largest_frame(self) -> bool:
@@ -151,7 +151,7 @@ class BrokerListener:
         return True
 
     def refuse_growth(self, *, is_full: bool) -> None:
-        """Refuse what needs more memory, or take it again."""
+        """Refuse requests that need more memory, or accept them again."""
         if is_full is self._is_full:
             return
         self._is_full = is_full
@@ -165,7 +165,7 @@ class BrokerListener:
                     connection.apis = bound.endpoint.apis
 
     async def keep_ports(self) -> list[Listener]:
-        """Keep the ports where it has listened for whoever listens there next."""
+        """Keep the ports of this listener occupied for the next listener."""
         kept_ports = []
         for bound in self._endpoints:
             if bound.socket is not None:
@@ -193,23 +193,25 @@ class BrokerListener:
 
 
 class _BoundEndpoint(msgspec.Struct, eq=False):
-    """A listening socket; who connects there belongs to the listener that has it at that moment."""
+    """A listening socket; a new connection belongs to the listener that has the socket at that
+    moment.
+    """
 
     listener: BrokerListener
     endpoint: Endpoint
     connect: Connect
     socket: Listener | None = None
     other: Endpoint | None = None
-    """The other endpoint: with normal APIs, or with refusing ones above the memory mark."""
+    """The replaced endpoint: with normal APIs, or with refusing ones above the memory mark."""
 
     def full(self) -> Endpoint:
-        """A copy of the endpoint above the memory mark: its APIs refuse requests."""
+        """A copy of the endpoint for use above the memory mark: its APIs refuse requests."""
         return msgspec.structs.replace(self.endpoint, apis=refusing(self.endpoint.apis))
 
     def __call__(self) -> asyncio.Protocol:
-        """A client has connected."""
+        """Makes the connection of a client."""
         return self.connect(self.listener, self.endpoint.apis, self.endpoint.channel_builder)
 
 
 Connect = Callable[[BrokerListener, ApiTable, ChannelBuilder | None], asyncio.Protocol]
-"""Makes the connection of a client that has reached a listener (``connection.Connection``)."""
+"""Makes the connection of a client at a listener (``connection.Connection``)."""

@@ -1,10 +1,10 @@
-"""Answers of a connection on their way to its socket.
+"""Answers of a connection that are not sent yet.
 
 The answers of a turn of the loop go out in one write at its end. A large answer goes part by part,
-as quickly as it is read. Record batches wait as they lie in the log: a slow reader costs
-references, not copies. What else waits is counted for all connections of a broker together; when it
-is too much, the one that holds most is closed. A real broker has the answers of slow readers in its
-heap, one for each connection, and no bound for all of them (``KafkaChannel.setSend``).
+as fast as the client reads. Record batches wait as references to the log: a slow reader costs no
+copies. All other waiting bytes are counted for all connections of a broker together; above a bound,
+the connection that holds most is closed. A real broker has the answers of slow readers in its heap,
+one for each connection, without a bound for all of them (``KafkaChannel.setSend``).
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ DEVIATIONS: Final = (
 )
 
 UNJOINED_FROM_BYTES: Final = 65_536
-"""Answers of this size are handed to the socket in pieces: another copy would cost more."""
+"""Size from which on answers are given to the socket in pieces: another copy would cost more."""
 UNJOINED_PIECE_BYTES: Final = 4_096
-"""Where its pieces are as large on average; of an answer that lies in the log it does not matter
-until it is sent.
+"""Least average size of pieces that are not joined. Records that are in the log are never joined
+before they are sent.
 """
 PART_BYTES: Final = 262_144
-"""Larger ones are sent in parts of this size."""
+"""Size of a part of an answer; larger answers are sent in several parts."""
 PARTS_PER_TURN: Final = 4
-"""A client that reads as quickly as we write gets so many in one turn of the loop."""
+"""Greatest number of parts that one client gets in one turn of the loop."""
 
 Piece = bytes | memoryview
 
 
 class AnswerSender(Protocol):
-    """The listener of a connection, as far as its answers go."""
+    """The listener of a connection, as the outbox uses it."""
 
     is_open: bool
 
     @property
     def tasks(self) -> Tasks:
-        """When turns end."""
+        """Runs callbacks at the end of a turn."""
 
     @property
     def unread(self) -> HeldBytes:
@@ -55,7 +55,7 @@ class AnswerSender(Protocol):
 
 
 class Outbox:
-    """What one connection has to send."""
+    """The unsent answers of one connection."""
 
     __slots__ = (
         "_give_up",
@@ -78,30 +78,31 @@ class Outbox:
         go_on: Callable[[], object],
         give_up: Callable[[], object],
     ) -> None:
-        """Nothing to send yet.
+        """Start without answers.
 
         Args:
-            listener: Of the connection.
-            go_on: Called when there is room again, or the next parts are due: it wants a turn.
-            give_up: Called when the answers of all clients are too many and these are most of them.
+            listener: The listener of the connection.
+            go_on: Called when there is room again, or when the next parts are due in another turn.
+            give_up: Called when the answers of all clients take too much memory, and these take
+                most of it.
         """
         self._listener = listener
         self._go_on = go_on
         self._give_up = give_up
         self.is_flush_due = False
-        """The answers of this turn will be sent at its end."""
+        """Whether ``flush`` will be called at the end of this turn."""
         self.is_room_wanted = False
-        """A request waits until some answers are sent."""
+        """Whether a request waits until some answers are sent."""
         self.output: list[bytes] = []
         """Answers of this turn."""
         self.parked: ParkedAnswers | None = None
-        """Answers too large for the socket at once."""
+        """Answers that are too large to be sent at once."""
         self._own_bytes = 0
-        """Of both, without records as they lie in the log."""
+        """Size of all unsent answers, without records that are in the log's memory anyway."""
         self.bytes = 0
-        """Of both."""
+        """Size of all unsent answers."""
         self.is_paused = False
-        """The client does not read."""
+        """Whether the client does not read."""
         self.transport: asyncio.Transport | None = None
 
     # In
@@ -112,7 +113,9 @@ class Outbox:
         self.bytes += len(frame)
 
     def put_pieces(self, head: bytes, pieces: list[bytes], size: int, *, stored: bool) -> None:
-        """The same for ``size`` bytes in pieces; ``stored``: most of them lie in the log anyway."""
+        """Send ``head`` and ``pieces`` with ``size`` bytes at the end of this turn; ``stored``:
+        most of them are in the log's memory anyway.
+        """
         self.bytes += len(head) + size
         if size >= UNJOINED_FROM_BYTES and (stored or size >= len(pieces) * UNJOINED_PIECE_BYTES):
             self.output.append(head)
@@ -123,15 +126,15 @@ class Outbox:
             self._own_bytes += size
 
     def pieces(self) -> int:
-        """How many pieces the answers of this turn have: a place, for ``since``."""
+        """Number of pieces of this turn's answers: an index for ``since``."""
         return len(self.output)
 
     def since(self, index: int) -> bytes:
-        """Output added after ``index``."""
+        """The bytes that were added from piece ``index`` on."""
         return b"".join(self.output[index:])
 
     def replace(self, index: int, changed: bytes) -> None:
-        """Send something else instead of it."""
+        """Send other bytes instead of the pieces from ``index`` on."""
         self.bytes += len(changed) - sum(map(len, self.output[index:]))
         self.output[index:] = [changed]
 
@@ -142,7 +145,7 @@ class Outbox:
         return self.transport is not None
 
     def flush(self) -> None:
-        """Hand answers to the socket."""
+        """Give the answers of this turn to the socket."""
         self.is_flush_due = False
         output = self.output
         if self.transport is None or not self._listener.is_open:
@@ -173,7 +176,7 @@ class Outbox:
         self.output = []
 
     def send_parts(self) -> None:
-        """Hand parts of large answers to the socket, as many as one turn bears."""
+        """Give up to ``PARTS_PER_TURN`` parts of large answers to the socket."""
         parked, transport = self.parked, self.transport
         if parked is None or transport is None or not self._listener.is_open:
             return
@@ -190,14 +193,16 @@ class Outbox:
         self._go_on()
 
     def send_all(self) -> None:
-        """Hand everything to the socket: it is to be closed."""
+        """Give all answers to the socket, because the connection is about to close."""
         self.flush()
         if self.parked is not None and self.transport is not None and self._listener.is_open:
             self.transport.writelines(self.parked.rest())
             self._forget_parked()
 
     def forget(self) -> None:
-        """The connection is gone, and needs no collector to be freed: this held it as well."""
+        """Drop all answers and references: the connection is closed, and can be freed without the
+        garbage collector.
+        """
         self.transport = None
         self._go_on = self._give_up = _nothing
         self.output.clear()
@@ -205,7 +210,7 @@ class Outbox:
             self._forget_parked()
 
     def give_up(self) -> None:
-        """These answers take too much memory, and are not read."""
+        """Give up the connection: its unread answers take too much memory."""
         self._give_up()
 
     def _forget_parked(self) -> None:
@@ -215,7 +220,7 @@ class Outbox:
 
 
 class ParkedAnswers:
-    """Large answers in order, in the pieces that they are made of."""
+    """Large answers in order, in pieces."""
 
     __slots__ = ("_pieces",)
 
@@ -230,7 +235,9 @@ class ParkedAnswers:
         self._pieces.extend(pieces)
 
     def next_part(self) -> list[Piece]:
-        """Up to ``PART_BYTES`` from the front, small pieces joined; there must be a piece."""
+        """Remove and return up to ``PART_BYTES`` from the front, with small pieces joined; there
+        must be a piece.
+        """
         pieces = self._pieces
         part: list[Piece] = []
         room = PART_BYTES
@@ -250,28 +257,28 @@ class ParkedAnswers:
 
 
 class OutboxOwner(Protocol):
-    """Who has answers that wait."""
+    """An object whose waiting bytes are counted in ``HeldBytes``."""
 
     def give_up(self) -> None:
-        """Drop the answers: they take too much memory."""
+        """Drop the waiting bytes: they take too much memory."""
 
 
 class HeldBytes:
-    """Bytes that a broker holds for many, with a bound for all of them together: the one with
-    most is given up when there are more.
+    """Counts bytes that a broker holds for many clients, with one bound: above it, the client with
+    most is given up.
     """
 
     __slots__ = ("_held", "_limit", "total")
 
     def __init__(self, limit: int) -> None:
-        """``limit`` is in bytes, for all of them together."""
+        """Start at zero; ``limit`` is the bound for all clients together, in bytes."""
         self._limit = limit
         self._held: dict[OutboxOwner, int] = {}
         self.total = 0
-        """Bytes that wait."""
+        """Bytes held for all clients."""
 
     def note(self, holder: OutboxOwner, held_bytes: int) -> None:
-        """So much waits for one connection now."""
+        """Set how many bytes are held for one client."""
         self.total += held_bytes - self._held.get(holder, 0)
         self._held[holder] = held_bytes
         while self.total > self._limit:
@@ -288,7 +295,7 @@ def _nothing() -> None:
 
 
 def whole(request: Request, reply: Any) -> bytes:
-    """A whole response; nothing where the API has no answer."""
+    """An encoded response with header and size; empty if the API has no answer."""
     if isinstance(reply, NoResponse):
         return b""
     body = reply if type(reply) is bytes else codec.encode_body(reply)

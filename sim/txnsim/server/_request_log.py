@@ -1,9 +1,9 @@
-"""Log lines of requests, for who wants them (level debug).
+"""Log lines of requests, if they are wanted (level debug).
 
-While a request is handled its connection, client, transactional id and correlation id are bound, as
-structlog's context variables: whatever is logged on its way carries them. Nothing of this is done
-unless the environment says so (``Environment.logs_requests``). Kafka's counterpart:
-RequestChannel's ``kafka.request.logger``.
+While a request is handled, its connection, client, transactional id and correlation id are bound as
+structlog's context variables, so every log line of its handling has them. This is done only if
+``Environment.logs_requests`` is set. Kafka's counterpart: RequestChannel's
+``kafka.request.logger``.
 """
 
 from __future__ import annotations
@@ -65,7 +65,9 @@ async def logged(
 
 
 def outcome(request: Request, reply: Any) -> dict[str, Any]:
-    """``errors``: Kafka's names, once each; ``answer``: why there is none; else empty."""
+    """Outcome of a request for the log: ``errors`` has the distinct names of errors, ``answer`` the
+    reason why there is none; empty for success.
+    """
     if type(reply) is FaultOutcome:
         reply = reply.reply
     error_codes: list[int] = []
@@ -88,19 +90,19 @@ def outcome(request: Request, reply: Any) -> dict[str, Any]:
 
 _NONE: Final = bytes(2)
 _NOTHING: Final[dict[str, Any]] = {}
-"""All is well; never changed."""
+"""Outcome of a request without errors; never changed."""
 _NAMES: Final = {int(error): error.name.upper() for error in ErrorCode}
-"""Kafka's names; a fault may answer with a code that has none."""
+"""Kafka's names of error codes; a fault may answer with a code that has none."""
 
 
 def instead(
     request: Request, handler: Handler, error: BaseException, *, connection: str, size: int
 ) -> Reply:
-    """What answers a request of ``size`` bytes whose handler has no answer.
+    """The reply to a request of ``size`` bytes whose handler failed.
 
-    Where an answer would be too large, who only asks gets an error. Where something was done, or
-    much was asked for, the connection ends, as a real broker's does where a response is larger than
-    2 GiB.
+    If an answer would be too large, a request that only reads gets an error. If the request changed
+    something, or was large itself, the connection is closed, as a real broker does if a response is
+    larger than 2 GiB.
     """
     if isinstance(error, asyncio.CancelledError | WorkIsOverError):
         return NoResponse.NEVER
@@ -116,14 +118,16 @@ def instead(
 def too_large(
     request: Request, size: int, request_bytes: int, connection: str
 ) -> tuple[Reply, list[bytes] | None]:
-    """What answers a request instead of ``size`` bytes of few elements, and its bytes."""
+    """The reply instead of an answer of ``size`` bytes that is too large, and its encoded
+    pieces.
+    """
     error = AnswerTooLargeError(f"{size:,} bytes, an answer may have {request.bytes_max:,}")
     reply = instead(request, request.handler, error, connection=connection, size=request_bytes)
     return reply, None if isinstance(reply, NoResponse) else codec.encode_pieces(reply)
 
 
 def tell_bug(request: Request, error: BaseException, *, connection: str) -> None:
-    """A handler has raised: a bug of ours, whatever the request was."""
+    """Log that a handler failed by a bug of txnsim, whatever the request was."""
     _server_log.error(
         "request failed by a bug",
         api=api_name(request.api_key),
@@ -136,6 +140,6 @@ def tell_bug(request: Request, error: BaseException, *, connection: str) -> None
 
 
 def raise_bug(error: BaseException) -> None:
-    """Let the loop tell of what has failed, unless a connection that ended has cancelled it."""
+    """Raise an error of background work, except the cancellation by a closed connection."""
     if not isinstance(error, asyncio.CancelledError):
         raise error

@@ -1,8 +1,8 @@
 """SASL on one connection: Kafka's frames around the mechanisms' tokens.
 
-Until a client has said who it is, its frames are looked at here; afterwards only its handshake to
-authenticate again (KIP-368) and the end of its session are. It says what is to be done and does
-nothing itself. Kafka's counterpart: SaslServerAuthenticator, whose states are these.
+Until a client is authenticated, its frames are handled here; afterwards only its handshake to
+authenticate again (KIP-368) and the end of its session are. A session only decides what is to be
+done; the connection does it. Kafka's counterpart: SaslServerAuthenticator, with the same states.
 """
 
 from __future__ import annotations
@@ -28,9 +28,11 @@ SASL_AUTHENTICATE: Final = 36
 HANDSHAKE_VERSIONS: Final = version_range(SASL_HANDSHAKE)
 AUTHENTICATE_VERSIONS: Final = version_range(SASL_AUTHENTICATE)
 SESSION_MS_MAX: Final = (2**63 - 1) // 1_000_000
-"""A longer session does not fit into the nanoseconds in which Kafka counts."""
+"""Longest session: a longer one does not fit into the nanoseconds in which Kafka counts."""
 REAUTHENTICATION_PAUSE_MS: Final = 1_000
-"""Least time between two of them (KafkaChannel.MIN_REAUTH_INTERVAL_ONE_SECOND_NANOS)."""
+"""Least time between two authentications of a session
+(KafkaChannel.MIN_REAUTH_INTERVAL_ONE_SECOND_NANOS).
+"""
 
 
 class SaslState(Enum):
@@ -54,13 +56,13 @@ class FrameTreatment(Enum):
 
 
 class SaslStep(msgspec.Struct, frozen=True, kw_only=True):
-    """What a frame leads to."""
+    """What the connection has to do with a frame."""
 
     then: FrameTreatment
     answer: bytes = b""
-    """A whole response with its size; empty for none."""
+    """A response with its size in front; empty for none."""
     reason: str = ""
-    """Why it failed, for the log."""
+    """Why the authentication failed, for the log."""
 
 
 HANDLE: Final = SaslStep(then=FrameTreatment.HANDLE)
@@ -68,18 +70,18 @@ ENDLESS: Final = "the token ends later than a session can"
 
 
 class SaslRules(msgspec.Struct, frozen=True, kw_only=True):
-    """What the connections of a listener have in common."""
+    """Settings and clocks that the connections of a listener share."""
 
     mechanisms: tuple[str, ...]
-    """Those enabled (``sasl.enabled.mechanisms``)."""
+    """The enabled mechanisms (``sasl.enabled.mechanisms``)."""
     max_reauth_ms: int
-    """``connections.max.reauth.ms``; 0: a session has no end."""
+    """``connections.max.reauth.ms``; with 0, a session has no end."""
     begin: Callable[[str], sasl.SaslExchange]
-    """A new run of a mechanism."""
+    """Starts an exchange of a mechanism."""
     now_ms: Callable[[], int]
-    """Wall time: tokens end by it."""
+    """Wall time, for the end of tokens."""
     monotonic_ms: Callable[[], int]
-    """Sessions end by it."""
+    """Monotonic time, for the end of sessions."""
 
 
 class SaslSession(msgspec.Struct, eq=False):
@@ -92,14 +94,16 @@ class SaslSession(msgspec.Struct, eq=False):
     _exchange: sasl.SaslExchange | None = None
     _ends_ms: int | None = None
     _previous: tuple[str, str] | None = None
-    """Mechanism and principal of before, while a client authenticates again."""
+    """Mechanism and principal of the previous authentication, while a client authenticates
+    again.
+    """
     _began_again_ms: int | None = None
 
     def take(self, frame: bytes) -> SaslStep:
-        """Look at a frame.
+        """Decide what to do with a frame.
 
         Raises:
-            BadInputError: It is no request of Kafka's.
+            BadInputError: The frame is not a Kafka request.
         """
         if self.state is SaslState.COMPLETE:
             return self._take_later(frame)
@@ -124,7 +128,9 @@ class SaslSession(msgspec.Struct, eq=False):
     # States
 
     def _take_later(self, frame: bytes) -> SaslStep:
-        """A request of somebody who is known (Processor.processCompletedReceives)."""
+        """Decide about a request of an authenticated client
+        (Processor.processCompletedReceives).
+        """
         if self._ends_ms is None:
             return HANDLE
         now_ms = self._rules.monotonic_ms()
@@ -224,21 +230,25 @@ class SaslSession(msgspec.Struct, eq=False):
         return step
 
     def _is_endless(self, step: sasl.Step) -> bool:
-        """Whether the session would last too long: a real broker closes without an answer."""
+        """Whether the session would be too long to count: a real broker then closes without an
+        answer.
+        """
         return (
             isinstance(step, sasl.Authenticated)
             and self._lifetime_ms(step, default=0) > SESSION_MS_MAX
         )
 
     def _lifetime_ms(self, step: sasl.Authenticated, *, default: int) -> int:
-        """How long the session lasts; ``default`` if it has no end."""
+        """Lifetime of the session in ms; ``default`` if it has no end."""
         limits = [self._rules.max_reauth_ms] if self._rules.max_reauth_ms > 0 else []
         if step.expires_ms is not None:
             limits.append(max(0, step.expires_ms - self._rules.now_ms()))
         return min(limits, default=default)
 
     def _complete(self, step: sasl.Authenticated) -> int:
-        """The client is authenticated; returns the session lifetime in ms, 0 for no end."""
+        """Note that the client is authenticated; returns the session lifetime in ms, 0 for no
+        end.
+        """
         self.principal = user(step.user)
         self.state = SaslState.COMPLETE
         self._exchange = self._previous = None

@@ -1,9 +1,9 @@
-"""What a reader of the trace has to know before it can follow: the cluster as it is now, as events.
+"""The current state of a cluster as events of the trace, for readers that lack earlier events.
 
-A recording that begins in the middle opens with it: one that is switched on late, and one whose
-older events were dropped. A cluster may be large, so it comes in parts, one per turn of the loop.
-Each part is true where it stands among the events, and a reader that assigns in order is right from
-the last part on. Names and values are those of the events that tell of changes.
+A recording that begins in the middle opens with these events: one that is switched on late, and one
+whose older events were dropped. A cluster may be large, so the state comes in parts, one per turn
+of the loop. Each part is true at its place among the events, and a reader that assigns in order is
+right from the last part on. Names and values are those of the events that tell of changes.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from txnsim.server.member import ClusterMember
 from txnsim.types import BrokerId, TopicPartition
 
 THINGS_PER_PART: Final = 250
-"""Of one part: a millisecond or two."""
+"""Partitions, transactions and other items in one part: a millisecond or two of work."""
 ALWAYS: Final = frozenset({"partitions", "transactions"})
-"""Lists that are there though they are empty."""
+"""Lists that are written even if they are empty."""
 
 
 class TracedCluster(Protocol):
-    """What of a cluster is noted (``server.cluster.SimCluster``)."""
+    """The part of a cluster that a snapshot reads (``server.cluster.SimCluster``)."""
 
     environment: Environment
     members: dict[BrokerId, ClusterMember]
@@ -45,11 +45,11 @@ class TracedCluster(Protocol):
 
     @property
     def brokers(self) -> dict[BrokerId, Broker]:
-        """The brokers that run, by their ids."""
+        """The running brokers by their ids."""
 
 
 class NodeNow(msgspec.Struct, frozen=True, kw_only=True):
-    """A broker."""
+    """The state of a broker."""
 
     node: str
     state: str
@@ -57,7 +57,7 @@ class NodeNow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ProducerNow(msgspec.Struct, frozen=True, kw_only=True):
-    """What a partition's leader knows of a producer with an open transaction."""
+    """The state of a producer with an open transaction, as a partition's leader has it."""
 
     pid: int
     epoch: int
@@ -66,11 +66,11 @@ class ProducerNow(msgspec.Struct, frozen=True, kw_only=True):
     seq: int
     coordinator_epoch: int
     timestamp: int
-    """Of its last write, ms of the wall clock."""
+    """Time of its last write, ms of the wall clock."""
 
 
 class PartitionNow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A partition as its leader knows it; offsets that are 0 or unknown are omitted."""
+    """The state of a partition, as its leader has it; offsets that are 0 or unknown are omitted."""
 
     tp: str
     leader: int
@@ -87,7 +87,7 @@ class PartitionNow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 class TransactionNow(msgspec.Struct, frozen=True, kw_only=True):
-    """An entry of a coordinator; ``d`` as in ``txn.complete``."""
+    """A transaction, as its coordinator has it; ``d`` has the fields of ``txn.complete``."""
 
     node: str
     coordinator_epoch: int
@@ -107,15 +107,16 @@ class FaultNow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def open_with_snapshot(cluster: TracedCluster) -> None:
-    """Let recordings of this cluster that begin in the middle open with it."""
+    """Let recordings of this cluster that begin in the middle open with its state."""
     environment = cluster.environment
     environment.tracer.begin_with(partial(parts, cluster), partial(environment.clock.call_later, 0))
 
 
 def parts(cluster: TracedCluster) -> Iterator[dict[str, object]]:
-    """The payloads of the events, in order; nothing of a cluster that has not started.
+    """The payloads of a snapshot's events, in order; none if the cluster has not started.
 
-    Each is made when it is asked for. What is created meanwhile tells so itself.
+    Each payload is made when it is needed. Objects that are created meanwhile have events of their
+    own.
     """
     if not cluster.members:
         return

@@ -1,13 +1,13 @@
 """What happens to a client's requests and answers at fault points.
 
-A request that somebody watches takes this way round: across ``client.request``, through its
-handler, across ``client.response``. What must be done to the connection itself (break it, mute it,
-damage what it carries) comes back as a ``FaultOutcome``; the connection does it.
+While faults are armed, a request goes across ``client.request``, through its handler, and across
+``client.response``. What the connection itself must do (break, mute, damage data) is returned as a
+``FaultOutcome``; the connection does it.
 
-Throttling is Kafka's (KIP-219; 4.3.1 was asked with quotas): whatever the version, the answer goes
-out at once with its throttle time, where the version has the field, and the connection is muted for
-as long; by its version a client knows whether it should wait on its side, too. A throttled Fetch is
-answered without partitions (FetchSession.getThrottledResponse), so its reader asks for the same
+Throttling is Kafka's (KIP-219; compared with 4.3.1 under quotas). In all versions the answer goes
+out at once, with its throttle time where the version has the field, and the connection is muted for
+that time; by the version a client knows whether it should wait on its side, too. A throttled Fetch
+is answered without partitions (FetchSession.getThrottledResponse), so its client asks for the same
 again.
 """
 
@@ -49,28 +49,28 @@ _log: Final = Logger("txnsim.server")
 PRODUCE: Final = 0
 
 _LOST_COPY: Final = (SubmitOutcome.DROP, SubmitOutcome.ERROR, SubmitOutcome.DISCONNECT)
-"""Outcomes after which a copy is not handled."""
+"""Outcomes of fault rules after which a copy of a request is not handled."""
 
 Parse = Callable[[bytes], Request]
 
 
 class FaultOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What a connection has to do besides answering."""
+    """What a connection has to do after a request, in addition to or instead of answering."""
 
     request: Request
-    """The one to answer: damaged, a request may have become another."""
+    """The request to answer; a damaged one may have become another request."""
     reply: Any = NoResponse.NEVER
     mute_ms: int = 0
     """Time after the answer in which no request is handled."""
     damage: Damage | None = None
     is_broken: bool = False
-    """The connection breaks."""
+    """Whether the connection is to be broken."""
     is_reset: bool = False
-    """It breaks with RST."""
+    """Whether it is to be broken with RST."""
     slices: Slices | None = None
     """The pieces in which the answer is written."""
     complaint: BadInputError | None = None
-    """The damaged request can't be read: the connection is closed, as Kafka does."""
+    """Why the damaged request can't be read: the connection is to be closed, as in Kafka."""
 
 
 class ClientFaultPoints(msgspec.Struct, eq=False):
@@ -78,16 +78,16 @@ class ClientFaultPoints(msgspec.Struct, eq=False):
 
     _listener: BrokerListener
     _line: str
-    """The connection's name, unlike every other's."""
+    """The connection's name, unique in the cluster."""
     _parse: Parse
-    """Reads a frame of this connection."""
+    """Decodes a frame of this connection."""
 
     async def opened(self) -> FaultEffect:
         """The effect of fault rules on the opened connection; nothing has been read yet."""
         return await self._passage().opened(self._listener.node, self._line)
 
     async def handle(self, request: Request, handler: Handler, frame: bytes) -> Any:
-        """Bring a request to its handler and its answer back, past whatever is armed.
+        """Handle a request, with all armed faults.
 
         Returns:
             The reply, or a ``FaultOutcome``.
@@ -120,7 +120,7 @@ class ClientFaultPoints(msgspec.Struct, eq=False):
         return await self.leave(request, handler, reply, mute_ms=verdict.throttle_ms)
 
     async def _handle_damaged(self, sent: Request, frame: bytes, damage: Damage) -> Any:
-        """Handle a damaged request, if it can still be parsed."""
+        """Handle a damaged request, if it can still be decoded."""
         try:
             batch = batch_in_request(sent.api_key, sent.message)
             request = self._parse(damaged_frame(frame, damage, batch=batch))
@@ -141,7 +141,7 @@ class ClientFaultPoints(msgspec.Struct, eq=False):
     async def leave(
         self, request: Request, handler: Handler, reply: Any, *, mute_ms: int = 0
     ) -> Any:
-        """The response point: the request has taken effect, its answer may still be lost."""
+        """Bring a reply across the response fault point, where it may be lost."""
         verdict = FaultEffect.PASS
         if self._listener.network.interceptor.is_armed:
             crossing = self._describe(FaultPoint.CLIENT_RESPONSE, request, handler, reply)
@@ -170,7 +170,7 @@ class ClientFaultPoints(msgspec.Struct, eq=False):
         )
 
     def _send_copy(self, crossing: Crossing, frame: bytes) -> None:
-        """Let the request arrive once more; its answer is thrown away."""
+        """Handle a duplicate of the request, and throw its answer away."""
         request = self._parse(frame)
         handler = request.handler
         self._listener.tasks.drive(
@@ -208,7 +208,7 @@ class ClientFaultPoints(msgspec.Struct, eq=False):
 
 
 class Passage(msgspec.Struct, eq=False):
-    """The way of messages past fault points."""
+    """Brings messages across fault points, and traces what faults do to them."""
 
     _interceptor: Interceptor
     _tracer: Tracer
@@ -249,7 +249,7 @@ class Passage(msgspec.Struct, eq=False):
         return verdict.outcome not in _LOST_COPY
 
     def _tell(self, kind: str, crossing: Crossing) -> None:
-        """What a fault does to a message; it is the current cause from now on."""
+        """Trace what a fault does to a message; that event is the current cause from now on."""
         tracer = self._tracer
         if tracer.on and crossing.api_key >= 0:
             data = {
@@ -264,14 +264,14 @@ class Passage(msgspec.Struct, eq=False):
 
 
 def rewritten_reply(request: Request, reply: Any, rewriting: Rewriting) -> Any:
-    """A reply with a field changed; one that was encoded ahead is read again first."""
+    """A reply with a changed field; a reply that is encoded already is decoded first."""
     if isinstance(reply, NoResponse):
         return reply
     return rewriting.apply(_read(request, reply))
 
 
 def _read(request: Request, reply: Any) -> Any:
-    """The message of a reply, also of one that was encoded ahead."""
+    """The message of a reply, which may be encoded already."""
     if not isinstance(reply, bytes):
         return reply
     key, version = request.api_key, request.api_version
@@ -297,14 +297,14 @@ def _first_batch(rows: Iterable[Any]) -> bytes | None:
 
 
 def damaged_frame(frame: bytes, damage: Damage, *, batch: bytes | None) -> bytes:
-    """What the broker reads as the frame; a damaged length leaves it shorter than it was."""
+    """The damaged frame as the broker reads it; a smaller length cuts it off."""
     message = len(frame).to_bytes(4, "big") + frame
     message = damage_message(message, damage, batch=batch)
     return message[4 : 4 + int.from_bytes(message[:4], "big")]
 
 
 def _throttled_answer(request: Request, reply: Any, throttle_ms: int) -> Any:
-    """The answer with its throttle time, where its version tells one."""
+    """The reply with its throttle time, if its version has that field."""
     if isinstance(reply, NoResponse):
         return reply
     return throttled(request.api_key, _read(request, reply), throttle_ms)

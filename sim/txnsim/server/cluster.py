@@ -1,7 +1,7 @@
 """A whole simulated cluster: brokers, links, controller, listeners, clock.
 
-What ``txnsim serve``, the scenarios, the control port and tests start. It only puts together; see
-``broker.broker`` for one broker.
+``txnsim serve``, the scenarios, the control port and tests start it. It only puts the parts
+together; see ``broker.broker`` for one broker.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ else:
     gate = OnDemand("txnsim.api.authorization.gate")
     kip_text = OnDemand("txnsim.api.kip_text.table")
 TURNS_TO_END: Final = 20
-"""Turns of the loop after which every released task has ended, however deep."""
+"""Turns of the loop after which every released task has ended, however deep its calls are."""
 
 
 class SimCluster:
@@ -95,10 +95,10 @@ class SimCluster:
             rules=options.rules,
             broker_ids=options.broker_ids,
         )
-        """Which broker runs which release of Kafka."""
+        """The Kafka release of each broker."""
         environment.tracer.run = described(environment.tracer.run, options)
         self.members: dict[BrokerId, ClusterMember] = {}
-        """Every broker by its id, whether it runs or not."""
+        """All brokers by their ids, running or not."""
         self._bound: list[BrokerListener] = []
         check_security(options.security)
         self._authorizer = authorizer_of(options.security)
@@ -117,7 +117,7 @@ class SimCluster:
             rng=environment.rng,
             doubts=self._doubt,
         )
-        """Where faults are armed: every crossing of this cluster's network passes it."""
+        """Arms faults: every message on this cluster's network passes it."""
         environment.network.interceptor = self.injector
         open_with_snapshot(self)
         self.injector.cluster_control = SimClusterControl(self)
@@ -139,7 +139,7 @@ class SimCluster:
 
     @property
     def brokers(self) -> dict[BrokerId, Broker]:
-        """The brokers that run, by their ids."""
+        """The running brokers by their ids."""
         return {
             broker_id: member.broker
             for broker_id, member in self.members.items()
@@ -148,18 +148,18 @@ class SimCluster:
 
     @property
     def listeners(self) -> list[BrokerListener]:
-        """The listeners of the brokers that run."""
+        """The listeners of the running brokers."""
         return [member.listener for member in self.members.values() if member.listener is not None]
 
     @property
     def controller(self) -> ControllerNode:
-        """The controller; there from ``start`` on."""
+        """The controller; exists from ``start`` on."""
         assert self._controller is not None
         return self._controller
 
     @property
     def metadata(self) -> Metadata:
-        """The cluster's metadata; there from ``start`` on."""
+        """The cluster's metadata; exists from ``start`` on."""
         assert self._metadata is not None
         return self._metadata
 
@@ -176,14 +176,14 @@ class SimCluster:
         return self.bootstrap_of(kip_text.LISTENER) if self.options.settings.kip_text else None
 
     def bootstrap_of(self, listener: str) -> str:
-        """``host:port`` of every broker at the listener of that name."""
+        """``host:port`` of every broker, at the listener of that name."""
         return ",".join(
             host_and_port(*broker.address(listener))
             for broker in self.metadata.image.alive_brokers()
         )
 
     async def start(self) -> None:
-        """Bind every port, then let the brokers live, then handle requests.
+        """Bind all ports, start the brokers, then handle requests.
 
         Raises:
             OSError: A port is busy; nothing stays bound.
@@ -223,7 +223,7 @@ class SimCluster:
     # Between tests
 
     def snapshot(self) -> Snapshot:
-        """The present state, for ``reset``."""
+        """The current state, for ``reset``."""
         releases = {broker_id: self.fleet.release_of(broker_id) for broker_id in self.members}
         return Snapshot(image=self.metadata.image, releases=releases)
 
@@ -231,9 +231,10 @@ class SimCluster:
         """Make it a fresh cluster on the same ports, with the topics and settings of a snapshot.
 
         It is as if every machine had been formatted: logs, transactions, producers and groups are
-        gone, whatever was held is thrown away, faults are disarmed, links whole, clocks right, and
-        every broker runs. Clients are disconnected; who connects again meets the new cluster.
-        Producer ids and topic ids go on: a client from before is not taken for one of now.
+        deleted, held messages are thrown away, faults are disarmed, links healed, clocks set right,
+        and all brokers run. Clients are disconnected; when they connect again, they get the new
+        cluster. Producer ids and topic ids are not reused: a client from before is not taken for
+        one of now.
 
         Raises:
             OSError: A broker is down and can't have its port back; the others go on.
@@ -276,7 +277,9 @@ class SimCluster:
                 member.let_in()
 
     async def _prepare_coordinators(self) -> None:
-        """Spare the first clients the wait for coordinators, where that is wanted."""
+        """Create internal topics and load coordinators before clients need them, if the options say
+        so.
+        """
         if not self.options.ready_coordinators:
             return
         with input_event(self.environment, "create-topics"):
@@ -292,8 +295,8 @@ class SimCluster:
             await broker.coordinator.ready()
 
     async def _heirs(self, snapshot: Snapshot) -> list[BrokerListener]:
-        """A listener for each broker's next life: it has the sockets of the present one, or new
-        ones where the broker is down.
+        """A listener for the next life of each broker: with the sockets of the current one, or with
+        new sockets if the broker is down.
         """
         heirs: dict[BrokerId, BrokerListener] = {}
         try:
@@ -318,7 +321,7 @@ class SimCluster:
     def _endpoints_with_release(
         self, member: ClusterMember, release: Release
     ) -> tuple[Endpoint, ...]:
-        """A broker's endpoints, with what that release speaks there."""
+        """The endpoints of a broker, with the APIs of its new release."""
         spoken = self._api_table(release)
         return tuple(
             endpoint
@@ -330,16 +333,16 @@ class SimCluster:
     # Life of brokers
 
     async def start_broker(self, broker_id: BrokerId, *, as_version: str | None = None) -> None:
-        """Start a broker that is down, on its ports and its disk; done when it serves clients.
+        """Start a broker that is down, on its ports and its disk; returns when it serves clients.
 
         Args:
-            broker_id: Which one.
-            as_version: The release of Kafka that it runs from now on; the one of its last life
-                unless given.
+            broker_id: The broker.
+            as_version: The release of Kafka that it runs from now on; by default the one of its
+                last life.
 
         Raises:
-            ConfigError: There is no such broker or release, it is not down, or the cluster's
-                features are at levels that the release does not know.
+            ConfigError: There is no such broker or release, the broker is not down, or the
+                cluster's features are at levels that the release does not know.
             OSError: One of its ports is taken by now.
         """
         member = self.member(broker_id)
@@ -354,10 +357,10 @@ class SimCluster:
             await member.start()
 
     async def stop_broker(self, broker_id: BrokerId) -> None:
-        """Stop a broker in good order: its leaders move away first.
+        """Stop a broker with a controlled shutdown: other brokers take its leaderships first.
 
         Raises:
-            ConfigError: There is no such broker, or it does not run.
+            ConfigError: There is no such broker, or the broker does not run.
         """
         member = self.member(broker_id)
         with input_event(self.environment, "stop", broker=broker_id):
@@ -367,25 +370,26 @@ class SimCluster:
         """End a broker at once; the controller notices when its session ends.
 
         Args:
-            broker_id: Which one.
-            lose_unflushed: Its machine broke down: what was not on disk yet is lost.
+            broker_id: The broker.
+            lose_unflushed: Also lose data that was not flushed to disk, as if its machine broke
+                down.
 
         Raises:
-            ConfigError: There is no such broker, or it does not run.
+            ConfigError: There is no such broker, or the broker does not run.
         """
         member = self.member(broker_id)
         with input_event(self.environment, "kill", broker=broker_id, lose_unflushed=lose_unflushed):
             await member.kill(lose_unflushed=lose_unflushed)
 
     def isolate(self, broker_id: BrokerId, *, from_clients: bool = False) -> None:
-        """Cut a broker off from the controller and from all others, as black holes.
+        """Cut a broker off from the controller and from all other brokers, with black holes.
 
-        It goes on with the metadata that it has, also as a leader whom the others have replaced
-        (a zombie), until ``heal``.
+        It continues with its old metadata, also as a leader that has been replaced (a zombie),
+        until ``heal``.
 
         Args:
-            broker_id: Which one.
-            from_clients: Clients don't reach it either.
+            broker_id: The broker.
+            from_clients: Cut it off from clients, too.
 
         Raises:
             ConfigError: There is no such broker.
@@ -399,7 +403,7 @@ class SimCluster:
                 member.cut_off_clients()
 
     def heal(self, broker_id: BrokerId) -> None:
-        """Undo ``isolate``: the broker hears of everything that it has missed.
+        """Undo ``isolate``: the broker gets all metadata that it has missed.
 
         Raises:
             ConfigError: There is no such broker.
@@ -416,10 +420,10 @@ class SimCluster:
         return not self.environment.network.reaches(broker_id, CONTROLLER_ID)
 
     def member(self, broker_id: BrokerId) -> ClusterMember:
-        """The broker of that id, whether it runs or not.
+        """The broker of that id, running or not.
 
         Raises:
-            ConfigError: There is none.
+            ConfigError: There is no such broker.
         """
         member = self.members.get(broker_id)
         if member is None:
@@ -435,12 +439,12 @@ class SimCluster:
     def grow_topic(
         self, name: str, count: int, assignments: Sequence[Sequence[BrokerId]] | None = None
     ) -> Rejection | None:
-        """Give a topic more partitions; returns why it can't have them.
+        """Give a topic more partitions; returns the reason if that is refused.
 
         Args:
-            name: Of the topic.
-            count: All partitions, those that are there included.
-            assignments: The replicas of new ones; chosen unless given.
+            name: The topic.
+            count: Number of all partitions, including the existing ones.
+            assignments: Replicas of the new partitions; chosen by default.
         """
         assignment_tuples = None if assignments is None else tuple(map(tuple, assignments))
         grown = grown_topic(self.metadata.image, name, count=count, assignments=assignment_tuples)
@@ -455,17 +459,17 @@ class SimCluster:
     def move_leader(
         self, topic_partition: TopicPartition, leader: BrokerId | None = None
     ) -> BrokerId:
-        """Hand the leadership of a partition to another in-sync replica.
+        """Make another in-sync replica the leader of a partition.
 
         Args:
             topic_partition: The partition.
-            leader: The broker; the first other one that is in sync and lives unless given.
+            leader: The new leader; by default the first other live replica in sync.
 
         Returns:
             The new leader.
 
         Raises:
-            ConfigError: There is no such partition, or no broker, or not that one, can lead it.
+            ConfigError: There is no such partition, or the broker can't lead it, or no broker can.
         """
         moved = controller.move_leader(self.metadata.image, topic_partition, leader)
         if isinstance(moved, Rejection):
@@ -478,7 +482,9 @@ class SimCluster:
     # Parts
 
     async def _bind(self) -> list[tuple[Endpoint, ...]]:
-        """Bind each broker's endpoints, so that every port is known before the brokers live."""
+        """Bind the endpoints of each broker, so that all ports are known before the brokers
+        start.
+        """
         endpoints = []
         for index in range(self.options.brokers):
             listener = self._new_listener()
@@ -494,7 +500,7 @@ class SimCluster:
         )
 
     def _api_table(self, release: Release) -> ApiTable:
-        """What brokers of a release speak under the cluster's settings."""
+        """The APIs of a broker with that release, under the cluster's settings."""
         settings = self.options.settings
         return shipped(
             release,
@@ -503,7 +509,7 @@ class SimCluster:
         )
 
     def _wanted_endpoints(self, index: int) -> list[Endpoint]:
-        """The listeners of a broker; port 0 is any free one."""
+        """The configured listeners of a broker; port 0 is any free port."""
         options = self.options
         away = index * port_step(options)
         apis = self._api_table(self.fleet.release_of(options.broker_ids[index]))
@@ -535,7 +541,7 @@ class SimCluster:
         return endpoints
 
     def _apis(self, apis: ApiTable, listener: str | None = None) -> ApiTable:
-        """What is spoken at a listener of that name, as far as it is allowed."""
+        """The APIs at a listener of that name, with checks of ACLs if there is an authorizer."""
         if listener is not None and listener != apis.listener:
             apis = msgspec.structs.replace(apis, listener=listener)
         authorizer = self._authorizer
@@ -596,7 +602,7 @@ class SimCluster:
             budget.begin({broker_id: member.disk for broker_id, member in self.members.items()})
 
     def _new_budget(self) -> BudgetKeeper | None:
-        """A new budget for the logs; None for no bound."""
+        """A new memory budget for the logs; None if there is no bound."""
         log_budget = self.options.settings.log_budget_bytes
         if not log_budget:
             return None
@@ -607,7 +613,7 @@ class SimCluster:
         )
 
     def _machine(self, clock: SkewedClock) -> Environment:
-        """The world as one broker's machine sees it: by a clock of its own."""
+        """The environment of one broker's machine, which has a clock of its own."""
         world = self.environment
         return Environment(
             clock=clock,
@@ -639,7 +645,7 @@ def first_image(
     salt: Callable[[int], bytes],
     loaded: LoadedCluster | None = None,
 ) -> ClusterImage:
-    """The metadata with these brokers: freshly formatted, or as their disks have been left."""
+    """The metadata with these brokers: of a freshly formatted cluster, or as loaded from disks."""
     if loaded is None:
         image = controller.initial_image(
             cluster_id=settings.cluster_id,
@@ -684,7 +690,7 @@ def registered(
 def _advertised_address(
     options: ClusterOptions, endpoint: Endpoint, number: int
 ) -> tuple[str, int]:
-    """Host and port of a broker's listener, as clients get them."""
+    """Host and port of a broker's listener that clients are told."""
     if options.advertised and endpoint.apis.listener == CLIENT_LISTENER:
         return options.advertised[number - 1]
     own = None if endpoint.channel_builder is None else endpoint.channel_builder.listener
@@ -695,8 +701,8 @@ def _advertised_address(
 
 
 def _reachable(host: str) -> str:
-    """What clients get for a listening address; for "everywhere" this machine's name, as Kafka's
-    default is.
+    """The host that clients are told for a listening host; for a wildcard address this machine's
+    name, as Kafka's default is.
     """
     return host_name() if host in EVERYWHERE else host
 
@@ -705,7 +711,7 @@ def _reachable(host: str) -> str:
 
 
 async def end_starts(members: Iterable[ClusterMember]) -> None:
-    """Kill the starting brokers: their ports are only partly open."""
+    """Kill the brokers that are starting: only a part of their ports is open."""
     starting = [member for member in members if member.state is MemberLifeState.STARTING]
     for member in starting:
         await member.kill()
@@ -714,13 +720,15 @@ async def end_starts(members: Iterable[ClusterMember]) -> None:
 
 
 async def let_end() -> None:
-    """Release the held tasks, and wait until they have ended."""
+    """Wait until released tasks have ended."""
     for _ in range(TURNS_TO_END):
         await asyncio.sleep(0)
 
 
 def undisturb(environment: Environment, nodes: Sequence[BrokerId]) -> None:
-    """Heal every link between these nodes, and set the cluster clock right."""
+    """Heal every link between these nodes, and undo all advances and shifts of the cluster
+    clock.
+    """
     for source in nodes:
         for target in nodes:
             environment.network.heal(source, target)

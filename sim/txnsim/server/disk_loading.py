@@ -1,10 +1,10 @@
-"""A cluster as its disks have been left: the metadata, and the logs of every broker.
+"""A cluster loaded from the disks of stopped brokers: the metadata, and the logs of every broker.
 
-It is as if every machine of the cluster had been started again at once: leaders are elected anew,
-under the next epoch, and logs are made by each broker as ``storage.replica_loading`` does it. Where
-the disks hold the metadata log, it says who has which replica and who is in sync; without one, as
-with ZooKeeper, the folders have to say it. Kafka's counterparts: LogManager.loadLogs, the
-controller's first steps.
+It is as if every machine of the cluster had been started again at once: leaders are elected under
+the next epoch, and each broker recovers its logs (``storage.replica_loading``). If the disks have
+the metadata log, it tells which broker has which replica and who is in sync; without one, as with
+ZooKeeper, the folders have to tell it. Kafka's counterparts: LogManager.loadLogs, the controller's
+first steps.
 """
 
 from __future__ import annotations
@@ -54,22 +54,22 @@ DEVIATIONS: Final = (
 
 
 class LoadedCluster(msgspec.Struct, frozen=True, kw_only=True):
-    """State to start a cluster with, once only: the start writes to the logs."""
+    """State to start a cluster with; usable only once, because the cluster writes to the logs."""
 
     image: ClusterImage
-    """Without brokers: they have other addresses now."""
+    """The metadata without brokers: they have other addresses now."""
     logs: Mapping[BrokerId, tuple[LoadedReplicaLog, ...]]
     first_producer_id: ProducerId
     size: int
     """Bytes of the segments that were read."""
     losses: tuple[Loss, ...]
-    """What the brokers have thrown away."""
+    """Data that the brokers have thrown away during recovery."""
     left_out: tuple[str, ...]
-    """Folders that belong to no topic of this cluster, each with the reason."""
+    """Folders that belong to no topic of this cluster, with reasons."""
 
     @property
     def lacks_coordinators(self) -> bool:
-        """Whether transactions are open without a transaction state topic to own them."""
+        """Whether transactions are open, but there is no transaction state topic."""
         return TRANSACTION_STATE_TOPIC not in self.image.topics and any(
             one.log.producers.state.first_undecided_offset() is not None
             for own in self.logs.values()
@@ -85,13 +85,13 @@ def load_cluster(
     now_ms: int,
     on_replica: Callable[[StoredFolder], object] = lambda _: None,
 ) -> LoadedCluster:
-    """Read all logs.
+    """Load metadata and all logs.
 
     Args:
-        disks: What there is; of the topics in the metadata log, those without any folder here are
-            left out.
-        settings: Of the cluster: what no topic and no dynamic config says.
-        fleet: Which broker runs which release.
+        disks: The disks; topics of the metadata log without any folder are left out.
+        settings: Settings of the cluster, where neither a topic config nor a dynamic config
+            overrides them.
+        fleet: The release of each broker.
         now_ms: The cluster's time.
         on_replica: Called with each folder before it is read.
 
@@ -137,7 +137,7 @@ def load_cluster(
 
 
 def _why_stray(folder: StoredFolder, topic: TopicImage | None, broker_id: BrokerId) -> str:
-    """Why a broker would not serve that folder (LogManager.isStrayReplica); empty where it does."""
+    """Why a broker would not serve that folder (LogManager.isStrayReplica); empty if it would."""
     partition = folder.replica.topic_partition.partition
     if topic is None:
         return "there is no such topic"
@@ -154,7 +154,9 @@ def _why_stray(folder: StoredFolder, topic: TopicImage | None, broker_id: Broker
 
 
 def _first_producer_id(disks: Disks, logs: Logs) -> ProducerId:
-    """First free id: the controller's, else the start of the block behind all ids seen."""
+    """The first free producer id: the controller's, or the start of the block after all ids
+    seen.
+    """
     stored = 0 if disks.metadata is None else disks.metadata.next_producer_id
     highest_id = max(
         _seen_ids(stored.log for own in logs.values() for stored in own.values()), default=-1
@@ -181,11 +183,11 @@ class LoadedReplicaLog(msgspec.Struct, frozen=True, kw_only=True):
     topic_id: uuid.UUID
     log: PartitionLog
     high_watermark: int
-    """Last checkpointed value."""
+    """The last checkpointed high watermark."""
 
 
 Logs = Mapping[BrokerId, Mapping[TopicPartition, LoadedReplicaLog]]
-"""What lies on each broker's disk."""
+"""The loaded logs of each broker."""
 
 
 def described(disks: Disks, *, settings: Settings, fleet: Fleet) -> ClusterImage:
@@ -226,7 +228,7 @@ def described(disks: Disks, *, settings: Settings, fleet: Fleet) -> ClusterImage
 def _within(
     partition: PartitionImage, own_ids: frozenset[BrokerId], topic_partition: TopicPartition
 ) -> PartitionImage:
-    """The partition without the absent brokers."""
+    """The partition without absent brokers."""
 
     def brokers_among(ids: tuple[BrokerId, ...]) -> tuple[BrokerId, ...]:
         return tuple(broker_id for broker_id in ids if broker_id in own_ids)
@@ -250,7 +252,7 @@ def _within(
 
 
 def _image_from_folders(disks: Disks, *, settings: Settings, fleet: Fleet) -> ClusterImage:
-    """Topics as the folders show them; leaders are not known yet."""
+    """Metadata made from the folders of topics; without leaders."""
     replicas: dict[str, dict[int, list[BrokerId]]] = {}
     ids: dict[str, uuid.UUID] = {}
     for broker_id, folder in disks.all_folders():
@@ -346,8 +348,8 @@ def restarted(image: ClusterImage, logs: Logs, *, knows_isr: bool) -> ClusterIma
 
 
 def _longest(stored: Mapping[BrokerId, LoadedReplicaLog]) -> tuple[BrokerId, ...]:
-    """Who may be in sync, the one with the longest log of the newest epoch first; who ends below
-    what that one knows to be committed is not.
+    """The brokers that may be in sync, longest log first: those whose newest epoch is the latest
+    and whose log reaches the high watermark of the longest log.
     """
 
     def length(broker_id: BrokerId) -> tuple[int, int, int]:

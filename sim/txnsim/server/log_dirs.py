@@ -1,7 +1,7 @@
-"""What lies on a broker's disk, as the files that Apache Kafka would have there.
+"""The log directory of a broker, as the files that Apache Kafka would have there.
 
-Everything is in memory here, so this is where it becomes files: for ``kafka-dump-log``, for a real
-broker, for anyone who wants to look.
+Everything is in memory here, so this module makes the files: for ``kafka-dump-log``, for a real
+broker, or for inspection.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ def log_dir_of(cluster: SimCluster, broker_id: BrokerId) -> list[StoredFile]:
 def log_dir_in_steps(
     cluster: SimCluster, broker_id: BrokerId
 ) -> Generator[None, None, list[StoredFile]]:
-    """The same in steps. The first one takes up what may change, so that all of it is of one
-    moment.
+    """The files of ``log_dir_of``, made in steps. The first step takes all state that may change,
+    so that all files are of one moment.
 
     Raises:
         ConfigError: There is no such broker.
@@ -72,5 +72,5 @@ def log_dir_in_steps(
 
 
 def _directory_id(cluster_id: str, broker_id: BrokerId) -> uuid.UUID:
-    """The same every time, as that of a disk (KIP-858)."""
+    """An id of the directory that is always the same for a broker, as on a disk (KIP-858)."""
     return uuid.uuid5(uuid.NAMESPACE_OID, f"{cluster_id}/{broker_id}")

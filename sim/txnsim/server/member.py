@@ -1,8 +1,8 @@
 """A member of the cluster: one broker id across its lives.
 
-The ports and the disk stay; each start makes a new broker with an epoch of its own. A start goes as
-in Kafka: register, follow the metadata, be unfenced, and only then accept clients. A stop hands
-leaders away first; a kill does not. Kafka's counterpart: BrokerServer.
+Ports and disk stay; each start makes a new broker with a new epoch. A start goes as in Kafka: the
+broker registers, follows the metadata, is unfenced, and only then accepts clients. At a stop other
+brokers take its leaderships first; at a kill they don't. Kafka's counterpart: BrokerServer.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from txnsim.server._listener import BrokerListener, Endpoint
 from txnsim.types import BrokerId, TopicPartition
 
 SHUTDOWN_TIMEOUT_MS: Final = 300_000
-"""How long a controlled shutdown may take (BrokerServer.shutdown: five minutes)."""
+"""Longest duration of a controlled shutdown (BrokerServer.shutdown: five minutes)."""
 
 
 LOG_DIR_FAILURE_TIMEOUT_MS: Final = 30_000
-"""How long the controller may be out of reach before a broker with a failed log directory ends
-itself (log.dir.failure.timeout.ms).
+"""Time after which a broker with a failed log directory ends itself, if it can't reach the
+controller (log.dir.failure.timeout.ms).
 """
 
 
@@ -50,7 +50,7 @@ class MemberLifeState(Enum):
 
 
 class ClusterMember:
-    """One broker of the cluster, whether it runs or not."""
+    """One broker of the cluster, running or not."""
 
     def __init__(
         self,
@@ -64,10 +64,10 @@ class ClusterMember:
     ) -> None:
         self.broker_id = broker_id
         self.clock = clock
-        """What its machine takes for the time; it outlives the broker."""
+        """The clock of its machine; it outlives the broker."""
         self.disk = disk
         self.lagging: set[TopicPartition] = set()
-        """Partitions in which it falls behind on purpose, in every life."""
+        """Partitions in which it does not fetch, in all lives, until ``catch_up``."""
         self.endpoints = endpoints
         self.state = MemberLifeState.DOWN
         self.is_cut_off_from_clients = False
@@ -88,30 +88,32 @@ class ClusterMember:
         )
         self._lifecycle: BrokerLifecycle | None = None
         self._life = 0
-        """Counts starts and ends. After a wait it shows whether this is still the same life."""
+        """Number of starts and ends. After a wait it shows whether this is still the same life."""
         self._clean_epoch = -1
-        """What a clean shutdown has left on the disk (Kafka's CleanShutdownFileHandler)."""
+        """Broker epoch that a clean shutdown has written to the disk (Kafka's
+        CleanShutdownFileHandler).
+        """
         self._waiting: asyncio.Future[bool] | None = None
-        """A start or a stop waits here. It gets True when all went well."""
+        """Future of a start or a stop that waits; its result tells whether that succeeded."""
         self._chance = environment.rng.stream(f"incarnations.b{broker_id}")
 
     # Lives
 
     @property
     def is_down(self) -> bool:
-        """The broker is stopped, and is not starting."""
+        """Whether the broker is stopped and not starting."""
         return self.state is MemberLifeState.DOWN
 
     @property
     def is_running(self) -> bool:
-        """A broker of this id lives and serves."""
+        """Whether the broker runs and serves."""
         return self.state is MemberLifeState.RUNNING
 
     def join(self, listener: BrokerListener) -> None:
-        """Live as a broker of the freshly formatted cluster: registered and unfenced already.
+        """Start as a broker of the freshly formatted cluster: registered and unfenced already.
 
         Args:
-            listener: Bound; it is opened by the caller, when every broker lives.
+            listener: A bound listener; the caller opens it when all brokers run.
         """
         self.listener = listener
         tracer = self._environment.tracer
@@ -126,13 +128,14 @@ class ClusterMember:
         tracer.caused_by(cause_before)
 
     async def start(self) -> None:
-        """Start it again and wait until it serves clients, on the same ports and the same disk.
+        """Start the broker again and wait until it serves clients, on the same ports and the same
+        disk.
 
         While the session of a killed broker lasts, its registration is refused, as in Kafka.
 
         Raises:
-            ConfigError: It runs already, or was killed meanwhile.
-            OSError: One of its ports is taken by now.
+            ConfigError: The broker runs already, or was killed meanwhile.
+            OSError: One of its ports is busy.
         """
         if self.state is not MemberLifeState.DOWN:
             raise self._wrong_state("start", "stop or kill it first")
@@ -179,10 +182,10 @@ class ClusterMember:
             listener.open(self.broker)
 
     async def stop(self) -> None:
-        """Move its leaders away, then stop it in good order (a controlled shutdown).
+        """Stop the broker with a controlled shutdown: other brokers take its leaderships first.
 
         Raises:
-            ConfigError: It does not run, or was killed meanwhile.
+            ConfigError: The broker does not run, or was killed meanwhile.
         """
         if self.state is not MemberLifeState.RUNNING:
             raise self._wrong_state("stop", "only one that runs can be")
@@ -207,13 +210,14 @@ class ClusterMember:
         await self._end("stopped", then=self.disk.close)
 
     async def kill(self, *, lose_unflushed: bool = False) -> None:
-        """End it at once, as ``kill -9`` does: the controller gets no word and finds out by itself.
+        """End the broker at once, as ``kill -9`` does: the controller is not told.
 
         Args:
-            lose_unflushed: The machine broke down with it: what was not on disk yet is lost.
+            lose_unflushed: Also lose data that was not flushed to disk, as if the machine broke
+                down.
 
         Raises:
-            ConfigError: It does not run.
+            ConfigError: The broker does not run.
         """
         if self.state is MemberLifeState.DOWN:
             raise self._wrong_state("kill", "start it first")
@@ -230,7 +234,9 @@ class ClusterMember:
                 events.trace_truncation(log)
 
     async def _end(self, reason: str, *, then: Callable[[], object] | None = None) -> None:
-        """Its last moment is one step: it can't be started again half dead."""
+        """End the broker in one step, so that it can't be started again half ended; then close its
+        listener and keep its ports.
+        """
         self.state = MemberLifeState.DOWN
         self._life += 1
         tracer = self._environment.tracer
@@ -260,7 +266,7 @@ class ClusterMember:
     # Replicas
 
     def lag(self, topic_partition: TopicPartition) -> None:
-        """Let it fall behind in a partition, until ``catch_up``."""
+        """Let the broker fetch nothing for a partition, until ``catch_up``."""
         self.lagging.add(topic_partition)
         if self.broker is not None:
             self.broker.replica_fetchers.lag(topic_partition)
@@ -274,13 +280,13 @@ class ClusterMember:
     # Clients
 
     def cut_off_clients(self) -> None:
-        """Clients hear nothing any more: their connections are black holes, until ``let_in``."""
+        """Make its clients' connections black holes, until ``let_in``."""
         self.is_cut_off_from_clients = True
         if self.listener is not None:
             self.listener.pause()
 
     def let_in(self) -> None:
-        """Clients reach it again; what they have sent meanwhile is handled."""
+        """Let clients reach the broker again; requests that they sent meanwhile are handled."""
         self.is_cut_off_from_clients = False
         if self.listener is not None and self.broker is not None:
             self.listener.open(self.broker)
@@ -310,7 +316,7 @@ class ClusterMember:
         )
 
     def _follow_after_registration(self, _epoch: int) -> None:
-        """The controller knows the new incarnation: it leads nothing and begins to follow."""
+        """Begin to follow the metadata after the controller has registered this life."""
         self._begin_life()
 
     def _begin_life(self) -> None:
@@ -325,7 +331,9 @@ class ClusterMember:
         broker.start()
 
     def _directory_failed(self) -> None:
-        """The controller has to hear of it; a broker that can't tell it ends itself."""
+        """Report a failed log directory to the controller; end the broker if it can't be
+        reached.
+        """
         lifecycle = self._lifecycle
         assert lifecycle is not None
         lifecycle.directory_failed()

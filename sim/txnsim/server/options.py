@@ -1,4 +1,4 @@
-"""What a cluster is started with."""
+"""Options that a cluster is started with."""
 
 from __future__ import annotations
 
@@ -24,52 +24,54 @@ _TOPIC_FORMS: Final = "expected NAME or NAME:PARTITIONS, as orders:3, or several
 
 
 class ClusterOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What to start."""
+    """Options that a cluster is started with."""
 
     brokers: int = 3
     first_broker_id: int = 1
-    """The others' follow."""
+    """Id of the first broker; the others have the next numbers."""
     host: str = "127.0.0.1"
     port: int = 9092
     """First of consecutive ports; 0 picks free ones."""
     ports: tuple[int, ...] = ()
-    """The port of each broker's listener in clear, where they are not consecutive."""
+    """The port of each broker's plaintext listener, if they are not consecutive."""
     advertised_host: str | None = None
-    """The host that clients connect to; the listening host unless given, and this machine's name
-    where that is everywhere.
+    """Host that clients are told; by default the listening host, or this machine's name if that is
+    a wildcard address.
     """
     advertised_port: int | None = None
-    """The port likewise, of a cluster of one broker."""
+    """Port that clients are told; only for a cluster of one broker."""
     advertised: tuple[tuple[str, int], ...] = ()
-    """Host and port that clients get for each broker's listener in clear, where something between
-    them and us translates ports, as containers do.
+    """Host and port that clients are told for each broker's plaintext listener, if something
+    between clients and brokers translates ports, as containers do.
     """
     topics: tuple[tuple[str, int], ...] = ()
     """(name, partitions) of topics to create at start, replicated to up to three brokers."""
     ready_coordinators: bool = False
     """Create Kafka's internal topics at the start, load their coordinators and give them producer
-    ids, before a client is served. A real cluster does that when the first client asks, and answers
+    ids, before clients are served. A real cluster does that at the first request, and answers
     COORDINATOR_LOAD_IN_PROGRESS meanwhile; librdkafka then waits for half a second.
     """
     settings: Settings = DEFAULTS
     kip_text_port: int | None = None
     """First of consecutive ports of the listeners that ``settings.kip_text`` opens; 0 picks free
-    ones. ``KIP_TEXT_PORT_DISTANCE`` above ``port`` unless given.
+    ones. By default ``KIP_TEXT_PORT_DISTANCE`` above ``port``.
     """
     as_version: tuple[str, ...] = ()
     """Kafka releases to behave as: ``3.9`` for all brokers, ``1=3.9`` for one
-    (``releases.fleet_from``); the reference unless named.
+    (``releases.fleet_from``); by default the reference release.
     """
     rules: Mapping[str, bool] = {}
-    """Switches of ``releases.Rules`` turned by hand: a bug of before its fix, for a scenario."""
+    """Switches of ``releases.Rules`` that differ from the release's: for example a bug before its
+    fix.
+    """
     security: SecurityOptions = NO_SECURITY
     """Listeners with TLS and SASL, users, ACLs (docs/security.md)."""
     loaded: LoadedCluster | None = None
-    """Disks to start with, once only; ``brokers`` is their number."""
+    """Loaded disks to start with, usable once; ``brokers`` is their number."""
 
     @property
     def broker_ids(self) -> tuple[BrokerId, ...]:
-        """The number of each broker, in the order of their ports."""
+        """The id of each broker, in the order of their ports."""
         if self.loaded is not None:
             return tuple(self.loaded.logs)
         first_id = self.first_broker_id
@@ -77,7 +79,7 @@ class ClusterOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def port_step(options: ClusterOptions) -> int:
-    """Distance of a listener's ports on two brokers: 1, or more so that no two collide."""
+    """Distance between a listener's ports on two brokers: 1, or more so that no ports collide."""
     ports = {options.port} if options.security.has_plain_listener else set()
     ports.update(listener.port for listener in options.security.listeners)
     ports.discard(0)
@@ -90,14 +92,15 @@ def port_step(options: ClusterOptions) -> int:
 
 
 def topics_of(given: object) -> dict[str, int]:
-    """Topics in any form in which people write them down: ``orders``, ``orders:3``,
-    ``orders:3,payments``, a list of such texts, or a mapping of names to partitions.
+    """Parses topics in any usual form: ``orders``, ``orders:3``, ``orders:3,payments``, a list of
+    such texts, or a mapping of names to numbers of partitions.
 
     Returns:
-        Name -> partitions.
+        Name -> number of partitions.
 
     Raises:
-        ConfigError: It has another form, or a number of partitions is no whole number from 1.
+        ConfigError: The form is another one, or a number of partitions is not a whole number from
+            1.
     """
     if isinstance(given, str):
         return dict(_topic(text) for text in given.split(","))
@@ -129,7 +132,7 @@ def _checked_topic(name: object, partitions: object, text: str) -> tuple[str, in
 
 
 def check_release(options: ClusterOptions, *, level: int | None) -> None:
-    """Refuse a level of ``transaction.version`` that the brokers' releases don't know.
+    """Refuse a level of ``transaction.version`` that no release of the brokers knows.
 
     Raises:
         ConfigError: A release is unknown, or none of them knows the level.

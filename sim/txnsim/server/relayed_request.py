@@ -1,9 +1,9 @@
-"""A request and its answer as frames that a broker elsewhere handles, and what a fault does to them
-on their way: the same as at a broker here (``server.client_fault_points``).
+"""A request and its answer as frames for a broker outside of this process, and what faults do to
+them.
 
-A request is decoded only where a rule asks for more than its header. Whom it is about, and how it
-is refused, its handler knows (``api.registry``); the broker that handlers are given elsewhere is
-here the little that these two questions need.
+The faults are the same as at a broker here (``server.client_fault_points``). A request is decoded
+only if a rule needs more than its header. Its handler tells its subject and makes its refusal
+(``api.registry``); a stand-in for the broker has only what these two need.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ from txnsim.wire.apis import FETCHES
 
 
 class RelayedRequest(msgspec.Struct):
-    """A client's request, from its arrival until its answer is written. Frames have their size in
-    front.
+    """A client's request, from its arrival until its answer is written. Frames start with their
+    size.
     """
 
     api_key: int
     api_version: int
     correlation_id: int
     request: Request | None = None
-    """Decoded form, if a rule needed it."""
+    """The decoded request, if a rule needed it."""
 
     @staticmethod
     def can_refuse(api_key: int) -> bool:
-        """Whether a handler can build an error response for this API key."""
+        """Whether a handler can make an error response for this API key."""
         return api_key in HANDLERS
 
     @staticmethod
@@ -80,7 +80,7 @@ class RelayedRequest(msgspec.Struct):
     def crossing(
         self, point: FaultPoint, *, source: str, target: str, line: str, answer: bytes = b""
     ) -> Crossing:
-        """The request, or its answer where one is given, at a fault point."""
+        """The crossing of the request, or of its answer if one is given, at a fault point."""
         request = self.request
         batch = None
         if request is not None:
@@ -98,7 +98,7 @@ class RelayedRequest(msgspec.Struct):
         )
 
     def refusal(self, error: int) -> bytes | None:
-        """The answer that fails the request, which was decoded; None where Kafka closes the
+        """An error response to the request, which must be decoded; None if Kafka closes the
         connection instead.
         """
         request = self.request
@@ -112,19 +112,19 @@ class RelayedRequest(msgspec.Struct):
         return len(body).to_bytes(SIZE_BYTES, "big") + body
 
     def damaged_answer(self, answer: bytes, damage: Damage) -> bytes:
-        """What the client reads as the answer; a damaged size says fewer bytes than there are."""
+        """The damaged answer as the client reads it; a damaged size is too small."""
         batch = None if self.request is None else self._batch_of(answer)
         return damage_message(answer, damage, batch=batch)
 
     def rewritten_answer(self, answer: bytes, rewriting: Rewriting) -> bytes:
-        """The answer with a field of it changed."""
+        """The answer with a changed field."""
         return self.framed(rewriting.apply(self.message(answer)))
 
     def throttled_answer(self, answer: bytes, throttle_ms: int) -> bytes:
-        """The answer with its throttle time, where its version can tell one.
+        """The answer with its throttle time, if its version has that field.
 
         Raises:
-            BadInputError: That answer can't be read.
+            BadInputError: The answer can't be decoded.
         """
         return self.framed(throttled(self.api_key, self.message(answer), throttle_ms))
 
@@ -138,11 +138,11 @@ class RelayedRequest(msgspec.Struct):
         return batch_in_answer(self.api_key, self.message(answer))
 
     def message(self, answer: bytes) -> Any:
-        """The message of its answer.
+        """The decoded message of the answer.
 
         Raises:
-            MalformedFrameError: It is no such answer.
-            UnsupportedRequestError: That version is not known.
+            MalformedFrameError: The frame is not an answer of that API.
+            UnsupportedRequestError: The version is unknown.
         """
         return codec.read_response(self.api_key, self.api_version, answer[SIZE_BYTES:])[1]
 

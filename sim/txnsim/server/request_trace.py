@@ -1,7 +1,7 @@
-"""What the requests and answers of a connection leave in the trace, and what they are about.
+"""Trace events of a connection's requests and answers, and their summaries.
 
-An answer belongs to the trace where it carries an error, and where it is one to EndTxn: it is what
-the application knows of its transaction. Others belong to it only at ``full``.
+An answer is traced if it has an error, or if it answers EndTxn: the application learns from it how
+its transaction ended. Other answers are traced only at ``full``.
 """
 
 from __future__ import annotations
@@ -19,16 +19,18 @@ if TYPE_CHECKING:
     from txnsim.runtime.trace import LaterPayload, Tracer
 
 PAGE: Final = "page"
-"""The client id of the control port's own questions. They are no part of what happens, so brief
-leaves them out; what it has written stays.
+"""Client id of the control port's own requests. They are not part of the story, so the brief level
+leaves them out; markers that it writes are traced.
 """
 _WRITE_TXN_MARKERS: Final = 27
 PARTITIONS_TOLD_MAX: Final = 8
-"""A summary is a line: of more partitions it has the number."""
+"""Greatest number of partitions in a summary, which is one line; of more partitions it has the
+number.
+"""
 
 
 class RequestTrace:
-    """One connection's: a request is handled after the other."""
+    """Traces the requests of one connection, one after the other."""
 
     __slots__ = (
         "_causes",
@@ -45,13 +47,13 @@ class RequestTrace:
     )
 
     def __init__(self, tracer: Tracer, *, node: str, line: str) -> None:
-        """Tell of a connection.
+        """Start without a request.
 
         Args:
-            tracer: Where to.
-            node: The broker.
-            line: The client's address; with a correlation id it tells messages of our own clients
-                apart, whose sending is in the trace.
+            tracer: Records the events.
+            node: The node name of the broker.
+            line: The client's address; with a correlation id it identifies messages of clients in
+                this process, whose sending is traced.
         """
         self._tracer = tracer
         self._node = node
@@ -63,7 +65,7 @@ class RequestTrace:
         self._is_ours = False
         self._tx = ""
         self._causes: tuple[int, ...] | None = None
-        """Causes of the answer about to be written; None if none is traced."""
+        """Causes of the answer that is about to be sent; None if it is not traced."""
         self._errors = ""
 
     def received(self, request: Request, handler: Handler, size: int) -> int:
@@ -159,7 +161,7 @@ def _request_fields(api_key: int, version: int, correlation: int, peer: str) -> 
 
 
 def summary_of(subject: Subject) -> str:
-    """One line: whose transaction, which producer, commit or abort, which partitions."""
+    """Summary in one line: transactional id, producer, commit or abort, partitions."""
     words = []
     if subject.transactional_id is not None:
         words.append(subject.transactional_id)
@@ -177,7 +179,7 @@ def summary_of(subject: Subject) -> str:
 
 
 def tx_of(subject: Subject, message: Any) -> str:
-    """The name of the transaction in the trace, as far as the request tells it."""
+    """The name of the transaction in the trace, as far as the request has its parts."""
     name = subject.transactional_id
     if not name:
         return ""
@@ -189,14 +191,14 @@ def tx_of(subject: Subject, message: Any) -> str:
 
 
 def tell_opened(tracer: Tracer, node: str, host: str, port: str) -> int:
-    """A client has connected; the index of the event."""
+    """Trace that a client has connected; returns the index of the event."""
     data = {"peer": _address(host, port)}
     return tracer.emit("conn.open", node, parents=(NO_CAUSE,), data=data)
 
 
 def tell_closed(tracer: Tracer, node: str, host: str, port: str, opened_at: int) -> None:
-    """A connection is gone: its own end, or the client's. As with the opening, no event here is the
-    cause.
+    """Trace that a connection is closed, by the broker or the client. The event's only parent is
+    the opening: no event of a request counts as its cause.
     """
     tracer.emit("conn.close", node, parents=(opened_at,), data={"peer": _address(host, port)})
 
@@ -204,11 +206,13 @@ def tell_closed(tracer: Tracer, node: str, host: str, port: str, opened_at: int)
 def tell_refused(
     tracer: Tracer, node: str, host: str, port: str, opened_at: int, reason: str
 ) -> None:
-    """A connection is closed for a request that can't be read; its client is told nothing."""
+    """Trace that a connection is closed for a request that can't be read; the client gets no
+    answer.
+    """
     data = {"peer": _address(host, port), "reason": reason}
     tracer.emit("conn.refuse", node, parents=(opened_at,), data=data)
 
 
 def _address(host: str, port: str) -> str:
-    """Of a host as Kafka writes it, ``/127.0.0.1``."""
+    """Host and port of a client; ``host`` is written as in Kafka, ``/127.0.0.1``."""
     return host_and_port(host.removeprefix("/"), port)

@@ -1,7 +1,7 @@
-"""Security to try out: a user for each way to log in, one with all rights and one with few.
+"""Security for trying out: a user for each way to log in, one with all rights and one with few.
 
 ``txnsim serve --security demo`` starts this; from Python it is the ``security`` of
-``ClusterOptions``. The passwords are no secret: nothing of it is meant to protect anything.
+``ClusterOptions``. The passwords are no secret, and protect nothing.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric import ec
 
 LISTENERS: Final = {"SASL_PLAINTEXT": 200, "SASL_SSL": 300, "SSL": 400}
-"""Name (and protocol) of a listener -> how far its first port is from the cluster's."""
+"""Name (and protocol) of a listener -> distance of its first port from the cluster's."""
 ADMIN: Final = "admin"
 PLAIN_USER: Final = "plain-user"
 SCRAM_USER: Final = "scram-user"
@@ -48,23 +48,23 @@ BEARER: Final = "oauth-user"
 TLS_USER: Final = "tls-user"
 GUEST: Final = "guest"
 GUESTS_PREFIX: Final = "public"
-"""What a guest may read begins so: topics and groups."""
+"""Prefix of the topics and groups that a guest may read."""
 
 
 class DemoFiles(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the files for clients lie."""
+    """Paths of the files for clients."""
 
     authority: Path
-    """Whom to trust."""
+    """Certificate of the authority that clients trust."""
     certificate: Path
-    """Of ``tls-user``."""
+    """Certificate of ``tls-user``."""
     key: Path
     keystore: Path
-    """Key and certificate in one, as Java wants them."""
+    """Key and certificate in one file, as Java needs them."""
 
 
 def password_of(name: str) -> str:
-    """Everybody's password."""
+    """The password of every user of the demo."""
     return f"{name}-secret"
 
 
@@ -74,7 +74,7 @@ def demo_security(
     """Make certificates, users and rights.
 
     Returns:
-        The options, and what clients need.
+        The security options, and the paths of files for clients.
 
     Raises:
         MissingExtraError: the extra ``security`` is not installed.
@@ -118,19 +118,19 @@ def demo_security(
 
 
 def mechanism_of(name: str) -> str | None:
-    """How a user of the demo logs in; None by certificate."""
+    """The SASL mechanism by which a user of the demo logs in; None for a certificate."""
     ways = {PLAIN_USER: sasl.PLAIN, BEARER: sasl.OAUTHBEARER, TLS_USER: None}
     return ways.get(name, "SCRAM-SHA-256")
 
 
 def tls_principal() -> str:
-    """Who the demo's certificate of a client is."""
+    """The principal of the demo's client certificate."""
     return user(f"CN={TLS_USER},O={ORGANIZATION}")
 
 
 def _rights_of_users() -> list[AclBinding]:
-    """Everything with topics, groups and transactional ids; of the cluster what producers and
-    tools need.
+    """ACLs of the users: everything with topics, groups and transactional ids; of the cluster what
+    producers and tools need.
     """
     everyday = (
         (ResourceType.TOPIC, WILDCARD, AclOperation.ALL),
@@ -181,7 +181,9 @@ def _allow_binding(
 ORGANIZATION: Final = "txnsim"
 YEAR: Final = datetime.timedelta(days=365)
 BEFORE: Final = datetime.timedelta(days=1)
-"""How far a certificate is antedated: clocks of clients may be slow."""
+"""Time by which the start of a certificate's validity is in the past: clocks of clients may be
+slow.
+"""
 
 
 class KeyPair(msgspec.Struct, frozen=True, kw_only=True):
@@ -209,11 +211,11 @@ class Authority:
         builder = self._builder(self._name, self._key.public_key())
         self._certificate = self._sign(_as_authority(builder))
         self.certificate: Final = directory / "ca.pem"
-        """Whom clients have to trust."""
+        """Path of the certificate that clients have to trust."""
         write_whole(self.certificate, _pem(self._certificate))
 
     def issue(self, name: str, *, hosts: Sequence[str] = ()) -> KeyPair:
-        """A certificate with ``CN=name,O=txnsim``, in ``name.pem`` and ``name.key``.
+        """Make a certificate with ``CN=name,O=txnsim``, in ``name.pem`` and ``name.key``.
 
         Raises:
             ConfigError: A file can't be written.

@@ -1,8 +1,8 @@
-"""The state that a cluster can be taken back to between tests, as one value.
+"""The state to which a cluster can be reset between tests, as one value.
 
-It is what an operator has set: topics with their assignments and configs, features, dynamic
-configs, quotas, ACLs, users, and which broker runs which release. Records, transactions, producers
-and groups are not part of it. Images are immutable, so taking one copies nothing.
+It has what an operator has set: topics with their assignments and configs, features, dynamic
+configs, quotas, ACLs, users, and the release of each broker. Records, transactions, producers and
+groups are not part of it. Images are immutable, so taking a snapshot copies nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def topics(self) -> tuple[TopicImage, ...]:
-        """Its topics, by name."""
+        """The topics by name."""
         return tuple(topic for _, topic in sorted(self.image.topics.items()))
 
 
@@ -67,5 +67,5 @@ def restored(
 
 
 def _whole(replicas: tuple[BrokerId, ...], adding: tuple[BrokerId, ...]) -> tuple[BrokerId, ...]:
-    """The replicas without those that a reassignment was about to bring."""
+    """The replicas without those that a reassignment was adding."""
     return tuple(broker_id for broker_id in replicas if broker_id not in adding) or replicas

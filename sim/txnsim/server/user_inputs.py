@@ -1,7 +1,8 @@
-"""What a user does to a cluster, as events of the trace: with the seed, all that a replay needs.
+"""Actions of a user on a cluster, as events of the trace: with the seed, they are enough for a
+replay.
 
-An input is the root of what follows from it. Where a fault's rule or another input does the same,
-that one is the cause already, so it gets no event of its own.
+An input is the root of the events that follow from it. If a fault rule or another input does the
+same action, that is its cause already, so the action gets no event of its own.
 """
 
 from __future__ import annotations
@@ -25,21 +26,21 @@ _log: Final = Logger("txnsim.cluster")
 
 USER_NODE: Final = "user"
 _GOES_WITHOUT_SAYING: Final = ("create-topics", "stop-cluster")
-"""Part of every start and stop: the log leaves them out."""
+"""Inputs that are part of every start and stop: they are not logged."""
 LOGGED_CHARACTERS_MAX: Final = 500
-"""Of one argument of an input, in the log."""
+"""Greatest length of an input's argument in the log."""
 ADVANCE_MS_MAX: Final = 10 * 366 * 86_400_000
 """Ten years: enough for every expiry, and far from the end of the clock."""
 
 
 @contextlib.contextmanager
 def input_event(environment: Environment, do: str, **args: object) -> Iterator[None]:
-    """What is done inside is due to an input of the user.
+    """Trace an input of the user, as the cause of everything that happens in the block.
 
     Args:
-        environment: The run's world.
-        do: What, in the words of ``txnsim_lab.scenario``.
-        args: With which arguments; those that are None or False are left out.
+        environment: The environment of the run.
+        do: Name of the input, as in ``txnsim_lab.scenario``.
+        args: Arguments of the input; those that are None or False are left out.
     """
     tracer = environment.tracer
     if tracer.cause >= 0:
@@ -64,7 +65,7 @@ def input_event(environment: Environment, do: str, **args: object) -> Iterator[N
 
 
 def _shorten(value: object) -> object:
-    """The value; of one that would fill the log, its beginning."""
+    """The value; a long one as a text that is cut off."""
     if isinstance(value, int | float) or len(text := str(value)) <= LOGGED_CHARACTERS_MAX:
         return value
     return f"{text[:LOGGED_CHARACTERS_MAX]}…"
@@ -95,7 +96,7 @@ def described(run: RunInfo, options: ClusterOptions) -> RunInfo:
 
 
 def advance(environment: Environment, ms: int) -> None:
-    """Let time go on.
+    """Advance the cluster clock.
 
     Raises:
         ValueError: It is negative, or more than ``ADVANCE_MS_MAX``.
@@ -106,7 +107,7 @@ def advance(environment: Environment, ms: int) -> None:
 
 
 async def advance_with_breaks(environment: Environment, ms: int) -> None:
-    """The same beside clients that want their turns.
+    """Advance the cluster clock, with breaks for clients' turns.
 
     Raises:
         ValueError: It is negative, or more than ``ADVANCE_MS_MAX``.
@@ -125,10 +126,10 @@ def _check_advance(ms: int) -> None:
 
 
 def shift(clock: Clock, ms: int) -> None:
-    """Set a clock ahead, or back where negative.
+    """Set a clock ahead, or back if negative.
 
     Raises:
-        ValueError: It is further than ``ADVANCE_MS_MAX``.
+        ValueError: The shift is larger than ``ADVANCE_MS_MAX``.
     """
     if abs(ms) > ADVANCE_MS_MAX:
         raise ValueError(

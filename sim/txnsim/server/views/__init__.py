@@ -1,3 +1,3 @@
-"""What is read off a running cluster: ``metric_values`` are its metrics, ``waiting_transactions``
-says what a transaction waits for.
+"""Views of a running cluster: ``metric_values`` has its metrics, ``waiting_transactions`` tells
+what a transaction waits for.
 """

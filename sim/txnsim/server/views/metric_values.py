@@ -1,4 +1,4 @@
-"""A cluster's metrics as they stand (see ``metrics.table`` for what each one means)."""
+"""The current metrics of a cluster (see ``metrics.table`` for their meaning)."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from txnsim.coordinators.group.service import GroupCoordinator
 
 _ERRORS: Final = {int(error): error.name.upper() for error in ErrorCode}
-"""Kafka's names; a fault may answer with a code that has none."""
+"""Kafka's names of error codes; a fault may answer with a code that has none."""
 
 
 class IdCounts:
-    """What is counted of a coordinator's transactional ids: there may be a hundred thousand."""
+    """Counts of a coordinator's transactional ids: there may be a hundred thousand."""
 
     def __init__(self) -> None:
         self._states: Counter[int] = Counter()
@@ -46,17 +46,17 @@ class IdCounts:
             self._oldest_ms = min(oldest_ms, self._oldest_ms or oldest_ms)
 
     def by_state(self) -> list[tuple[str, int]]:
-        """Number of transactions by the state's name on the wire; zeros are omitted."""
+        """Number of transactions by the name of their state on the wire; zeros are omitted."""
         counted = ((state.wire_name, self._states[id(state)]) for state in TransactionState)
         return sorted((name, count) for name, count in counted if count)
 
     def longest_open_ms(self, now_ms: int) -> int:
-        """Since the oldest transaction that goes on began."""
+        """Age of the oldest ongoing transaction in ms; 0 if there is none."""
         return 0 if self._oldest_ms is None else now_ms - self._oldest_ms
 
 
 async def counted_ids(cluster: SimCluster, pace: Pace) -> dict[BrokerId, IdCounts]:
-    """What is counted of the ids of each broker, with breaks."""
+    """Counts of the transactional ids of each broker, with breaks."""
     counts_by_broker: dict[BrokerId, IdCounts] = {}
     for broker_id, broker in tuple(cluster.brokers.items()):
         counts = counts_by_broker[broker_id] = IdCounts()
@@ -69,8 +69,8 @@ async def counted_ids(cluster: SimCluster, pace: Pace) -> dict[BrokerId, IdCount
 def readings(
     cluster: SimCluster, ids: Mapping[BrokerId, IdCounts] = MappingProxyType({})
 ) -> Iterator[Reading]:
-    """Every metric of the table that has a value now. Who reads them may take breaks: each mapping
-    is gone through as it was when its turn came.
+    """Every metric of the table that has a value now. The reader may take breaks: each mapping is
+    copied when its turn comes.
     """
     for broker in tuple(cluster.brokers.values()):
         counts = ids.get(broker.broker_id)
@@ -89,8 +89,8 @@ def readings(
 
 
 def late_transactions(cluster: SimCluster) -> int:
-    """Partitions with late transactions over all brokers (PartitionsWithLateTransactionsCount), as
-    the metrics say.
+    """Number of partitions with late transactions on all brokers
+    (PartitionsWithLateTransactionsCount), as in the metrics.
     """
     brokers = cluster.brokers.values()
     return sum(_late(broker, broker.environment.clock.now_ms()) for broker in brokers)
@@ -161,7 +161,7 @@ def _of_broker(broker: Broker, ids: IdCounts, now_ms: int) -> Iterator[Reading]:
 
 
 def _shares(labels: tuple[str, ...], fetching: ShareFetching) -> Iterator[Reading]:
-    """Of share groups. Of a share partition without records in flight there is nothing to tell."""
+    """Metrics of share groups. A share partition without records in flight has none."""
     meter = fetching.shares.meter
     yield from _readings_of(
         labels,

@@ -1,4 +1,4 @@
-"""What a transaction waits for, in sentences: for the message of who has waited for it in vain."""
+"""What a transaction waits for, in sentences, for error messages after a vain wait."""
 
 from __future__ import annotations
 
@@ -24,19 +24,20 @@ if TYPE_CHECKING:
     from txnsim.server.cluster import SimCluster
 
 WAIT_MS: Final = 45_000
-"""How long a state of a transaction is waited for by default: longer than brokers wait for each
-other (``request.timeout.ms``, 30 s), so that what was lost once has been repeated by then.
+"""Default time to wait for a state of a transaction: longer than brokers wait for each other
+(``request.timeout.ms``, 30 s), so that a lost request has been repeated by then.
 """
 POLL_MS: Final = 5
-"""Between two looks at a coordinator's memory."""
+"""Time between two looks at a coordinator's memory."""
 NO_BROKER: Final = BrokerId(-1)
 
 
 def check_states(states: tuple[str, ...]) -> None:
-    """Refuse a state that no transaction is ever in.
+    """Refuse a name that is not a state of a transaction.
 
     Raises:
-        ConfigError: There is one; the message has the nearest of those that exist, and all.
+        ConfigError: There is such a name, or no state at all; the message names the nearest state
+            and all states.
     """
     if not states:
         raise ConfigError(f"no state is given; there are: {', '.join(WIRE_NAMES.values())}")
@@ -46,7 +47,9 @@ def check_states(states: tuple[str, ...]) -> None:
 
 
 def entry_of(cluster: SimCluster, transactional_id: str) -> tuple[BrokerId, TxnMetadata] | None:
-    """A transactional id as its coordinator has it, with the broker; None if none knows it."""
+    """The broker that coordinates a transactional id, with its transaction; None if no broker knows
+    it.
+    """
     for broker_id, broker in cluster.brokers.items():
         txn = broker.coordinator.entry(TransactionalId(transactional_id))
         if txn is not None:
@@ -55,7 +58,7 @@ def entry_of(cluster: SimCluster, transactional_id: str) -> tuple[BrokerId, TxnM
 
 
 def waits_for(cluster: SimCluster, transactional_id: str) -> tuple[str, ...]:
-    """What a transaction waits for, and what ends each wait; empty where nothing is known."""
+    """What a transaction waits for, and what ends each wait; empty if nothing is known."""
     entry = entry_of(cluster, transactional_id)
     txn = None if entry is None else entry[1]
     held_sentences = tuple(_held_reasons(cluster, transactional_id, txn))
@@ -80,9 +83,9 @@ async def until_state(
     """Wait until a coordinator has a transaction in one of some states.
 
     Raises:
-        ConfigError: One of them is no state.
-        TimeoutError: It is in none of them within ``timeout_ms`` (monotonic); the message says what
-            it waits for.
+        ConfigError: One of the names is not a state.
+        TimeoutError: The transaction is in none of them within ``timeout_ms`` (monotonic); the
+            message tells what it waits for.
     """
     check_states(states)
     clock = cluster.environment.clock
@@ -97,7 +100,7 @@ async def until_state(
 
 
 def in_vain(cluster: SimCluster, transactional_id: str, states: tuple[str, ...], ms: int) -> str:
-    """Message after ``ms`` milliseconds of waiting for one of the states."""
+    """Error message after ``ms`` milliseconds of waiting for one of the states."""
     entry = entry_of(cluster, transactional_id)
     state = "not known" if entry is None else entry[1].state.wire_name
     lines = [f"{transactional_id} is {state} after {ms} ms, not {' or '.join(states)}"]
