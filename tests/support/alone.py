@@ -1,4 +1,4 @@
-"""The broker with nothing of the lab and of Spark on the path, as in an installation of its own."""
+"""Run the broker as it is installed alone: neither the lab's nor Spark's package is importable."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def broker_alone() -> Iterator[dict[str, str]]:
 
 
 def _install(metadata: Path) -> None:
-    """Say what pytest and the shell find by name: the plugin and the command."""
+    """Write the metadata by which pytest finds the plugin."""
     metadata.mkdir()
     (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: txnsim\nVersion: {VERSION}\n")
     (metadata / "entry_points.txt").write_text("[pytest11]\ntxnsim = txnsim.testing.plugin\n")

@@ -53,7 +53,7 @@ binds it, or somebody else who draws one here.
 """
 
 _START_ATTEMPTS: Final = 3
-"""Then other ports are tried."""
+"""How often a start is tried, each time at other ports."""
 _START_TIMEOUT_S: Final = 240.0
 """Beside all of CI three brokers may take minutes; one that ends is noticed at once."""
 _STOP_TIMEOUT_S: Final = 20.0
@@ -62,7 +62,9 @@ _LOG_TAIL_LINES: Final = 40
 
 
 class ApacheKafkaError(Exception):
-    """The real Kafka could not be had, started or asked; the message carries the end of its log."""
+    """The real Kafka could not be fetched, started or queried; the message has the end of
+    its log.
+    """
 
 
 class ToolResult(NamedTuple):
@@ -128,7 +130,7 @@ def java_classes(
 
 
 def make_once(target: Path, make: Callable[[Path], object], *, lock: Path) -> Path:
-    """A folder that is made once; one process makes it while the others wait.
+    """Make a folder unless it exists. One process makes it while the others wait.
 
     Args:
         target: Named after what it is made of.
@@ -145,7 +147,7 @@ def make_once(target: Path, make: Callable[[Path], object], *, lock: Path) -> Pa
 
 
 def digest_of(files: Iterable[Path]) -> str:
-    """Says in a name what these files are called and say."""
+    """A digest of the names and contents of these files."""
     sha = hashlib.sha256()
     for file in files:
         sha.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
@@ -153,7 +155,9 @@ def digest_of(files: Iterable[Path]) -> str:
 
 
 def tool(command: str, reason: str, error: type[Exception] = ApacheKafkaError) -> str:
-    """The path of a toolchain's command; ``error``, with the reason, where it is not there."""
+    """The path of a toolchain's command. Raises ``error`` with the reason if it is not
+    installed.
+    """
     path = shutil.which(command)
     if path is None:
         raise error(f"{command} not found: {reason}")
@@ -167,7 +171,9 @@ def output_of(
     *,
     directory: Path | None = None,
 ) -> str:
-    """What a command printed; ``error``, with ``failure`` and all that it said, if it failed."""
+    """What a command printed. If it fails, raises ``error`` with ``failure`` and its
+    whole output.
+    """
     process = subprocess.run(
         command,
         cwd=directory,
@@ -209,7 +215,7 @@ def cached_jars(
     description: str,
     check: Callable[[Path], object],
 ) -> Path:
-    """The folder of what a pom depends on, copied once; one process copies while the others wait.
+    """The folder with the jars that a pom names. One process copies them while the others wait.
 
     Args:
         pom: Names the jars.
@@ -272,7 +278,7 @@ def run_kafka_tool(
 def run_to_end(
     command: Sequence[str], *, timeout_s: float, error: type[Exception] = ApacheKafkaError
 ) -> ToolResult:
-    """How a command ended and what it printed; ``error``, with that, if it did not in time."""
+    """Run a command to its end. Raises ``error``, with the output so far, if it takes too long."""
     try:
         process = subprocess.run(
             command,
@@ -343,7 +349,7 @@ class ApacheKafka(ManagedResource):
     ) -> None:
         self._peer_port = peer_port
         self.peers: dict[int, int] = {}
-        """Node → port of its listener for other brokers, where they come through somebody."""
+        """Node → port of its listener for other brokers, if a proxy stands between the brokers."""
         self._listeners = listeners
         self._listener_ports: dict[str, int] = {}
         self.transaction_version = transaction_version
@@ -424,13 +430,13 @@ class ApacheKafka(ManagedResource):
     # Commands
 
     def kill(self, node_id: int) -> None:
-        """End a broker at once; the controller fences it when its session is over."""
+        """Kill a broker. The controller fences it when its session times out."""
         (node,) = (node for node in self._nodes if node.node_id == node_id)
         node.process.kill()
         node.process.wait()
 
     def stop_broker(self, node_id: int) -> None:
-        """End a broker in order."""
+        """Stop a broker by a controlled shutdown."""
         (node,) = (node for node in self._nodes if node.node_id == node_id)
         node.process.terminate()
         node.process.wait(timeout=_START_TIMEOUT_S)
@@ -609,8 +615,9 @@ class ApacheKafka(ManagedResource):
             raise ApacheKafkaError(f"broker {node.node_id} {problem}:\n{self.log_tail()}")
 
     def _is_ready(self, node: _Node) -> bool:
-        """Whether it knows all others and every listener accepts: with an authorizer those that are
-        not for its own use open later. One that has ended is not: its port may be somebody else's.
+        """Whether a broker lists all brokers and every listener accepts connections. With an
+        authorizer some listeners open later. A broker that has ended is not ready: another process
+        may have its port.
         """
         return (
             node.process.poll() is None
@@ -643,7 +650,7 @@ def free_ports(count: int) -> list[int]:
 
 
 def accepts(port: int) -> bool:
-    """Whether somebody listens at ``port``."""
+    """Whether a process listens at ``port``."""
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=5):
             return True
@@ -684,7 +691,7 @@ def _tail(log: Path) -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Start a cluster, run a tool, or tell the class path."""
+    """Start a cluster, run a tool, or print the class path."""
     parser = argparse.ArgumentParser(prog="python -m tests.support.apache_kafka")
     commands = parser.add_subparsers(dest="command", required=True)
     start = commands.add_parser("start", help="run brokers until stdin closes, SIGINT or SIGTERM")

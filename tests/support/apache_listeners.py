@@ -73,7 +73,7 @@ def demo(directory: Path, passwords: Mapping[str, str]) -> Listeners:
 
 
 def _passwords(passwords: Mapping[str, str]) -> dict[str, str]:
-    """Who logs in at a listener by PLAIN and SCRAM."""
+    """Settings of a listener at which these users log in by PLAIN and SCRAM."""
     scram = f"{_MODULES}.scram.ScramLoginModule required;"
     return {
         "plain.sasl.jaas.config": _plain(passwords),
@@ -82,7 +82,7 @@ def _passwords(passwords: Mapping[str, str]) -> dict[str, str]:
 
 
 def _with_rights(directory: Path) -> dict[str, str]:
-    """TLS with the certificate that lies there, and an authorizer."""
+    """Settings for TLS with the certificate in this directory, and for an authorizer."""
     keystore = directory / "broker.keystore.pem"
     keystore.write_bytes(
         (directory / "broker.key").read_bytes() + (directory / "broker.pem").read_bytes()
@@ -96,7 +96,7 @@ def _with_rights(directory: Path) -> dict[str, str]:
 
 
 def _scram_users(passwords: Mapping[str, str]) -> tuple[str, ...]:
-    """Options of the tool that formats the storage."""
+    """Options of the storage tool that create SCRAM users."""
     return tuple(
         word
         for name, password in passwords.items()
@@ -106,7 +106,7 @@ def _scram_users(passwords: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def grant(kafka: ApacheKafka, principals: Iterable[str]) -> None:
-    """Let them do everything with topics, groups and transactional ids, and what producers need.
+    """Allow principals every operation on topics, groups and transactional ids.
 
     Raises:
         ApacheKafkaError: Kafka refused.

@@ -1,4 +1,4 @@
-"""Work that is done in steps, done at once."""
+"""Run to its end work that is otherwise done in steps."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 def read_whole(steps: Generator[int, None, T]) -> T:
-    """What comes of all steps."""
+    """Run all steps and return the result."""
     while True:
         try:
             next(steps)
@@ -21,20 +21,20 @@ def read_whole(steps: Generator[int, None, T]) -> T:
 
 
 class Loaded(Protocol):
-    """A coordinator of either kind."""
+    """A coordinator of transactions or groups that loads its partitions in steps."""
 
     def begin_load(self, partition: int, coordinator_epoch: CoordinatorEpoch) -> None:
-        """Its broker leads the partition now."""
+        """Begin to load a partition that the broker now leads."""
 
     def read(
         self, partition: int, coordinator_epoch: CoordinatorEpoch, batches: Iterable[bytes]
     ) -> Generator[int, None, bool]:
-        """This is the log."""
+        """Read the partition's log, step by step."""
 
 
 def load_whole(
     coordinator: Loaded, partition: int, epoch: CoordinatorEpoch, batches: Iterable[bytes]
 ) -> None:
-    """Make it the coordinator of a partition at once."""
+    """Load a partition to its end."""
     coordinator.begin_load(partition, epoch)
     read_whole(coordinator.read(partition, epoch, batches))

@@ -1,4 +1,4 @@
-"""What bash offers where the completion of this command line is loaded."""
+"""What bash offers once it has loaded the completion script."""
 
 from __future__ import annotations
 

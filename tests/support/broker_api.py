@@ -32,20 +32,20 @@ NOT_YET: Final = frozenset(
         ErrorCode.concurrent_transactions,
     }
 )
-"""Errors of a coordinator that is asked too early."""
+"""Errors of a coordinator that is not ready yet."""
 
 _TURNS: Final = 2_000
 
 
 class Api:
-    """Asks the handlers of one broker."""
+    """Sends requests to the handlers of one broker."""
 
     def __init__(self, cluster: SimCluster, broker: int = 1) -> None:
         self.cluster = cluster
         self.broker: Broker = cluster.brokers[BrokerId(broker)]
 
     def on_broker(self, broker: int) -> Api:
-        """The handlers of another broker of the cluster."""
+        """The handlers of another broker of the same cluster."""
         return Api(self.cluster, broker)
 
     def request(self, api: str, version: int, *, client_id: str = "test", **values: Any) -> Request:
@@ -79,14 +79,14 @@ class Api:
         return read_back(request, HANDLERS[request.api_key].refuse(request, error))
 
     def subject(self, api: str, version: int, **values: Any) -> Subject:
-        """Whom the request is about."""
+        """The subject of a request, as faults match it."""
         request = self.request(api, version, **values)
         return HANDLERS[request.api_key].subject(request)
 
     async def until(
         self, ready: Callable[[Any], bool], api: str, version: int, **values: Any
     ) -> Any:
-        """Ask again, turn by turn of the loop, until the answer is ready."""
+        """Repeat a request until ``ready`` accepts the answer."""
         for _ in range(_TURNS):
             answer = await self.ask(api, version, **values)
             if ready(answer):
@@ -97,7 +97,7 @@ class Api:
     async def producer(
         self, transactional_id: str | None = None, *, timeout_ms: int = 60_000
     ) -> tuple[int, int]:
-        """An identity (producer id, epoch) as soon as the coordinator gives one."""
+        """A producer id and epoch, once the coordinator is ready to give one."""
         if transactional_id is not None:
             await self.until(
                 lambda answer: answer.error_code is ErrorCode.none,
@@ -116,7 +116,7 @@ class Api:
         return answer.producer_id, answer.producer_epoch
 
     async def state(self, transactional_id: str, expected_state: str) -> Any:
-        """The description of a transactional id, once it is in that state."""
+        """The description of a transactional id, once it has reached the state."""
         answer = await self.until(
             lambda answer: answer.transaction_states[0].transaction_state == expected_state,
             "DescribeTransactions",
@@ -138,7 +138,7 @@ async def handlers(*, brokers: int = 1, **changes: Any) -> AsyncIterator[Api]:
 
 
 def read_back(request: Request, reply: Any) -> Any:
-    """A reply as the client decodes it; answers without a message as they are."""
+    """A reply as the client decodes it. ``NoResponse`` is returned as it is."""
     if isinstance(reply, NoResponse):
         return reply
     body = reply if isinstance(reply, bytes) else codec.encode_body(reply)

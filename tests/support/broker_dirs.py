@@ -50,7 +50,7 @@ class BrokerDir:
         *,
         topic_id: uuid.UUID = TOPIC_ID,
     ) -> Path:
-        """A replica with a log as it is now."""
+        """Write a replica's folder from the current log."""
         topic_partition = TopicPartition(topic, partition)
         folder = self.path / names.directory_name(topic_partition)
         write_partition(folder, driver.log, topic_id=topic_id)
@@ -68,13 +68,15 @@ class BrokerDir:
         return folder
 
     def stop(self) -> Path:
-        """In order: with notes and the mark."""
+        """Write what a broker leaves after a clean shutdown: checkpoints and the clean-shutdown
+        file.
+        """
         self.kill()
         (self.path / names.FileName.CLEAN_SHUTDOWN).write_text('{"version":0,"brokerEpoch":1}')
         return self.path
 
     def kill(self) -> Path:
-        """With the last notes of high watermarks, and no mark."""
+        """Write what a killed broker leaves: checkpoints, and no clean-shutdown file."""
         checkpoint = self.path / names.FileName.HIGH_WATERMARKS
         checkpoint.write_text(encode_offsets(self._offsets))
         return self.path
@@ -100,7 +102,7 @@ def move(
     at_ms: int = NOW,
     timeout_ms: int = 60_000,
 ) -> TxnTransition:
-    """What a coordinator writes when a transaction gets into a state."""
+    """The transition that a coordinator writes when a transaction enters a state."""
     return TxnTransition(
         transactional_id=TransactionalId(name),
         producer_id=ProducerId(pid),

@@ -18,4 +18,4 @@ DRAWN: Final = ("--randomly-seed=default", f"--hypothesis-profile={PROFILE_DRAWN
 """Options of pytest with which another order and other examples are drawn each time."""
 
 CERTAIN: Final[Mapping[str, str]] = MappingProxyType({"PYTHONHASHSEED": "0"})
-"""Variables of programs that do the same each time."""
+"""Environment variables under which a program does the same in every run."""

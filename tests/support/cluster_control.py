@@ -1,4 +1,4 @@
-"""Hands that do nothing to a cluster but tell what they were asked to do."""
+"""A cluster control that records actions and carries none of them out."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MISSING = BrokerId(99)
 
 
 class RecordingControl(SimClusterControl):
-    """Notes every action in words; waits at ``gate`` before each; there is no broker 99."""
+    """Records every action in words, and waits at ``gate`` before each. There is no broker 99."""
 
     def __init__(self) -> None:
         self.actions: list[str] = []

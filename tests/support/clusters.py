@@ -40,7 +40,7 @@ from txnsim.types import (
 T = TypeVar("T")
 
 IMPATIENT: Final = ClientSettings(retry_backoff_ms=1, retry_backoff_max_ms=20)
-"""A client that asks again at once: these clusters answer at once."""
+"""A client that retries almost without a pause, as these clusters answer quickly."""
 
 
 def options(
@@ -70,7 +70,7 @@ def options(
 
 
 class VirtualCluster:
-    """A cluster in virtual time with everything that a test asks of it."""
+    """A cluster in virtual time, with the calls that tests need."""
 
     def __init__(self, env: VirtualEnvironment, sim: SimCluster) -> None:
         self.env = env
@@ -84,7 +84,7 @@ class VirtualCluster:
 
     @property
     def injector(self) -> Injector:
-        """Who makes its faults happen."""
+        """The fault injector of the cluster."""
         return self.sim.injector
 
     def address(self, topic_partition: TopicPartition) -> tuple[str, int]:
@@ -97,7 +97,7 @@ class VirtualCluster:
         self.injector.arm(FaultRule(id=rule_id, point=point, action=action, **criteria))
 
     async def wait_until_struck(self, rule_id: str = "f", count: int = 1) -> None:
-        """Wait until the rule has struck so often."""
+        """Wait until the rule has struck ``count`` times."""
         await self.injector.wait_until_struck(rule_id, count=count, timeout_ms=60_000)
 
     def advance(self, ms: int) -> None:
@@ -105,13 +105,13 @@ class VirtualCluster:
         self.env.clock.advance(ms)
 
     def leader(self, topic_partition: TopicPartition) -> BrokerId:
-        """Who leads it, by the metadata."""
+        """The leader of a partition, by the metadata."""
         partition = self.sim.metadata.image.partition(topic_partition)
         assert partition is not None
         return partition.leader
 
     def move(self, topic_partition: TopicPartition) -> BrokerId:
-        """Give it to the next broker; returns the new leader."""
+        """Move a partition to the next broker in sync, and return that broker."""
         image = self.sim.metadata.image
         partition = image.partition(topic_partition)
         assert partition is not None
@@ -166,7 +166,7 @@ async def real_cluster(
 
 
 async def begin_transaction(cluster: Cluster, transactional_id: str, **options: Any) -> Producer:
-    """A producer whose transaction has begun."""
+    """Begin a transaction, and return its producer."""
     producer = Producer(cluster, transactional_id=transactional_id, **options)
     await producer.init_transactions()
     producer.begin()
@@ -199,7 +199,7 @@ async def values(
     partitions: int = 3,
     isolation: IsolationLevel = IsolationLevel.READ_COMMITTED,
 ) -> list[bytes | None]:
-    """Everything that can be read now, partition by partition."""
+    """The values of all records that can be read now, partition by partition."""
     record_values: list[bytes | None] = []
     for index in range(partitions):
         offset = 0
@@ -213,7 +213,7 @@ async def values(
 
 
 async def until_state(cluster: Cluster, transactional_id: str, state: str) -> None:
-    """Wait until the coordinator describes the transaction so."""
+    """Wait until the coordinator describes the transaction with this state."""
     admin = Admin(cluster)
     pause_s = 0.002
     while pause_s < 10:

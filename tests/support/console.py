@@ -1,4 +1,4 @@
-"""What a command of the tests tells as it goes."""
+"""Output of the tests' own commands."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 
 
 def say(*lines: str) -> None:
-    """Print lines at once, also into a pipe."""
+    """Print lines and flush them, also into a pipe."""
     for line in lines:
         sys.stdout.write(f"{line}\n")
     sys.stdout.flush()

@@ -29,7 +29,7 @@ NOW: Final = 1_000_000
 
 
 def topic_id(name: str) -> uuid.UUID:
-    """An id that is the same in all tests."""
+    """The topic id for a name, the same in all tests."""
     return uuid.uuid5(uuid.NAMESPACE_DNS, name)
 
 
@@ -61,7 +61,7 @@ def parts(name: str, *numbers: int) -> frozenset[TopicIdPartition]:
 
 
 class ConsumerDriver:
-    """One group; what decisions ask for is kept in ``effects``."""
+    """Drives one group. The effects of its decisions are kept in ``effects``."""
 
     def __init__(
         self, topics: ClusterImage | None = None, *, rules: Rules = LATEST, **settings: object
@@ -105,7 +105,7 @@ class ConsumerDriver:
         return self.beat(member_id, 0, **values)
 
     def require_reply(self, reply: HeartbeatReply | Rejection) -> HeartbeatReply:
-        """An answer that must be none of a refusal."""
+        """The reply, which must not be a rejection."""
         assert isinstance(reply, HeartbeatReply), reply
         return reply
 
@@ -135,7 +135,7 @@ class ConsumerDriver:
         self.effects = [effect for effect in self.effects if not isinstance(effect, ResolveRegexes)]
 
     def replay_log(self) -> ConsumerGroup:
-        """The group made from the log alone."""
+        """A group that is built from the log alone."""
         group = ConsumerGroup(GROUP)
         for record in self.log:
             if not isinstance(record, EpochDeleted):

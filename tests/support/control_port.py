@@ -27,7 +27,7 @@ def run_story(story: Story, **changes: Any) -> None:
 
 @asynccontextmanager
 async def port() -> AsyncIterator[httpx.AsyncClient]:
-    """The port of a cluster of one broker in real time, asked without a socket."""
+    """The control port of a cluster of one broker in real time, without a socket."""
     async with real_cluster(brokers=1) as sim:
         api = ControlApi(sim)
         transport = httpx.ASGITransport(app=api.app())

@@ -56,7 +56,7 @@ class ManualTimer:
 
 
 class ManualClock:
-    """Two clocks that move only when told to."""
+    """A wall clock and a monotonic clock that move only by calls."""
 
     def __init__(self) -> None:
         self._now_ms = START_MS
@@ -128,7 +128,7 @@ class ManualClock:
 
     @property
     def armed_timers(self) -> int:
-        """Timers that would still fire."""
+        """How many timers would still fire."""
         return sum(entry[2].callback is not None for entry in (*self._at, *self._later))
 
 
@@ -143,7 +143,9 @@ class SentMarkers:
         self.answer: Pending[WriteTxnMarkersReply] = Pending(tasks)
 
     def reply(self, *errors: ErrorCode) -> None:
-        """Answer with these errors for the partitions in order; none given: all written."""
+        """Answer with these errors, one per partition in order. Partitions without one
+        are written.
+        """
         self.answer.resolve(marker_reply(self.command, *errors))
 
 
@@ -211,7 +213,9 @@ class CoordinatorWorld:
         """``max.message.bytes`` of the topic."""
         self.append_errors: deque[ErrorCode] = deque()
         self.lost_appends = False
-        """Errors of the log leave no record; else the record is there all the same."""
+        """Whether a failed append leaves no record. Otherwise the record is in the log all the
+        same.
+        """
         self.held_appends: list[asyncio.Future[ErrorCode]] | None = None
         self.leaders: dict[TopicPartition, LeaderLookup] = {}
         self.sent: list[SentMarkers] = []
@@ -277,7 +281,7 @@ class CoordinatorWorld:
     # What tests ask
 
     def entry(self, transactional_id: TransactionalId = TID) -> TxnMetadata:
-        """The entry with what is pending."""
+        """The entry of a transactional id, with its pending state."""
         return next(
             entry for entry in self.service.entries() if entry.transactional_id == transactional_id
         )

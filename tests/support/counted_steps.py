@@ -18,22 +18,22 @@ from txnsim.runtime.clock import LoopClock
 
 _ROOT: Final = f"{Path(txnsim.__file__).parent}/"
 _OF_THE_WORLD: Final = ("runtime/", "client/")
-"""Not work of a broker: what stands for sockets and time, and clients."""
+"""Folders whose code is no work of a broker: sockets, time, and clients."""
 _CALLBACKS: Final = (asyncio.Handle._run.__code__, LoopClock._fire.__code__)
-"""Of the loop, and of the cluster's clock: that one breaks between timers."""
+"""Where a callback begins: at the loop, or at the cluster's clock, which yields between timers."""
 _TESTS: Final = str(Path(__file__).parents[1])
 
 
 class CountedSteps:
-    """Counts while it is entered."""
+    """A context manager that counts executed lines while it is entered."""
 
     def __init__(self) -> None:
         self.total = 0
         self.longest = 0
-        """Of one callback of the loop."""
+        """Lines of the longest callback of the loop."""
         self.longest_name = ""
         self.by_name: Counter[str] = Counter()
-        """Lines by the first function of txnsim in a callback."""
+        """Lines per callback, by the first function of txnsim in it."""
         self.longest_by_name: Counter[str] = Counter()
         self._known: dict[CodeType, str] = {}
         self._is_inside = self._is_foreign = False

@@ -22,13 +22,13 @@ ENDINGS: Final = {
     MetricKind.COUNTER: ("_total",),
     MetricKind.HISTOGRAM: ("_bucket", "_sum", "_count"),
 }
-"""What Prometheus adds to a name."""
+"""Suffixes that Prometheus adds to a metric's name."""
 _UNITS: Final = {"seconds": "s", "ratio": "percentunit", "bytes": "Bps"}
 _HERE: Final = '{instance=~"$instance"}'
 
 
 def add_missing_panels(text: str, metrics: Iterable[Metric]) -> str:
-    """The dashboard with a panel for each metric that it does not show yet."""
+    """Add a panel for each metric that the dashboard does not show yet."""
     board = json.loads(text)
     shown_metrics = set(re.findall(r"\btxnsim_\w+", text))
     for metric in metrics:
@@ -38,7 +38,7 @@ def add_missing_panels(text: str, metrics: Iterable[Metric]) -> str:
 
 
 def _panel(metric: Metric, panels: list[dict[str, Any]]) -> dict[str, Any]:
-    """Drawn as the last panel is."""
+    """A panel for a metric, laid out like the last one."""
     panel = copy.deepcopy(panels[-1])
     words = metric.name.removeprefix("txnsim_").replace("_", " ")
     position = panel["gridPos"]

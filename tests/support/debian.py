@@ -20,11 +20,11 @@ _TIMEOUT_S: Final = 300.0
 
 
 class DebianError(Exception):
-    """A package could not be had; the message says why."""
+    """A package could not be fetched; the message says why."""
 
 
 def unpack_packages(*packages: str, has: Path) -> Path:
-    """A folder with the files of packages, fetched on first use and named by a version.
+    """A folder with the files of packages. They are fetched on first use.
 
     Args:
         packages: Names; the first one names the folder, and its version a folder within.
@@ -57,7 +57,9 @@ def _fetch(family: Path, packages: Sequence[str], has: Path) -> Path:
 
 
 def _download(family: Path, packages: Sequence[str], directory: Path) -> None:
-    """The packages' files; with lists of our own where the machine has none or only old ones."""
+    """Download packages. If the machine has no current package lists, fetch lists of our
+    own first.
+    """
     try:
         _run(["apt-get", "download", *packages], directory)
     except DebianError:

@@ -36,7 +36,7 @@ _JAVA_OBJECTS: Final = frozenset(
         "UpdateFeatures",
     }
 )
-"""APIs whose refusals print a Java object (``api.authorization.words``)."""
+"""APIs whose refusals contain a printed Java object (``api.authorization.words``)."""
 _OWN: Final = frozenset(
     {
         *("host", "port", "cluster_id", "node_id", "broker_id", "controller_id"),
@@ -51,7 +51,7 @@ _OWN: Final = frozenset(
 
 
 class GuardedBroker:
-    """One broker, asked as its super user and as a guest with few rights."""
+    """One broker, with a super user's connection and a guest's connections."""
 
     def __init__(self, address: str) -> None:
         self.address = address
@@ -80,8 +80,8 @@ class GuardedBroker:
         return connection
 
     def allow(self, *acls: AclBinding) -> None:
-        """Exactly these rights from now on; those of alice, of whom our own tests tell, are the
-        guest's.
+        """Replace all ACLs by these. The rights of alice, whom our own tests use, go to
+        the guest.
         """
         if acls == self._allowed:
             return
@@ -95,7 +95,7 @@ class GuardedBroker:
         self._allowed = acls
 
     def guest(self, api: str, version: int, values: Mapping[str, Any]) -> Any:
-        """What a guest is answered, on a connection of its own."""
+        """Send a request as the guest, on a new connection, and return the answer."""
         with self.log_in(GUEST) as connection:
             if api == "Produce" and values.get("acks") == 0:
                 connection.send(KEYS[api], version, **values)
@@ -109,7 +109,7 @@ class GuardedBroker:
             )
 
     def plainly(self, answer: Any, *, api: str) -> Any:
-        """An answer as plain values, with the topics of this side by name."""
+        """An answer as plain values, with this broker's topics by name."""
         return plainly(answer, api=api, ids={value: name for name, value in self.ids.items()})
 
     def _topic_id(self, name: str) -> Any:
@@ -135,20 +135,20 @@ class GuardedBroker:
 
 
 class Denial(msgspec.Struct, frozen=True, kw_only=True):
-    """A question that a guest asks with some rights."""
+    """A request that a guest sends with certain rights."""
 
     name: str
-    """Which API, what about it, and with which rights."""
+    """The API, the version and the rights, in words."""
     api: str
     version: int
     values: Any
-    """Of the request; or a function that makes them at a side."""
+    """The fields of the request, or a function that makes them from a broker."""
     acls: tuple[AclBinding, ...] = ()
     is_denied: bool = False
-    """Only whether it is refused for want of a right is told: the rest has cases of its own."""
+    """Whether only the refusal for missing rights is compared. Other cases compare the rest."""
 
     def ask_guest(self, side: GuardedBroker) -> Any:
-        """What the guest is answered, as plain values."""
+        """Send the request as the guest, and return the answer as plain values."""
         side.allow(*self.acls)
         values = self.values(side) if callable(self.values) else self.values
         answer = side.plainly(side.guest(self.api, self.version, values), api=self.api)

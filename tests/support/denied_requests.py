@@ -33,8 +33,8 @@ _OTHERWISE_FROM: Final = {
     ("OffsetFetch", 5): 8,
     ("Produce", 9): 13,
 }
-"""API and version of a question of ``rights`` -> the version from which it would be another one:
-for several transactions or groups, or by ids of topics.
+"""API and version of a request in ``rights`` -> the first version whose request differs: it names
+several transactions or groups, or topics by id.
 """
 _ASKED_FROM: Final = {("AddPartitionsToTxn", 5): 4}
 
@@ -42,7 +42,7 @@ Values = dict[str, Any] | Callable[[GuardedBroker], dict[str, Any]]
 
 
 def denials() -> Iterator[Denial]:
-    """All of them, by distinct names."""
+    """All denials, each with a name of its own."""
     yield from _without_any_right()
     for api, version, values, needs in WHOLE:
         rights = tuple(acl(kind, NAMES[kind], operation) for kind, operation in needs)
@@ -74,7 +74,7 @@ def denials() -> Iterator[Denial]:
 
 
 def _without_any_right() -> Iterator[Denial]:
-    """In each version."""
+    """Each request in each version, without any right."""
     values_by_api: dict[tuple[str, int], list[Any]] = {}
     whole_requests = [(api, version, values) for api, version, values, _ in WHOLE]
     parts = [(api, version, values) for api, version, values, *_ in PARTS]
@@ -128,7 +128,7 @@ _RESOURCES: Final = {
         for kind, name in ((4, "1"), (4, ""), (8, "1"), (16, "metrics"), (32, "g"))
     ]
 }
-"""Everything but topics that has configs."""
+"""Every kind of resource that has configs, except topics."""
 
 
 _FOLLOWER: Final = {
@@ -143,7 +143,7 @@ DELETE_ALL: Final = acl(CLUSTER, CLUSTER_NAME, AclOperation.DELETE)
 
 
 def _by_ids(side: GuardedBroker) -> dict[str, Any]:
-    """Two topics that there are, one that there is not."""
+    """Two existing topics and a missing one, by their ids."""
     ids = (side.ids["orders"], side.ids["hidden"], NO_SUCH_ID)
     return {"topics": [{"name": None, "topic_id": topic_id} for topic_id in ids]}
 

@@ -28,11 +28,11 @@ from tests.support.apache_kafka import (
 JAVA_SOURCES: Final = REPOSITORY / "tests" / "clients" / "java"
 GO_SOURCES: Final = REPOSITORY / "tests" / "clients" / "go"
 GO_PROGRAMS: Final = ("franzgo", "sarama", "confluent")
-"""Packages of the one Go module, each a program for one library."""
+"""Packages of our Go module; each is a program for one client library."""
 
 
 class ForeignClientError(Exception):
-    """A toolchain is missing, a program does not compile, or it did not end."""
+    """A toolchain is missing, or a program did not compile or did not end."""
 
 
 def toolchain(command: str, requirement: str) -> str:

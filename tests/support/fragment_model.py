@@ -1,4 +1,4 @@
-"""Random segments, and what each of their producers did told the long way round.
+"""Random segments, and what each of their producers did, computed in a second, slower way.
 
 ``txnsim_spark.scan.kernel_fragments`` folds batch by batch; here a producer's batches are laid
 out in a list, and each figure is what its definition says of that list. Batches are read by
@@ -35,7 +35,7 @@ SEQUENCES = 1 << 31
 
 
 class Act(msgspec.Struct, frozen=True, kw_only=True):
-    """One batch to be written."""
+    """A batch to write."""
 
     kind: str
     """data, plain (no transaction), commit, abort, emptied, other (control, but no marker)."""
@@ -61,7 +61,7 @@ def act(kind: str = "data", value_bytes: int = 5) -> Act:
 
 
 def acts(max_size: int = 30) -> st.SearchStrategy[list[Act]]:
-    """Histories of few producers with few epochs and sequences, so that much coincides."""
+    """Histories of few producers, epochs and sequences, so that many of them collide."""
     return st.lists(
         st.builds(
             Act,
@@ -78,7 +78,7 @@ def acts(max_size: int = 30) -> st.SearchStrategy[list[Act]]:
 
 
 def segment_of(history: Sequence[Act], base_offset: int = 0) -> bytes:
-    """The batches as they lie in a file, one behind the other."""
+    """The bytes of a segment file with these batches."""
     parts = []
     for act in history:
         part = _batch_of(act, base_offset)
@@ -141,17 +141,17 @@ class BatchEvent(msgspec.Struct, frozen=True):
 
     @property
     def is_marker(self) -> bool:
-        """It ends a transaction, or would."""
+        """Whether it is a COMMIT or ABORT marker."""
         return self.control in (0, 1)
 
     @property
     def opens(self) -> bool:
-        """It is data of a transaction."""
+        """Whether it is a data batch of a transaction."""
         return self.header.is_transactional and not self.header.is_control
 
 
 def events_of(data: bytes) -> dict[int, list[BatchEvent]]:
-    """By producer, in order of appearance."""
+    """The batches of each producer, in order of appearance."""
     events_by_producer: dict[int, list[BatchEvent]] = {}
     for position, header in iter_batches(data):
         control = read_control_record(data, position) if header.is_control else None
@@ -166,7 +166,7 @@ def events_of(data: bytes) -> dict[int, list[BatchEvent]]:
 
 
 def fragments_of(data: bytes) -> list[list[int]]:
-    """A row per producer, as the kernel's."""
+    """One row per producer, as the kernel makes them."""
     return [_fragment_of(producer, events) for producer, events in events_of(data).items()]
 
 
@@ -213,7 +213,7 @@ def _fragment_of(producer: int, events: list[BatchEvent]) -> list[int]:
 
 
 def _run_start(headers: Sequence[BatchHeader], index: int) -> int:
-    """Where the batches of one epoch begin that lead up to ``index``."""
+    """Index of the first batch of the run of one epoch that ends at ``index``."""
     epoch = headers[index].producer_epoch
     while index and headers[index - 1].producer_epoch == epoch:
         index -= 1
@@ -236,7 +236,9 @@ def _is_gap(headers: Sequence[BatchHeader], index: int) -> bool:
 
 
 def _last_sequence(headers: Sequence[BatchHeader]) -> int:
-    """Of the last epoch; where that has none yet, what a marker that began it leaves."""
+    """The last sequence of the last epoch, or what a marker leaves that began an epoch without
+    data.
+    """
     start = _run_start(headers, len(headers) - 1)
     data = [header for header in headers[start:] if not header.is_control]
     if data:
@@ -280,7 +282,7 @@ def merge_fragments(rows: Sequence[Sequence[int]]) -> list[int]:
 
 
 def on_file(data: bytes, check: Callable[[Path], None]) -> None:
-    """Have a segment of these bytes looked at."""
+    """Write a segment of these bytes and pass its path to ``check``."""
     with TemporaryDirectory() as directory:
         path = Path(directory) / "00000000000000000000.log"
         path.write_bytes(data)

@@ -1,5 +1,5 @@
-"""A disk without room, for who is not root: a file may have so many bytes, and a write fails in the
-middle, as on a full disk; and a device that is full.
+"""A full disk for tests that are not root: a limit on the size of files, so that a write fails in
+the middle, and a full device.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 
 @contextmanager
 def little_room(file_bytes_max: int = 1_000) -> Iterator[None]:
-    """Let no file of this process grow further, for so long."""
+    """Limit the size of files that this process writes, while the block runs."""
     old_limit = resource.getrlimit(resource.RLIMIT_FSIZE)
     # Python 3.11 leaves what it has compiled cut off, and the next import fails for good.
     has_bytecode, sys.dont_write_bytecode = not sys.dont_write_bytecode, True
@@ -28,8 +28,8 @@ def little_room(file_bytes_max: int = 1_000) -> Iterator[None]:
 
 
 def full_device(folder: Path) -> Path:
-    """A device without room, to write to: one in a folder, where this process may make one. Such a
-    process could put a file at the place of the machine's own, were there a bug.
+    """A device that is always full: one in ``folder`` if this process may create devices, else the
+    machine's. A process with that right could overwrite the machine's own if there were a bug.
     """
     device = folder / "full"
     try:

@@ -14,14 +14,14 @@ from txnsim.settings import Settings
 
 
 class OnlyFaults:
-    """A network that has nothing but an interceptor."""
+    """A network that consists of an interceptor only."""
 
     def __init__(self, interceptor: Interceptor | None = None) -> None:
         self.interceptor: Interceptor = interceptor or PassAll()
 
 
 class Gates:
-    """Crossings and log gate of broker 1, and what came of a failing directory."""
+    """Fault points and log gate of broker 1, with a count of failed directories."""
 
     def __init__(
         self,

@@ -28,7 +28,7 @@ class ClassicMember(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GroupApi:
-    """Asks a broker that coordinates everything."""
+    """Sends group requests to a broker that coordinates every group."""
 
     def __init__(self, api: Api) -> None:
         self.api = api
@@ -150,7 +150,7 @@ class GroupApi:
         return state
 
     async def wait_for_state(self, state: str) -> None:
-        """Let the loop turn until the group is in that state."""
+        """Wait until the group is in this state."""
         for _ in range(_TURNS):
             if await self.state() == state:
                 return
@@ -208,7 +208,7 @@ def commit_values(
 
 @asynccontextmanager
 async def group_api(**changes: Any) -> AsyncIterator[GroupApi]:
-    """A broker that coordinates groups, ready to be asked."""
+    """A broker that coordinates groups and is ready for requests."""
     values = {
         "group_initial_rebalance_delay_ms": 0,
         "group_consumer_assignment_interval_ms": 0,

@@ -36,7 +36,7 @@ _DEFAULTS: Final[dict[str, str]] = {
     and setting.kafka.startswith(("group.consumer.", "group.share.", "group.streams."))
 }
 _BOUNDARY_NUMBERS: Final = (0, 1, 2, 5, 10, 99, 100, 1_000, 2_000, 5_000, 15_000, 45_000, 60_000)
-"""Numbers at which bounds lie."""
+"""Numbers near the bounds of settings."""
 _NO_NUMBERS: Final = (
     *("", " ", "x", "1.0", "1e3", "0x10", "1_000", "--1", "+", "-", "5 5", "null", "true", "1L"),
     *(str(_INT_MAX), str(_INT_MAX + 1), str(-_INT_MAX - 1), str(-_INT_MAX - 2), str(2**63)),
@@ -64,7 +64,7 @@ _TRUTHS: Final = ("true", "false", "TRUE", " true ", "", "yes", "1", "truth")
 
 
 class _GroupConfigDraw:
-    """The question of a seed."""
+    """Draws the question of one seed."""
 
     def __init__(self, seed: int) -> None:
         self.random = SeededRng(seed).stream("group-configs")
@@ -102,7 +102,7 @@ def draw_questions(seeds: Iterable[int]) -> Iterator[Question]:
 
 
 def our_answers(questions: Iterable[Question]) -> list[Answer]:
-    """What our code says."""
+    """The answers of our code."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "server.properties"
         return [_answer(broker, group, file) for broker, group in questions]
@@ -119,7 +119,7 @@ def _answer(broker: dict[str, str], group: dict[str, str], file: Path) -> Answer
 
 
 def ask_kafka(questions: Sequence[Question]) -> list[Answer]:
-    """What Kafka's classes say."""
+    """The answers of Kafka's classes."""
     libs = kafka_libs()
     classes = java_classes([_SOURCE], name="groups", libs=libs)
     process = subprocess.run(
@@ -134,7 +134,7 @@ def ask_kafka(questions: Sequence[Question]) -> list[Answer]:
 
 
 def recorded_answers() -> list[tuple[Question, Answer]]:
-    """Questions and what Kafka's classes said."""
+    """The recorded questions with the answers of Kafka's classes."""
     return [
         ((broker, group), (start, refusal))
         for broker, group, start, refusal in map(
@@ -144,8 +144,9 @@ def recorded_answers() -> list[tuple[Question, Answer]]:
 
 
 def agree(ours: Answer, theirs: Answer) -> bool:
-    """Alike: the same refusal of a group, word by word; a broker that does not start, in its words
-    or in ours (a file's errors name the line and all that is wrong).
+    """Whether two answers agree. The refusal of a group must be the same word for word. For a
+    broker that does not start the words may differ, as ours name the line and every fault of the
+    file.
     """
     return (ours[0] is None) == (theirs[0] is None) and (ours[0] is not None or ours == theirs)
 

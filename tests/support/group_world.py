@@ -59,7 +59,7 @@ PRODUCER: Final = CommittingProducer(
 
 
 class ListLog:
-    """Partitions of ``__consumer_offsets``; replicated at once unless ``held``."""
+    """Partitions of ``__consumer_offsets``. Appends are replicated at once unless ``is_held``."""
 
     def __init__(self) -> None:
         self.batches: list[bytes] = []
@@ -70,7 +70,7 @@ class ListLog:
         self.limit = 1_048_588
         """``max.message.bytes`` of the topic."""
         self.failure = ErrorCode.none
-        """How a wait ends once it is released."""
+        """The error with which waits end on ``release``."""
         self.guards: list[int] = []
         self._released: list[asyncio.Event] = []
 
@@ -123,13 +123,13 @@ class ListLog:
 
 
 class ShareCoordinators:
-    """Share coordinators that answer at once, or when they are released; what they were asked."""
+    """Share coordinators that record their commands and answer at once, or on ``release``."""
 
     def __init__(self, tasks: Any) -> None:
         self._tasks = tasks
         self.commands: list[Any] = []
         self.error = 0
-        """Of each answer."""
+        """The error of each answer."""
         self.summaries: dict[int, ShareStateSummary] = {}
         """By partition, where a share partition was begun."""
         self.is_held = False
@@ -145,7 +145,7 @@ class ShareCoordinators:
         return self._ask(commands)
 
     def release(self) -> None:
-        """Answer all that waits, and at once from now on."""
+        """Answer all held commands, and later ones at once."""
         self.is_held = False
         waiting_requests, self._waiting = self._waiting, []
         for pending, command in waiting_requests:
@@ -179,7 +179,7 @@ class GroupWorld:
         self.image: ClusterImage = image(orders=3)
         self.shares = ShareCoordinators(env.tasks)
         self.latest: int | Rejection = 0
-        """Where every log ends, as its leader says."""
+        """The latest offset that the leader of every log answers."""
         numbers = itertools.count(1)
         self.settings = Settings(
             offsets_topic_num_partitions=PARTITIONS,
@@ -217,15 +217,15 @@ class GroupWorld:
         load_whole(self.groups, partition, CoordinatorEpoch(self.epoch), batches)
 
     def unload(self) -> None:
-        """Another broker leads the group's partition now."""
+        """Unload the group's partition, as after a move to another broker."""
         self.groups.unload(HOME)
 
     def pace(self) -> Pace:
-        """That of a large request."""
+        """The pace of a large request."""
         return Pace(self.env.tasks.turns, self.env.clock.stopwatch_ns)
 
     def later(self, request: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        """Ask now, wait for the answer later."""
+        """Start a request; the caller waits for its answer later."""
         return self.env.tasks.spawn(request, name="test")
 
     async def pass_ms(self, ms: int) -> None:
@@ -317,7 +317,7 @@ class GroupWorld:
         return await self.groups.commit(commit_of(offset, **more))
 
     async def fetch(self, **more: Any) -> Any:
-        """OffsetFetch of one position: what it is, or why it is not told."""
+        """OffsetFetch of one position: the offset or the rejection."""
         positions = await self.groups.fetch(
             FetchOffsets(group_id=GROUP, partitions=(TopicPartition("orders", 0),), **more)
         )
@@ -330,7 +330,7 @@ class GroupWorld:
 
 
 def commit_of(offset: int = 5, **more: Any) -> CommitOffsets:
-    """A commit of one position."""
+    """An offset commit of one position."""
     position = NewPosition(topic_partition=TopicPartition("orders", 0), offset=offset)
     return CommitOffsets(**{"group_id": GROUP, "positions": (position,), **more})
 

@@ -1,4 +1,4 @@
-"""Builders for groups and a driver that plays a classic group's rules without a shell."""
+"""A driver that applies the rules of a classic group without a coordinator around it."""
 
 from __future__ import annotations
 

@@ -40,8 +40,8 @@ class GrowingDir:
         path.mkdir()
 
     def grow(self, turns: int = 7) -> None:
-        """Some transactions more: every third one is aborted, every seventh one stays open for a
-        while, so the last one of each growth by default. The coordinators write about each.
+        """Add some transactions. Every third is aborted. Every seventh stays open for a while, so
+        by default the last of each growth. The coordinators' logs have records about each.
         """
         for _ in range(turns):
             self._turn(self._turns)
@@ -50,7 +50,7 @@ class GrowingDir:
             _follow(self._make_broker_dir(Path(scratch) / "broker").kill(), self.path)
 
     def stop(self) -> None:
-        """As its broker leaves it in order."""
+        """Write the state that a clean shutdown leaves."""
         with tempfile.TemporaryDirectory() as scratch:
             _follow(self._make_broker_dir(Path(scratch) / "broker").stop(), self.path)
 
@@ -109,7 +109,7 @@ def _encode_share_update(turn: int) -> bytes:
 
 
 def _follow(newer: Path, path: Path) -> None:
-    """Bring a directory to the state of another one that has its beginning."""
+    """Update a directory to the state of a newer one that extends it."""
     for source in sorted(newer.rglob("*")):
         target = path / source.relative_to(newer)
         if source.is_dir():

@@ -37,8 +37,8 @@ T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 class HistoryBuilder:
-    """A history being told. Every method notes one observation and returns its index; the further
-    arguments are fields of it.
+    """Builds a history. Every method adds one observation and returns its index. Further arguments
+    are fields of the observation.
     """
 
     def __init__(self, now_ms: int = 0) -> None:
@@ -168,7 +168,9 @@ class HistoryBuilder:
         return self._note(Listed(**self._common_fields("o"), transactions=listings))
 
     def list_producers(self, *producers: tuple[int, int | None], **more: Any) -> int:
-        """Producer id and start of its open transaction, of each."""
+        """Add a DescribeProducers result: producer id and start of the open transaction,
+        for each.
+        """
         producer_states = tuple(
             ProducerSeen(producer_id=producer_id, producer_epoch=0, start_offset=start)
             for producer_id, start in producers
@@ -201,7 +203,7 @@ def kinds(anomalies: tuple[Anomaly, ...]) -> list[str]:
 
 
 def ghost(builder: HistoryBuilder) -> None:
-    """A transaction that was aborted, and after that a record of it comes to t-0@1."""
+    """Add an aborted transaction, of which a late record then arrives at t-0@1."""
     builder.initialise()
     builder.begin()
     builder.write("T1", "late", outcome=UNKNOWN)

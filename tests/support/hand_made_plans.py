@@ -1,4 +1,4 @@
-"""A plan by hand: a commit while the only broker of a partition is down, with things in it that the
+"""Plans made by hand. One commits while a partition's only broker is down; it has steps that its
 finding does not need.
 """
 
@@ -14,7 +14,7 @@ def _call(do: str, after_ms: int = 20, unit: int = 1, **fields: Any) -> Act:
 
 
 def leaderless_plan(*, as_version: str | None = None) -> Plan:
-    """As 4.3 it leaves a transaction open for good, as 4.2 it does not."""
+    """A plan that leaves a transaction open forever on 4.3, and not on 4.2."""
     producer = Track(
         "p",
         (

@@ -22,13 +22,13 @@ import pytest
 
 IDLE_S: Final = 300.0
 IDLE_SHARE: Final = 0.01
-"""Of a processor, in that time: less is standing still. A test that waits for its turn beside a
-load of 20 has five times as much.
+"""Share of one processor below which processes stand still, over that time. A test that waits for
+its turn beside a load of 20 uses five times as much.
 """
 BUSY_S: Final = 1_800.0
 """Seconds of processors that all processes of one test may use."""
 LOOKS: Final = 20
-"""In ``hang_idle_s``."""
+"""How often the watch looks in ``hang_idle_s``."""
 _PROC: Final = Path("/proc")
 _TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
 
@@ -40,13 +40,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Watch, where the system tells what processes use (Linux)."""
+    """Register the watch if the system reports the use of processes (Linux)."""
     if (_PROC / "self" / "stat").exists():
         config.pluginmanager.register(HangWatch(config), "hang-watch")
 
 
 class HangWatch:
-    """A thread beside the tests."""
+    """A thread that watches the running test."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._idle_s = float(config.getini("hang_idle_s"))
@@ -67,7 +67,7 @@ class HangWatch:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
-        """Note which test it is."""
+        """Record which test is running."""
         self._work = ProcessorUse()
         self._name = item.nodeid
         try:
@@ -99,19 +99,19 @@ class HangWatch:
 
 
 class ProcessorUse:
-    """What the processes of one test use, from look to look."""
+    """Processor time that the processes of one test use, from look to look."""
 
     def __init__(self) -> None:
         self._seen: dict[int, float] = {}
         self._own_s = 0.0
         self._steps: deque[float] = deque(maxlen=LOOKS)
         self.used_s = 0.0
-        """Since the first look, as far as processes that live still tell."""
+        """Processor seconds since the first look, as far as living processes report them."""
         self._first_s: float | None = None
 
     def look(self) -> None:
-        """Note what each has used since the last look. A process that has left the family, as its
-        parent has ended, takes what it had used along, and what others do still counts.
+        """Record what each process has used since the last look. If a process leaves the family
+        because its parent ended, its use is no longer counted; the others' still is.
         """
         used_s_by_process, own_s = used_by_process_s(), time.thread_time()
         total = sum(used_s_by_process.values())
@@ -128,12 +128,12 @@ class ProcessorUse:
         self.used_s = total - self._first_s
 
     def stood_still(self, idle_s: float) -> bool:
-        """Whether the looks of that time tell of next to nothing."""
+        """Whether the processes used next to nothing over ``idle_s``."""
         return len(self._steps) == LOOKS and sum(self._steps) < IDLE_SHARE * idle_s
 
 
 def kill_process(process: int) -> None:
-    """Kill it, unless it has ended."""
+    """Kill a process, unless it has ended."""
     try:
         os.kill(process, signal.SIGKILL)
     except ProcessLookupError:
@@ -141,8 +141,8 @@ def kill_process(process: int) -> None:
 
 
 def used_by_process_s() -> dict[int, float]:
-    """Seconds of processors that this process and those that it has started have used, each with
-    its children that have ended.
+    """Processor seconds used by this process and each process of its family, including children
+    that have ended.
     """
     processes = family()
     return {
@@ -153,7 +153,7 @@ def used_by_process_s() -> dict[int, float]:
 
 
 def family() -> list[int]:
-    """This process, and all that it and they have started and that live."""
+    """This process and all its living descendants."""
     children: dict[int, list[int]] = defaultdict(list)
     everybody = [int(entry.name) for entry in _PROC.iterdir() if entry.name.isdigit()]
     for process, stat in zip(everybody, _stats(everybody), strict=True):
@@ -166,7 +166,7 @@ def family() -> list[int]:
 
 
 def _command(process: int) -> str:
-    """What it runs, in short."""
+    """The command line of a process, cut short."""
     try:
         return (_PROC / str(process) / "cmdline").read_text().replace("\0", " ")[:160]
     except (FileNotFoundError, ProcessLookupError):
@@ -174,7 +174,9 @@ def _command(process: int) -> str:
 
 
 def _stats(processes: list[int]) -> list[list[str]]:
-    """The fields of each behind its name (proc(5)); none of one that has ended."""
+    """For each process the fields of ``/proc/PID/stat`` after its name; an empty list if it has
+    ended.
+    """
     stats = []
     for process in processes:
         try:

@@ -1,6 +1,4 @@
-"""A transaction made to hang, as a client may do it on any cluster whose partition verification is
-off.
-"""
+"""Makes a transaction hang, as any client can on a cluster without partition verification."""
 
 from __future__ import annotations
 
@@ -17,9 +15,9 @@ from txnsim.wire.batch import Record, build_batch
 
 VERIFICATION = "transaction.partition.verification.enable"
 PATIENCE_MS = 20_000
-"""How long a broker may take to hear of a config."""
+"""How long a broker may take to apply a config."""
 _LEADS_NOT_YET: Final = (ErrorCode.not_leader_or_follower, ErrorCode.unknown_topic_or_partition)
-"""A real broker tells others of a new topic before it leads the topic's partitions itself."""
+"""Errors of a real broker that has published a new topic and does not lead its partitions yet."""
 _VERIFIES_STILL: Final = (ErrorCode.transaction_abortable, ErrorCode.invalid_txn_state)
 
 
@@ -61,7 +59,7 @@ async def produce_without_adding(
 async def make_hanging(
     admin: Admin, partition: TopicPartition, transactional_id: str, *, age_ms: int = 3_600_000
 ) -> ProducerIdAndEpoch:
-    """Open a transaction on the partition that no coordinator knows."""
+    """Open a transaction on a partition without the coordinator's knowledge."""
     await admin.set_broker_default(VERIFICATION, "false")
     deadline = Deadline(admin.cluster.clock, PATIENCE_MS)
     try:

@@ -28,7 +28,7 @@ def broker(
 
 
 def cluster(*brokers: BrokerImage) -> ClusterImage:
-    """A cluster of these brokers; of three live ones unless given."""
+    """A cluster of these brokers, by default of three live ones."""
     image = ClusterImage(cluster_id="cluster")
     for broker_image in brokers or (broker(1), broker(2), broker(3)):
         image = image.with_broker(broker_image)
@@ -67,7 +67,7 @@ def topic(
     topic_id: uuid.UUID = TOPIC_ID,
     configs: Mapping[str, str] | None = None,
 ) -> TopicImage:
-    """A topic of these partitions; of one led by broker 1 unless given."""
+    """A topic of these partitions, by default of one that broker 1 leads."""
     return TopicImage(
         name=name,
         topic_id=topic_id,
@@ -77,7 +77,7 @@ def topic(
 
 
 def image_of(partition_image: PartitionImage, *, down: tuple[int, ...] = ()) -> ClusterImage:
-    """A cluster of three with one partition, some of its brokers down."""
+    """A cluster of three brokers with one partition; some brokers are down."""
     image = cluster().with_topic(topic("orders", partition_image))
     for broker_id in down:
         image = image.with_broker(broker(broker_id, alive=False))
@@ -85,7 +85,7 @@ def image_of(partition_image: PartitionImage, *, down: tuple[int, ...] = ()) -> 
 
 
 def error_of(answer: object) -> ErrorCode:
-    """Why a controller has refused; it says so in words, too."""
+    """The error of a controller's rejection, which must also have a reason in words."""
     assert isinstance(answer, Rejection), answer
     assert answer.reason
     return answer.error

@@ -30,7 +30,7 @@ _QUANTILES: Final = ("50", "95", "99")
 
 
 def exported_name(metric: Metric) -> str | None:
-    """The name under which the exporter's rules have it; of a time or a size, without ending."""
+    """The metric's name in the exporter's rules. For times and sizes it lacks the suffix."""
     if metric.kafka is None:
         return None
     domain, _, _ = metric.kafka.partition(":")
@@ -50,18 +50,18 @@ def _properties(metric: Metric) -> dict[str, str]:
 
 
 def _is_meter(metric: Metric) -> bool:
-    """Kafka counts it, whatever its name ends with; its attribute is ``Count``."""
+    """Whether Kafka counts it, whatever its name ends with. Then its attribute is ``Count``."""
     return metric.kind is MetricKind.COUNTER and metric.name not in _ATTRIBUTES
 
 
 def _has_histogram(metric: Metric) -> bool:
-    """Kafka keeps a histogram of it."""
+    """Whether Kafka keeps a histogram of the metric."""
     by_name = (exported_name(metric) or "").endswith(("_seconds", "_bytes"))
     return by_name or metric.kind is MetricKind.HISTOGRAM
 
 
 def exporter() -> str:
-    """Rules of the exporter."""
+    """The text of the exporter's rules."""
     rules: list[dict[str, Any]] = []
     for metric in METRICS:
         name = exported_name(metric)
@@ -136,11 +136,11 @@ OTHERWISE: Final[Mapping[str, Mapping[str, str]]] = {
         "description": f"See whether it waits ({_name(table.REQUEST_REMOTE_MS)}) or works.",
     },
 }
-"""Alerts that ask Kafka's histograms otherwise: it has quantiles, and no buckets."""
+"""Alerts with other expressions for Kafka, whose histograms have quantiles and no buckets."""
 
 
 def alerts(ours: str) -> str:
-    """The alerts of ``alerts.yml`` that Kafka's metrics can carry."""
+    """Those alerts of ``alerts.yml`` for which Kafka has the metrics."""
     names = {metric.name: exported_name(metric) for metric in METRICS}
     groups, missing = [], []
     for group in yaml.safe_load(ours)["groups"]:
@@ -183,7 +183,7 @@ def _of_kafka(rule: dict[str, Any], names: Mapping[str, str | None]) -> dict[str
 
 
 def dashboard(ours: str) -> str:
-    """A panel for each metric that a real Kafka has."""
+    """The dashboard with a panel for each metric that a real Kafka has."""
     board = json.loads(ours)
     template = board["panels"][-1]
     board |= {"title": "Apache Kafka: transactions", "uid": "kafka-transactions", "panels": []}

@@ -30,10 +30,10 @@ class KafkaTarget(msgspec.Struct, frozen=True, kw_only=True):
     """``txnsim`` or ``apache``."""
     bootstrap: str
     simulated: SimulatedKafka | None = None
-    """The simulator, for its faults."""
+    """The simulator, through which tests arm faults; None for a real Kafka."""
 
     def ask(self, action: Callable[[Admin], Awaitable[T]]) -> T:
-        """Do something to it with a client of ours."""
+        """Run an action with our own admin client."""
 
         async def act_as_client() -> T:
             async with Cluster(self.bootstrap, settings=SETTINGS) as cluster:
@@ -42,7 +42,7 @@ class KafkaTarget(msgspec.Struct, frozen=True, kw_only=True):
         return asyncio.run(act_as_client())
 
     def create(self, topic: str, partitions: int) -> None:
-        """Make a topic, and wait until it has leaders."""
+        """Create a topic and wait until it has leaders."""
 
         async def make(admin: Admin) -> None:
             await admin.create_topic(topic, partitions=partitions)
@@ -54,7 +54,7 @@ class KafkaTarget(msgspec.Struct, frozen=True, kw_only=True):
 def kafka_target(
     kind: str, *, transaction_version: int = 1, verified: bool = True
 ) -> Iterator[KafkaTarget]:
-    """Start one, of one broker.
+    """Start a cluster of one broker.
 
     Args:
         kind: ``txnsim`` or ``apache``.

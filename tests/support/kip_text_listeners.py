@@ -35,7 +35,7 @@ _PAUSE_S: Final = 0.005
 
 
 class ListenerClient:
-    """The listeners of one name; a connection for each request."""
+    """A client of the listeners of one name. It opens a connection for each request."""
 
     def __init__(self, cluster: SimCluster, listener: str) -> None:
         self.cluster = cluster
@@ -51,7 +51,7 @@ class ListenerClient:
         read_as: int | None = None,
         **values: Any,
     ) -> Any:
-        """The decoded answer; None where the connection is closed instead.
+        """Send a request and decode the answer; None if the broker closes the connection instead.
 
         Args:
             api: Its name.
@@ -79,7 +79,7 @@ class ListenerClient:
             await wire.close()
 
     async def until(self, api: str, version: int, **values: Any) -> Any:
-        """The answer once the coordinator is ready to give it."""
+        """Repeat a request until the coordinator is ready, and return the answer."""
         for _ in range(_PATIENCE):
             answer = await self.ask(api, version, **values)
             if answer.error_code not in NOT_YET:
@@ -145,7 +145,7 @@ class ListenerClient:
         return ErrorCode(answer.responses[0].partition_responses[0].error_code)
 
     async def open_transaction(self, transactional_id: str) -> tuple[int, int]:
-        """A transaction with one record in the first partition of orders."""
+        """Open a transaction with one record in the first partition of orders."""
         identity = await self.producer(transactional_id)
         await self.add(transactional_id, identity)
         assert await self.produce(10, transactional_id, identity) is ErrorCode.none
@@ -173,7 +173,7 @@ class ListenerClient:
         )
 
     async def describe(self, transactional_id: str, version: int = 0) -> Any:
-        """The description of an id."""
+        """The description of a transactional id."""
         answer = await self.ask(
             "DescribeTransactions",
             version,
@@ -193,7 +193,7 @@ class ListenerClient:
     async def run_transaction(
         self, transactional_id: str, *, level: int = 2, committed: bool = True
     ) -> tuple[int, int]:
-        """A transaction that is over; the identity under which its end was asked for."""
+        """Play a transaction to its end, and return the identity that ended it."""
         identity = await self.open_transaction(transactional_id)
         # v5 there, v4 here: the same protocol.
         version = 3 if level < 2 else 5 if self.listener == SHIPPED else 4
@@ -205,7 +205,7 @@ class ListenerClient:
         return identity
 
     async def active_producer(self, producer_id: int) -> Any:
-        """What the leader of orders-0 knows of a producer."""
+        """The state of a producer at the leader of orders-0."""
         answer = await self.ask(
             "DescribeProducers",
             0,
@@ -228,7 +228,7 @@ class ListenerClient:
         )
 
     def move_coordinator(self, transactional_id: str) -> None:
-        """Let another broker load what is known of the id."""
+        """Move the coordinator of a transactional id to another broker."""
         home = self.home(transactional_id)
         partition = self.cluster.metadata.image.partition(home)
         assert partition is not None
@@ -238,7 +238,7 @@ class ListenerClient:
 
 @asynccontextmanager
 async def kip_text_cluster(*, kip_text: bool = True, **changes: Any) -> AsyncIterator[SimCluster]:
-    """A cluster of one broker, or of as many as asked for, with both listeners."""
+    """A cluster with both listeners, by default of one broker."""
     changes.setdefault("brokers", 1)
     async with real_cluster(kip_text=kip_text, topics=(("orders", 1),), **changes) as cluster:
         yield cluster

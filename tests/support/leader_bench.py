@@ -45,7 +45,7 @@ ADD = TransactionOperation.ADD_PARTITION
 
 
 def orders(**changes: Any) -> ClusterImage:
-    """Three partitions without followers, the last one led by another broker."""
+    """A topic of three partitions without followers; another broker leads the last one."""
     alone = partition(1, replicas=(1,))
     return cluster().with_topic(
         topic("orders", alone, alone, partition(2, replicas=(2, 1)), **changes)
@@ -135,7 +135,7 @@ class LeaderBench:
         return self.network.sent
 
     def answer(self, *errors: ErrorCode, index: int = -1) -> None:
-        """Answer a verification, partition by partition; NONE where none is given."""
+        """Answer a verification with one error per partition; partitions without one get NONE."""
         request = self.requests[index]
         remaining_errors = iter(errors)
         request.answer.resolve(

@@ -1,4 +1,6 @@
-"""Whether msgspec knows a struct before anybody has used it: a process of its own says so."""
+"""Whether msgspec has built its tables for a struct before its first use, checked in a
+new process.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +13,11 @@ import gc
 from {0} import {1}
 print("StructInfo" in {{type(referent).__name__ for referent in gc.get_referents({1})}})
 """
-"""It keeps a ``StructInfo`` in the class then."""
+"""If so, the class refers to a ``StructInfo``."""
 
 
 def is_learnt(kind: type) -> bool:
-    """Import the struct, and see."""
+    """Import the struct in a new process and check."""
     program = _PROGRAM.format(kind.__module__, kind.__name__)
     process = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
     return process.stdout == b"True\n"

@@ -1,4 +1,4 @@
-"""What lives as long as a ``with`` block, told once for all servers, tools and connections."""
+"""The base class of servers, tools and connections that live as long as a ``with`` block."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Self
 
 
 class ManagedResource(ABC):
-    """A context manager that says only how it ends, and how it begins if there is something to do.
-    What fails to begin ends as well.
+    """A context manager. Subclasses define ``_on_exit``, and ``_on_enter`` if there is something to
+    do. If ``_on_enter`` fails, ``_on_exit`` runs as well.
     """
 
     def __enter__(self) -> Self:
@@ -29,8 +29,8 @@ class ManagedResource(ABC):
         self._on_exit(error)
 
     def _on_enter(self) -> None:  # noqa: B027 - most have nothing to do
-        """The block is about to begin."""
+        """Called before the block begins."""
 
     @abstractmethod
     def _on_exit(self, error: BaseException | None) -> None:
-        """The block has ended, with this error or well."""
+        """Called when the block has ended, with its error or None."""

@@ -43,11 +43,11 @@ _KEYS: Final[Mapping[str, Mapping[str, ConfigKey]]] = {
     "broker": BROKER_CONFIGS,
     "group": {},
 }
-"""As handlers give them: the configs of groups have no schema in the controller."""
+"""Schemas as handlers pass them. The controller has none for the configs of groups."""
 
 
 class _ListConfigDraw:
-    """The question of a seed."""
+    """Draws the question of one seed."""
 
     def __init__(self, seed: int) -> None:
         self._random = SeededRng(seed).stream("list-configs")
@@ -73,7 +73,7 @@ def draw_questions(seeds: Iterable[int]) -> Iterator[Question]:
 
 
 def our_answer(question: Question) -> Answer:
-    """What our code says."""
+    """The answer of our code."""
     kind, name, value, operations = question
     current = {} if value is None else {name: value}
     for operation, operand in operations:
@@ -86,7 +86,7 @@ def our_answer(question: Question) -> Answer:
 
 
 def ask_kafka(questions: Sequence[Question]) -> list[Answer]:
-    """What Kafka's class says."""
+    """The answers of Kafka's class."""
     libs = kafka_libs()
     classes = java_classes([_SOURCE], name="listconfigs", libs=libs)
     program = "org.apache.kafka.controller.ListConfigJudge"
@@ -102,7 +102,7 @@ def ask_kafka(questions: Sequence[Question]) -> list[Answer]:
 
 
 def recorded_answers() -> list[tuple[Question, Answer]]:
-    """Questions and what Kafka's class said."""
+    """The recorded questions with the answers of Kafka's class."""
     lines = map(json.loads, RECORDED.read_text("utf-8").splitlines())
     return [
         (

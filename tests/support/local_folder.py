@@ -1,5 +1,5 @@
-"""A folder of this machine as a stream's checkpoint and sink look at it; Hadoop's own is held
-against it (tests/spark/pipeline/test_stream.py).
+"""A local folder with the interface that a stream's checkpoint and sink use. A test compares it
+with Hadoop's (tests/spark/pipeline/test_stream.py).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from txnsim_spark.streaming._checkpoint import Folder
 
 
 class LocalFolder(Folder):
-    """The same without Hadoop."""
+    """A ``Folder`` on the local disk, without Hadoop."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -34,7 +34,7 @@ class LocalFolder(Folder):
         shutil.rmtree(self.root / path, ignore_errors=True)
 
     def write(self, path: str, data: bytes) -> None:
-        """A file, for a test."""
+        """Write a file."""
         target = self.root / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(data)

@@ -21,14 +21,14 @@ from txnsim.types import TopicPartition
 
 
 def write_partition(directory: Path, log: PartitionLog, *, topic_id: uuid.UUID) -> None:
-    """A replica's folder, with the log as it is now."""
+    """Write a replica's folder from the current log."""
     archive = b"".join(tar_of(partition_files(log, topic_id=topic_id), modified_ms=0))
     with tarfile.open(fileobj=io.BytesIO(archive)) as files:
         files.extractall(directory, filter="data")
 
 
 def sound_batches(path: Path) -> tuple[list[bytes], TornTail | None]:
-    """All sound batches of a segment, and what a broker would cut off behind them."""
+    """All sound batches of a segment, and the torn tail that a broker would cut off."""
     torn: list[TornTail] = []
     batches = [batch.data for batch in read_log_file(path, on_torn=torn.append)]
     return batches, torn[0] if torn else None
@@ -66,7 +66,9 @@ def write_disk(
 
 @contextmanager
 def hold_directory(directory: Path) -> Iterator[None]:
-    """The directory as long as a broker lives on it: another process has its lock."""
+    """Hold a log directory's lock in another process while the block runs, as a running broker
+    does.
+    """
     program = (
         "import fcntl, sys; file = open(sys.argv[1], 'w'); fcntl.lockf(file, fcntl.LOCK_EX); "
         "print('held', flush=True); sys.stdin.read()"

@@ -36,7 +36,7 @@ SHARE_STATES: Final = (
 )
 """Records of ``__share_group_state`` that Kafka's own classes wrote."""
 PASSING_OVER: Final = {"ignoreCorruptFiles": "true", "ignoreMissingFiles": "true"}
-"""Options of a read that has what is sound of damaged directories."""
+"""Options with which a read returns the sound part of damaged directories."""
 ORDERS: Final = TopicPartition("orders", 0)
 
 
@@ -48,7 +48,7 @@ def table(
     options: Mapping[str, str] | None = None,
     has_times: bool = True,
 ) -> list[Row]:
-    """All rows of a table, as workers make them.
+    """All rows of a table, made as Spark's workers make them.
 
     Args:
         path: The directory.
@@ -77,7 +77,7 @@ def table(
 
 
 def times_of(name: str) -> dict[str, str]:
-    """Columns of a table that are times -> the columns of the same in milliseconds."""
+    """Columns of a table that hold times -> the columns with the same times in milliseconds."""
     names = TABLES[name].names
     return {column: f"{column}_ms" for column in names if f"{column}_ms" in names}
 
@@ -94,7 +94,7 @@ def broker_dir(path: Path, *, broker: int = 1, is_clean: bool = True) -> Path:
 
 
 def replica(log_dir: Path, driver: LogDriver, topic_partition: TopicPartition = ORDERS) -> Path:
-    """A replica's folder with the log as it is now."""
+    """Write a replica's folder from the current log."""
     folder = log_dir / names.directory_name(topic_partition)
     folder.mkdir()
     write_partition(folder, driver.log, topic_id=uuid.UUID(int=1))
@@ -115,7 +115,9 @@ def segment(folder: Path, batches: Iterable[bytes], *, base_offset: int = 0) -> 
 
 
 def write_dense_index(path: Path) -> None:
-    """Make a segment's index with an entry for each batch but the first; brokers leave some out."""
+    """Write a segment's index with an entry for each batch but the first. A broker leaves
+    some out.
+    """
     base_offset = int(path.stem)
     path.with_suffix(names.Suffix.INDEX).write_bytes(
         b"".join(
@@ -146,14 +148,14 @@ def logs_of(folder: Path) -> list[Path]:
 
 
 def overwrite(path: Path, position: int, data: bytes) -> None:
-    """Damage a file."""
+    """Overwrite bytes of a file."""
     with path.open("r+b") as file:
         file.seek(position)
         file.write(data)
 
 
 def cut(path: Path, size: int) -> None:
-    """Tear off what lies behind so many bytes."""
+    """Cut a file to ``size`` bytes."""
     with path.open("r+b") as file:
         file.truncate(size)
 

@@ -72,8 +72,8 @@ def replayed_log(
     high_watermark: int | None = None,
     now_ms: int = 0,
 ) -> PartitionLog:
-    """A log made from stored batches alone, as a broker makes it that finds no snapshot; all of it
-    is taken as replicated by default.
+    """A log that is rebuilt from stored batches, as by a broker without a snapshot. By default all
+    of it counts as replicated.
     """
     log: PartitionLog | None = None
     for data in batches:
@@ -96,12 +96,14 @@ def replayed_log(
 
 
 def follow(log: PartitionLog, data: bytes) -> None:
-    """Append what a leader wrote."""
+    """Append a batch as a follower does."""
     log.append(describe_batch(data), now_ms=NOW)
 
 
 class LogDriver:
-    """A log with short calls and invariants checked after each; the high watermark follows."""
+    """A log with short calls. Invariants are checked after each call, and the high watermark
+    follows.
+    """
 
     def __init__(
         self, config: LogConfig | None = None, *, follow: bool = True, leader_epoch: int = 0
@@ -242,8 +244,8 @@ def driven_log() -> LogDriver:
 
 
 def consume(log: PartitionLog, start: int = 0) -> list[bytes]:
-    """A read_committed consumer: one fetch after the other, each with its own list of what to
-    skip.
+    """The values that a read_committed consumer gets: fetch by fetch, each with its own list of
+    aborted transactions.
     """
     values: list[bytes] = []
     position = start

@@ -82,12 +82,12 @@ def producer_ids(following: int) -> bytes:
 
 
 def register_broker(broker_id: int) -> bytes:
-    """A RegisterBrokerRecord, as far as it is read."""
+    """A RegisterBrokerRecord, complete only as far as txnsim reads it."""
     return FRAME + b"\x00\x04" + broker_id.to_bytes(4, "big") + b"the rest"
 
 
 def unregister_broker(broker_id: int) -> bytes:
-    """An UnregisterBrokerRecord, as far as it is read."""
+    """An UnregisterBrokerRecord, complete only as far as txnsim reads it."""
     return FRAME + b"\x01\x00" + broker_id.to_bytes(4, "big") + bytes(9)
 
 
@@ -99,7 +99,7 @@ def write_metadata_log(
     epoch: int = 1,
     name: str | None = None,
 ) -> Path:
-    """A segment with a batch per record; its file."""
+    """Write a segment with one batch per record, and return its path."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / (name or Suffix.LOG.at(base_offset))
     path.write_bytes(

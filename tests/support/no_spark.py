@@ -1,4 +1,4 @@
-"""What is handed to a question that must be answered without Spark."""
+"""A session factory for code that must work without Spark."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from typing import NoReturn
 
 
 def no_session() -> NoReturn:
-    """In the place of what makes a session of Spark."""
+    """Fail, as the code under test must not create a Spark session."""
     raise AssertionError("Spark is not needed here")

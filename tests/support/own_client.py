@@ -29,11 +29,11 @@ while (message := consumer.poll(60)) is not None and message.error() is None:
     done.add(message.value().decode().split()[0])
 consumer.close()
 """
-"""What the hints of the lesson say, behind init_transactions."""
+"""The code after ``init_transactions`` that the lesson's hints lead to."""
 
 
 class LessonProgram:
-    """The program, at one cluster."""
+    """The lesson's program, run against one cluster."""
 
     def __init__(self, program: Path, *, bootstrap: str, http: str) -> None:
         self.program = program
@@ -41,20 +41,20 @@ class LessonProgram:
         self._http = http
 
     def mend(self) -> None:
-        """As a learner who has understood."""
+        """Change the program as the lesson teaches."""
         text = self.program.read_text("utf-8")
         assert text.count(LOOP) == 1
         skip = f"{LOOP}    if order in done:\n        continue\n"
         self.program.write_text(text.replace(LOOP, READ_FIRST + skip), "utf-8")
 
     def run(self, topic: str) -> None:
-        """To its end."""
+        """Run the program to its end."""
         with self._start_program(topic) as process:
             output, _ = process.communicate(timeout=PATIENCE_S)
         assert process.returncode == 0, output
 
     def kill_and_run(self, topic: str) -> None:
-        """Killed while the answer to its commit is held, and run again."""
+        """Kill the program while the answer to its commit is held, then run it again."""
         with self._start_program(topic) as process:
             wait = f"{self._http}/api/v1/faults/l10-answer/wait?timeout_ms={PATIENCE_S}000"
             with urllib.request.urlopen(wait, timeout=PATIENCE_S) as answer:

@@ -47,7 +47,7 @@ def node_of(modules: Path) -> str:
 
 
 def node_manifest(library: str) -> Path:
-    """The package.json in which a library is pinned.
+    """The package.json that pins a library.
 
     One with a native part has its own, so that others do not wait for its compiler; and one that
     wants a newer Node.js, which comes with it.
@@ -99,7 +99,7 @@ def node_modules(library: str) -> Path:
 
 
 def _has_openssl() -> bool:
-    """Its headers are on this machine, where librdkafka's build finds them."""
+    """Whether OpenSSL's headers are installed where librdkafka's build finds them."""
     pkg_config = shutil.which("pkg-config")
     if pkg_config is None:
         return False
@@ -112,7 +112,7 @@ def run_in(
     environment: Mapping[str, str] | None = None,
     error: type[Exception] = ForeignClientError,
 ) -> None:
-    """Run a command to its end; ``error``, with the end of what it said, if it failed."""
+    """Run a command to its end. If it fails, raises ``error`` with the end of its output."""
     process = subprocess.run(
         command,
         cwd=directory,

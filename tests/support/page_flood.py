@@ -1,4 +1,4 @@
-"""What a busy cluster tells a page, made in the page itself."""
+"""Events of a busy cluster, generated inside the page."""
 
 from __future__ import annotations
 
@@ -34,8 +34,9 @@ MADE: Final = """() => {
     return some;
   };
 }"""
-"""``__made`` makes the events of so many transactions of 50 producers, five each. Where they are
-endless, each transaction has the one before it as its cause."""
+"""``__made(n)`` makes five events for each of ``n`` transactions of 50 producers. If ``isEndless``,
+each transaction's cause is the transaction before it.
+"""
 FLOOD: Final = f"""(isEndless) => {{
   ({MADE})();
   globalThis.__flood = setInterval(() => __page["store.js"].addEvents(__made(40, isEndless)), 40);

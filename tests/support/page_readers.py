@@ -1,4 +1,4 @@
-"""Who reads which page of `docs`, and what for: docs/README.md."""
+"""Who reads which page of `docs`, and why: the content of docs/README.md."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What is generated for the page in the browser: the meanings of words, and what its form for a
-fault rule offers.
+"""Generated modules of the page in the browser: meanings of words, and the choices of its form for
+fault rules.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ CRITERIA: Final[Mapping[str, Mapping[str, object]]] = {
     "after": {"after": "other"},
     "until": {"until": "other"},
 }
-"""Criteria of a fault rule, as the page's form has them in order, each with what asks for it."""
+"""Criteria of a fault rule in the order of the page's form, each with sample values."""
 ELSEWHERE: Final = ("id", "point", "action", "then")
-"""Fields of a rule for which the form has a place of its own."""
+"""Fields of a rule that the form shows elsewhere."""
 ABOUT_SUBJECT: Final = ("transactional_id", "producer_id", "topic", "partition", "committed")
 ONCE: Final = ("nth", "probability")
 WITHOUT_SUBJECT: Final = (
@@ -50,7 +50,7 @@ WITHOUT_SUBJECT: Final = (
     FaultPoint.PROCESS_START,
     FaultPoint.PROCESS_STOP,
 )
-"""What crosses these is about no transaction and no topic."""
+"""Fault points whose crossings have no transaction and no topic."""
 
 
 def words() -> str:
@@ -76,8 +76,8 @@ def words() -> str:
 
 
 def fault_forms(docstrings: Mapping[str, str]) -> str:
-    """The text of ``fault_forms.js``: points, actions and their fields, criteria. They are those of
-    the API; whether a criterion can be asked for at a point is found out by asking for it.
+    """The text of ``fault_forms.js``: points, actions with their fields, and criteria. They are
+    those of the API. Whether a point accepts a criterion is found by making such a rule.
 
     Args:
         docstrings: Of the points, by their member's name.
@@ -138,8 +138,8 @@ def _fields(action: type) -> tuple[msgspec.inspect.Field, ...]:
 
 
 def _form_of(kind: msgspec.inspect.Type) -> str | list[str]:
-    """How a field is asked for: ``number``, ``numbers``, ``text``, ``flag``, ``row``, ``sides``, or
-    one of these.
+    """The input for a field: ``number``, ``numbers``, ``text``, ``flag``, ``row``, ``sides``, or
+    the list of an enum's values.
     """
     match kind:
         case msgspec.inspect.UnionType(types=types):

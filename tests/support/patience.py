@@ -1,6 +1,6 @@
-"""Waiting for a condition that a broker tells: looks again and again, and gives up after a while.
+"""Wait for a condition that a broker reports: poll it, and give up after a while.
 
-Every look is a question to a broker, which is all the pause that there has to be.
+Every look is a request to a broker, which is pause enough.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def until(
     *,
     patience_s: float = SLOW_S,
 ) -> Answer:
-    """The first answer of which it is so.
+    """Ask until ``is_so`` accepts an answer, and return that answer.
 
     Raises:
         AssertionError: None was, for so long.

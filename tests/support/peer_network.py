@@ -24,7 +24,7 @@ NOBODY_STEPS: Final = NobodySteps()
 
 
 def future_of(answer: Pending[T]) -> asyncio.Future[T]:
-    """The same answer for a test that waits for a future; it is done at once with the answer."""
+    """A future with the same result, done at the same moment."""
     future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
 
     def pass_on(answer: Pending[T]) -> None:
@@ -53,7 +53,7 @@ class SentRequest(msgspec.Struct, kw_only=True):
 
 
 class RecordingNetwork:
-    """A network for one who only sends to peers."""
+    """A network that records requests to peers."""
 
     def __init__(self) -> None:
         self.interceptor = PassAll()
@@ -69,7 +69,7 @@ class RecordingNetwork:
         *,
         timeout_ms: int,
     ) -> Pending[Any]:
-        """Keep it, unanswered."""
+        """Record the request without answering it."""
         sent = SentRequest(
             source=source,
             target=target,

@@ -1,4 +1,4 @@
-"""Ports of this machine, as a test needs them: one that is busy, right after one that is free."""
+"""A pair of ports for tests: a free one, followed by a busy one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from txnsim.runtime.real_world import free_ports
 
 @contextmanager
 def free_port_before_a_busy_one() -> Iterator[int]:
-    """The free one; the next one is busy as long as the context lasts."""
+    """A free port; the next port is busy while the block runs."""
     while True:
         (port,) = free_ports(1)
         with socket.socket() as busy:

@@ -1,4 +1,4 @@
-"""``serve --security demo`` and the settings that it prints, as somebody would copy them."""
+"""The client settings that ``serve --security demo`` prints, as a user would copy them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LAST = "stop with"
 
 @contextlib.contextmanager
 def printed_settings() -> Iterator[dict[str, str]]:
-    """Name of a client library -> what was printed for it."""
+    """Name of a client library -> the settings printed for it."""
     with TxnsimServer(
         brokers=2, arguments=("--security", "demo", "--topic", f"{TOPIC}:1")
     ) as server:

@@ -27,7 +27,7 @@ class ProxiedCluster(VirtualCluster):
 
     @property
     def injector(self) -> Injector:
-        """The proxy's."""
+        """The fault injector of the proxy."""
         return self.proxy.injector
 
     def address(self, topic_partition: TopicPartition) -> tuple[str, int]:
@@ -36,7 +36,7 @@ class ProxiedCluster(VirtualCluster):
 
 
 class SimDisks:
-    """What would be on the disks of a cluster's brokers."""
+    """The state of replicas that a cluster's brokers would have on disk."""
 
     def __init__(self, sim: SimCluster) -> None:
         self.sim = sim
@@ -48,7 +48,7 @@ class SimDisks:
         return [*(segment.base_offset for segment in inactive), log.local.active_base_offset]
 
     def cleaned_until(self, number: int, topic_partition: TopicPartition) -> int:
-        """Up to where a replica was cleaned; -1 where it never was."""
+        """The offset up to which a replica was cleaned, or -1."""
         until = self._log(number, topic_partition).local.cleaned_until
         return -1 if until is None else until
 

@@ -66,7 +66,7 @@ def sections() -> Iterator[str]:
 
 @cache
 def shown_names() -> frozenset[tuple[str, str]]:
-    """(module, name) of what pages import, or name with its module; the name may be empty."""
+    """Pairs (module, name) that pages import or mention; the name is empty for a whole module."""
     modules = {_module_of(path) for path in (ROOT / "sim").rglob("*.py")}
     pairs: set[tuple[str, str]] = set()
     for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
@@ -90,7 +90,7 @@ def shown_modules() -> frozenset[str]:
 
 
 def shown_rows() -> Iterator[tuple[str, str]]:
-    """What pages show of modules that do not say that they are public."""
+    """Rows for names that pages show and whose modules are not declared public."""
     listed = {(module, name) for module in sections() for name in import_module(module).__all__}
     for module, name in sorted(shown_names() - listed):
         meaning = OF_OTHERS.get(name) or _sentence(_docstring(module, name))
@@ -98,7 +98,9 @@ def shown_rows() -> Iterator[tuple[str, str]]:
 
 
 def _docstring(module: str, name: str) -> str:
-    """Read, not imported: one module wants a library that not everybody has."""
+    """The docstring of a module or name. It is parsed, not imported, as one module needs an
+    optional library.
+    """
     path = ROOT / "sim" / module.replace(".", "/")
     path = path.with_suffix(".py") if not path.is_dir() else path / "__init__.py"
     tree = ast.parse(path.read_text("utf-8"))
@@ -128,7 +130,7 @@ def rows(module: str) -> Iterator[tuple[str, str]]:
 
 
 def first_sentence(value: object) -> str:
-    """What an object says of itself, up to the first full stop."""
+    """The first sentence of an object's docstring."""
     return _sentence(inspect.getdoc(value) or "")
 
 

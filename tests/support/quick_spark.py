@@ -1,4 +1,4 @@
-"""What Spark's processes leave out in tests, where they live for seconds and read little."""
+"""Settings that make Spark's processes start quickly in tests."""
 
 from __future__ import annotations
 
@@ -9,13 +9,11 @@ from tests.support.apache_kafka import CACHE
 from tests.support.spark_classes import reading, shared_classes
 
 _JVM: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Nothing is compiled a second time, better."""
+"""JVM options: no second, optimising compilation, and the serial garbage collector."""
 
 
 def quick_environment() -> dict[str, str]:
-    """The environment of a program that starts Spark: this one, with JVMs and Python processes that
-    start with less work.
-    """
+    """The environment for a program that starts Spark, with settings for a quick start."""
     return {**os.environ, **quick_java(), "PYTHONPATH": _python_path()}
 
 

@@ -36,12 +36,12 @@ class WireClient:
         return cls(*await asyncio.open_connection(host, port), client_id)
 
     def frame(self, api_key: int, api_version: int, message: Any) -> bytes:
-        """The next request as bytes; remembered, so that its answer can be read."""
+        """The next request as bytes. Its API and version are kept for reading the answer."""
         correlation_id = self.expect(api_key, api_version)
         return codec.encode_request(api_key, api_version, correlation_id, self.client_id, message)
 
     def expect(self, api_key: int, api_version: int) -> int:
-        """The next correlation id, whose answer will be read in that version."""
+        """The next correlation id; its answer will be read in this version."""
         self._sent.append((api_key, api_version))
         return len(self._sent)
 
@@ -75,13 +75,13 @@ class WireClient:
         return not finished
 
     async def is_closed_by_broker(self) -> bool:
-        """Whether the broker closes without another byte; waits for either."""
+        """Wait for a byte or the end, and return whether the broker has closed the connection."""
         try:
             return await self.reader.read(1) == b""
         except ConnectionResetError:
             return True
 
     async def close(self) -> None:
-        """Close it from this side."""
+        """Close the connection."""
         self.writer.close()
         await self.writer.wait_closed()

@@ -21,7 +21,7 @@ RECORDED: Final = Path(__file__).with_name("re2j_answers.jsonl")
 
 
 class ExpressionAnswer(NamedTuple):
-    """What became of an expression."""
+    """RE2/J's verdict on an expression."""
 
     expression: str
     refusal: str | None
@@ -121,7 +121,7 @@ _ODD: Final = r"""
     [\b] [\Q] (?s). . \C [a&&b] [[a]b] (?i:A)b|Ac (?i)a|A|[aA]b
 """
 WRITTEN: Final = (*("", r"\ ", "(?", "(?i"), *_ODD.split())
-"""Expressions whose answers are not obvious."""
+"""Hand-picked expressions whose answers are not obvious."""
 
 
 def _record() -> None:

@@ -42,7 +42,7 @@ def remade_topic(
     forgets: bool = False,
     clean: bool = True,
 ) -> Path:
-    """Write them below a folder.
+    """Write the two directories below a folder.
 
     Args:
         path: The folder.

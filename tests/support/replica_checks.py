@@ -1,4 +1,4 @@
-"""What must hold between the replicas of a partition, whoever leads and whoever is away."""
+"""Invariants between the replicas of a partition, whoever leads or is down."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def partitions_of(sim: SimCluster) -> list[TopicPartition]:
 
 
 def check_replicas(sim: SimCluster) -> None:
-    """Bounds in order, each log consistent, and what is committed anywhere is the same everywhere.
+    """Check offsets and invariants of each log, and that committed records are the same everywhere.
 
     Raises:
         AssertionError: It is not.
@@ -48,7 +48,7 @@ def batches_below(log: PartitionLog, offset: int) -> tuple[bytes, ...]:
 
 
 def check_equal(sim: SimCluster) -> None:
-    """Every replica has the same bytes, and knows the same of them."""
+    """Check that all replicas have the same bytes and the same state."""
     for topic_partition in partitions_of(sim):
         logs = replicas_of(sim, topic_partition)
         first_state = logs[0].snapshot()
@@ -62,7 +62,7 @@ def check_equal(sim: SimCluster) -> None:
 
 
 def epochs_of(producers: object) -> list[tuple[int, int, int, int]]:
-    """What of a producer does not depend on how often its log was reloaded."""
+    """The part of each producer's state that does not depend on reloads of the log."""
     return [
         (
             producer.producer_id,

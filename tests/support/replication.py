@@ -48,7 +48,7 @@ TURNS_MAX: Final = 10_000
 
 
 class ManualTasks:
-    """``env.Tasks`` as far as callbacks are concerned: they run when told."""
+    """The callbacks of ``env.Tasks``, which run on ``drain``."""
 
     stepping = False
 
@@ -139,7 +139,7 @@ class Node:
         self.fetchers.apply(changes.followed, changes.unfollowed)
 
     def note_append(self, log: PartitionLog) -> None:
-        """What follows an append at the leader, of a batch that is in the log already."""
+        """Do what follows an append at the leader, for a batch that is already in the log."""
         appended = Appended(
             base_offset=log.log_end_offset - 1,
             last_offset=log.log_end_offset - 1,
@@ -206,7 +206,7 @@ class ReplicaBench:
                 node.apply(image, self.clock.monotonic_ms())
 
     def lead(self, broker_id: BrokerId, *, isr: tuple[BrokerId, ...] | None = None) -> None:
-        """Make it the leader of a new epoch; of an ISR that is cut down to those it may have."""
+        """Make a broker the leader of a new epoch, optionally with another ISR."""
         partition_before = self.partition
         self.publish(
             self.image.with_partition(
@@ -231,7 +231,7 @@ class ReplicaBench:
         self.nodes[broker_id].apply(self.image, self.clock.monotonic_ms())
 
     def restart(self, broker_id: BrokerId) -> Node:
-        """Another process on the same disk, after the last one was killed."""
+        """Replace a broker by a new process on the same disk, as after a kill."""
         old = self.nodes[broker_id]
         old.stop()
         old.logs.reopen(self.image, broker_id, now_ms=self.clock.now_ms())
@@ -281,7 +281,7 @@ class ReplicaBench:
         return answer
 
     def settle(self, *, seconds: int = 0) -> None:
-        """Let everything run, and so much time pass."""
+        """Run all pending work, then let ``seconds`` pass."""
         self.tasks.drain()
         for _ in range(seconds * 10):
             self.clock.pass_ms(100)
@@ -290,7 +290,9 @@ class ReplicaBench:
     # Writing
 
     def append(self, batch: bytes, *, node: Node | None = None) -> int | None:
-        """Append a producer's batch at the leader (or at one who believes to be); its offset."""
+        """Append a producer's batch at the leader, or at ``node`` that believes to lead; returns
+        its offset.
+        """
         node = node or self.leader
         log = node.replicas.led[TP]
         result = append_client(log, batch, guard=0, now_ms=self.clock.now_ms())

@@ -160,8 +160,8 @@ WHOLE: list[tuple[str, int, dict[str, Any], list[tuple[ResourceType, AclOperatio
         for name, values in SHARE_STATES.items()
     ),
 ]
-"""Requests that are refused as a whole: API, version, values, rights in the order in which they are
-asked for.
+"""Requests that are refused as a whole: API, version, values, and rights in the order in which the
+broker checks them.
 """
 
 TOPICS = ("orders", "hidden", "missing")

@@ -7,7 +7,7 @@ from typing import Final
 import pytest
 
 _FEWER: Final = 6
-"""A fraction is enough to see that something broke; odd and prime steps still meet every field."""
+"""How much sparser ``make test`` samples. An odd or prime step still meets every field."""
 
 
 def every(step: int) -> pytest.MarkDecorator:

@@ -33,7 +33,7 @@ def acl(
     pattern: int = PatternType.LITERAL,
     permission: int = Permission.ALLOW,
 ) -> AclBinding:
-    """One rule."""
+    """An ACL."""
     return AclBinding(
         resource_type=resource_type,
         name=name,
@@ -65,13 +65,13 @@ def bearer(token: str, *, authorization_id: str = "") -> bytes:
 
 
 def _part(value: Any) -> str:
-    """JSON of ``value``; bytes as they are, for what is no good JSON."""
+    """A part of a token: ``value`` as JSON, or given bytes, which may be malformed JSON."""
     encoded = value if isinstance(value, bytes) else json.dumps(value).encode()
     return base64.urlsafe_b64encode(encoded).rstrip(b"=").decode()
 
 
 class GuardedApi:
-    """The handlers of a broker behind the gate, asked as somebody."""
+    """The handlers of a broker behind its authorizer, with a principal."""
 
     def __init__(self, api: Api, **authorizer: Any) -> None:
         self.api = api
@@ -89,7 +89,7 @@ class GuardedApi:
         metadata.publish(metadata.image.with_acls(NO_ACLS))
 
     async def ask(self, name: str, version: int, **values: Any) -> Any:
-        """What alice would read."""
+        """The answer that the principal gets."""
         request = self.api.request(name, version, **values)
         request.principal = self.principal
         request.client_host = "/10.0.0.1"

@@ -27,7 +27,7 @@ from txnsim.types import uuid_from
 
 
 class ShareDriver:
-    """One share group; what decisions ask for is kept."""
+    """Drives one share group. The effects of its decisions are kept."""
 
     def __init__(
         self, topics: ClusterImage | None = None, *, rules: Rules = LATEST, **settings: int
@@ -42,12 +42,12 @@ class ShareDriver:
         self.effects: list[TimerSet | TimerCancelled] = []
         self.initializations: list[InitializeShareState] = []
         self.records: list[ShareRecord] = []
-        """Of the last decision."""
+        """Records of the last decision."""
         self.log: list[ShareRecord] = []
 
     @property
     def group(self) -> ShareGroup:
-        """The group, new where there is none."""
+        """The group, or a new one if there is none."""
         group = self.shard.groups.get(GROUP) or ShareGroup(GROUP, self.shard.rules)
         assert isinstance(group, ShareGroup)
         return group
@@ -102,7 +102,7 @@ class ShareDriver:
             self.shard.apply(record, record_offset=self.shard.end_offset)
 
     def partitions_to_initialize(self) -> dict[uuid.UUID, frozenset[int]]:
-        """Partitions that were to be initialised."""
+        """Partitions that the last decision asked to initialise."""
         indexes_by_topic: dict[uuid.UUID, set[int]] = {}
         for command in self.initializations:
             indexes_by_topic.setdefault(uuid_from(command.key.topic_id), set()).add(
@@ -111,7 +111,7 @@ class ShareDriver:
         return {topic_id: frozenset(indexes) for topic_id, indexes in indexes_by_topic.items()}
 
     def complete_initialization(self) -> None:
-        """Share coordinators have done all that was asked for."""
+        """Apply the records for share coordinators that initialised every partition."""
         self.write(
             records_of_initialized(
                 self.group, self.partitions_to_initialize(), image=self.image, now_ms=self.now_ms
@@ -119,13 +119,13 @@ class ShareDriver:
         )
 
     def refuse_initialization(self) -> None:
-        """Share coordinators have done nothing of it."""
+        """Apply the records for share coordinators that refused."""
         self.write(
             records_of_refused(self.group, self.partitions_to_initialize(), now_ms=self.now_ms)
         )
 
     def reload_shard(self) -> GroupShard:
-        """A shard made from the bytes of the log alone."""
+        """A shard that is rebuilt from the bytes of the log alone."""
         shard = GroupShard(partition=0, coordinator_epoch=0, rules=self.shard.rules)
         for offset, record in enumerate(self.log):
             decoded = decode_record(*encode_record(record))
@@ -135,7 +135,7 @@ class ShareDriver:
 
 
 def state_of(group: object) -> dict[str, object]:
-    """All of a share group that its log tells."""
+    """The state of a share group that comes from its log."""
     assert isinstance(group, ShareGroup)
     memory = {"refreshed_version", "topics_stored_at_ms", "tally"}
     return {name: value for name, value in vars(group).items() if name not in memory}

@@ -21,7 +21,7 @@ _MOST: Final = 1 << 20
 
 
 class ShareMember:
-    """One member, which fetches partition 0 of a topic unless it is told otherwise."""
+    """One member. By default it fetches partition 0 of its topic."""
 
     def __init__(self, api: Api, name: str = "m1", group: str = "g", topic: str = "orders") -> None:
         self.api = api
@@ -35,7 +35,7 @@ class ShareMember:
         return ShareKey(self.group, uuid_text(self.api.topic_id(self.topic)), partition)
 
     async def initialize(self, *partitions: int, start: int = 0) -> None:
-        """What the group coordinator does: the share partitions get a state."""
+        """Initialise the state of share partitions, as the group coordinator does."""
         commands = [
             InitializeShareState(key=self.key(partition), state_epoch=0, start_offset=start)
             for partition in partitions or (0,)
@@ -121,12 +121,14 @@ class ShareMember:
 
 
 def task(work: Coroutine[Any, Any, str]) -> asyncio.Task[str]:
-    """Beside the test."""
+    """Run a coroutine as a task beside the test."""
     return asyncio.ensure_future(work)  # noqa: TID251 - a client's
 
 
 def acquired_ranges(answer: Any, partition: int = 0) -> str:
-    """Of one partition; its error's name where it has one, nothing where it is not named."""
+    """The acquired ranges of one partition as text; its error's name if it has one, else empty text
+    if it is not in the answer.
+    """
     assert answer.error_code is ErrorCode.none, answer
     for topic in answer.responses:
         for partition_result in topic.partitions:
@@ -153,7 +155,7 @@ def errors(answer: Any) -> dict[int, str]:
 async def fill(
     api: Api, *sizes: int, topic: str = "orders", partition: int = 0, stamp_ms: int = STAMP_MS
 ) -> None:
-    """Batches of so many records each, with that timestamp."""
+    """Produce a batch for each size, with this timestamp."""
     for size in sizes or (1,):
         records = batch(*(b"v" for _ in range(size)), timestamp_ms=stamp_ms)
         answer = await api.ask("Produce", 8, **produce(topic, records, partition=partition))

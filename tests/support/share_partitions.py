@@ -51,7 +51,7 @@ def new_partition(rules: Rules = LATEST) -> SharePartition:
 def load_partition(
     *state: str, start: int = 0, settings: SharePartitionSettings = SETTINGS, rules: Rules = LATEST
 ) -> SharePartition:
-    """With the persisted batches ``first-last state count``."""
+    """A share partition loaded with persisted batches, written ``first-last state count``."""
     batches = []
     for word in state:
         offset_range, delivery_state, count = word.split()
@@ -131,7 +131,7 @@ class PartitionMember:
         return self.partition.acknowledge(self.name, batches, self.settings, now_ms)
 
     def acknowledge(self, text: str, now_ms: int = 0) -> Concluded:
-        """Persisted as well."""
+        """Acknowledge records, and persist the write."""
         return persist(self.partition, self.says(text, now_ms), now_ms)
 
     def leaves(self) -> Write | None:

@@ -177,12 +177,12 @@ class Player:
 
 
 def _map(values: Mapping[int, str]) -> str:
-    """As Java writes a map."""
+    """A map as Java prints it."""
     return "{" + ", ".join(f"{key}={values[key]}" for key in sorted(values)) + "}"
 
 
 class LineWalk:
-    """Draws lines. What is drawn hangs on where our core stands."""
+    """Draws lines, depending on the state of our core."""
 
     def __init__(self, seed: int, player: Player) -> None:
         self.random = SeededRng(seed).stream("share walk")
@@ -193,7 +193,7 @@ class LineWalk:
         self.aborted: list[tuple[int, int, int]] = []
 
     def lines(self) -> Iterator[str]:
-        """Each is to be played before the next is drawn."""
+        """Draw lines; each must be played before the next is drawn."""
         yield self._load()
         draws = {
             self._append: 3,
@@ -359,7 +359,7 @@ class LineWalk:
 
 
 def play_walks(seeds: Sequence[int]) -> list[tuple[str, str]]:
-    """Lines and what our core answers. A walk ends at a null pointer of Kafka's."""
+    """Lines with our core's answers. A walk ends where Kafka has a null pointer."""
     answered_lines = []
     player = Player()
     for seed in seeds:

@@ -7,4 +7,6 @@ from __future__ import annotations
 from typing import Final
 
 FOLDER: Final = "TXNSIM_TOLD_ONCE"
-"""Variable with its path. Here, as every run of pytest sets it and few import what uses it."""
+"""Environment variable with the folder's path. It has a module of its own, as every run of pytest
+sets it and few import the rest.
+"""

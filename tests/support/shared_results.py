@@ -1,4 +1,4 @@
-"""What several tests look at, above all stories of the catalogue, is made once in a run of pytest.
+"""Results that several tests use, mostly plays of stories, are made once per run of pytest.
 
 The first test that asks makes it. The others, in other processes as well, read it from a folder
 that ``tests/conftest.py`` makes.
@@ -29,17 +29,19 @@ Made = TypeVar("Made")
 
 
 class StoryOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What one run came to."""
+    """The outcome of one run of a story."""
 
     result: RunResult
     differences: list[str]
-    """Where its trace tells another state than the brokers hold, before or after the cure."""
+    """Differences between the state told by the trace and the brokers' state, before or after the
+    cure.
+    """
 
 
 def tell_once(
     scenario_run: ScenarioRun, *, level: TraceLevel, seed: int = SEED_DEFAULT
 ) -> StoryOutcome:
-    """Tell a story of the catalogue in virtual time, unless a test of this run has done so."""
+    """Play a story of the catalogue in virtual time, unless a test of this run has done so."""
 
     def tell() -> StoryOutcome:
         with compare_states(level) as differences:
@@ -53,7 +55,7 @@ def tell_once(
 
 
 def make_once(name: str, make: Callable[[], Made]) -> Made:
-    """What ``make`` makes, which can be pickled; nothing else of this run may have the name."""
+    """The value of ``make``, made once per run. It must be picklable, and ``name`` unique."""
     path = Path(os.environ[FOLDER], sha256(name.encode()).hexdigest())
     with path.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # others that ask meanwhile wait

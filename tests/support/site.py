@@ -24,7 +24,7 @@ _PROGRAM: Final = Path(__file__).with_name("site_in_node.mjs")
 
 
 def built_site() -> Path:
-    """A folder with it; nothing may be written there."""
+    """The folder of the built site, which is read-only by convention."""
     packages = [Path(*package.__path__) for package in (txnsim, txnsim_lab)]
     files = [file for package in packages for file in package.rglob("*")]
     sources = [file for file in files if file.suffix in _SOURCES] + [*directory().rglob("*.yaml")]
@@ -45,7 +45,8 @@ def _parts() -> Path:
 
 
 def in_node(site: Path, folder: Path, program: str, inputs: object) -> Any:
-    """What a program of Python leaves as ``answer``, in JSON; what it gets is ``inputs``, in JSON.
+    """Run a Python program in the site's WebAssembly. It gets ``inputs`` as JSON, and its
+    ``answer`` is returned.
 
     Args:
         site: A built one.

@@ -1,4 +1,4 @@
-"""Replicas' folders for tests of what is sound, and what is found in them without Spark."""
+"""Replicas' folders for tests of ``logs verify``, and its findings without Spark."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def write_log_dir(log_dir: Path, broker: int, drivers: dict[str, LogDriver]) -> 
 
 
 def note_offset(log_dir: Path, name: str, partition: TopicPartition, offset: int) -> None:
-    """A checkpoint of one partition only."""
+    """Write a checkpoint file with one partition."""
     (log_dir / name).write_text(encode_offsets({partition: offset}))
 
 
@@ -104,7 +104,7 @@ FIELDS: Final = {
     "producer_epoch": (51, 2),
     "base_sequence": (53, 4),
 }
-"""Fields of a batch's header: where, and how many bytes."""
+"""Fields of a batch's header: position and size in bytes."""
 
 
 def batches_of(path: Path) -> list[bytes]:
@@ -114,7 +114,7 @@ def batches_of(path: Path) -> list[bytes]:
 
 
 def headers_of(path: Path) -> list[BatchHeader]:
-    """Their headers."""
+    """The headers of a segment's batches."""
     return [header for _, header in iter_batches(path.read_bytes())]
 
 

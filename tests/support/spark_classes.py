@@ -26,7 +26,9 @@ _LINE: Final = """{"k":"run","schema":2,"nodes":["broker/1"]}\n{"k":"end","event
 
 
 def shared_classes() -> Path:
-    """The archive, made now if it is not there; where Java can make none, a file that is empty."""
+    """The archive of shared classes, made on first use. If Java can't make one, the file
+    is empty.
+    """
     directory = CACHE / "spark" / "classes"
     archive = directory / f"{_digest()}.jsa"
     with hold_lock(CACHE / "spark-classes.lock"):
@@ -41,21 +43,21 @@ def shared_classes() -> Path:
 
 
 def reading(archive: Path) -> str:
-    """Options of a JVM that shall use it. What Java thinks of an archive that does not fit it would
-    print on standard output, where a program's answer is.
+    """JVM options that use the archive. Logging is off, as Java would print complaints about it
+    among a program's output.
     """
     return f"-XX:SharedArchiveFile={archive} -Xshare:auto -Xlog:disable"
 
 
 def _digest() -> str:
-    """Of what an archive is for: this Java, these jars, what is loaded here."""
+    """A digest of what the archive depends on: Java, Spark's jars, and this file."""
     java = Path(shutil.which("java") or "").resolve()
     facts = (java, pyspark.__path__, pyspark.__version__, java.stat().st_mtime)
     return hashlib.sha256(repr(facts).encode() + Path(__file__).read_bytes()).hexdigest()[:12]
 
 
 def _use_spark(archive: Path, scratch: Path) -> None:
-    """Have a JVM load what tests load: SQL, Parquet, JSON, Python, a stream."""
+    """Run a JVM that loads what tests load: SQL, Parquet, JSON, Python, a stream."""
     options = f"{SHORT_LIVED['spark.driver.defaultJavaOptions']} -Xlog:disable"
     spark = spark_session(
         "local[2]",

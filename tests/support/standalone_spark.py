@@ -45,7 +45,7 @@ DEFAULTS: Final = {
     "spark.eventLog.compress": "false",
     "spark.eventLog.rolling.enabled": "false",
 }
-"""Of the applications."""
+"""Spark's defaults for applications."""
 
 
 class SparkTask(NamedTuple):
@@ -67,7 +67,7 @@ class StandaloneSpark(ManagedResource):
         self._events = directory / "events"
         self._defaults = directory / "spark-defaults.conf"
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
-        """The master is 0; the workers by their numbers."""
+        """Processes by number; 0 is the master."""
         self._spawned = 0
         self._port, self._web_port = free_ports(2)
 
@@ -83,7 +83,7 @@ class StandaloneSpark(ManagedResource):
         self._start_workers()
 
     def _on_exit(self, error: BaseException | None) -> None:
-        """The workers first: they end the executors that they have started."""
+        """Stop the workers first, as they end their executors."""
         for _, process in sorted(self._processes.items(), reverse=True):
             process.terminate()
             try:
@@ -95,12 +95,14 @@ class StandaloneSpark(ManagedResource):
 
     @property
     def url(self) -> str:
-        """What ``--master`` takes."""
+        """The master's URL, for ``--master``."""
         return f"spark://{HOST}:{self._port}"
 
     @property
     def environment(self) -> dict[str, str]:
-        """Of an application that shall run here: Spark's defaults are ours, Python is this one."""
+        """The environment for an application on this cluster: our defaults of Spark, and this
+        Python.
+        """
         return {
             **quick_environment(),
             "SPARK_HOME": str(_home()),
@@ -121,7 +123,7 @@ class StandaloneSpark(ManagedResource):
         return self.run(*program, *defaults, *settings, str(script), *args)
 
     def begin(self, *command: str) -> subprocess.Popen[str]:
-        """The same without waiting for its end."""
+        """Start a command with our environment, without waiting for its end."""
         return subprocess.Popen(
             command,
             env=self.environment,
@@ -132,7 +134,7 @@ class StandaloneSpark(ManagedResource):
         )
 
     def kill_worker(self, number: int) -> None:
-        """As if its machine were lost: the worker and its executors get SIGKILL.
+        """Kill a worker and its executors, as if their machine were lost.
 
         Args:
             number: 1 or above; its directory is ``worker-NUMBER``.
@@ -145,12 +147,12 @@ class StandaloneSpark(ManagedResource):
         worker.wait()
 
     def replace_killed(self) -> None:
-        """A new worker for each that was killed."""
+        """Start a new worker for each that was killed."""
         self._await_workers(len(self._processes) - 1)  # the master has noticed
         self._start_workers()
 
     def run(self, *command: str) -> subprocess.CompletedProcess[str]:
-        """A command with our environment."""
+        """Run a command with our environment."""
         return subprocess.run(
             command,
             env=self.environment,
@@ -163,7 +165,7 @@ class StandaloneSpark(ManagedResource):
     # What happened
 
     def tasks(self) -> list[SparkTask]:
-        """The tasks of the last application that is over."""
+        """The successful tasks of the last application that has ended."""
         return [
             SparkTask(event["Stage ID"], event["Task Info"]["Executor ID"])
             for event in self.task_ends()
@@ -180,7 +182,7 @@ class StandaloneSpark(ManagedResource):
         return [event for event in events if event["Event"] == "SparkListenerTaskEnd"]
 
     def state(self) -> Any:
-        """What the master tells of workers and applications."""
+        """The master's JSON about workers and applications."""
         url = f"http://{HOST}:{self._web_port}/json/"
         with urllib.request.urlopen(url, timeout=20) as answer:
             return json.load(answer)

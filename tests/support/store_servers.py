@@ -20,7 +20,7 @@ _POLL_S: Final = 0.2
 BUCKET: Final = "logs"
 _REGION: Final = "us-east-1"
 _KEY: Final = "any"
-"""moto lets everybody in."""
+"""Any key: moto does not check it."""
 
 
 class StoreServer(ManagedResource):
@@ -57,23 +57,23 @@ class StoreServer(ManagedResource):
 
     @property
     def pid(self) -> int:
-        """Of the server."""
+        """The server's process id."""
         assert self._process is not None, "it runs"
         return self._process.pid
 
     @property
     @abstractmethod
     def uri(self) -> str:
-        """Of the folder that directories are put into."""
+        """The URI of the folder that receives directories."""
 
     @property
     @abstractmethod
     def config(self) -> dict[str, str]:
-        """What Spark has to be told."""
+        """Spark's settings for this store."""
 
     @property
     def settings(self) -> tuple[str, ...]:
-        """The same for a command that starts no Spark."""
+        """Options for a command that does not start Spark."""
         return tuple(f"--spark-conf={setting}" for setting in self.hadoop)
 
     @property
@@ -91,15 +91,15 @@ class StoreServer(ManagedResource):
 
     @abstractmethod
     def _command(self) -> list[str]:
-        """What is run."""
+        """The server's command line."""
 
     @abstractmethod
     def _is_up(self) -> bool:
-        """Whether it answers."""
+        """Whether the server answers."""
 
     @property
     def log(self) -> Path:
-        """What the server says; moto a line per request."""
+        """The server's log; moto writes a line per request."""
         return self._directory / "server.log"
 
     def _await(self) -> None:
@@ -118,7 +118,7 @@ class S3Store(StoreServer):
 
     @property
     def config(self) -> dict[str, str]:
-        """Its address, any key, and the connector's jars."""
+        """The server's address, any key, and the connector's jars."""
         return {
             "spark.jars": ",".join(sorted(map(str, s3a_jars().glob("*.jar")))),
             "spark.hadoop.fs.s3a.endpoint": self._url,
@@ -129,7 +129,7 @@ class S3Store(StoreServer):
         }
 
     def upload(self, directory: Path, name: str) -> None:
-        """Each file an object."""
+        """Upload each file as an object."""
         client = self._client()
         for path in sorted(directory.rglob("*")):
             if path.is_file():

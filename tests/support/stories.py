@@ -1,6 +1,4 @@
-"""Scenarios for tests: small ones made of a few steps, and the ones that come along, changed by
-hand.
-"""
+"""Scenarios for tests: small ones made of a few steps, and edited ones of the catalogue."""
 
 from __future__ import annotations
 
@@ -47,7 +45,7 @@ def small(steps: Steps, **head: Any) -> Scenario:
 
 
 def play_steps(steps: Steps, *, run: str = "V-", take: str = "armed", **head: Any) -> RunResult:
-    """What a scenario of these steps comes to."""
+    """Play a scenario of these steps in virtual time."""
     return run_in_virtual_time(ScenarioRun(scenario=small(steps, **head), run=run, take=take))
 
 
@@ -63,12 +61,12 @@ def failure(result: RunResult) -> str:
 
 
 def sentences(result: RunResult) -> str:
-    """The whole story."""
+    """The text of the whole story, one line per sentence."""
     return "\n".join(f"{sentence.who}: {sentence.text}" for sentence in result.story)
 
 
 def call(do: str, who: str = "P", **fields: Any) -> dict[str, Any]:
-    """A step in which somebody does something; underscores stand for hyphens."""
+    """A ``call`` step of an actor. Underscores in names stand for hyphens."""
     named = {name.rstrip("_").replace("_", "-"): value for name, value in fields.items()}
     return {"call": {"who": who, "do": do, **named}}
 

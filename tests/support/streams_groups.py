@@ -35,12 +35,12 @@ COUNTING: Final = (
         ),
     ),
 )
-"""A word count: words are written again by word, and counted in a store."""
+"""The topology of a word count: words are repartitioned, then counted in a store."""
 READY: Final = {"words": 2, "by_word": 2, "counts": 2}
 
 
 def counting_image(offset: int = 1, **topics: int) -> ClusterImage:
-    """Topics of the word count; ``by_word`` is ``by-word``."""
+    """An image with the topics of the word count; ``by_word`` stands for ``by-word``."""
     named = {name.replace("_", "-"): number for name, number in (topics or READY).items()}
     return image(offset, **named)
 
@@ -68,7 +68,7 @@ def configs(**changes: Any) -> StreamsConfigs:
 
 
 class StreamsDriver:
-    """One streams group; what decisions ask for is kept."""
+    """Drives one streams group. The effects of its decisions are kept."""
 
     def __init__(self, topics: ClusterImage | None = None, *, max_size: int = 100) -> None:
         self.image = counting_image() if topics is None else topics
@@ -79,18 +79,18 @@ class StreamsDriver:
         self.effects: list[TimerSet | TimerCancelled] = []
         self.is_delayed = False
         self.records: list[StreamsRecord] = []
-        """Of the last decision."""
+        """Records of the last decision."""
         self.log: list[StreamsRecord] = []
 
     @property
     def group(self) -> StreamsGroup:
-        """The group, new where there is none."""
+        """The group, or a new one if there is none."""
         group = self.shard.groups.get(GROUP) or StreamsGroup(GROUP)
         assert isinstance(group, StreamsGroup)
         return group
 
     def send(self, member_id: str, epoch: int, **fields: Any) -> StreamsReply | Rejection:
-        """Send a heartbeat of a member that is in a process of its own unless it says so."""
+        """Send a heartbeat. By default each member is in a process of its own."""
         command = heartbeat(member_id, epoch, **fields)
         refusal = self.protocol.check(command)
         if refusal is not None:
@@ -119,7 +119,7 @@ class StreamsDriver:
         return self.send_ok(member_id, 0, **fields)
 
     def settle(self, *member_ids: str) -> None:
-        """Members report what they have until nothing changes."""
+        """Let members report their tasks until nothing changes."""
         for _ in range(10):
             log_size = len(self.log)
             for member_id in member_ids:
@@ -132,7 +132,7 @@ class StreamsDriver:
     def take(
         self, group: StreamsGroup, outcome: StreamsOutcome | Rejection
     ) -> StreamsReply | Rejection:
-        """Carry a decision out."""
+        """Apply the records and effects of a decision."""
         if isinstance(outcome, Rejection):
             self.records = []
             return outcome
@@ -151,7 +151,7 @@ class StreamsDriver:
         return outcome.reply or StreamsReply(member_id="", member_epoch=-1)
 
     def fire(self, kind: TimerKind, member_id: str = "") -> None:
-        """The last timer of that kind fires."""
+        """Fire the last timer of this kind."""
         timers = [
             effect
             for effect in self.effects
@@ -166,7 +166,7 @@ class StreamsDriver:
             self.take(self.group, self.protocol.too_late(self.group, timers[-1]))
 
     def reload_group(self) -> StreamsGroup:
-        """The group as a coordinator that loads has it."""
+        """The group as a coordinator has it after loading the log."""
         shard = GroupShard(partition=0, coordinator_epoch=1)
         for offset, record in enumerate(self.log):
             decoded = decode_record(*encode_record(record))
@@ -180,7 +180,7 @@ class StreamsDriver:
 def heartbeat(
     member_id: str, epoch: int, *, owned: Tasks | None = None, **fields: Any
 ) -> StreamsHeartbeat:
-    """A heartbeat; one that joins has all it needs."""
+    """A heartbeat; with epoch 0 it has all fields that joining needs."""
     base: dict[str, Any] = {}
     if epoch == 0:
         owned = owned or Tasks()
@@ -211,7 +211,7 @@ def codes(reply: StreamsReply) -> list[Status]:
 
 
 def have_same_log(group: StreamsGroup, other_group: StreamsGroup) -> bool:
-    """Whether two groups have the same in the log."""
+    """Whether two groups have the same state in the log."""
 
     def stored_fields(group: StreamsGroup) -> dict[str, Any]:
         return {name: value for name, value in vars(group).items() if name != "memory"}

@@ -21,7 +21,7 @@ SIMPLE: Final = {int: "integer", str: "text", bool: "boolean", float: "number", 
 
 
 class StructField(NamedTuple):
-    """A field, in words."""
+    """A field of a struct as the tables show it."""
 
     name: str
     type: str
@@ -43,7 +43,7 @@ def fields(struct: type[msgspec.Struct]) -> list[StructField]:
 
 
 def fields_table(struct: type[msgspec.Struct], excluded: Container[str] = ()) -> str:
-    """In Markdown; a field that may be left out stands in brackets."""
+    """A Markdown table of a struct's fields; optional fields are in brackets."""
     rows = (
         (f"`{field.name}`" if field.is_required else f"[`{field.name}`]", field.type, field.meaning)
         for field in fields(struct)
@@ -54,7 +54,7 @@ def fields_table(struct: type[msgspec.Struct], excluded: Container[str] = ()) ->
 
 
 def parts(struct: type[msgspec.Struct]) -> Iterator[type[msgspec.Struct]]:
-    """The structs of which it is made, each once, itself first."""
+    """The struct and all structs that it contains, each once."""
     found_structs: dict[type[msgspec.Struct], None] = {struct: None}
     todo = [struct]
     for part in todo:
@@ -87,7 +87,7 @@ def type_text(hint: Any) -> str:
 
 
 def one_line(docstring: str) -> str:
-    """In one line of Markdown; JSON has null where Python has None."""
+    """A docstring as one line of Markdown, with JSON's null for None."""
     return " ".join(docstring.replace("``", "`").replace("None", "null").split())
 
 
@@ -111,7 +111,7 @@ def _meta_description(hint: Any) -> str:
 
 @cache
 def _docstrings(struct: type[msgspec.Struct]) -> dict[str, str]:
-    """The strings below the attributes of a struct and of those that it is made from."""
+    """The docstrings of a struct's attributes, including inherited ones."""
     docstrings: dict[str, str] = {}
     for base in reversed(struct.__mro__):
         if base in (object, msgspec.Struct, msgspec.Struct.__base__):

@@ -32,11 +32,11 @@ WIDTH: Final = 860
 CELL: Final = 86
 LEFT: Final = 24
 HAPPENED: Final = 3
-"""So many sentences of what has happened stand in a picture."""
+"""How many sentences about past events a picture has."""
 
 
 class Picture(msgspec.Struct, frozen=True, kw_only=True):
-    """One of the ten."""
+    """One of the ten pictures."""
 
     name: str
     title: str
@@ -46,7 +46,7 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
     tape: tuple[str, ...]
     """Partitions that are drawn."""
     says: Mapping[str, str]
-    """Fact -> what the text says of it."""
+    """Fact of the run -> its value, on which the text rests."""
 
 
 def _z01(run: str, take: str = "armed") -> StoryRun:
@@ -141,14 +141,14 @@ PICTURES: Final = (
 
 
 class _Until:
-    """The pace of a story that is played up to a step."""
+    """A pace that ends the story before a given step."""
 
     def __init__(self, number: int) -> None:
         self._number = number
         self.recording: Recording | None = None
 
     async def wait_before_step(self, stage: Stage, step: PlannedStep) -> None:
-        """End it where it is time to."""
+        """End the story at the given step."""
         if step.number == self._number:
             self.recording = so_far(stage)
             raise PlayedError
@@ -156,7 +156,7 @@ class _Until:
 
 @cache
 def run_of(name: str) -> Recording:
-    """The run of a picture, up to its moment."""
+    """Play a picture's story up to its moment, and return the recording."""
     picture = next(picture for picture in PICTURES if picture.name == name)
     pace = _Until(picture.until)
     with suppress(PlayedError):
@@ -169,7 +169,7 @@ def run_of(name: str) -> Recording:
 
 
 def pages() -> dict[str, Callable[[], str]]:
-    """Every file -> what makes it."""
+    """Every generated file -> the function that makes it."""
     drawn = {f"{FOLDER}/ten-{picture.name}.svg": partial(svg, picture) for picture in PICTURES}
     return {PAGE: page, **drawn}
 
@@ -214,7 +214,7 @@ DEFS: Final = (
 
 
 def svg(picture: Picture) -> str:
-    """One picture."""
+    """The SVG of one picture."""
     run = run_of(picture.name)
     state = state_at(run.events, run.nodes, level=run.level)
     body: list[str] = []

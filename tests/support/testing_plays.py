@@ -1,4 +1,4 @@
-"""What tests of ``txnsim.testing`` have our own client do to a cluster."""
+"""Actions of our own client for tests of ``txnsim.testing``."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ HANGING = JudgedTransaction(
 async def client(
     kafka: AsyncSimulatedKafka, name: str = "app", **settings: Any
 ) -> AsyncIterator[Cluster]:
-    """Our own client of the cluster, in its loop."""
+    """Our own client of the cluster, on the cluster's loop."""
     async with client_of(kafka.rebuilt.environment, kafka.cluster, name, **settings) as cluster:
         yield cluster
 
 
 async def write_committed(kafka: AsyncSimulatedKafka, topic: str, *values: str) -> None:
-    """Write values in a transaction of their own, to partition 0."""
+    """Write values to partition 0 in a transaction, and commit it."""
     await _transact(kafka, topic, values, commits=True)
 
 

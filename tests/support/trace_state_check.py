@@ -1,4 +1,4 @@
-"""The state that a reader makes of a trace, held against the live objects of the cluster."""
+"""Compares the state that a reader derives from a trace with the cluster's objects."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from txnsim_lab.target.simulated import SimulatedTarget
 from txnsim_lab.trace.state import TraceState, state_at
 
 OWN: Final = frozenset({"i", "timestamp"})
-"""What a reader notes for itself: where and when it has learnt of something."""
+"""Fields that a reader adds: the event and time at which it learnt something."""
 INTERNAL: Final = tuple(f"{topic}-" for topic in INTERNAL_TOPICS)
 
 
 def live(cluster: SimCluster) -> TraceState:
-    """The cluster as it is, by the names of the trace."""
+    """The cluster's state in the trace's terms."""
     state = TraceState()
     tracer = cluster.environment.tracer
     for payload in parts(cluster):
@@ -34,7 +34,7 @@ def live(cluster: SimCluster) -> TraceState:
 
 
 def differences(traced: TraceState, actual: TraceState, *, level: TraceLevel) -> list[str]:
-    """Where a reader is wrong, one line each; none if the trace has told everything."""
+    """Differences between the traced and the actual state, one line each."""
     lines = list(_list_differences("brokers", traced.brokers, actual.brokers))
     entries = (_entries(state.transactions, level) for state in (traced, actual))
     lines += _list_differences("transactions", *entries)
@@ -55,7 +55,9 @@ def differences(traced: TraceState, actual: TraceState, *, level: TraceLevel) ->
 
 @contextmanager
 def compare_states(level: TraceLevel) -> Iterator[list[str]]:
-    """While stories are told, compare before and after each cure; the list gets what differs."""
+    """While stories are played, compare states before and after each cure. The list receives the
+    differences.
+    """
     found_differences: list[str] = []
 
     async def look(stage: Stage) -> None:

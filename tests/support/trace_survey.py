@@ -67,7 +67,7 @@ def main_runs(scenarios: Iterable[Scenario]) -> Iterator[ScenarioRun]:
 
 
 def first_runs(scenarios: Iterable[Scenario]) -> Iterator[ScenarioRun]:
-    """The first run of these stories, in their first take: the one with the fault."""
+    """The first run of each story in its first take, which has the fault."""
     for scenario in scenarios:
         yield ScenarioRun(scenario=scenario, run=next(iter(scenario.runs)), take=scenario.takes[0])
 
@@ -81,7 +81,7 @@ def events_of(trace: bytes) -> tuple[list[str], list[Event]]:
 
 
 def is_root(event: Event, node: str) -> bool:
-    """Whether an event at this node may stand at the beginning of a chain."""
+    """Whether an event at this node may have no cause."""
     if event.k == "msg.recv":
         return not data(event).get("response") and str(data(event)["peer"]).startswith("client/")
     if event.k == "msg.send":
@@ -95,7 +95,7 @@ def data(event: Event) -> dict[str, Any]:
 
 
 def chain(events: Sequence[Event], event: Event) -> list[Event]:
-    """The event, its main cause, that one's, up to one that has none."""
+    """The event and its chain of main causes, up to an event without a cause."""
     links = [event]
     while event.p:
         event = events[event.p[0] - events[0].i]
@@ -104,19 +104,19 @@ def chain(events: Sequence[Event], event: Event) -> list[Event]:
 
 
 class Survey:
-    """What was counted over many traces."""
+    """Counts over many traces."""
 
     def __init__(self) -> None:
         self.runs = 0
         self.kinds: Counter[str] = Counter()
         self.orphans: Counter[str] = Counter()
         self.strays: Counter[str] = Counter()
-        """Kinds walked back from, by kind and the kind of what has no cause and is no root."""
+        """Chains that end at an event that is no root, by the kinds of their two ends."""
         self.roots: Counter[str] = Counter()
         self.unruled: Counter[str] = Counter()
         """Kinds in ``RULED`` that name no row of docs/rules.md, with what they name."""
         self.misspelt: Counter[str] = Counter()
-        """Fields that are not as in ``SPELLINGS``."""
+        """Fields whose values do not match ``SPELLINGS``."""
         self.without: Counter[str] = Counter()
         """``kind.field`` of the table of kinds that an event did not carry."""
         self.examples: dict[str, str] = {}
@@ -177,7 +177,7 @@ def _kind(field: str) -> str:
 
 
 def _name(event: Event) -> str:
-    """The kind; of messages which way they go, and whose they are."""
+    """The event's kind; for messages with direction and peer."""
     if not event.k.startswith("msg."):
         return event.k
     direction = "answer" if data(event).get("response") else "request"
@@ -190,7 +190,7 @@ def _counts(counts: Counter[str]) -> list[str]:
 
 
 def main(levels: Sequence[TraceLevel], every: int) -> None:
-    """Count and print."""
+    """Play stories at these levels and print the counts."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     for level in levels:
         survey = Survey()

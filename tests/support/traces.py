@@ -1,4 +1,4 @@
-"""Traces that tests of readers read: runs of the zoo, told once."""
+"""Traces for tests of readers. Each run of the zoo is played once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from txnsim_lab.scenario.runner import ScenarioRun, run_in_virtual_time
 def trace_of_run(
     name: str = "z01", run: str = "V-", take: str = "armed", level: TraceLevel = TraceLevel.BRIEF
 ) -> bytes:
-    """The trace of a run, as its file has it."""
+    """The trace of a run as the bytes of its file."""
     scenario_run = ScenarioRun(scenario=catalog.find(name)[1], run=run, take=take)
     return run_in_virtual_time(scenario_run, trace_level=level).trace
 
@@ -22,10 +22,10 @@ def trace_of_run(
 def recording_of_run(
     name: str = "z01", run: str = "V-", take: str = "armed", level: TraceLevel = TraceLevel.BRIEF
 ) -> Recording:
-    """The same, read."""
+    """The recording of a run, read from its trace."""
     return Recording.of(name, trace_of_run(name, run, take, level).splitlines())
 
 
 def hung_at(run: Recording) -> int:
-    """The event after which the transaction of Z01 hangs: the readers stand still."""
+    """The event after which the transaction of Z01 hangs and readers stop."""
     return next(event.i for event in run.events if event.k == "client.deliver") - 1

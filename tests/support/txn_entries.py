@@ -44,7 +44,7 @@ def entry(
     client_version: TransactionVersion = TransactionVersion.TV_2,
     failed_fence: bool = False,
 ) -> TxnMetadata:
-    """An entry as it would be in ``state``; what is named differs."""
+    """An entry in ``state``, with the given fields changed."""
     if partitions is None:
         partitions = frozenset() if state in WITHOUT_PARTITIONS else frozenset({FOO_0})
     if start_ms is None:

@@ -23,7 +23,7 @@ class TxnsimProxy(TxnsimServer):
 
     @property
     def memory_kb(self) -> int:
-        """What it takes of the machine's memory now."""
+        """The resident memory of the proxy in kB."""
         status = Path(f"/proc/{self.pid}/status").read_text()
         (line,) = (line for line in status.splitlines() if line.startswith("VmRSS:"))
         return int(line.split()[1])

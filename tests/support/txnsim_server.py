@@ -136,7 +136,7 @@ class TxnsimServer(ManagedResource):
 
     @property
     def ready(self) -> dict[str, Any]:
-        """What the ready file says."""
+        """The content of the ready file."""
         return self._ready
 
     @property
@@ -157,7 +157,7 @@ class TxnsimServer(ManagedResource):
 
     @property
     def log_bytes(self) -> int:
-        """How much the server has printed."""
+        """How many bytes the server has printed."""
         return self._log.stat().st_size
 
     @property
@@ -170,7 +170,8 @@ class TxnsimServer(ManagedResource):
         return "\n".join(self._log.read_text(errors="replace").splitlines()[-_LOG_TAIL_LINES:])
 
     def wait_for_output(self, text: str) -> str:
-        """What the server has printed, once this is in it; the ready file comes before.
+        """Wait until the server has printed ``text``, and return its output. The ready file appears
+        before.
 
         Raises:
             TxnsimServerError: It was not printed in time.

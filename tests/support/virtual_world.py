@@ -27,11 +27,11 @@ from txnsim_lab.target.simulated import SimulatedTarget
 T = TypeVar("T")
 
 START_MS: Final = NOW_MS + 50_000_000_000
-"""Later than what a transcript takes for a time that a story has written itself."""
+"""Later than any time that a transcript attributes to the story itself."""
 
 
 class _Operator:
-    """Acts in nobody's trace.
+    """An operator that leaves no trace in the story.
 
     Args:
         admin: With which it looks.
@@ -44,7 +44,7 @@ class _Operator:
         return self._admin
 
     def say(self, text: str) -> None:
-        """Nobody is told."""
+        """Say nothing."""
 
 
 class VirtualWorld(ManagedResource):
@@ -102,22 +102,22 @@ class VirtualWorld(ManagedResource):
     # Target
 
     def age(self, transactional_id: str, epoch: int) -> bool:
-        """Let an idle transactional id go on at an epoch."""
+        """Raise the epoch of an idle transactional id."""
         if Ability.INSIDE not in self.can:
             return False
         self._run(self._age(transactional_id, epoch))
         return True
 
     def kill(self, broker: int) -> None:
-        """End a broker at once, as ``kill -9`` does."""
+        """Kill a broker, as ``kill -9`` does."""
         self._run(self._target.kill(broker))
 
     def stop(self, broker: int) -> None:
-        """End a broker in order."""
+        """Stop a broker by a controlled shutdown."""
         self._run(self._target.stop(broker))
 
     def start(self, broker: int) -> None:
-        """Start one again that was ended, and wait until it serves clients."""
+        """Start a stopped broker, and wait until it serves clients."""
         self._run(self._target.start(broker))
 
     async def _age(self, transactional_id: str, epoch: int) -> None:
@@ -160,7 +160,7 @@ class VirtualLine(asyncio.Protocol):
         self._timeout_s = value
 
     def sendall(self, data: bytes, /) -> None:
-        """Send all of it.
+        """Send all bytes.
 
         Raises:
             BrokenPipeError: The connection is closed.
@@ -170,7 +170,7 @@ class VirtualLine(asyncio.Protocol):
         self._transport.write(data)
 
     def recv(self, size: int, /) -> bytes:
-        """What has come, at most so much; nothing at the end of the stream.
+        """Up to ``size`` received bytes; empty at the end of the stream.
 
         Raises:
             TimeoutError: Nothing came in time.
@@ -187,7 +187,7 @@ class VirtualLine(asyncio.Protocol):
         return b""
 
     def close(self) -> None:
-        """End it."""
+        """Close the connection."""
         if not self._loop.is_closed():
             self._transport.close()
 
@@ -214,7 +214,7 @@ class VirtualLine(asyncio.Protocol):
         self._wake()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Closed, by whomever."""
+        """The connection has ended."""
         self._ended = True
         self._broken = exc
         self._wake()

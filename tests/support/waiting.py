@@ -11,14 +11,14 @@ from tests.support.clusters import VirtualCluster, values
 from txnsim.types import BrokerId, IsolationLevel, TopicPartition
 
 PATIENT: Final[dict[str, Any]] = {"request_timeout_ms": 5_000, "api_timeout_ms": 240_000}
-"""A client that waits until brokers are there again."""
+"""Settings of a client that waits until brokers are back."""
 EVERYTHING: Final = IsolationLevel.READ_UNCOMMITTED
 
 
 async def until(
     condition: Callable[[], bool | Awaitable[bool]], expectation: str, *, seconds: int = 120
 ) -> None:
-    """Wait for what the metadata or a client says; two minutes are more than it ever takes."""
+    """Wait for a condition. Two minutes are longer than any takes."""
     for _ in range(seconds * 10):
         answer = condition()
         if await answer if inspect.isawaitable(answer) else answer:
@@ -28,17 +28,17 @@ async def until(
 
 
 def alive(cluster: VirtualCluster) -> list[int]:
-    """Brokers that the controller takes for alive."""
+    """Brokers that the controller considers alive."""
     return [broker.broker_id for broker in cluster.sim.metadata.image.alive_brokers()]
 
 
 async def until_fenced(cluster: VirtualCluster, broker_id: BrokerId) -> None:
-    """Wait until the controller has noticed."""
+    """Wait until the controller has fenced a broker."""
     await until(lambda: broker_id not in alive(cluster), f"broker {broker_id} is fenced")
 
 
 async def in_sync(cluster: VirtualCluster, topic_partition: TopicPartition, count: int) -> None:
-    """Wait until so many replicas are in sync."""
+    """Wait until ``count`` replicas are in sync."""
 
     def is_so() -> bool:
         partition = cluster.sim.metadata.image.partition(topic_partition)
@@ -50,7 +50,7 @@ async def in_sync(cluster: VirtualCluster, topic_partition: TopicPartition, coun
 async def leaderless(
     cluster: VirtualCluster, *partitions: TopicPartition, seconds: int = 60
 ) -> None:
-    """Wait until the controller has taken the leaders away."""
+    """Wait until partitions have no leader."""
     await until(
         lambda: all(cluster.leader(partition) < 0 for partition in partitions),
         f"{partitions} have no leaders",
@@ -59,7 +59,7 @@ async def leaderless(
 
 
 async def read(cluster: VirtualCluster, isolation: IsolationLevel = EVERYTHING) -> list[Any]:
-    """What a client can read of a topic ``orders`` that has one partition."""
+    """The values that a client can read of the topic ``orders``, which has one partition."""
     async with cluster.client("reader", **PATIENT) as client:
         return await values(client, "orders", partitions=1, isolation=isolation)
 

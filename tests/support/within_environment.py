@@ -1,5 +1,5 @@
-"""A test that is play_test inside of something: its first argument is what it gets there, or those
-that are given by position alone.
+"""Plays a test inside an environment, which passes it its first argument, or all positional-only
+ones.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ W = TypeVar("W")
 def in_virtual_time(
     world: Callable[[VirtualEnvironment], W],
 ) -> Callable[[Callable[[W], Awaitable[None]]], None]:
-    """What plays a test in a world that is made of a virtual environment; a ``run`` of
-    ``within_environment``.
+    """A ``run`` for ``within`` that builds a world from a virtual environment and plays the test in
+    it.
     """
 
     def run(main: Callable[[W], Awaitable[None]]) -> None:

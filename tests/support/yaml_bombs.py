@@ -1,4 +1,4 @@
-"""YAML that means more than it says, and what is answered to it."""
+"""YAML that expands to far more than its text, and the errors it gets."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ class ZookeeperKafka(ManagedResource):
 
     @property
     def logs(self) -> tuple[Path, ...]:
-        """What each broker has written."""
+        """The log files of the brokers."""
         count = len(self._versions)
         return tuple(self._home / f"broker-{number}.log" for number in range(1, count + 1))
 

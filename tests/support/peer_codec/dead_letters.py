@@ -13,7 +13,7 @@ class Request:
     """Produce of one batch, with acks=all."""
 
     def to_message(self, schema: Any, command: DeadLettersCommand) -> Any:
-        """The batch as a producer sends it."""
+        """A Produce request as a message."""
         partition = codec.build(
             schema.PartitionProduceData,
             index=command.topic_partition.partition,
@@ -42,10 +42,10 @@ class Request:
 
 
 class Response:
-    """The answer to it."""
+    """The response to a Produce of dead letters."""
 
     def to_message(self, schema: Any, reply: DeadLettersReply) -> Any:
-        """The leader's answer."""
+        """A Produce response as a message."""
         partition = codec.build(
             schema.PartitionProduceResponse,
             index=reply.topic_partition.partition,

@@ -30,7 +30,7 @@ ONE_DIRECTORY: Final = uuid.UUID(int=0x7472_616E_7361_6374_696F_6E73)
 
 
 class Registration:
-    """BrokerRegistration: all listeners are in one list, the first one included."""
+    """BrokerRegistration. One list holds all listeners, the first one included."""
 
     def to_message(self, schema: Any, command: BrokerRegistrationCommand) -> Any:
         """BrokerRegistration as a message."""

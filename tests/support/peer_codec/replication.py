@@ -57,7 +57,7 @@ def _batches(records: Any) -> tuple[ReplicatedBatch, ...]:
 
 
 class _FollowerState:
-    """A follower and its broker epoch, which are a message of their own in Fetch."""
+    """The follower's id or broker epoch, which Fetch nests in a message ReplicaState."""
 
     def __init__(self, theirs: str) -> None:
         self._theirs = theirs
@@ -172,7 +172,7 @@ class OffsetRequest:
     """ListOffsets of a follower, which asks for one partition."""
 
     def to_message(self, schema: Any, command: ReplicaOffsetCommand) -> Any:
-        """A follower's question for an end of its leader's log."""
+        """A ListOffsets request as a message."""
         topic_partition = command.topic_partition
         partition = codec.build(
             schema.ListOffsetsPartition,
@@ -202,10 +202,10 @@ class OffsetRequest:
 
 
 class OffsetResponse:
-    """The answer to it."""
+    """The response to a follower's ListOffsets."""
 
     def to_message(self, schema: Any, reply: ReplicaOffsetReply) -> Any:
-        """The leader's answer."""
+        """A ListOffsets response as a message."""
         partition = codec.build(
             schema.ListOffsetsPartitionResponse,
             partition_index=reply.topic_partition.partition,

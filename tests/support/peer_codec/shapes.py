@@ -24,17 +24,19 @@ _REQUIRED: Final = object()
 
 
 class WireField(Protocol):
-    """One field of ours."""
+    """The translation of one field of our structs."""
 
     def write(self, schema: Any, value: Any, message: dict[str, Any]) -> None:
-        """Put it into the fields of a message."""
+        """Write the value into the fields of a message."""
 
     def read(self, message: Any, topic: Any) -> Any:
-        """The inverse; ``topic`` is what the message belongs to, if it is below one."""
+        """Read the value from a message; ``topic`` is the topic that contains the
+        message, if any.
+        """
 
 
 class Shape:
-    """One of our structs and the message that it is on the wire."""
+    """The translation between one of our structs and its message on the wire."""
 
     def __init__(
         self,
@@ -63,7 +65,9 @@ class Shape:
         }
 
     def to_message(self, schema: Any, value: Any) -> Any:
-        """A message of the schema's version. It leaves out values that have no field there."""
+        """The message in the schema's version, without values for which that version has
+        no field.
+        """
         message = dict(self._says)
         for index, (name, field) in enumerate(self._fields.items()):
             field.write(
@@ -78,7 +82,7 @@ class Shape:
 
 
 class PlainField(msgspec.Struct, frozen=True):
-    """A field that is one of Kafka's, as it is or converted."""
+    """A field that corresponds to one field of Kafka's, copied or converted."""
 
     theirs: str
     to_wire: Callable[[Any], Any] | None = None
@@ -115,7 +119,7 @@ class StructTuple(msgspec.Struct, frozen=True):
 
 
 class OptionalTuple(msgspec.Struct, frozen=True):
-    """A tuple that begins with a number, or None: then the message keeps its defaults."""
+    """An optional tuple that begins with a number. For None the message keeps its defaults."""
 
     theirs: str
     shape: Shape
@@ -132,7 +136,7 @@ class OptionalTuple(msgspec.Struct, frozen=True):
 
 
 class Index(msgspec.Struct, frozen=True):
-    """The partition of an element below its topic."""
+    """The partition index of an element inside its topic."""
 
     theirs: str = "partition_index"
 
@@ -146,10 +150,10 @@ class Index(msgspec.Struct, frozen=True):
 
 
 class TopicIdField(msgspec.Struct, frozen=True):
-    """The id of the topic that an element is below."""
+    """The id of the topic that contains an element."""
 
     def write(self, _schema: Any, value: Any, message: dict[str, Any]) -> None:
-        """``Field.write``: the topic says it."""
+        """``Field.write``: the enclosing topic already has the id."""
 
     def read(self, _message: Any, topic: Any) -> Any:
         """``Field.read``."""
@@ -157,7 +161,7 @@ class TopicIdField(msgspec.Struct, frozen=True):
 
 
 class ByTopic(msgspec.Struct, frozen=True):
-    """A tuple of things that have a partition, grouped by topic."""
+    """A tuple of elements with partitions, which Kafka groups by topic."""
 
     theirs: str
     topic: str

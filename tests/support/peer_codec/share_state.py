@@ -1,4 +1,4 @@
-"""Requests about share partitions and their answers: one of Kafka's has those of a group by topic.
+"""Requests and responses about share partitions, which Kafka groups by topic within a group.
 
 An answer does not name the group, so that of a read key is empty.
 """
@@ -24,10 +24,10 @@ class Rows(msgspec.Struct, frozen=True):
     topic: str
     part: str
     topics: str = "topics"
-    """The field that has the topics."""
+    """The message's field that lists the topics."""
 
     def to_message(self, schema: Any, value: Any) -> Any:
-        """The message; it leaves out what its version lacks."""
+        """The message, without fields that its version lacks."""
         by_topic: dict[str, list[Any]] = {}
         for struct in value:
             by_topic.setdefault(struct.key.topic_id, []).append(self._write_struct(schema, struct))
@@ -86,7 +86,7 @@ class Rows(msgspec.Struct, frozen=True):
 
 
 def request_and_response(name: str, command: Any, answer: Any) -> tuple[Rows, Rows]:
-    """Request and response of ``Write`` and its like."""
+    """The codecs of request and response of an API such as ``Write``."""
     api, _, suffix = name.partition(" ")
     state = f"{api}State{suffix}"
     message_name = f"{api}ShareGroupState{suffix}"
