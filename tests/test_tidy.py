@@ -833,8 +833,8 @@ def test_the_architecture_shows_the_layers_that_are_enforced() -> None:
         assert [_entries(row) for row in block.strip().splitlines()] == layers(product)
 
 
-def test_the_architecture_has_a_row_for_every_room() -> None:
-    tables = source("ARCHITECTURE.md").split("| Rooms of `sim/")[1:]
+def test_the_architecture_has_a_row_for_every_folder() -> None:
+    tables = source("ARCHITECTURE.md").split("| Folders of `sim/")[1:]
     shown = {table.partition("`")[0]: table.partition("\n\n")[0] for table in tables}
     assert shown.keys() == TESTS_OF.keys()
     for package, table in shown.items():

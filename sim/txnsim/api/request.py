@@ -377,16 +377,18 @@ def invalid(reason: str) -> Rejection:
     return Rejection(error=ErrorCode.invalid_request, reason=reason)
 
 
-def at_top(*, names_it: bool = False, **values: object) -> Callable[[Request, ErrorCode], Reply]:
-    """A handler's ``refuse`` where the answer has an error at its top.
+def refuse_at_top_level(
+    *, has_error_name: bool = False, **values: object
+) -> Callable[[Request, ErrorCode], Reply]:
+    """A handler's ``refuse`` where the answer has one error code, at its top level.
 
     Args:
-        names_it: Whether a message beside it is the error's name.
-        values: All that the answer has besides.
+        has_error_name: Whether the answer's error message is the name of the error.
+        values: The other fields of the answer.
     """
 
     def refuse(request: Request, error: ErrorCode) -> Reply:
-        if names_it:
+        if has_error_name:
             return request.answer(error_code=error, error_message=error.name, **values)
         return request.answer(error_code=error, **values)
 

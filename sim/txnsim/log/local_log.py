@@ -218,10 +218,10 @@ class LocalLog:
         takes the end of the segment where the index can't say (LocalLog.addAbortedTransactions).
         So there may be transactions among them that the reader does not meet yet.
         """
-        reach = span.segment.offset_behind(span.reach)
-        if reach is None:
-            reach = self.segments.higher_base_offset(span.segment, self.end_offset)
-        return self.index.lookup(offset, reach)
+        end_offset = span.segment.offset_behind(span.reach)
+        if end_offset is None:
+            end_offset = self.segments.higher_base_offset(span.segment, self.end_offset)
+        return self.index.lookup(offset, end_offset)
 
     def readable_bytes(self, offset: int, upper: int) -> int:
         """How many bytes a read of ``[offset, upper)`` could give. A reader of an older segment

@@ -172,7 +172,7 @@ VERIFIED: Final = _counter(
 UNVERIFIED: Final = _counter(
     "txnsim_partition_verification_failures",
     unit="partitions",
-    meaning="partitions that it did not, or that got no answer",
+    meaning="partitions that a coordinator refused to verify or to add, or that got no answer",
     advice="rising: late writes of transactions that have ended are refused, or the coordinator "
     "can't be reached; see the producers' errors and whether all brokers run",
     kafka="kafka.server:type=AddPartitionsToTxnManager,name=VerificationFailureRate",
@@ -273,8 +273,8 @@ REQUEST_ERRORS: Final = _counter(
     "txnsim_request_errors",
     unit="errors",
     labels=("broker", "api", "error"),
-    meaning="errors in answers to clients, once for each element that tells of one; NONE is not "
-    "counted, as Apache Kafka does",
+    meaning="errors in answers to clients, once for each element that has one; NONE is not "
+    "counted, though Apache Kafka counts it",
     advice="INVALID_TXN_STATE, INVALID_PRODUCER_EPOCH or PRODUCER_FENCED rising: producers are "
     "late or there are two of one transactional id; CONCURRENT_TRANSACTIONS: markers are "
     "slow; NOT_COORDINATOR and NOT_LEADER_OR_FOLLOWER pass after leaders have moved",
@@ -296,7 +296,7 @@ REQUEST_LOCAL_MS: Final = _counter(
     **_SECONDS,
     old="txnsim_request_local_milliseconds",
     labels=("broker", "api"),
-    meaning="the part of it until the answer was there, or had to be waited for",
+    meaning="the part of a request's time until its answer was there, or had to be waited for",
     advice="divided by the requests it is the mean: high, and the machine is busy, or requests "
     "name thousands of partitions",
     kafka="kafka.network:type=RequestMetrics,name=LocalTimeMs,request=*",
@@ -306,8 +306,8 @@ REQUEST_REMOTE_MS: Final = _histogram(
     **_SECONDS,
     old="txnsim_request_remote_milliseconds",
     labels=("broker", "api"),
-    meaning="the rest of it: waiting for replicas, for a coordinator's log, for other brokers, "
-    "for records to fetch, for members of a group; 0 where nothing was waited for",
+    meaning="the rest of a request's time: waiting for replicas, for a coordinator's log, for "
+    "other brokers, for records to fetch, for members of a group; 0 where nothing was waited for",
     advice="high for Produce or EndTxn: replicas do not keep up, or verification is slow; see "
     "the metrics of both",
     kafka="kafka.network:type=RequestMetrics,name=RemoteTimeMs,request=*",
@@ -324,7 +324,7 @@ RESPONSE_BYTES: Final = _counter(
     "txnsim_response_bytes",
     unit="bytes",
     labels=("broker", "api"),
-    meaning="size of the bodies of their answers",
+    meaning="size of the bodies of answers, headers left out",
     advice="divided by the requests it is the mean: small for Fetch, consumers poll too often",
 )
 SHARE_ACKNOWLEDGEMENTS: Final = _counter(

@@ -61,7 +61,7 @@ class FilteredListing(msgspec.Struct, frozen=True, kw_only=True):
             return False
         # An Empty entry started at -1 and so always passes; a complete one counts from its old
         # start.
-        if 0 <= query.duration_ms >= self.now_ms - txn.start_timestamp_ms:
+        if query.duration_ms >= 0 and self.now_ms - txn.start_timestamp_ms <= query.duration_ms:
             return False
         if query.may_describe is not None and not query.may_describe(transactional_id):
             return False

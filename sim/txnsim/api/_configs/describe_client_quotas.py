@@ -10,13 +10,13 @@ from functools import partial
 from itertools import compress
 from typing import Any, Final
 
-from txnsim.api.request import Reply, Request, at_top, invalid
+from txnsim.api.request import Reply, Request, invalid, refuse_at_top_level
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.metadata.quotas import Entity, QuotaFilter, finds_quota
 
 KEY: Final = 48
 
-refuse = at_top(names_it=True, entries=None)
+refuse = refuse_at_top_level(has_error_name=True, entries=None)
 
 _MATCH_DEFAULT: Final = 1
 _MATCH_ANY: Final = 2

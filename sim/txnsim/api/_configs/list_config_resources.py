@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import Final
 
 from txnsim.api._configs.config_resources import ConfigResourceType, resource_type
-from txnsim.api.request import Reply, Request, at_top
+from txnsim.api.request import Reply, Request, refuse_at_top_level
 from txnsim.errors import ErrorCode
 from txnsim.wire.codec import build
 
 KEY: Final = 74
 
-refuse = at_top(config_resources=())
+refuse = refuse_at_top_level(config_resources=())
 
 KINDS_FROM: Final = 1
 _ORDER: Final = (

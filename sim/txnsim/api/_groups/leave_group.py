@@ -9,13 +9,13 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, Final
 
-from txnsim.api.request import Reply, Request, at_top
+from txnsim.api.request import Reply, Request, refuse_at_top_level
 from txnsim.errors import ErrorCode
 from txnsim.group.commands import LeaveGroup
 
 KEY: Final = 13
 
-refuse = at_top(members=())
+refuse = refuse_at_top_level(members=())
 
 BATCHED_FROM: Final = 3
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from txnsim.api.request import Reply, Request, at_top
+from txnsim.api.request import Reply, Request, refuse_at_top_level
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.state import Group
 from txnsim.wire.codec import builder
@@ -16,7 +16,7 @@ from txnsim.wire.filters import GroupFilters
 
 KEY: Final = 16
 
-refuse = at_top(groups=())
+refuse = refuse_at_top_level(groups=())
 
 _FILTERED: Final = {"NotReady": "not_ready"}
 """The only state, of a streams group, that a filter has to name in another way."""

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from txnsim.api._fault_subjects import of_topics
 from txnsim.api._topics import answered_topics
-from txnsim.api.request import Reply, Request, at_top
+from txnsim.api.request import Reply, Request, refuse_at_top_level
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.offset_commands import DeleteOffsets
 from txnsim.types import TopicPartition
@@ -18,7 +18,7 @@ from txnsim.types import TopicPartition
 KEY: Final = 47
 
 subject = of_topics
-refuse = at_top(topics=())
+refuse = refuse_at_top_level(topics=())
 
 
 async def handle(request: Request) -> Reply:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from txnsim.api._groups.streams_group_heartbeat import has_streams_groups
-from txnsim.api.request import Reply, Request, at_top
+from txnsim.api.request import Reply, Request, refuse_at_top_level
 from txnsim.errors import ErrorCode
 
 KEY: Final = 93
@@ -22,7 +22,7 @@ DEVIATIONS: Final = (
 
 _NO_PLUGIN: Final = "The broker has no streams group topology description plugin configured."
 
-refuse = at_top(error_message=None)
+refuse = refuse_at_top_level(error_message=None)
 
 
 async def handle(request: Request) -> Reply:

@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import Final
 
 from txnsim.api._identities.acl_entries import check_filters, described, filter_of
-from txnsim.api.request import Reply, Request, at_top
+from txnsim.api.request import Reply, Request, refuse_at_top_level
 from txnsim.errors import ErrorCode
 
 KEY: Final = 29
 
-refuse = at_top(names_it=True, resources=())
+refuse = refuse_at_top_level(has_error_name=True, resources=())
 
 check = check_filters
 

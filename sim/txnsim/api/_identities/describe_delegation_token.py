@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import Final
 
 from txnsim.api._identities.delegation_tokens import ask
-from txnsim.api.request import at_top
+from txnsim.api.request import refuse_at_top_level
 
 KEY: Final = 41
 
 handle = ask
-refuse = at_top(tokens=())
+refuse = refuse_at_top_level(tokens=())

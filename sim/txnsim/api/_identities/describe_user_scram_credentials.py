@@ -11,13 +11,13 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Final
 
-from txnsim.api.request import Reply, Request, at_top
+from txnsim.api.request import Reply, Request, refuse_at_top_level
 from txnsim.errors import ErrorCode
 from txnsim.security.scram import ScramMechanism
 
 KEY: Final = 50
 
-refuse = at_top(names_it=True, results=())
+refuse = refuse_at_top_level(has_error_name=True, results=())
 
 
 async def handle(request: Request) -> Reply:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from txnsim.api._fault_subjects import of_topics
 from txnsim.api._topics import answered_topics, rows_by_topic
-from txnsim.api.request import Reply, Request, at_top
+from txnsim.api.request import Reply, Request, refuse_at_top_level
 from txnsim.broker.broker import Broker
 from txnsim.errors import ErrorCode
 from txnsim.types import TopicPartition
@@ -20,7 +20,7 @@ from txnsim.wire.codec import build
 KEY: Final = 35
 
 subject = of_topics
-refuse = at_top(results=())
+refuse = refuse_at_top_level(results=())
 
 DEVIATIONS: Final = (
     "DescribeLogDirs shows one directory per broker, which is its memory: no disk, so -1 for total "

@@ -11,14 +11,14 @@ from functools import partial
 from itertools import compress
 from typing import Any, Final
 
-from txnsim.api.request import Reply, Request, at_top
+from txnsim.api.request import Reply, Request, refuse_at_top_level
 from txnsim.errors import ErrorCode, PatternError, Rejection
 from txnsim.security.acls import AclOperation
 from txnsim.txn.list_filter import ListTransactions, bad_pattern
 
 KEY: Final = 66
 
-refuse = at_top(unknown_state_filters=(), transaction_states=())
+refuse = refuse_at_top_level(unknown_state_filters=(), transaction_states=())
 
 
 async def handle(request: Request) -> Reply:
@@ -31,7 +31,7 @@ async def answer_query(request: Request, **instead: Any) -> Reply:
 
     Args:
         request: The request.
-        instead: Filters that the listener reads otherwise.
+        instead: Filters of the query that the listener of the KIPs' text reads in another way.
     """
     access = request.access
     query = ListTransactions.of(

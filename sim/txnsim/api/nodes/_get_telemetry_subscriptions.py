@@ -11,7 +11,7 @@ from collections.abc import Generator
 from datetime import timedelta
 from typing import Final, TypeVar
 
-from txnsim.api.request import NO_THROTTLE, Reply, Request, at_top
+from txnsim.api.request import NO_THROTTLE, Reply, Request, refuse_at_top_level
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.metadata.client_metrics import ACCEPTED, WEIGHT, TelemetryClient
 from txnsim.wire.codec import at_once
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 KEY: Final = 71
 
-refuse = at_top(
+refuse = refuse_at_top_level(
     client_instance_id=None,
     subscription_id=0,
     accepted_compression_types=(),

@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import Final
 
 from txnsim.api.nodes._get_telemetry_subscriptions import client_of, in_slices
-from txnsim.api.request import Reply, Request, at_top
+from txnsim.api.request import Reply, Request, refuse_at_top_level
 from txnsim.errors import ErrorCode
 from txnsim.metadata.client_metrics import Push
 
 KEY: Final = 72
 
-refuse = at_top()
+refuse = refuse_at_top_level()
 
 DEVIATIONS: Final = (
     "What clients push (KIP-714) is decompressed, bounded and counted, but not read: bytes that "

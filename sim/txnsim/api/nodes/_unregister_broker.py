@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from txnsim.api.request import Reply, Request, at_top
+from txnsim.api.request import Reply, Request, refuse_at_top_level
 from txnsim.errors import ErrorCode
 from txnsim.types import BrokerId
 
 KEY: Final = 64
 
-refuse = at_top(error_message=None)
+refuse = refuse_at_top_level(error_message=None)
 
 DEVIATIONS: Final = (
     "A broker that is registered can't be unregistered: UnregisterBroker answers INVALID_REQUEST, "

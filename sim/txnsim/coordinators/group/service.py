@@ -548,7 +548,9 @@ class GroupCoordinator:
     # Loading
 
     def begin_load(self, partition: int, coordinator_epoch: CoordinatorEpoch) -> None:
-        """This broker leads the partition now; until it is loaded its groups answer 14."""
+        """This broker leads the partition now; until it is loaded its
+        groups answer COORDINATOR_LOAD_IN_PROGRESS.
+        """
         self._let_go(self._ownership.begin_load(partition, coordinator_epoch))
 
     def read(

@@ -427,7 +427,9 @@ class TransactionCoordinator:
     # Loading
 
     def begin_load(self, partition: int, coordinator_epoch: CoordinatorEpoch) -> None:
-        """This broker leads the partition now; until it is loaded its ids answer 14."""
+        """This broker leads the partition now; until it is loaded its ids
+        answer COORDINATOR_LOAD_IN_PROGRESS.
+        """
         self._markers.drop(partition)
         self._ownership.begin_load(partition, coordinator_epoch)
 
