@@ -1,15 +1,14 @@
-"""``make release-check``: everything that would be published, built, installed elsewhere and tried
-there. Nothing is published, and nothing of the checkout is on anybody's path.
+"""``make release-check``: builds everything that would be published, installs it elsewhere and
+tries it there. Nothing is published, and no program that is tried can import from the checkout.
 
 - the source distribution and the wheel, which is installed from the source distribution's own build
   on every Python from 3.11 that this machine has, with each extra on the first of them;
 - the npm package, as ``npm pack`` makes it, in an empty project;
-- the Go module, as a copy in front of an empty module;
+- the Go module, as a copy that an empty module requires;
 - the Maven modules, from a repository of their own, in an empty project.
 
-It refuses as long as a file has the placeholder of the project's public address.
-
-One line per step; the last line counts. Standard library only.
+It fails as long as a file has the placeholder of the project's public address. It prints one line
+per step; the last line is the result. Standard library only.
 """
 
 from __future__ import annotations
@@ -31,13 +30,15 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 PLACEHOLDER: Final = "https://project.invalid/txnsim"
-"""Stands where the project's public address belongs, until it has one."""
+"""Text in the place of the project's public address, until it has one."""
 REPOSITORY: Final = Path(__file__).resolve().parents[2]
 TIMEOUT_S: Final = 900.0
 PYTHON_LEAST: Final = (3, 11)
 PYTHON_NEWEST: Final = 14
 EXTRAS: Final = ("http", "demo", "security", "pytest")
-"""Tried together on the first Python. ``spark`` is 400 MB and is tried by the pipeline's tests."""
+"""Extras that are tried together on the first Python. ``spark`` has 400 MB and is tried by the
+pipeline's tests.
+"""
 _TAIL_LINES: Final = 30
 
 TEST_PY: Final = """\
@@ -110,20 +111,20 @@ class StepError(Exception):
 
 
 class Place(NamedTuple):
-    """Where a release is tried."""
+    """Folders and programs for trying a release."""
 
     root: Path
     version: str
 
     def folder(self, name: str) -> Path:
-        """A new folder."""
+        """Make a new empty folder."""
         path = self.root / name
         path.mkdir(parents=True)
         return path
 
     @property
     def txnsim(self) -> Path:
-        """The installed command, which other languages' tests start."""
+        """Path of the installed command, which tests in other languages start."""
         return self.root / "python-0" / "bin" / "txnsim"
 
 
@@ -159,7 +160,7 @@ def _step(outcomes: list[bool], name: str, do: Callable[[], str | None]) -> None
 
 
 def version() -> str:
-    """That of pyproject.toml."""
+    """The version in pyproject.toml."""
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text("utf-8"))["project"]
     return str(project["version"])
 
@@ -179,7 +180,7 @@ def _has_address() -> None:
 
 
 def placeholders() -> list[str]:
-    """Files that still wait for the project's public address."""
+    """Files that still have the placeholder of the project's public address."""
     listed = subprocess.run(
         ["git", "grep", "-lF", PLACEHOLDER],
         cwd=REPOSITORY,
@@ -226,7 +227,7 @@ def _python(workspace: Place) -> dict[str, Callable[[], str | None]]:
 
 
 def interpreters() -> list[Path]:
-    """Every Python that will do: one for each minor version, from the PATH and from pyenv."""
+    """The Pythons to try: one for each minor version from 3.11, from the PATH and from pyenv."""
     by_name: dict[str, Path] = {}
     shims = os.environ.get("PYENV_ROOT", str(Path.home() / ".pyenv"))
     for minor in range(PYTHON_LEAST[1], PYTHON_NEWEST + 1):
@@ -243,7 +244,7 @@ def interpreters() -> list[Path]:
 
 
 def _on(workspace: Place, number: int, python: Path) -> str:
-    """Install the wheel and ask a cluster something."""
+    """Install the wheel for one Python, and run commands and a cluster with it."""
     environment = workspace.root / f"python-{number}"
     (wheel,) = (workspace.root / "dist").glob("*.whl")
     run_step([str(python), "-m", "venv", str(environment)], workspace.root)
@@ -393,7 +394,7 @@ def tool(name: str) -> str:
     """The path of a toolchain's command.
 
     Raises:
-        StepError: It is not on this machine.
+        StepError: The command is not on this machine.
     """
     path = shutil.which(name)
     if path is None:
@@ -402,15 +403,16 @@ def tool(name: str) -> str:
 
 
 _NOT_A_USERS: Final = ("PYTHONPATH", "VIRTUAL_ENV", "PYTHONDONTWRITEBYTECODE")
-"""Variables that a user has not set; the last one makes every start compile all modules anew."""
+"""Environment variables that a user would not have set; the last one makes every start compile all
+modules anew.
+"""
 
 
 def run_step(command: Sequence[str], directory: Path, *, status: int = 0, **variables: str) -> str:
-    """What a command prints.
+    """Run a command; returns what it prints.
 
     Raises:
-        StepError: It ended otherwise than with ``status``; the message has the end of what it
-            printed.
+        StepError: The exit status is not ``status``; the message has the end of the output.
     """
     environment = {k: v for k, v in os.environ.items() if k not in _NOT_A_USERS}
     finished = subprocess.run(

@@ -1,9 +1,10 @@
-"""``make journeys``: the first hour of new users, played from the built wheel, each in an empty
-folder and with nothing but what the documents say; the seconds to its first success beside what is
-promised.
+"""``make journeys``: plays the first hour of new users with the built wheel, and compares the time
+to the first success with the promised time. Each user begins in an empty folder and follows the
+documents only.
 
-Caches of pip, Go, npm and Maven are empty, so downloads are part of it. The wheel and the image are
-what a user is handed: to build them is not counted. One line per journey; the last line counts::
+Caches of pip, Go, npm and Maven are empty, so downloads are part of it. Building the wheel and the
+image is not counted: users get them built. It prints one line per journey; the last line is the
+result::
 
     python -m tests.release.journeys [python] [ci] [go] [node] [java] [spring] [demo]
         [author] [operator] [story] [container]
@@ -32,25 +33,25 @@ from tests.release.check import REPOSITORY, StepError, interpreters, run_step, t
 HELPERS: Final = REPOSITORY / "helpers"
 READY_SECONDS: Final = 60
 HANGS: Final = 3
-"""Exit status of a command that has found something."""
+"""Exit status of ``find-hanging`` if it has found a transaction."""
 _NEVER_COPIED: Final = shutil.ignore_patterns("target", "node_modules")
 
 
 class Place(NamedTuple):
-    """Where a journey is played."""
+    """The folder of a journey, and the times of its steps."""
 
     folder: Path
-    """Empty at first."""
+    """Folder of the journey, empty at first."""
     wheel: Path
     seconds: dict[str, float]
-    """What each step took."""
+    """Duration of each step in seconds."""
     handed: dict[str, float]
-    """What it took to make what a user is handed, so is not counted."""
+    """Steps that build what a user would be given; their durations are not counted."""
 
     def step(
         self, name: str, *command: str | Path, directory: Path | None = None, status: int = 0
     ) -> str:
-        """Run a command as a user types it; what it prints."""
+        """Run a command as a user types it; returns its output."""
         begun_s = time.monotonic()
         try:
             words = [str(word) for word in command]
@@ -61,7 +62,9 @@ class Place(NamedTuple):
             self.seconds[name] = self.seconds.get(name, 0) + taken_s
 
     def environment(self) -> dict[str, str]:
-        """Empty caches; the environment's commands first."""
+        """Environment variables of commands: with empty caches, and the virtual environment first
+        on the PATH.
+        """
         return {
             "PATH": f"{self.folder / '.venv' / 'bin'}:{os.environ['PATH']}",
             "PIP_NO_CACHE_DIR": "1",
@@ -73,19 +76,19 @@ class Place(NamedTuple):
         }
 
     def install(self, *more: str, extras: str = "") -> None:
-        """``txnsim`` in an environment of its own (docs/install.md)."""
+        """Install ``txnsim`` into a virtual environment of its own (docs/install.md)."""
         self.step("venv", interpreters()[0], "-m", "venv", ".venv")
         self.step("pip install", "pip", "install", "-q", f"{self.wheel}{extras}", *more)
 
     def copy(self, name: str, to: str) -> Path:
-        """A helper's folder, as its README says."""
+        """Copy a helper's folder, as its README says."""
         target = self.folder / to
         shutil.copytree(HELPERS / name, target, ignore=_NEVER_COPIED)
         return target
 
 
 class Journey(NamedTuple):
-    """One user."""
+    """One user's first steps, and the time that is promised for them."""
 
     promise_s: int
     play: Callable[[Place], None]
@@ -131,7 +134,7 @@ def _played(name: str, journey: Journey, workspace: Place) -> bool:
 
 
 def _python(workspace: Place) -> None:
-    """The README's first test, by the README's lines as they stand."""
+    """Run the first test of the README, with the README's lines as they stand."""
     workspace.step("venv", interpreters()[0], "-m", "venv", ".venv")
     readme = (REPOSITORY / "README.md").read_text("utf-8")
     (install,) = re.findall(r"^\$ (pip install '.*)$", readme, re.MULTILINE)
@@ -147,7 +150,7 @@ def _first_test(readme: str) -> str:
 
 
 def _ci(workspace: Place) -> None:
-    """docs/in-ci.md: what the job of GitLab runs, with the wheel in the repository of the tests."""
+    """Run the GitLab job of docs/in-ci.md, with the wheel in the repository of the tests."""
     page = (REPOSITORY / "docs/in-ci.md").read_text("utf-8")
     (job,) = re.findall(r"^## GitLab\n.*?```\n(.*?)```", page, re.DOTALL | re.MULTILINE)
     (workspace.folder / "ci").mkdir()
@@ -164,7 +167,7 @@ def _ci(workspace: Place) -> None:
 
 
 def _go(workspace: Place) -> None:
-    """helpers/go/README.md, and its example with franz-go."""
+    """Follow helpers/go/README.md, and run its example with franz-go."""
     workspace.install(extras="[http]")
     workspace.copy("go", "txnsimtest")
     project = workspace.folder / "shop"
@@ -181,7 +184,7 @@ def _go(workspace: Place) -> None:
 
 
 def _node(workspace: Place) -> None:
-    """helpers/node/README.md, and its example with KafkaJS."""
+    """Follow helpers/node/README.md, and run its example with KafkaJS."""
     workspace.install(extras="[http]")
     helper = workspace.copy("node", "txnsim-test")
     project = workspace.folder / "shop"
@@ -195,7 +198,9 @@ def _node(workspace: Place) -> None:
 
 
 def _java(workspace: Place) -> None:
-    """helpers/java/README.md: install the extension, then a project with kafka-clients."""
+    """Follow helpers/java/README.md: install the extension, then run a project with
+    kafka-clients.
+    """
     workspace.install(extras="[http]")
     helper = workspace.copy("java", "txnsim-junit")
     maven = (tool("mvn"), "-q", "-B", f"-Dmaven.repo.local={workspace.folder / 'm2'}")
@@ -209,7 +214,9 @@ def _java(workspace: Place) -> None:
 
 
 def _spring(workspace: Place) -> None:
-    """docs/recipes/spring.md: copy the folder, and lose a commit's marker in a Spring test."""
+    """Follow docs/recipes/spring.md: copy the folder, and lose a commit's marker in a Spring
+    test.
+    """
     workspace.install(extras="[http]")
     helper = workspace.copy("java", "txnsim-junit")
     maven = (tool("mvn"), "-B", "-ntp", f"-Dmaven.repo.local={workspace.folder / 'm2'}")
@@ -222,14 +229,16 @@ def _spring(workspace: Place) -> None:
 
 
 def _demo(workspace: Place) -> None:
-    """The README's first screen: the demo, and the first lesson."""
+    """Follow the first screen of the README: the demo, and the first lesson."""
     workspace.install()
     output = workspace.step("demo", "txnsim", "lesson", "demo")
     _expect(output.strip().endswith("next: txnsim lesson L1"), output)
 
 
 def _author(workspace: Place) -> None:
-    """docs/first-client.md: three requests as bytes, for a client that is not there yet."""
+    """Follow docs/first-client.md: send three requests as bytes, for a client that does not exist
+    yet.
+    """
     workspace.install("pytest")
     (workspace.folder / "docs").mkdir()
     (workspace.folder / "tests").mkdir()
@@ -239,7 +248,7 @@ def _author(workspace: Place) -> None:
 
 
 def _operator(workspace: Place) -> None:
-    """docs/practise.md: find a hanging transaction, ask why, repair it."""
+    """Follow docs/practise.md: find a hanging transaction, ask why, repair it."""
     workspace.install(extras="[http]")
     with _running(workspace, "txnsim", "practise", "--port", "0", "--http", "0") as output:
         (bootstrap,) = re.findall(r"bootstrap.servers=([^,\s]+)", output)
@@ -254,7 +263,7 @@ def _operator(workspace: Place) -> None:
 
 
 def _story(workspace: Place) -> None:
-    """docs/writing-scenarios.md: a story of one's own, changed, checked and run."""
+    """Follow docs/writing-scenarios.md: change, check and run a scenario of one's own."""
     workspace.install()
     workspace.step("scenario new", "txnsim", "scenario", "new", "mine")
     (file,) = workspace.folder.glob("mine*.yaml")
@@ -266,7 +275,9 @@ def _story(workspace: Place) -> None:
 
 
 def _container(workspace: Place) -> None:
-    """README: the image runs, and a client commits. Built here without an engine, not counted."""
+    """Follow the README: run the image, and let a client commit. The image is built before, not
+    counted.
+    """
     from tests.image.builder import Builder
 
     with Builder() as builder:
@@ -317,7 +328,9 @@ JOURNEYS: Final[Mapping[str, Journey]] = {
 
 
 class _running:  # noqa: N801 - a context, as contextmanager makes it
-    """A command that serves until the block ends; what it has printed by the time it is ready."""
+    """Run a command that serves until the block ends; yields its output up to the moment it is
+    ready.
+    """
 
     def __init__(self, workspace: Place, *command: str) -> None:
         self._place = workspace
