@@ -34,7 +34,7 @@ def is_given(name: str, value: str, prefix: str = PREFIX) -> bool:
     if not name.startswith(prefix):
         return False
     return not (
-        # Compiled here, and kept by ``re``: a millisecond of every command that few of them need.
+        # Compiled here, and cached by ``re``: it takes a millisecond, and few commands need it.
         re.fullmatch(_OF_KUBERNETES, name) or (name == f"{prefix}PORT" and "://" in value)
     )
 
@@ -82,7 +82,7 @@ def words_of(
     return option_words
 
 
-# What each stands for
+# Settings of the variables
 
 
 def _option(flag: str) -> tuple[str, Callable[[str, str], list[str]]]:

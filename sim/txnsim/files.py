@@ -45,7 +45,7 @@ TO_DO: Final = {
 NEXT: Final = "make room, or name another place, and run the command again"
 
 
-# Read
+# Reading
 
 
 def read_given(path: Path | None, *, at_most: int = GIVEN_BYTES_MAX) -> bytes:
@@ -86,7 +86,7 @@ def lines_of(file: BinaryIO) -> Iterator[bytes]:
         yield line
 
 
-# Written
+# Writing
 
 
 def write_whole(path: Path, content: str | bytes, *, mode: int = FOR_ALL, what: str = "") -> None:
@@ -165,7 +165,7 @@ def whole(path: Path, *, what: str = "") -> Iterator[Path]:
             _remove(target)
         part.replace(target)
     except BaseException as error:
-        with suppress(OSError):  # the error that is under way says more
+        with suppress(OSError):  # the error that is being raised says more
             _remove(part)
             for folder in missing:
                 folder.rmdir()
@@ -203,7 +203,7 @@ def append(file: FileIO, data: bytes) -> None:
     unwritten = memoryview(data)
     try:
         while unwritten:
-            # A disk that is nearly full takes a part, and says so by the count alone.
+            # A disk that is nearly full writes a part; only the returned count shows that.
             unwritten = unwritten[file.write(unwritten) :]
     except OSError as error:
         if end is not None:
@@ -229,7 +229,7 @@ def problem_of(error: Exception) -> str:
         case UnicodeDecodeError():
             return f"byte {error.start} is no UTF-8: this is no text file"
         case OSError(errno=int(number)) if number in TO_DO:
-            # asyncio puts words of its own into strerror.
+            # asyncio puts its own text into strerror.
             words = "Connection refused" if number == errno.ECONNREFUSED else error.strerror
             return f"{words}; {TO_DO[number]}"
         case OSError():
@@ -240,7 +240,7 @@ def problem_of(error: Exception) -> str:
 
 def _remove(path: Path) -> None:
     if path.is_dir():
-        import shutil  # few commands write folders, and each would start later
+        import shutil  # few commands write folders; the import slows every start
 
         shutil.rmtree(path)
     else:
@@ -256,7 +256,7 @@ def _is_about(error: OSError, part: Path) -> bool:
 
 
 def _not_written(path: Path, error: OSError, what: str) -> ConfigError:
-    from txnsim.errors import ConfigError  # it knows kio's error codes: slow to import
+    from txnsim.errors import ConfigError  # slow to import: it loads kio's error codes
 
     remark = "; nothing of it is there" if error.errno in NO_ROOM else ""
     return ConfigError(f"{what}{path}: {error.strerror}{remark}{advice(error)}")

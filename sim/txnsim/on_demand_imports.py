@@ -31,7 +31,7 @@ class OnDemand:
 
     def __getattr__(self, attribute: str) -> Any:
         value = getattr(import_module(self.__name__), attribute)
-        setattr(self, attribute, value)  # from now on it costs what an attribute costs
+        setattr(self, attribute, value)  # later accesses are plain attributes
         return value
 
 
@@ -59,7 +59,7 @@ def borrowed(name: str, what: str) -> Any:
     Raises:
         MissingExtraError: The extension is not installed.
     """
-    from txnsim.errors import MissingExtraError  # knows kio's error codes: slow to import
+    from txnsim.errors import MissingExtraError  # slow to import: it loads kio's error codes
 
     package, _, inside = name.partition(".")
     if not _has(package, inside):

@@ -179,7 +179,7 @@ UNICODE_CLASSES: Final[Mapping[str, str]] = {
     **{name: rf"\p{{gc={name}}}" for name in _CATEGORIES.split()},
     **{name: rf"\p{{sc={name}}}" for name in _SCRIPTS.split()},
     "Any": f"[^{_NOTHING}]",
-    "C": r"\p{gc=Cc}\p{gc=Cf}\p{gc=Co}",  # without what is unassigned
+    "C": r"\p{gc=Cc}\p{gc=Cf}\p{gc=Co}",  # without unassigned characters
     "Cs": _NOTHING,  # no text has a surrogate
     "Unknown": r"\x{e000}-\x{f8ff}\x{f0000}-\x{ffffd}\x{100000}-\x{10fffd}",
 }
@@ -272,7 +272,7 @@ class _ExpressionParser:
             start, was_after_repeat, after_repeat = self._at, after_repeat, False
             char = self._pop()
             if char in "*+?{":
-                # RE2/J counts a brace as a repetition, also where it is none.
+                # RE2/J counts a brace as a repetition, also if it is a literal.
                 after_repeat = True
                 self._repetition(start, follows_another=was_after_repeat)
             elif char == "(":
@@ -402,7 +402,7 @@ class _ExpressionParser:
             most = int(high[:9]) if high else None if comma else least
             if max(least, most or 0) > _REPEAT_MAX or (most is not None and least > most):
                 _refuse(_INVALID_REPEAT_SIZE)
-        self._takes("?")  # as few as can be: the same names
+        self._takes("?")  # a lazy repetition matches the same names
         if follows_another:
             _refuse(_INVALID_REPEAT_OP)
         parts = self._open[-1].parts
@@ -484,7 +484,7 @@ class _ExpressionParser:
         octal = char if char in _OCTAL else ""
         while octal and len(octal) < 3 and self._expression[self._at : self._at + 1] in _OCTAL:
             octal += self._pop()
-        if octal and (octal[0] == "0" or len(octal) > 1):  # else it refers back
+        if octal and (octal[0] == "0" or len(octal) > 1):  # otherwise it is a back-reference
             return int(octal, 8)
         _refuse(_INVALID_ESCAPE)
 
@@ -537,7 +537,7 @@ class _ExpressionParser:
                 high = self._class_char()
                 if high < low:
                     _refuse(_INVALID_CHAR_RANGE)
-        # Surrogates are in no text, and nothing that Rust would take.
+        # No text has surrogates, and Rust's regex refuses them.
         low = 0xE000 if 0xD800 <= low < 0xE000 else low
         high = 0xD7FF if 0xD800 <= high < 0xE000 else high
         if low > high:

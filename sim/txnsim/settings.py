@@ -484,7 +484,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         2_000, "page size of DescribeTopicPartitions", unit="partitions"
     )
 
-    # Ours alone
+    # Settings that only txnsim has
     internal_log_segment_bytes: int = said(
         1_048_576,
         "segments of the internal topics end after this at the latest, so that they can be "

@@ -182,12 +182,12 @@ def _in_order(name: str) -> str:
     return " ".join(sorted(re.split(r"[-_. ]+", name.lower())))
 
 
-# Text of others
+# Text from other programs
 
 _ORDERS: Final = re.compile(
     "[\x00-\x1f\x7f-\x9f"  # C0, DEL, C1
     "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # directions (Unicode TR 9)
-    "\u2028\u2029\ufeff\ud800-\udfff]"  # ends of lines, a mark, halves of characters
+    "\u2028\u2029\ufeff\ud800-\udfff]"  # line ends, a byte order mark, surrogates
 )
 _IN_LAYOUT: Final = "\n\t"
 _WORDS: Final = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}

@@ -388,7 +388,7 @@ class FetchSessions:
         session.update(request.partitions, request.forgotten)
         if len(session.partitions) > LARGE and request.partitions and not self._has_room(0):
             shard.remove(session)
-            return ErrorCode.fetch_session_id_not_found  # its reader asks for all of them anew
+            return ErrorCode.fetch_session_id_not_found  # its reader begins a new session
         if not session.partitions:
             shard.remove(session)
             session.epoch = next_session_epoch(

@@ -207,7 +207,7 @@ class Replicas(msgspec.Struct, kw_only=True, eq=False):
             topic = new.topics.get(name)
             if topic is None:
                 continue
-            # To find out a topic's configs takes 100 µs, and most topics have the same.
+            # Computing a topic's configs takes 100 µs, and most topics have the same ones.
             key = (topic.name in INTERNAL_TOPICS and topic.name, *topic.configs.items())
             settings = settings_by_key.get(key)
             if settings is None:
@@ -217,7 +217,7 @@ class Replicas(msgspec.Struct, kw_only=True, eq=False):
             yield from self._host(topic, config, min_isr, changes, now_ms)
             yield from self.logs.configure(topic, config)
             yield TOPIC_WEIGHT
-        if self.logs.has_failed:  # in the midst of it
+        if self.logs.has_failed:  # while this loop ran
             for withdrawn in (changes.led, changes.followed, changes.regrouped):
                 withdrawn.clear()
         return changes
@@ -272,7 +272,7 @@ class Replicas(msgspec.Struct, kw_only=True, eq=False):
                 log = self.hosted[topic_partition] = self.logs.log(topic, index, config)
             if partition.leader == self.broker_id:
                 self._lead(log, partition, changes)
-                # Requests may still wait under the rules of followers that the partition has had.
+                # Requests may still wait for the partition's former followers.
                 is_demanding = (
                     min_isr > 1 and effective_min_isr(min_isr, partition, config.rules) > 1
                 )

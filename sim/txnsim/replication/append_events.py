@@ -151,7 +151,7 @@ class AppendEvents(LogEvents):
                 tracer.emit("log.duplicate", log_state.node, tx=tx, data=duplicate)
             )
         opened = header.is_transactional and result.open_before < 0
-        # Brief has a budget.
+        # The brief level has a budget of events.
         size = header.size if tracer.full else None
         payload = (_append, log_state.name, header, base, rule, opened, size)
         cause = self._trace_stored(

@@ -136,7 +136,7 @@ class IsrChanges(msgspec.Struct, kw_only=True, eq=False):
                 self._is_under_way = False
                 self._send()
                 return
-        # A change that came up meanwhile is newer than the one to send again.
+        # A change that was requested meanwhile is newer than the one to send again.
         self._queue = {**repeats, **self._queue}
         pause_ms, self._pause_ms = self._pause_ms, min(2 * self._pause_ms, RETRY_MAX_MS)
         self.clock.call_later(pause_ms, self._send_again)

@@ -129,7 +129,7 @@ class LeaderAppends(msgspec.Struct, kw_only=True, eq=False):
         refused = await self.admit(batch.subject(), batch.kind)
         if refused is not None:
             return refused
-        log = batch.find()  # it may be another's by now
+        log = batch.find()  # another broker may lead it by now
         if isinstance(log, Rejection):
             return log
         appended = self.append_admitted(log, batch)

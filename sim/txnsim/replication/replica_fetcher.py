@@ -262,7 +262,7 @@ class _Fetcher:
         wait_ms = self._wait_ms
         if not self._session_id:
             # There is no session yet, or its first answer is still out: begin one with everything.
-            # A second one is answered at once, else each new topic would name all others again.
+            # A second session is answered at once, else each new topic would name all others again.
             wait_ms = 0 if self._session_epoch else wait_ms
             changed, forgotten, self._session_epoch = dict.fromkeys(self._followed), {}, 0
         if self._names is None:

@@ -78,7 +78,7 @@ class _FollowerSession:
 
     def answer_soon(self) -> None:
         self.is_due = True
-        # After the present callback: what is appended in it goes out in one answer.
+        # After the current callback: all records that it appends go out in one answer.
         self._sessions.tasks.soon(partial(self._sessions.answer, self))
 
     def is_out(self, topic_partition: TopicPartition) -> None:
@@ -200,7 +200,7 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
         follower_id, replica_epoch = session.follower_id, command.replica_epoch
         replicated = self.replicas.replicated
         broker = self.replicas.image.brokers.get(follower_id)
-        # It comes from the process that was there before (Replica.updateFetchStateOrThrow).
+        # The Fetch is from an earlier process of that broker (Replica.updateFetchStateOrThrow).
         is_outdated = broker is not None and -1 < replica_epoch < broker.epoch
         for position in command.partitions:
             if not position.topic_partition.topic:
@@ -243,7 +243,7 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
                 broker_epoch=replica_epoch,
                 now_ms=now_ms,
             )
-            # Records may have been deleted while this follower was known to nobody here.
+            # Records may have been deleted while this leader did not know the follower.
             if offset < end or position.log_start_offset < log.log_start_offset:
                 session.news[topic_partition] = None
             else:

@@ -63,7 +63,7 @@ class LinkCuts:
         """Keep ``go_on``, which sends a message on, until the link heals."""
         self._waiting.setdefault(link, []).append(go_on)
 
-    # Who wants to know
+    # Watchers
 
     def watch(self, watcher: Callable[[BrokerId, BrokerId], object]) -> Callable[[], None]:
         """Call ``watcher(source, target)`` whenever a link heals; returns a function that ends

@@ -240,7 +240,7 @@ class LoopClock:
         keep the time that they have left.
         """
         self.advanced_ms += ms
-        # All by the same: the order of the heap and the loop's handle stay right.
+        # All deadlines move alike: the order of the heap and the loop's handle stay right.
         for timer in self._timers:
             timer.deadline_ms += ms
         self._armed_ms += ms

@@ -92,7 +92,7 @@ class Turns:
         self._busy_period = 1
         self._least_ns = 0
         self._is_due = False
-        # One context for all who wait, as LoopTasks has for all that is due.
+        # One context for all waiting workers, as LoopTasks has one for all due callbacks.
         self._context = copy_context()
         self.limit_ns = LIMIT_NS_DEFAULT
         """Time of work after which the loop looks at its sockets again."""
@@ -104,7 +104,7 @@ class Turns:
         that its next work will take.
         """
         if worker.busy_period != self._busy_period or worker.used_ns < self._least_ns:
-            # Newcomers are neither ahead of all others for long nor behind for what was before.
+            # Newcomers get neither an advantage for long nor a disadvantage for earlier work.
             worker.busy_period, worker.used_ns = self._busy_period, self._least_ns
         self._number += 1
         heappush(self._waiting, (worker.used_ns + wanted_ns, self._number, worker))

@@ -44,7 +44,7 @@ LISTEN_BACKLOG: Final = 1_024
 
 # Links between brokers, over any event loop.
 #
-# A request is queued and delivered after the present callback, in order, with all that follows from
+# A request is queued and delivered after the current callback, in order, with all that follows from
 # it (``Tasks.soon``): an exchange between brokers takes one turn of the loop, however many requests
 # it needs. It fails when its target is not registered or the link is cut (``link_cuts``), and when
 # its deadline passes. There is no timer per request: one timer, armed only while something is under
@@ -55,8 +55,8 @@ LISTEN_BACKLOG: Final = 1_024
 # held or delayed crossing waits alone; later ones of the same link pass it. A request released
 # after its deadline is still handled and its answer thrown away: that is a late marker or
 # verification, as a peer sees it. A drop leads to ``PeerTimeoutError`` at the deadline, or as soon
-# as the cluster clock is advanced that far: what is lost can only time out. An injected error fails
-# the future with ``PeerAnsweredError``, which the caller treats as the top-level error of the
+# as the cluster clock is advanced that far: a lost request can only time out. An injected error
+# fails the future with ``PeerAnsweredError``, which the caller treats as the top-level error of the
 # reply; so does a handler that fails by a bug (UNKNOWN_SERVER_ERROR). A link that breaks
 # (disconnect) fails all that is under way on it; a copy (duplicate) is handled like any request
 # that its sender has given up.
@@ -256,8 +256,8 @@ class PeerLinks:
         source, target = call.link
         if call.lost:
             return
-        # One that has timed out is handled all the same, its answer thrown away: what a sender has
-        # written reaches the peer, also when the sender has given up on it.
+        # A request that has timed out is handled all the same, and its answer thrown away: a sent
+        # request reaches the peer, also when the sender has given up on it.
         handler = self._handlers.get(target)
         if handler is None:
             call.fail(PeerDisconnectedError(f"{call}: no such broker is up"))
@@ -271,7 +271,7 @@ class PeerLinks:
         elif traced_as is _CAUSE and call.sent not in (tracer.scope, NO_CAUSE):
             cause_before = tracer.caused_by(call.sent)
         try:
-            # A command travels as the object that it is.
+            # A command is delivered as an object, without encoding.
             answer = handler(call.api_key, call.api_version, call.command, source)
             if type(answer) is Pending:
                 if answer.is_done:
@@ -459,7 +459,7 @@ class PeerLinks:
             return
         self._lost[call] = None
         left_ms = self._deadline_ms(call) - self._clock.monotonic_ms()
-        # Where nothing is advanced the deadline comes first, by a millisecond.
+        # Without an advance the deadline comes first, by a millisecond.
         self._clock.call_at(self._clock.now_ms() + left_ms + 1, partial(self._give_up, call))
 
     def _give_up(self, call: PeerCall) -> None:
@@ -750,7 +750,7 @@ class TlsGates:
             transport = await self._loop.start_tls(
                 raw, gate, context, server_side=True, ssl_handshake_timeout=HANDSHAKE_TIMEOUT_S
             )
-        except OSError as error:  # that of TLS is one
+        except OSError as error:  # TLS errors are OSErrors
             reason = str(error) or "the client went away"
             _log.warning("TLS handshake failed", peer=peer, reason=reason)
             raw.close()
@@ -786,7 +786,7 @@ class TlsGate(asyncio.Protocol):
     def connection_lost(self, _exc: Exception | None) -> None:
         self.is_lost = True
 
-    # Of the handshake
+    # For the handshake
 
     def take_over(self) -> bytes:
         """Returns the bytes received so far and forgets them; later bytes arrive decrypted."""

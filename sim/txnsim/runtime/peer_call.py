@@ -107,7 +107,7 @@ class PeerCall(msgspec.Struct, kw_only=True, eq=False):
             return self.sent, cause
         if not response:
             return (cause,)
-        # What happened before the request came has not ended its wait: timers are armed for
+        # An event before the request's arrival has not ended its wait: timers are armed for
         # several.
         return (cause if cause > self.received else -1, self.received)
 

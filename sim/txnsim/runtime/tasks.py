@@ -192,7 +192,7 @@ class LoopTasks:
         self.is_drain_due = False
         self._is_behind = False
         """Whether the last drain had more callbacks than one turn allows."""
-        # One context for all that is due: it comes from several callers.
+        # One context for all due callbacks: they come from several callers.
         self._context = copy_context()
         self.stepping = False
         """Whether a driven coroutine is being run right now (see ``Pending``)."""
@@ -256,8 +256,8 @@ class LoopTasks:
             except Exception as error:  # noqa: BLE001 - one callback's bug must not lose the others
                 self._note_failure("callback", error)
             if count % DUE_UNTIMED == 0 and self._stopwatch_ns() > ends_ns:
-                # What is due waits for the next turn. Answers do not: where each request makes
-                # more due, nothing would be sent.
+                # Due callbacks wait for the next turn. Answers do not: if each request adds
+                # callbacks, no answer would be sent.
                 is_over = True
         if tracer is not None:
             tracer.scope = None
@@ -265,7 +265,7 @@ class LoopTasks:
         self._is_behind = is_over and bool(due)
         if self._is_behind:
             self.is_drain_due = True
-            # Sockets come first: what is ready by now runs in the turn before.
+            # Sockets come first: callbacks that are ready now run in the turn before.
             self._loop.call_soon(self.drain_soon, context=self._context)
         elif due or due_last:
             self.drain_soon()
@@ -562,10 +562,10 @@ def _go_on(coroutine: Coroutine[Any, Any, Any], awaited: Any) -> Generator[Any, 
             return (yield from coroutine.__await__())
 
 
-# Unpacks records beside the loop: one batch at a time, in one room for all of them.
+# Decompresses records outside of the loop: one batch at a time, into the same memory.
 #
-# What unpacks to megabytes takes a hundred milliseconds where its memory is new, and needs neither
-# the interpreter nor any state of a broker. So a thread does it, and writes into a room that is
+# Decompressing megabytes takes a hundred milliseconds if the memory is new, and needs neither
+# the interpreter nor any state of a broker. So a thread does it, and writes into memory that is
 # kept: the second time takes a tenth. Each batch waits for the one before it, so many clients take
 # no more memory than one. In virtual time there are no threads, and no time passes.
 

@@ -99,7 +99,7 @@ def _password(password: str | None) -> str:
 
 @contextlib.contextmanager
 def _as_file(text: str) -> Iterator[str]:
-    # A directory of ours alone, so that no other user reads a key.
+    # A directory that only this user can read.
     with tempfile.TemporaryDirectory(prefix="txnsim-tls-") as directory:
         path = Path(directory, "store.pem")
         path.touch(mode=0o600)

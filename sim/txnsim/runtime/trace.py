@@ -154,7 +154,7 @@ class Tracer:
         """Parts of the newest snapshot that are not written yet."""
         self._snapshot_due: int | None = None
         """Number of written bytes at which the next snapshot is due."""
-        # Variables of its own: what another run in the same context was about is no cause here.
+        # Own variables: the cause of another run in the same context is none here.
         self._cause: ContextVar[int] = ContextVar("txnsim_trace_cause", default=NO_CAUSE)
         self._waker: ContextVar[int] = ContextVar("txnsim_trace_waker", default=NO_CAUSE)
         self.level = level
@@ -385,7 +385,7 @@ class Tracer:
         scope = self.scope
         return None if scope is None else self.context(scope)
 
-    # Between a client of ours and its broker
+    # Messages between a client of this process and its broker
 
     def post(self, key: tuple[str, int, bool], index: int) -> None:
         """Note the trace event of a message that is on its way on a connection.
@@ -565,9 +565,9 @@ _FLOORS: Final = {
 """Level -> least importance that is recorded."""
 
 
-# What is kept of a trace: batches of events in chunks, bounded by bytes.
+# The kept events of a trace: batches in chunks, bounded by bytes.
 #
-# A batch is some consecutive events in their form (``trace_forms``). Readers get lines, which are
+# A batch is some consecutive events, encoded (``trace_forms``). Readers get lines, which are
 # made of a batch when it is read. When too many bytes are kept, the oldest chunks go, up to one
 # that opens with a snapshot, so that a reader can start there. Transactions stay whole: where the
 # kept part begins, the older events of those that have not ended are carried along as lines, until
@@ -750,7 +750,7 @@ class Ring:
         open_ones: list[tuple[_Chunk, set[str]]] = []
         for chunk in reversed(dropped):
             self._size -= chunk.size
-            # What ends in a later chunk is not looked at: nearly all of it.
+            # Transactions that end in a later chunk are skipped: nearly all.
             if still_open := chunk.lives.open - ended:
                 open_ones.append((chunk, still_open))
             ended |= chunk.lives.ended

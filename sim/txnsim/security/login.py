@@ -120,7 +120,7 @@ class _ScramLogin:
     def next(self, token: bytes) -> bytes | None:
         try:
             if self._is_last:
-                # It proves that the broker knows the password as well.
+                # The signature proves that the broker knows the password as well.
                 self._client.set_server_final(token.decode())
                 return None
             self._is_last = True
@@ -143,7 +143,7 @@ class _BearerLogin:
         return f"n,,\x01auth=Bearer {token}\x01{extensions}\x01".encode()
 
     def next(self, token: bytes) -> bytes | None:
-        # A token says what is wrong; the broker waits for this one before it refuses (RFC 7628).
+        # The broker's token has the reason; it waits for this answer before it refuses (RFC 7628).
         return b"\x01" if token else None
 
 

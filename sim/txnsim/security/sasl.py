@@ -88,7 +88,7 @@ class PlainExchange:
 
     def feed(self, token: bytes) -> Step:
         """Checks the only token: authorization id, user, password, separated by NUL."""
-        # One more than there should be is all that PlainSaslServer looks for.
+        # PlainSaslServer only looks for one token more than there should be.
         parts = token.decode(errors="replace").split("\0", 4)[:4]
         if len(parts) != 3:
             return SaslRefusal(
@@ -210,7 +210,7 @@ class BearerExchange:
     def _claims(self, token: str) -> dict[str, Any]:
         """The claims of an unsecured token; empty if the token is of another kind."""
         try:
-            # Without a signature there is nothing to verify; times are ours to compare.
+            # Without a signature there is nothing to verify; the times are compared below.
             whole = self._jwt.decode_complete(
                 token, options={"verify_signature": False, "verify_exp": False}
             )

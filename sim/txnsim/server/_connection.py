@@ -142,7 +142,8 @@ class RequestConnection(asyncio.Protocol):
         if self._listener.logs_requests:
             _log.debug("connection.opened", connection=self._name, principal=self.principal)
         if self._listener.network.interceptor.is_armed:
-            self._is_busy = True  # nothing is taken up before it has passed
+            # No request is handled before the opening has crossed its fault point.
+            self._is_busy = True
             self._listener.tasks.drive(
                 self._watcher().opened(), self._take_opening, name="connection.open"
             )
@@ -378,7 +379,7 @@ class RequestConnection(asyncio.Protocol):
         if step.then is FrameTreatment.REFUSE:
             request = self._parse(frame)
             answer = whole(request, request.refuse(ErrorCode.illegal_sasl_state))
-        # Kafka makes a guesser wait (connection.failed.authentication.delay.ms).
+        # Kafka delays the failure (connection.failed.authentication.delay.ms).
         assert self._channel_builder is not None
         self._is_busy = True
         self._intake.forget()
@@ -434,7 +435,7 @@ class RequestConnection(asyncio.Protocol):
             return
         self._send(request, reply, pieces)
         self._is_busy = False
-        if request.pace is not None:  # it was much: what waits behind it begins in another turn
+        if request.pace is not None:  # a large request: the next one begins in another turn
             self.go_on()
         elif not self._is_pumping:
             self.go_on(0 if self._waits_for_turn else self._turns.limit_ns)
@@ -482,7 +483,7 @@ class RequestConnection(asyncio.Protocol):
             outbox.put_pieces(head, pieces, size, stored=key in FETCHES)
         if self._trace is not None:
             self._trace.sent(self._response_bytes)
-        if self._local_ns >= 0:  # it had to wait for something
+        if self._local_ns >= 0:  # the handler had to wait
             answered_ns = self._stopwatch_ns()
             self._meter.observe(
                 answered_ns - self._received_ns,
@@ -509,7 +510,7 @@ class RequestConnection(asyncio.Protocol):
             return handler.refuse(request, ErrorCode.request_timed_out)
         return await self._handle_watched(request, handler, frame)
 
-    # Requests that somebody watches: armed faults, the trace
+    # Requests under armed faults, or traced
 
     async def _handle_watched(self, request: Request, handler: Handler, frame: bytes) -> Any:
         listener = self._listener
@@ -534,7 +535,7 @@ class RequestConnection(asyncio.Protocol):
         """Finish a request that was traced, but handled without armed faults."""
         trace = self._trace
         if error is None and trace is not None:
-            if self._listener.network.interceptor.is_armed:  # by now
+            if self._listener.network.interceptor.is_armed:  # armed meanwhile
                 self._listener.tasks.drive(
                     self._watcher().leave(request, handler, reply),
                     partial(self._trace_departure, request, handler),
@@ -565,7 +566,7 @@ class RequestConnection(asyncio.Protocol):
         outcome = SubmitOutcome.PASS if verdict is None else verdict.outcome
         if verdict is not None and outcome is SubmitOutcome.DISCONNECT:
             self._break(is_reset=verdict.is_reset)
-        elif outcome is not SubmitOutcome.DROP:  # dropped, it is never heard
+        elif outcome is not SubmitOutcome.DROP:  # a dropped connection gets no answers
             self._unmute()
 
     def _finish_watched(
@@ -606,7 +607,7 @@ class RequestConnection(asyncio.Protocol):
     def _unmute_after(self, mute_ms: int) -> None:
         if mute_ms:
             self._listener.clock.call_later(mute_ms, self._unmute)
-            self.pump()  # takes up nothing, but sees to it that the answer goes out
+            self.pump()  # handles no request, but lets the answer go out
         else:
             self._unmute()
 
@@ -619,7 +620,7 @@ class RequestConnection(asyncio.Protocol):
         elif self._outbox.is_wanted():
             later = partial(self._send_slices, slices, answer, end, mute_ms)
             self._listener.clock.call_later(slices.every_ms, later)
-            self.pump()  # takes up nothing, but sees to it that the piece goes out
+            self.pump()  # handles no request, but lets the slice go out
 
     def _unmute(self) -> None:
         self._is_busy = False
@@ -705,11 +706,11 @@ class Intake:
             transport.resume_reading()
 
 
-# What a broker forwards to the controller, and what happens while it can't.
+# Requests that a broker forwards to the controller, and what happens while it can't.
 #
-# Clients may ask any broker for what only the controller can do. A broker that is cut off from it
-# keeps trying for a while, then answers REQUEST_TIMED_OUT. Kafka's counterparts: ForwardingManager,
-# NodeToControllerChannelManager.
+# Clients may send any broker a request that only the controller can answer. A broker that is cut
+# off from it keeps trying for a while, then answers REQUEST_TIMED_OUT. Kafka's counterparts:
+# ForwardingManager, NodeToControllerChannelManager.
 
 DEVIATIONS: Final = (
     "Requests that brokers forward to the controller don't travel in an Envelope: fault points "

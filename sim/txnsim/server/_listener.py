@@ -78,7 +78,7 @@ class BrokerListener:
         self.tracer: Final = environment.tracer
         self.logs_requests = environment.logs_requests
         self.connections: dict[ClientConnection, None] = {}
-        # -1 leaves it to the operating system, in Kafka.
+        # In Kafka, -1 leaves the size to the operating system.
         send_buffer_setting = settings.socket_send_buffer_bytes
         self.send_buffer_bytes = (
             send_buffer_setting if send_buffer_setting > 0 else DEFAULTS.socket_send_buffer_bytes
@@ -109,7 +109,7 @@ class BrokerListener:
         except OSError as error:
             if error.errno != errno.EADDRINUSE:
                 raise
-            # Loops word it differently; the port is what matters.
+            # Event loops have different messages; the port is what matters.
             raise OSError(
                 error.errno, f"{host_and_port(endpoint.host, endpoint.port)} is in use"
             ) from error
@@ -185,7 +185,7 @@ class BrokerListener:
                 await bound.socket.close()
         for connection in list(self.connections):
             connection.close()
-        # Connections are closed in the loop's next turns; wait until the last one has said so.
+        # Connections close in the loop's next turns; wait for the last one.
         for _ in range(100):
             if not self.connections:
                 break

@@ -105,7 +105,7 @@ class Outbox:
         """Whether the client does not read."""
         self.transport: asyncio.Transport | None = None
 
-    # In
+    # Adding answers
 
     def put(self, frame: bytes) -> None:
         """Send an answer at the end of this turn."""
@@ -138,7 +138,7 @@ class Outbox:
         self.bytes += len(changed) - sum(map(len, self.output[index:]))
         self.output[index:] = [changed]
 
-    # Out
+    # Sending answers
 
     def is_wanted(self) -> bool:
         """Whether the connection is open."""
@@ -155,7 +155,7 @@ class Outbox:
             if self.is_paused:
                 self._listener.unread.note(self, self._own_bytes)
             else:
-                self._go_on()  # in a turn of its own: to send megabytes takes milliseconds
+                self._go_on()  # in a turn of its own: sending megabytes takes milliseconds
             return
         if not output:
             return

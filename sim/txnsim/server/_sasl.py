@@ -142,7 +142,7 @@ class SaslSession(msgspec.Struct, eq=False):
             return HANDLE
         began_ms = self._began_again_ms
         if began_ms is not None and now_ms - began_ms < REAUTHENTICATION_PAUSE_MS:
-            return HANDLE  # which says ILLEGAL_SASL_STATE
+            return HANDLE  # the handler answers ILLEGAL_SASL_STATE
         self._began_again_ms = now_ms
         self._previous = (self._mechanism, self.principal)
         self.state = SaslState.HANDSHAKE

@@ -93,16 +93,16 @@ class ClientFaultPoints(msgspec.Struct, eq=False):
             The reply, or a ``FaultOutcome``.
         """
         if not self._listener.network.interceptor.is_armed:
-            if self._listener.is_gone:  # it has waited for the controller until then
+            if self._listener.is_gone:  # it ended while the request waited for the controller
                 return NoResponse.NEVER
             return await self.leave(request, handler, await handler.handle(request))
         crossing = self._describe(FaultPoint.CLIENT_REQUEST, request, handler)
         verdict = await self._passage().cross(crossing)
         if self._listener.is_gone:
-            return NoResponse.NEVER  # the broker that it was held for is none any more
+            return NoResponse.NEVER  # the broker ended while the request was held
         match verdict.outcome:
             case SubmitOutcome.DROP:
-                # Lost on its way: the client hears nothing on this connection any more.
+                # The request is lost: the client gets no further answer on this connection.
                 return NoResponse.NEVER
             case SubmitOutcome.DISCONNECT:
                 return FaultOutcome(request=request, is_broken=True, is_reset=verdict.is_reset)

@@ -106,7 +106,7 @@ class SimCluster:
             ChannelBuilder(listener, options.security, environment)
             for listener in sorted(
                 options.security.listeners,
-                # Its address is the one that a broker is known by (BrokerImage.address).
+                # Its address is the one in a broker's image (BrokerImage.address).
                 key=lambda listener: listener.name != CLIENT_LISTENER,
             )
         ]
@@ -200,7 +200,7 @@ class SimCluster:
                 self._create_topics()
             await self._prepare_coordinators()
             if loaded is not None and self.environment.tracer.on:
-                self.environment.tracer.tell_snapshot()  # no event has told what lay on the disks
+                self.environment.tracer.tell_snapshot()  # no event has the contents of the disks
         except BaseException:
             await self.stop()
             raise
@@ -246,7 +246,7 @@ class SimCluster:
             controller, members = self.controller, tuple(self.members.values())
             for member in members:
                 if member.listener is not None:
-                    member.listener.pause()  # what is let go now is not answered any more
+                    member.listener.pause()  # requests that are released now get no answer
             self.injector.disarm_all()
             self.injector.forget()
             for member in members:
@@ -254,7 +254,7 @@ class SimCluster:
                     await member.kill()
             controller.stop()
             undisturb(self.environment, (CONTROLLER_ID, *self.members))
-            # What was held goes on now, in the loop's next turns, finds its broker gone, and ends.
+            # Released requests go on in the loop's next turns, find their broker gone, and end.
             await let_end()
             for broker_id, release in snapshot.releases.items():
                 self.fleet.assign(broker_id, release)
@@ -633,7 +633,7 @@ class SimCluster:
                 raise ConfigError(f"topic {name}: {created.reason}")
 
 
-# What it starts with
+# The first metadata
 
 
 def first_image(
@@ -707,7 +707,7 @@ def _reachable(host: str) -> str:
     return host_name() if host in EVERYWHERE else host
 
 
-# Brought to rest, before it is made anew
+# Stopping all work before a reset
 
 
 async def end_starts(members: Iterable[ClusterMember]) -> None:

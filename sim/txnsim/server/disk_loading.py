@@ -174,7 +174,7 @@ def _seen_ids(logs: Iterable[PartitionLog]) -> Iterator[int]:
                 yield max(entry.producer_id, entry.next_producer_id)
 
 
-# What a cluster is, as its disks say. Pure
+# The metadata by the disks (pure functions)
 
 
 class LoadedReplicaLog(msgspec.Struct, frozen=True, kw_only=True):
@@ -220,7 +220,7 @@ def described(disks: Disks, *, settings: Settings, fleet: Fleet) -> ClusterImage
         image,
         topics=topics,
         topic_names={topic.topic_id: name for name, topic in topics.items()},
-        # Level 0 is a level, and the log begins without saying it.
+        # A feature at level 0 has no record in the log.
         features={**dict.fromkeys(fleet.new_cluster_levels(disks.folders), 0), **image.features},
     )
 
@@ -274,7 +274,7 @@ def _image_from_folders(disks: Disks, *, settings: Settings, fleet: Fleet) -> Cl
         image = image.with_topic(
             TopicImage(
                 name=name,
-                # As long as none is named, the same with every load.
+                # Without a stored id, the same id at every load.
                 topic_id=ids.get(name) or uuid.uuid5(uuid.NAMESPACE_OID, name),
                 partitions=_leaderless(name, by_partition),
                 configs={
@@ -306,7 +306,7 @@ def _leaderless(
     )
 
 
-# Who leads
+# Leaders
 
 
 def restarted(image: ClusterImage, logs: Logs, *, knows_isr: bool) -> ClusterImage:

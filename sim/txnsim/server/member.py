@@ -152,7 +152,7 @@ class ClusterMember:
             on_registered=self._follow_after_registration,
             on_unfenced=self._settle,
         )
-        # From now on this disk belongs to an incarnation that has not stopped in order.
+        # From now on the disk has no mark of a clean shutdown.
         self._clean_epoch = -1
         try:
             is_unfenced = await self._wait()
@@ -247,7 +247,7 @@ class ClusterMember:
         broker, self.broker = self.broker, None
         listener, self.listener = self.listener, None
         if listener is not None:
-            listener.is_gone = True  # nothing that is held anywhere takes effect any more
+            listener.is_gone = True  # held requests must not take effect any more
         if broker is not None:
             broker.stop()
         if then is not None:

@@ -64,7 +64,7 @@ class RelayedRequest(msgspec.Struct):
         image = SimpleNamespace(topic_names=topic_names, partition=lambda _partition: None)
         stand_in = SimpleNamespace(
             image=image,
-            replicas=SimpleNamespace(image=image),  # handlers on the hot path ask here
+            replicas=SimpleNamespace(image=image),  # handlers on the hot path read it here
             fetch_sessions=SimpleNamespace(find=lambda _session: None),
         )
         return Request(

@@ -86,17 +86,17 @@ class RequestTrace:
             correlation,
             self._peer,
         )
-        if tracer.full:  # brief has a budget: what follows from a request tells whose it is
+        if tracer.full:  # not at brief, which has a budget: later events name the transaction
             subject = handler.subject(request)
             self._tx = tx_of(subject, request.message)
             payload = _request_fields(key, version, correlation, self._peer)
             payload["bytes"] = size
             payload["summary"] = summary_of(subject)
-        # A request has the client for its cause, whatever let the connection take it up now.
+        # The cause of a request is its sending by the client, not what let it be handled now.
         sent = tracer.take((self._line, correlation, False)) if tracer.mail else NO_CAUSE
         self._is_ours = sent >= 0
         if is_new and not self._is_ours:
-            tracer.node(self._peer)  # a foreign one: its request is a root
+            tracer.node(self._peer)  # a client of another process: its request is a root
         asks = self._client_id == PAGE and key != _WRITE_TXN_MARKERS
         self._received = tracer.emit(
             "msg.recv",
@@ -113,11 +113,11 @@ class RequestTrace:
         tracer, received = self._tracer, self._received
         came_to = outcome(request, reply)
         if not came_to and not self._is_ours and request.api_key != END_TXN and not tracer.full:
-            return  # brief tells a foreign client's other answers only where they carry an error
+            return  # at brief, other answers to clients of other processes need an error
         if "answer" in came_to:
             return
         self._errors = ",".join(came_to.get("errors", ()))
-        # Who waits for news is answered because of them; what was there before was none.
+        # A Fetch that waited for new records has their append as its main cause.
         news = tracer.waker if request.api_key in FETCHES and tracer.waker > received else -1
         self._causes = (news, tracer.cause, received)
 
@@ -127,7 +127,7 @@ class RequestTrace:
         if causes is None or request is None:
             return
         tracer = self._tracer
-        # A client of ours tells itself; nothing is sent on a connection that is closed by now.
+        # A client of this process traces its answer itself; size is 0 on a closed connection.
         ends = request.api_key == END_TXN and not self._is_ours and size > 0
         if tracer.full or self._errors or ends:
             key, version, correlation = request.api_key, request.api_version, request.correlation_id

@@ -41,7 +41,7 @@ def restored(
     was = snapshot.image
     image = msgspec.structs.replace(
         fresh,
-        # Above all that clients have seen: they may compare it with what they remember.
+        # Above all epochs that clients have seen: they may compare.
         offset=max(was.offset, fresh.offset),
         features=was.features,
         features_epoch=max(was.features_epoch, fresh.features_epoch),

@@ -97,7 +97,7 @@ class _Acquisition:
             first_offset = floor.first_offset
         lowest = min(read_from, first_offset)
         if lowest > last_offset:
-            # What was to be fetched is cleaned away, and no lock is left for what comes behind it:
+            # The records to fetch are cleaned away, and no lock is left for later records:
             # Kafka asks its map for a range that ends before it begins.
             return Rejection(error=ErrorCode.unknown_server_error, reason="inconsistent range")
         batches = records.between(lowest, last_offset)

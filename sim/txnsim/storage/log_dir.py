@@ -55,7 +55,7 @@ def log_dir_files(
     offsets = {
         names.FileName.HIGH_WATERMARKS: {log.topic_partition: log.high_watermark for log in logs},
         names.FileName.RECOVERY_POINTS: {log.topic_partition: log.log_end_offset for log in logs},
-        # Only where it says more than the name of the oldest segment
+        # Only if it differs from the name of the oldest segment
         # (LogManager.checkpointLogStartOffsetsInDir).
         names.FileName.LOG_STARTS: {
             log.topic_partition: log.log_start_offset

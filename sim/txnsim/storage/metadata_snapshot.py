@@ -68,7 +68,7 @@ def metadata_files_in_steps(
         )
         yield
     batches.append(_control(_FOOTER_KEY, _FOOTER, _end_offset(batches), now_ms))
-    # A snapshot is of all below its offset; its own batches count from 0.
+    # A snapshot has the state of all records below its offset; its batches count from 0.
     name = f"{image.offset:020d}-{EPOCH:010d}.checkpoint"
     return [
         StoredFile(path=f"{StoredMetadata.FOLDER}/{name}", parts=tuple(batches)),

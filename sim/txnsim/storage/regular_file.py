@@ -140,7 +140,7 @@ class RegularFile:
                     f"{size} bytes, no more than {SMALL_BYTES_MAX} are read",
                     str(self.path),
                 )
-            # It may grow meanwhile.
+            # The file may grow meanwhile.
             return file.read(SMALL_BYTES_MAX + 1) if is_small else file.read()
 
     def text(self) -> str:

@@ -144,8 +144,8 @@ def install(
             }
             for target in targets:
                 on_folder(target)
-                # Beside the log directory: in it a folder that is no replica's keeps a broker from
-                # starting.
+                # Next to the log directory: a folder in it that is not a replica keeps a broker
+                # from starting.
                 fresh = tempfile.TemporaryDirectory(dir=target.log_dir.parent, prefix="txnsim-")
                 prepared.append(
                     (

@@ -263,7 +263,7 @@ class AsyncForeignKafka(_OnlyWhatKafkaHas, AsyncSimulatedKafka):
         has_proxy: bool = False,
     ) -> Self:
         """The cluster at an address, with or without a fault proxy in front of it."""
-        if not has_proxy:  # nor faults
+        if not has_proxy:  # and so no faults
             description = msgspec.structs.replace(description, faults_may_miss=True)
         self = cls.of(description, cluster_loop=cluster_loop)
         self._foreign = ForeignCluster(cluster_loop, description, bootstrap, has_proxy=has_proxy)

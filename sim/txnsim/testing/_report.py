@@ -79,7 +79,7 @@ def write_page(folder: Path, name: str, traces: Sequence[bytes], *, redact: bool
     path = folder / f"{_NO_NAME.sub('-', name).strip('-')[-NAME_MAX:]}.html"
     try:
         write_all(folder, {path.name: page.one_file(runs, redact=redact).encode()})
-    except ConfigError as error:  # a full disk, say: the rest of the report is no worse for it
+    except ConfigError as error:  # a full disk, for example; the rest of the report is still useful
         return [("txnsim: page", str(error))]
     return [("txnsim: page", f"{path}\n{page.remark(redact=redact)}")]
 

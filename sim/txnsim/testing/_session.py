@@ -188,7 +188,7 @@ class ClusterGuard:
 
     def _test_options(self, options: dict[str, Any]) -> SessionOptions:
         description = wanted(**{**from_ini(self._ini), **options})
-        # Who stops the cluster knows nothing of the test: we ask, unless the test has failed.
+        # stop() does not know the test, so the verdict is checked here, unless the test has failed.
         cluster = msgspec.structs.replace(description, faults_may_miss=True)
         return SessionOptions(cluster=cluster, faults_may_miss=description.faults_may_miss)
 
@@ -288,7 +288,7 @@ class ClusterGuard:
             judging.all_faults_struck(states)
         except AssertionError as error:
             idle = str(error)
-        if idle is not None:  # outside of the handler, or the report says it twice
+        if idle is not None:  # outside of the handler, else the report has it twice
             pytest.fail(idle, pytrace=False)
 
 

@@ -93,7 +93,7 @@ def start_of(environment: Mapping[str, str], more: Sequence[str] = ()) -> Contai
         raise ConfigError("\n".join(unknown("variable", name, OPTIONS) for name in strangers))
     properties, remarks = _properties(environment, has_file="TXNSIM_CONFIG" in environment)
     if "listeners" in properties and "TXNSIM_HOST" not in environment:
-        del own_variables["TXNSIM_HOST"]  # they say where to listen
+        del own_variables["TXNSIM_HOST"]  # these variables choose the listening address
     config = own_variables.pop("TXNSIM_CONFIG", None)
     if config is not None and properties and not config.endswith(".properties"):
         raise ConfigError(f"TXNSIM_CONFIG={config}: {KAFKA}… only go with a .properties file")

@@ -142,7 +142,7 @@ def blocking(
         except MISTAKES as mistake:
             raise mistake.with_traceback(None) from None
         except AssertionError as verdict:
-            if is_verdict:  # the message says it all; how it was found out would bury it
+            if is_verdict:  # the message is enough; the traceback of the check would bury it
                 raise verdict.with_traceback(None) from None
             raise
 

@@ -81,7 +81,7 @@ class SimulatedClusterOptions(
             settings_given["transaction_version"] = self.transaction_version
         if not settings_given:
             return DEFAULTS
-        from txnsim.config import settings_of  # pydantic, only for who changes something
+        from txnsim.config import settings_of  # pydantic, loaded only if a setting is changed
 
         settings, without_effect = settings_of(settings_given, where=WHERE)
         for remark in without_effect:

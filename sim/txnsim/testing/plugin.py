@@ -97,7 +97,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
     process.
     """
     if _is_to_repeat(early_config):
-        from txnsim.testing._repeating import arrange  # nothing of txnsim unless it is wanted
+        from txnsim.testing._repeating import arrange  # loads txnsim only if it is wanted
 
         arrange(early_config)
     return (yield)
@@ -308,7 +308,7 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None, Any, Any]:
         if not _is_mistake(item, error):
             raise
         mistake = str(error)
-    pytest.fail(mistake, pytrace=False)  # it names the place; frames of ours say less
+    pytest.fail(mistake, pytrace=False)  # the message names the place; our stack frames say less
 
 
 @pytest.hookimpl(wrapper=True)
@@ -357,7 +357,7 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Adds the report about its cluster to a failing test."""
     if call.excinfo is not None and _is_mistake(item, call.excinfo.value):
-        # It ends at the line of the test.
+        # The traceback ends at the line of the test.
         entries = call.excinfo.traceback
         paths = [Path(entry.path) for entry in entries]
         if item.path in paths:

@@ -83,7 +83,7 @@ class TxnsimContainer(DockerContainer):
         )
         if options.brokers < 1:
             raise ConfigError(f"a cluster needs at least one broker, not {options.brokers}")
-        options.options()  # what the container would refuse, before it is made
+        options.options()  # refuses early what the container would refuse
         super().__init__(image, entrypoint=["sh"], **given)
         self._brokers = options.brokers
         self._faults_may_miss = options.faults_may_miss

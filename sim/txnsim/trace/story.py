@@ -121,7 +121,8 @@ class _Teller:
             sentence.who,
             sentence.text,
         ):
-            self.sentences.append(sentence)  # several attempts fare alike: once is enough
+            # Several attempts have the same outcome: once is enough.
+            self.sentences.append(sentence)
 
     def _transaction(self, event: Event, data: Data) -> None:
         state, transactional_id = str(data.get("state")), id_of(event.tx)

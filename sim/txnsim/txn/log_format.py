@@ -52,7 +52,7 @@ _TAG_INT16: Final = struct.Struct("!BBh")
 _STATES: Final = {
     state.value: state
     for state in TransactionState
-    # The other two are only ever pending: Kafka fails to load them
+    # The other two states are never written: Kafka fails to load them
     if state not in (TransactionState.DEAD, TransactionState.PREPARE_EPOCH_FENCE)
 }
 _CLIENT_VERSIONS: Final = {version.value: version for version in TransactionVersion}
@@ -95,7 +95,7 @@ def encode_batch(
 ) -> bytes:
     """Encodes records as one uncompressed record batch, not transactional, without a producer."""
     if len(records) == 1 and isinstance(record := records[0], TxnTransition):
-        # What every step of a transaction writes, so without a detour.
+        # Every step of a transaction writes this, so it is encoded directly.
         key = _key_field(record.transactional_id)
         value = encode_value(record, level=level, rules=rules)
         value_length = _length(len(value))
@@ -276,7 +276,7 @@ def _decode_value(
         partitions, last_update_ms, start_ms, tags_at = body
         no_tags = value[tags_at] == 0
         tags = _NO_TAGS if no_tags else _Cursor(value, tags_at).tags()
-    if not rules.client_version_is_kept:  # the tags came with it
+    if not rules.client_version_is_kept:  # tagged fields came with this rule
         tags = _NO_TAGS
     prev_id, next_id, client_version, next_epoch = tags
     client = _CLIENT_VERSIONS.get(client_version)
@@ -315,7 +315,7 @@ def _plain_body(value: bytes) -> tuple[frozenset[TopicPartition], int, int, int]
         count_at = offset + 1 + value[offset + 1]
         if not 1 <= value[offset + 1] < 0x80 or count_at >= len(value):
             return None
-        end = count_at + 4 * value[count_at] - 2  # it is one more than there are
+        end = count_at + 4 * value[count_at] - 2  # the encoded number is one too large
         if not 1 <= value[count_at] < 0x80 or end > len(value) or value[end - 1]:
             return None
         partitions = _partitions_in(value[offset:end])

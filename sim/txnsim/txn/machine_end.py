@@ -254,7 +254,7 @@ def _decide_retry(
     if _agrees(txn, command):
         return Decision(reply=_identity(txn), rule=rule)
     if command.committed and rules.late_commit_is_fenced:
-        # KAFKA-20785: the timeout was quicker
+        # KAFKA-20785: the timeout came first
         return fencing_rejection(txn, command.producer_epoch, rule)
     return _invalid_state(txn, command, rule)
 

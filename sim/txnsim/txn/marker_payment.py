@@ -176,7 +176,7 @@ class DueDecisions(msgspec.Struct, frozen=True, kw_only=True):
         if markers.whole_since_ms > min(decision.start_timestamp_ms, decision.timestamp_ms) - (
             self.skew_ms
         ):
-            # What came before is unknown. A marker that came later is proof all the same.
+            # Earlier records are unknown. A marker that came later is proof all the same.
             is_behind = bool(markers.markers) and self._is_after_decision(markers.markers[-1])
             return Payment.PAID if is_behind else Payment.UNKNOWN
         if not markers.markers:

@@ -177,7 +177,7 @@ class _Numbering:
             if len(gathered) + len(part) <= _PIECE_BYTES:
                 gathered += part
                 continue
-            yield bytes(gathered)  # not empty: the length before a large part is in it
+            yield bytes(gathered)  # not empty: it has the length of the large part
             gathered.clear()
             for start in range(0, len(part), _PIECE_BYTES):
                 yield bytes(part[start : start + _PIECE_BYTES])

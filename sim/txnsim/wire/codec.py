@@ -238,7 +238,7 @@ def _malformed_frame(
 def _request_reader(header: RequestHeader) -> Reader:
     read = reader(_request_class(header))
     key = header.api_key, header.api_version
-    if key in _request_classes:  # no others: a stranger could fill the cache with versions
+    if key in _request_classes:  # no others: a client could fill the cache with versions
         _request_readers[key] = read
     return read
 

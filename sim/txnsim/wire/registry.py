@@ -29,7 +29,7 @@ OWN: Final = {
 """(API key, version) -> name of our module, for messages that kio does not have."""
 
 
-@cache  # used for every answer; an unknown one raises and is not cached
+@cache  # called for every answer; an unknown class raises and is not cached
 def load(api_key: int, api_version: int, *, part: Literal["request", "response"]) -> ModuleType:
     """Imports the module with the classes of a request or response.
 

@@ -56,7 +56,7 @@ _STEADY_CLOCKS: Final = ("CLOCK_MONOTONIC", "CLOCK_MONOTONIC_RAW", "CLOCK_BOOTTI
 _NODE_BITS, _CLOCK_BITS = 48, 14
 
 
-# Functions of the process that answer one thread differently.
+# Functions of the process that answer differently in one thread.
 #
 # A library reads the time by ``time.time``, by a name that it bound before (``from time import
 # time``), or by a default argument. A ``ThreadPatch`` stands in front of such a function: it
@@ -64,8 +64,8 @@ _NODE_BITS, _CLOCK_BITS = 48, 14
 # ``bindings_in`` finds where modules have bound the function, so that the patch can stand there as
 # well.
 #
-# A patch belongs to the process, not to a run. What takes one during a run and keeps it (a module
-# imported then, an object) gets the real function's answers again once the run is over.
+# A patch belongs to the process, not to a run. An object that keeps one after a run (a module
+# imported meanwhile, for example) gets the real function's answers then.
 
 NO_THREAD: Final = 0
 """An identifier that no thread has."""
@@ -225,7 +225,7 @@ def _is_under_way(module: types.ModuleType) -> bool:
     return bool(getattr(getattr(module, "__spec__", None), "_initializing", False))
 
 
-# What a virtual run answers
+# Answers of a virtual run
 
 _active: Final = threading.Lock()
 _owner: Final = Owner()

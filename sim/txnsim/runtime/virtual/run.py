@@ -332,7 +332,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
             raise NotSimulatedError("TLS is not simulated in virtual time")
         server = self._net().listen(protocol_factory, host or "", port or 0)
         if not start_serving:
-            server.close()  # nobody else takes a port here
+            server.close()  # no other process takes a port here
         return server
 
     async def create_connection(  # type: ignore[override]  # narrower than asyncio on purpose
@@ -359,7 +359,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
             raise NotSimulatedError("this loop was given no virtual network")
         return self.net
 
-    # What is not simulated
+    # Methods that are not simulated
 
     def call_soon_threadsafe(  # type: ignore[override]  # narrower than asyncio on purpose
         self, callback: Callable[..., object], *args: Any, context: Context | None = None

@@ -38,7 +38,7 @@ class IdCounts:
         self._oldest_ms: int | None = None
 
     def add(self, txns: Collection[TxnMetadata]) -> None:
-        # By identity: none of our functions is called.
+        # By identity: counting calls none of our functions.
         self._states.update(map(id, map(attrgetter("state"), txns)))
         begun = [txn.start_timestamp_ms for txn in txns if txn.state is TransactionState.ONGOING]
         if begun:
@@ -203,7 +203,7 @@ def _shares(labels: tuple[str, ...], fetching: ShareFetching) -> Iterator[Readin
 
 
 def _streams_groups(labels: tuple[str, ...], groups: GroupCoordinator) -> Iterator[Reading]:
-    from txnsim.group.state import GroupType  # where groups are, it is imported
+    from txnsim.group.state import GroupType  # already imported if there are groups
 
     states = Counter(
         group.state_name
@@ -232,7 +232,7 @@ def _late(broker: Broker, now_ms: int) -> int:
 
 
 def _under_min_isr(broker: Broker) -> int:
-    # A partition with one replica is not among them, and never under its minimum.
+    # Partitions with one replica are left out: they are never below their minimum.
     return sum(partition.is_under_min_isr for partition in broker.replicas.replicated.values())
 
 
