@@ -248,8 +248,10 @@ def _differences(recording: Recording, play: Play) -> Iterator[AnswerDifference]
 
 
 class _Cluster:
-    """Checks the cluster before the plays, and cleans it afterwards. Raises: ConfigError: The
-    cluster can't be reached.
+    """Checks the cluster before the plays, and cleans it afterwards.
+
+    Raises:
+        ConfigError: The cluster can't be reached.
     """
 
     def __init__(self, bootstrap: str) -> None:

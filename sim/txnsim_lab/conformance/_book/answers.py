@@ -25,8 +25,10 @@ ByCase = Mapping[str, Recordings]
 
 
 class Answers:
-    """Recordings of one release line: those of the reference, overlaid with its own. Args: own:
-    Folder of its own recordings; None for the reference.
+    """Recordings of one release line: those of the reference, overlaid with its own.
+
+    Args:
+        own: Folder of its own recordings; None for the reference.
     """
 
     def __init__(self, own: Path | None) -> None:

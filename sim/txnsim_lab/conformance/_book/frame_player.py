@@ -39,7 +39,9 @@ _NOT_YET: Final = frozenset(
 class NotOfferedError(Exception):
     """The broker does not offer that version of an API.
 
-    Args: api: Name of the API. version: The wanted version.
+    Args:
+        api: Name of the API.
+        version: The wanted version.
     """
 
     def __init__(self, api: str, version: int) -> None:
@@ -47,9 +49,13 @@ class NotOfferedError(Exception):
 
 
 class FramePlayer:
-    """Plays a case against one broker. Args: address: Address of the broker. scene: Prefix of every
-    name that the case uses, so that cases do not affect each other. level: Finalized level of
-    ``transaction.version``. around: The surroundings on a cluster with other users.
+    """Plays a case against one broker.
+
+    Args:
+        address: Address of the broker.
+        scene: Prefix of every name that the case uses, so that cases do not affect each other.
+        level: Finalized level of ``transaction.version``.
+        around: The surroundings on a cluster with other users.
     """
 
     def __init__(self, address: str, *, scene: str, level: int, around: Around = ALONE) -> None:

@@ -54,7 +54,11 @@ ALONE: Final = Around()
 
 
 class There:
-    """A cluster that runs already. Args: bootstrap: Addresses of its brokers."""
+    """A cluster that runs already.
+
+    Args:
+        bootstrap: Addresses of its brokers.
+    """
 
     can = THERE
 

@@ -92,9 +92,12 @@ _UUID_IN_TEXT: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 class Transcript:
-    """The answers of one broker to one case. Args: scene: Prefix of the names that only this play
-    uses; it is replaced by ``~``. prefix: Prefix before the scene; it is removed. broker_id: Id of
-    the broker; it is replaced by 1.
+    """The answers of one broker to one case.
+
+    Args:
+        scene: Prefix of the names that only this play uses; it is replaced by ``~``.
+        prefix: Prefix before the scene; it is removed.
+        broker_id: Id of the broker; it is replaced by 1.
     """
 
     def __init__(self, *, scene: str = "", prefix: str = "", broker_id: int = 1) -> None:
