@@ -1,28 +1,28 @@
 """Kafka's log directories, traces and live streams as tables of Apache Spark.
 
-It needs the extra ``spark`` and Java 17; a program that does not ask for it imports none of it. It
-knows the files, the wire protocol and the client of ``txnsim``. It refuses to know the broker and
-the lab; its commands join by ``txnsim.on_demand_imports``.
+It needs the extra ``spark`` and Java 17; other programs import none of it. It knows the files, the
+wire protocol and the client of ``txnsim``, but neither the broker nor the lab; its commands are
+registered through ``txnsim.on_demand_imports``.
 
-- ``session``: the one way to a SparkSession; ``active_session`` is the one of this thread,
-  ``daemon`` has the compiled walk loaded before workers are forked, ``libraries`` says what is not
+- ``session``: starts or finds a SparkSession; ``active_session`` finds that of this thread,
+  ``daemon`` loads the compiled walk before workers are forked, ``libraries`` checks what is
   installed.
 - ``source``: the data source ``kafka_log``; ``options`` and ``schemas`` are its public face,
-  ``tables`` has a module per table, ``log_growth`` knows how far directories have grown,
-  ``stream_scope`` which stream a checkpoint belongs to. What a query wants: ``log_query``;
-  ``empty_reads`` refuses what could only be empty, ``file_faults`` what would be less than was
-  planned.
-- ``planning``: segments shared out to tasks; ``engine`` decides who does them, ``tasks`` gives them
-  to Spark's workers.
-- ``views``: SQL over these tables, each record once among them; ``log_database`` has them in
-  DuckDB, ``query_plan`` says which columns of them a query reads.
-- ``embedded``: DuckDB, which runs the same SQL where input is small.
+  ``tables`` has a module per table, ``log_growth`` finds how far directories have grown,
+  ``stream_scope`` tells which stream a checkpoint belongs to. ``log_query`` has the conditions of a
+  query; ``empty_reads`` refuses reads that could only be empty, ``file_faults`` reads that would
+  return less than was planned.
+- ``planning``: divides segments into tasks; ``engine`` runs them in processes or by Spark,
+  ``tasks`` on Spark's workers.
+- ``views``: SQL views over these tables, some with each record once; ``log_database`` offers the
+  tables in DuckDB, ``query_plan`` finds the columns that a query reads.
+- ``embedded``: DuckDB, which runs the same SQL for small inputs.
 - ``stores``: directories in an object store.
-- ``scan``: from files to columns, the compiled walk over batch headers.
-- ``forensics``: what is open and what becomes of it; the life of a transactional id.
-- ``questions``: who waits.
-- ``soundness``: every rule that a log must keep; ``describe``: what lies there.
-- ``streaming``: records out of Kafka, each once, and alerts on what holds them back.
+- ``scan``: reads files into columns, with a compiled walk over batch headers.
+- ``forensics``: open transactions and the verdicts on them; the history of a transactional id. -
+  ``questions``: the groups that wait.
+- ``soundness``: checks every rule that a log must keep; ``describe`` summarises replicas.
+- ``streaming``: streams records from Kafka, each once, and raises alerts on hanging transactions.
 - ``traces``: event traces as tables, and analyses.
 - ``cli``: its commands; ``campaign_engine``: a campaign of the lab on Spark's workers.
 

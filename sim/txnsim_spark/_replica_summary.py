@@ -34,17 +34,16 @@ class ReplicaSummary(msgspec.Struct, frozen=True, kw_only=True):
     first_offset: int
     """First offset of the oldest segment."""
     end_offset: int
-    """Behind the last sound batch."""
+    """Offset after the last sound batch."""
     open_transactions: tuple[OpenTransaction, ...]
     """The transactions that are still open, by first offset."""
     torn: TornTail | None = None
-    """The data that a broker would cut off; data behind it, in later segments too, is not counted.
-    """
+    """The data that a broker would cut off; later data, also in later segments, is not counted."""
     torn_file: str = ""
 
 
 def summarize(replica: names.PartitionDirectory) -> ReplicaSummary:
-    """Read a replica from its oldest segment to its end, or to where it stops making sense.
+    """Reads a replica from its oldest segment to its end, or to the first malformed place.
 
     Raises:
         OSError: A file can't be read.
@@ -94,7 +93,7 @@ def _transactions_open_before(directory: Path, offset: int) -> dict[int, OpenTra
 
 
 class _Walk:
-    """What the walk has seen so far: one update per batch."""
+    """The state of the walk over the batches so far."""
 
     __slots__ = ("batches", "bytes", "end_offset", "open")
 
@@ -105,7 +104,7 @@ class _Walk:
         self.open = opened
 
     def take(self, stored: StoredBatch) -> None:
-        """The next batch."""
+        """Adds the next batch."""
         header = stored.header
         self.batches += 1
         self.bytes += header.size

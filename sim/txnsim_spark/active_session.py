@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def active_session() -> SparkSession | None:
-    """The session of this thread; None where it has none.
+    """The session of this thread; None if it has none.
 
     ``SparkSession.getActiveSession`` is wrong once a batch of a stream has called
     ``createDataFrame``: PySpark then names the stream's copy of the session, with the settings of

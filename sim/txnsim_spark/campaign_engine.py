@@ -1,4 +1,4 @@
-"""A campaign of the lab on the workers of Spark (``txnsim_lab.campaigns.Engine``)."""
+"""Plays a campaign of the lab on the workers of Spark (``txnsim_lab.campaigns.Engine``)."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 NAME: Final = "spark"
-"""The word of ``--engine`` that chooses it."""
+"""The value of ``--engine`` that chooses it."""
 add_arguments: Callable[[argparse.ArgumentParser], None] = add_master
 
 
 @contextmanager
 def engine(args: argparse.Namespace) -> Iterator[SparkEngine]:
-    """An engine while its session runs.
+    """Starts a session, and yields an engine that uses it.
 
     Raises:
         MissingExtraError: PySpark or Java is missing.

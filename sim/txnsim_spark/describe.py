@@ -1,4 +1,6 @@
-"""``logs describe``: what lies in log directories, replica by replica, read here without Spark."""
+"""``logs describe``: describes the contents of log directories, replica by replica, without
+Spark.
+"""
 
 from __future__ import annotations
 
@@ -14,21 +16,23 @@ from txnsim_spark.scan.segments import Replica, replicas_in
 
 
 class ReplicaDescription(ReplicaSummary, frozen=True, kw_only=True):
-    """A replica, and what the checkpoints of its log directory say of it."""
+    """A replica, with the values of its log directory's checkpoints."""
 
     log_dir: str
     broker: int
-    """Broker id; -1 where the directory does not tell."""
+    """Broker id; -1 if the directory does not have it."""
     is_clean: bool
     """Whether the broker was stopped in order."""
     log_start_offset: int
-    """From the checkpoint; else the base offset of the oldest segment."""
+    """Log start offset in the checkpoint; else the base offset of the oldest segment."""
     high_watermark: int | None
     """Checkpointed high watermark, at most the end offset; None if missing."""
     last_stable_offset: int
-    """Where ``read_committed`` consumers stop; the end of the log without a high watermark."""
+    """The offset at which ``read_committed`` consumers stop; the end of the log if there is no high
+    watermark.
+    """
     withheld: int
-    """Offsets between the last stable offset and the high watermark."""
+    """Number of offsets between the last stable offset and the high watermark."""
     topic_id: str | None
     """None where unknown, as before Kafka 2.8."""
     is_stale: bool
@@ -42,13 +46,13 @@ def describe_replicas(
     progress: Callable[[str], object],
     on_problem: OnProblem = untold,
 ) -> Iterator[ReplicaDescription]:
-    """Read every replica, by directory, topic and partition.
+    """Describes every replica, by directory, topic and partition.
 
     Args:
         paths: Log directories, folders of them, or replicas' folders.
-        topics: Only these; all where empty.
+        topics: Topics to describe; empty for all.
         progress: Called with the name of each file as it is read.
-        on_problem: Called with a replica that can't be read, which is passed by.
+        on_problem: Called with a replica that can't be read, which is skipped.
     """
     identities = identities_in(paths, topics)
     directory_at = cache(partial(LogDirectory.at, on_problem=on_problem))

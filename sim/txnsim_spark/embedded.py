@@ -1,9 +1,7 @@
-"""DuckDB in this process instead of Spark, for small data. Queries are written for Spark;
-``for_duckdb`` translates the few things that DuckDB says in another way, and macros stand for
-functions of another name.
+"""DuckDB in this process instead of Spark, for small data.
 
-A query is written for Spark. ``for_duckdb`` says the few things that DuckDB says otherwise;
-functions that have another name there are macros.
+Queries are written for Spark; ``for_duckdb`` translates what DuckDB writes differently, and macros
+stand for functions that have another name there.
 """
 
 from __future__ import annotations
@@ -32,7 +30,7 @@ SET TimeZone = 'UTC';
 """
 _DDL: Final = re.compile(r"'struct<(.*?)>'", re.DOTALL)
 FIELD: Final = re.compile(r"`?(\w+)`? ((?:array|map)<[\w,]+>|\w+)")
-"""A column and its type, in a schema of Spark's DDL."""
+"""Matches a column and its type in a schema of Spark's DDL."""
 _INTERRUPTED: Final = "Query interrupted"
 _NOT_NULL: Final = re.compile(r"\b(first|last)\(((?:[^()]|\([^()]*\))*)\) IGNORE NULLS")
 

@@ -1,8 +1,6 @@
-"""Reads that can't but come back empty, refused with their reason: a name that no directory has,
-files that this user may not read, a worker that does not see the directory. No rows would look like
-the answer.
-
-What is wrong with some of the files is another matter (``file_faults``).
+"""Refuses reads that could only be empty, with the reason: a name that no directory has, files that
+this user may not read, a worker that does not see the directory. An empty result would look like
+the answer. Faults of only some files are handled by ``file_faults``.
 """
 
 from __future__ import annotations
@@ -21,15 +19,15 @@ from txnsim_spark.options import ENDING_OFFSETS, FORMAT, STARTING_OFFSETS, Kafka
 from txnsim_spark.scan.segments import Replica, SegmentFile, replicas_in
 
 WITHOUT_CONTENT: Final = frozenset({"errors", "segments", "replicas"})
-"""Tables that have rows even of files that can't be read."""
+"""Tables that have rows even for files that can't be read."""
 
 
 def refuse_unknown_names(options: KafkaLogOptions, replicas: Sequence[Replica]) -> None:
     """Refuse a topic or partition that no directory has.
 
     Args:
-        options: What a user has given.
-        replicas: Those that are read.
+        options: The user's options.
+        replicas: The replicas that are read.
 
     Raises:
         BadInputError: A topic or partition is not among them; the message names the option.
@@ -75,10 +73,10 @@ def refuse_unreadable(
     """Refuse a read of which nothing can be opened.
 
     Args:
-        table: Which one.
-        replicas: Whose folders can be looked into.
-        segments: Theirs.
-        problems: What is wrong with the other folders.
+        table: Name of the table.
+        replicas: Replicas whose folders can be listed.
+        segments: Their segments.
+        problems: Why the other folders can't be listed.
 
     Raises:
         BadInputError: Nothing can be opened; the message names the first file or folder.
@@ -111,7 +109,7 @@ def _small_files(replicas: Iterable[Replica]) -> Iterator[str]:
 
 
 def _why_unread(path: Path) -> str:
-    """Why no byte of a file can be read; empty where one can."""
+    """Why no byte of a file can be read; empty if it can."""
     try:
         file = RegularFile(path).ranges()
         try:

@@ -1,9 +1,8 @@
-"""Who reads files for a command: this process, one process per core, or Spark's workers.
-
-A job is tasks, a function that reads one, and one that puts together what was found under a key.
-These are the same wherever they run. Which way a job goes follows from what it costs: the bytes of
-its files, and their number. Starting Spark costs seconds of two cores, and a process half a second;
-a cluster of Spark has more cores than this machine.
+"""Reads files for a command: in this process, in one process per core, or on Spark's workers. A job
+has tasks, a function that reads one task, and a function that joins the results of a key. These are
+the same wherever they run. The engine is chosen by the cost of the job: the bytes of its files, and
+their number. Starting Spark costs seconds of two cores, and a process half a second; a cluster of
+Spark has more cores than this machine.
 """
 
 from __future__ import annotations
@@ -31,19 +30,19 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 R = TypeVar("R")
 NewSession = Callable[[], "SparkSession"]
-"""Starts a Spark session; called only where one is needed."""
+"""Starts a Spark session; called only if it is needed."""
 Progress = Callable[[str], object]
 Piece = tuple[str, Any]
 """(key, value) from one task; a key is for example the path of a replica."""
 
 OPEN_BYTES: Final = 256 << 10
-"""Opening a file counts as reading so many bytes."""
+"""Opening a file counts as much as reading this number of bytes."""
 DECODED_COST: Final = 16
 """Decoding a record costs this many times what reading a header costs."""
 PROCESSES_COST_MIN: Final = 64 << 20
 """Below this cost one process reads: others would take as long to load the compiled walk."""
 SPARK_COST_MIN: Final = 4 << 30
-"""Up to this cost the cores of this machine read. Above, Spark does; on the same cores it is
+"""Up to this cost the cores of this machine read; above, Spark does. On the same cores Spark is
 slower, but it may have more of them.
 """
 
@@ -69,7 +68,7 @@ class Way(Enum):
 
 
 def cost_of(sizes: Iterable[int], *, is_decoded: bool = False) -> int:
-    """The cost of reading files of these sizes, in bytes; more where their records are decoded."""
+    """The cost of reading files of these sizes, in bytes; higher if their records are decoded."""
     factor = DECODED_COST if is_decoded else 1
     return sum(size * factor + OPEN_BYTES for size in sizes if size)
 
@@ -78,11 +77,11 @@ class Engine:
     """Runs jobs, each on the engine that finishes it soonest.
 
     Args:
-        new_session: Called at most once; None where Spark is never needed.
-        progress: Called with what is done now.
-        with_spark: Do by Spark what is little, too.
-        is_alone: Do everything in this process: within a task of Spark, which has one core, and on
-            a broker that runs.
+        new_session: Called at most once; None if Spark is never needed.
+        progress: Called with a line about the present activity.
+        with_spark: Whether Spark also runs small jobs.
+        is_alone: Whether everything is done in this process: in a task of Spark, which has one
+            core, and on a running broker.
     """
 
     def __init__(
@@ -117,7 +116,7 @@ class Engine:
         return Way.HERE if self._session is None else Way.SPARK
 
     def cores(self, way: Way) -> int:
-        """How many tasks run at a time."""
+        """Number of tasks that run at the same time."""
         match way:
             case Way.HERE:
                 return 1
@@ -171,7 +170,7 @@ def alone() -> Engine:
 
 
 def can_fork() -> bool:
-    """Whether this process may fork workers that have everything loaded. It may not beside other
+    """Whether this process may fork workers that have everything loaded. It may not if it has other
     threads, as in a notebook, because the children would inherit their locks; nor while an object
     store is read, because connections can't be inherited; nor on macOS, whose libraries don't allow
     it.
@@ -240,7 +239,7 @@ _FOUND: Final = "key string, found binary"
 
 
 def parallelism_of(spark: SparkSession) -> int:
-    """How many tasks a session runs at a time; with Spark Connect the number of its shuffle
+    """Number of tasks that a session runs at a time; with Spark Connect the number of its shuffle
     partitions.
     """
     from pyspark.sql.utils import is_remote

@@ -1,9 +1,7 @@
-"""Files that differ from what the plan of a ``kafka_log`` read expects. They are refused, unless an
-option passes over them: fewer rows would look like the answer.
-
-The options are those of Spark's own sources: ``ignoreMissingFiles`` of files and folders that are
-gone, ``ignoreCorruptFiles`` of all else that makes a file unreadable or wrong. What they pass over
-is a row of the table ``errors``. Spark's counterpart: FileScanRDD.
+"""Handles files that differ from the plan of a ``kafka_log`` read. They raise an error, unless an
+option ignores them: fewer rows would look like the answer. The options are those of Spark's own
+sources: ``ignoreMissingFiles`` for files and folders that are gone, ``ignoreCorruptFiles`` for all
+other faults. What they ignore is a row of the table ``errors``. Spark's counterpart: FileScanRDD.
 """
 
 from __future__ import annotations
@@ -46,12 +44,12 @@ class CorruptLogFileError(LogFileError):
 
 
 def refuse_damage(segment: SegmentFile, damage: Damage, options: KafkaLogOptions) -> None:
-    """Refuse a segment that has lost records, unless the options pass over it.
+    """Refuses a segment that has lost records, unless the options ignore that.
 
     Args:
         segment: The segment, up to its planned size.
-        damage: Where it stops making sense.
-        options: Of the read.
+        damage: The place where it becomes malformed.
+        options: Options of the read.
 
     Raises:
         CorruptLogFileError: Records are lost; the message names file, byte and offset.
@@ -70,38 +68,38 @@ def refuse_damage(segment: SegmentFile, damage: Damage, options: KafkaLogOptions
 
 
 def refuse_file(path: Path, reason: str, options: KafkaLogOptions) -> None:
-    """Refuse a small file whose content makes no sense, unless the options pass over it.
+    """Refuses a small file whose content is malformed, unless the options ignore that.
 
     Raises:
-        CorruptLogFileError: It is refused.
+        CorruptLogFileError: The file is refused.
     """
     refuse_problem(reason if reason.startswith(str(path)) else f"{path}: {reason}", options)
 
 
 def refuse_problem(problem: str, options: KafkaLogOptions) -> None:
-    """Refuse what is wrong with a file or folder, as a sentence that begins with its path, unless
-    the options pass over it.
+    """Refuses a file or folder, unless the options ignore the problem. ``problem`` is a sentence
+    that begins with its path.
 
     Raises:
-        CorruptLogFileError: It is refused.
+        CorruptLogFileError: The file is refused.
     """
     if not options.passes_over_corrupt:
         raise CorruptLogFileError(problem, _corrupt_hint(options))
 
 
 def refuse_unreadable(error: OSError, path: str, options: KafkaLogOptions) -> None:
-    """Refuse a file or folder that the operating system can't open or read, unless the options pass
-    over it.
+    """Refuses a file or folder that the operating system can't open or read, unless the options
+    ignore that.
 
     Args:
-        error: What the system said.
-        path: Which one, where the error does not name it.
-        options: Of the read.
+        error: The error of the system.
+        path: The file, if the error does not name it.
+        options: Options of the read.
 
     Raises:
-        MissingLogFileError: It is gone.
-        CorruptLogFileError: It is there, and can't be read.
-        BadInputError: A store does not answer; no option passes over that.
+        MissingLogFileError: The file is gone.
+        CorruptLogFileError: The file exists, but can't be read.
+        BadInputError: A store does not answer; no option ignores that.
     """
     refuse_outage(error)
     name = error.filename or path

@@ -1,5 +1,5 @@
-"""Log directories as a database of DuckDB's in this process: the tables of ``kafka_log`` and the
-views of ``views``, by the names and in the words that Spark has for them.
+"""Log directories as a DuckDB database in this process: the tables of ``kafka_log`` and the views
+of ``views``, with the names that they have in Spark.
 """
 
 from __future__ import annotations
@@ -69,14 +69,14 @@ class LogDatabase:
         self._views: set[str] = set()
         self._named: set[str] = set()
         self._fault: BadInputError | KeyboardInterrupt | None = None
-        """Error of the read that ended a query."""
+        """The error that ended the read of a query."""
 
     def rows(self, query: str) -> list[dict[str, Any]]:
-        """What a query finds.
+        """The rows of a query.
 
         Raises:
-            BadInputError: The query is wrong, or an option, or a directory. What DuckDB says of a
-                query comes with the line and a caret below the place.
+            BadInputError: The query, an option or a directory is wrong. DuckDB's message on a query
+                has the line, and a caret below the place.
         """
         import duckdb
 
@@ -222,7 +222,7 @@ def _whole(name: str) -> TableUse:
 
 
 def _columns_of(name: str, use: TableUse) -> frozenset[str]:
-    """The columns to read: a stream without any would have no rows."""
+    """The columns to read; at least one, since a stream without columns would have no rows."""
     names = TABLES[_TABLE_OF[name]].names
     return use.columns.intersection(names) or frozenset(names[:1])
 
@@ -233,7 +233,7 @@ def _schema(name: str, columns: frozenset[str]) -> pa.Schema:
 
 
 def _of_keys(shares: Iterable[Share], keys: Mapping[str, frozenset[str]]) -> Iterator[Share]:
-    """The shares without replicas of topics and partitions that the query does not want."""
+    """The shares without replicas of topics and partitions that the query does not need."""
 
     def is_wanted(replica: Replica) -> bool:
         values = {"topic": replica.topic, "partition": str(replica.partition)}
@@ -247,7 +247,7 @@ def _of_keys(shares: Iterable[Share], keys: Mapping[str, frozenset[str]]) -> Ite
 
 
 def _hint_on(query: str, error: Exception) -> str:
-    """What to do about a column whose name is a word of SQL."""
+    """Advice about a column whose name is a word of SQL."""
     text = _QUOTED.sub("", _COMMENT.sub("", query))
     if "Parser Error" in str(error) and _BARE_OFFSET.search(text):
         return '\noffset is a reserved word of SQL: write "offset", with the quotes, for the column'
@@ -259,7 +259,7 @@ _BARE_OFFSET: Final = re.compile(r"(?<![\w.])offset(?!\s*\d)\b", re.IGNORECASE)
 
 
 def _with_store_names(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """A text in which directories have the names of their store."""
+    """Rows in which directories have the names of their store."""
     for settings in mounted_settings():
         rows = Stores(settings).with_store_names(rows)
     return rows

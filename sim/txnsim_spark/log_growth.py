@@ -1,10 +1,11 @@
-"""How far log directories have grown: the offsets of ``spark.readStream.format("kafka_log")``.
+"""Finds how far log directories have grown: the offsets of
+``spark.readStream.format("kafka_log")``.
 
 A table of records (``LOGS``) gives each row once. For each replica its stream offset has the offset
-in the log behind the last whole batch, so a batch of rows that is repeated after a crash is the
+in the log after the last complete batch, so a batch of rows that is repeated after a crash is the
 same. A replica's place is its topic's id, its partition and its broker, not its folder: a disk may
-be mounted elsewhere, and a topic that was made anew is another one. What is gone before it was read
-is refused (``unread_lost``), unless the query says that it may be.
+be mounted elsewhere, and a topic that was created again is another one. If data is gone before it
+was read, the query ends with an error (``unread_lost``), unless it allows this.
 
 Every other table shows the present state, and a change in one file may change any of its rows. Its
 stream offset names a state of all files. When that state changes, the whole table is read again.
@@ -50,14 +51,16 @@ LOGS: Final = frozenset({"batches", "endings", *DECODED})
 
 
 class StreamOffset(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a stream has read. An empty one is that of a new stream."""
+    """How far a stream has read; empty for a new stream."""
 
     ends: dict[str, int] = {}
-    """Of a table in ``LOGS``: place of a replica -> offset in its log behind what was read."""
+    """For a table in ``LOGS``: place of a replica -> offset in its log after the part that was
+    read.
+    """
     state: str = ""
     """For the other tables: a hash of the state of the files that was read."""
     scope: StreamScope | None = None
-    """What the stream reads; None of a new stream, and of older releases."""
+    """What the stream reads; None for a new stream, and in offsets of older releases."""
 
     @property
     def is_new(self) -> bool:
@@ -65,12 +68,12 @@ class StreamOffset(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Look(msgspec.Struct, frozen=True, kw_only=True):
-    """The files at one moment; a whole batch of rows uses the same look."""
+    """The files at one moment; all rows of a batch are from the same look."""
 
     options: KafkaLogOptions
     scope: StreamScope
     segments: Mapping[str, tuple[SegmentFile, ...]] = {}
-    """Of a table in ``LOGS``: place of a replica -> its segments, in order."""
+    """For a table in ``LOGS``: place of a replica -> its segments, in order."""
 
 
 def look_at(options: KafkaLogOptions) -> Look:
@@ -87,7 +90,7 @@ def look_at(options: KafkaLogOptions) -> Look:
 
 
 def _places_of(replicas: Sequence[Replica]) -> list[str]:
-    """The name of each replica's place. It includes the folder only where two replicas are of one
+    """The name of each replica's place. It includes the folder only if two replicas are of one
     broker and partition.
     """
     named = []
@@ -103,10 +106,10 @@ def _places_of(replicas: Sequence[Replica]) -> list[str]:
 
 
 def refuse_other_stream(look: Look, start: StreamOffset) -> None:
-    """Refuse to go on from where another stream has come.
+    """Refuses to continue from the offset of another stream.
 
     Raises:
-        CheckpointMismatchError: It is another one's offset; the message names the difference.
+        CheckpointMismatchError: The offset is of another stream; the message names the difference.
     """
     if not start.is_new:
         refuse_mismatch(start.scope, look.scope)
@@ -117,7 +120,7 @@ def refuse_nothing(look: Look) -> None:
     """Refuse a new stream that would never have a row.
 
     Raises:
-        BadInputError: A topic or partition is not there, or nothing can be read.
+        BadInputError: A topic or partition does not exist, or nothing can be read.
     """
     options, problems = look.options, list[str]()
     named = replicas_of(options, RowScope(), READS[options.table], problems.append)
@@ -129,15 +132,17 @@ def refuse_nothing(look: Look) -> None:
 
 
 class Ends:
-    """Where logs end. A log that has not changed since the last look is not read again."""
+    """Finds the ends of logs. A log that has not changed since the last look is not read again."""
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[SegmentFile, int, int]] = {}
-        """Folder of a replica -> its last segment, when that was written, where it ends."""
+        """Folder of a replica -> its last segment, the segment's modification time, the end of the
+        log.
+        """
 
     def end_offsets(self, segments: Mapping[str, tuple[SegmentFile, ...]]) -> dict[str, int]:
-        """Place of each replica -> where its log ends; those that can't be read now are left out,
-        as a later look may find them.
+        """Place of each replica -> the end of its log. Replicas that can't be read now are left
+        out, as a later look may find them.
         """
         last_segments = {
             partition: segments_of_replica[-1]
@@ -166,7 +171,7 @@ class Ends:
 
 
 def latest(look: Look, start: StreamOffset, ends: Ends) -> StreamOffset:
-    """How far a stream can read now; equal to ``start`` where nothing is new."""
+    """How far a stream can read now; equal to ``start`` if there is nothing new."""
     if look.options.table not in LOGS:
         return StreamOffset(state=_state(look.options), scope=look.scope)
     return later(start, StreamOffset(ends=ends.end_offsets(look.segments), scope=look.scope))
@@ -185,7 +190,7 @@ def later(offset: StreamOffset, other_offset: StreamOffset) -> StreamOffset:
 
 
 def unread_lost(look: Look, start: StreamOffset, end: StreamOffset) -> Iterator[str]:
-    """Rows that a stream can't have any more, because logs lost data: as sentences."""
+    """Sentences about rows that a stream can't read any more because logs have lost data."""
     if look.options.table not in LOGS:
         return
     for partition, reached in start.ends.items():
@@ -201,7 +206,7 @@ def unread_lost(look: Look, start: StreamOffset, end: StreamOffset) -> Iterator[
 
 
 def offsets_behind(look: Look, reached: StreamOffset, logs_end: StreamOffset) -> int:
-    """How many offsets a stream is behind the ends of the logs."""
+    """Number of offsets by which a stream is behind the ends of the logs."""
     return sum(
         max(0, end - reached.ends.get(partition, look.segments[partition][0].base_offset))
         for partition, end in logs_end.ends.items()
@@ -210,7 +215,7 @@ def offsets_behind(look: Look, reached: StreamOffset, logs_end: StreamOffset) ->
 
 
 def shares_between(look: Look, start: StreamOffset, end: StreamOffset) -> list[Share]:
-    """The tasks of one batch of rows; none where nothing is new."""
+    """The tasks of one batch of rows; none if there is nothing new."""
     if (start.ends, start.state) == (end.ends, end.state):
         return []
     options = look.options
@@ -228,17 +233,16 @@ def end_within_limits(
     bytes_max: int | None = None,
     files_max: int | None = None,
 ) -> StreamOffset:
-    """How far one batch of rows goes on the way to ``end``: the segments that were written first,
-    as many as the bound allows, at least one.
-
-    A segment that is more than all of the bound ends where its index says that a batch begins.
+    """The end of one batch of rows on the way to ``end``: it takes the segments that were written
+    first, as many as the limits allow, at least one. A segment that exceeds the limit is divided at
+    a batch that its index has.
 
     Args:
-        look: What there is, of a table in ``LOGS``.
-        start: Where it begins.
-        end: How far it can be read.
-        bytes_max: How much is read of logs.
-        files_max: How many segments.
+        look: The files, for a table in ``LOGS``.
+        start: Start of the batch of rows.
+        end: The end of what can be read.
+        bytes_max: Limit of the bytes of logs.
+        files_max: Limit of the number of segments.
     """
     begun = {
         partition: min(offset, end.ends.get(partition, offset))
@@ -275,8 +279,8 @@ def end_within_limits(
 
 
 def _between(look: Look, start: StreamOffset, end: StreamOffset) -> Iterator[SegmentFile]:
-    """The segments with rows between two offsets; nothing behind these is read. Damage is looked
-    for in what is new.
+    """The segments with rows between two offsets; nothing after these is read. The new part is
+    checked for damage.
     """
     scope = RowScope.of(look.options)
     for partition, until in end.ends.items():
@@ -314,7 +318,7 @@ def _time_and_path(segment: SegmentFile) -> tuple[int, str]:
 
 
 def _state(options: KafkaLogOptions) -> str:
-    """A hash of names, sizes and times of all files that a table may be made of."""
+    """A hash of names, sizes and times of all files from which a table may be made."""
     replicas = replicas_of(options, RowScope.of(options), READS[options.table])
     folders = [*map(str, log_dirs_in(options.paths)), *(replica.path for replica in replicas)]
     digest = hashlib.sha256()

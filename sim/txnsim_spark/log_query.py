@@ -1,5 +1,5 @@
-"""The parts of log directories that a query wants: places, producers, offsets, times. Planning
-knows nothing else of a query, with Spark and without.
+"""The conditions of a query on log directories: places, producers, offsets, times. Planning knows
+nothing else of a query, with Spark or without.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ class RowScope(msgspec.Struct, frozen=True, kw_only=True):
     offset_min: int | None = None
     offset_max: int | None = None
     time_min_ms: int | None = None
-    """Rows of earlier timestamps are not wanted."""
+    """Rows with earlier timestamps are left out."""
     time_max_ms: int | None = None
-    """Rows of later timestamps are not wanted."""
+    """Rows with later timestamps are left out."""
     starting_offsets: Offsets = {}
     ending_offsets: Offsets = {}
-    """Topic -> partition -> the first offset that is not wanted any more."""
+    """Topic -> partition -> the first offset that is left out."""
 
     @classmethod
     def of(cls, options: KafkaLogOptions) -> RowScope:
@@ -52,7 +52,7 @@ class RowScope(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def offsets_of(self, replica: Replica) -> tuple[int | None, int | None]:
-        """The lowest and the highest offset that are wanted of a replica; None for no bound."""
+        """The lowest and the highest wanted offset of a replica; None for no bound."""
         low, high = self.offset_min, self.offset_max
         if not self.starting_offsets and not self.ending_offsets:
             return low, high

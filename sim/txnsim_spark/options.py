@@ -36,31 +36,31 @@ COSTS: Final = {
     "offsets": 16.0,
     "share_states": 16.0,
 }
-"""Table -> what a byte of a log costs, in bytes of a file as Spark's own sources read them. With
-Spark's defaults a task is about a second's work.
+"""Table -> the cost of a byte of a log, in bytes of a file as Spark's own sources read them. With
+Spark's defaults a task takes about a second.
 """
 HEADERS_COST: Final = 0.25
 """Cost factor of all other tables."""
 OPEN_COST: Final = 1 / 64
-"""What opening a segment costs, as a share of what Spark's own sources take for opening a file:
-with Spark's default as much as 256 kB of headers.
+"""Cost of opening a segment, as a share of the cost that Spark's own sources assume for a file:
+with Spark's default it equals 256 kB of headers.
 """
 PATH_SEPARATOR: Final = ","
 EARLIEST, LATEST = "earliest", "latest"
 _EARLIEST_OFFSET, _LATEST_OFFSET = -2, -1
 """The numbers by which Spark's own source for Kafka writes earliest and latest."""
 HADOOP_PREFIX: Final = "fs."
-"""Options that begin so are settings of Hadoop's file systems, as with Spark's own sources."""
+"""Prefix of options that are settings of Hadoop's file systems, as with Spark's own sources."""
 
 
 class Check(Enum):
     """Which batches get their CRC computed. Compressed batches always do when their records are
-    read: it costs little beside unpacking.
+    read: it costs little compared with decompression.
     """
 
     AUTO = "auto"
-    """All batches, where the log directory has no clean-shutdown file. What a starting broker would
-    cut off behind the recovery point is left out, with all that follows.
+    """All batches, if the log directory has no clean-shutdown file. Everything that a starting
+    broker would cut off after the recovery point is left out.
     """
     ALL = "true"
     NONE = "false"
@@ -68,8 +68,8 @@ class Check(Enum):
 
 
 class KafkaLogError(BadInputError):
-    """What Spark raises where ``kafka_log`` refuses or fails: the message is all of it, and its
-    last line.
+    """The error that Spark raises if ``kafka_log`` refuses a read or fails: its whole text, and its
+    last line, is the message.
     """
 
 
@@ -87,7 +87,7 @@ class Division(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FileTolerance(msgspec.Struct, frozen=True, kw_only=True):
-    """Faults of files that a session's reads pass over, unless their options say otherwise; Spark's
+    """Faults of files that a session's reads ignore, unless their options say otherwise; Spark's
     defaults.
     """
 
@@ -142,13 +142,15 @@ class KafkaLogOptions(msgspec.Struct, frozen=True, kw_only=True):
     max_transaction_timeout_ms: int | None = None
     """For the table ``findings``: younger transactions are not called hanging; None: 15 minutes."""
     fail_on_data_loss: bool = True
-    """Whether a stream ends where unread rows are gone."""
+    """Whether a stream ends if unread rows are gone."""
     ignore_missing_files: bool | None = None
-    """Pass over files that are gone since the read was planned; None: as the session says."""
+    """Whether files that are gone since the read was planned are ignored; None: as the session
+    says.
+    """
     ignore_corrupt_files: bool | None = None
-    """Pass over what is damaged or unreadable; None: as the session says."""
+    """Whether damaged and unreadable files are ignored; None: as the session says."""
     follows: bool = False
-    """Whether a stream reads, not a batch query."""
+    """Whether the read is by a stream, not a batch query."""
     max_bytes_per_trigger: int | None = None
     """Maximum bytes of logs in one batch of a stream; None for all available."""
     max_files_per_trigger: int | None = None
@@ -156,10 +158,10 @@ class KafkaLogOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> KafkaLogOptions:
-        """Read what a user has given.
+        """Parses the options that a user has given.
 
         Raises:
-            BadInputError: Something is missing, unknown or wrong; the message names the option.
+            BadInputError: An option is missing, unknown or wrong; the message names the option.
         """
         own = _own(options)
         hadoop = {key: value for key, value in own.items() if key.startswith(HADOOP_PREFIX)}
@@ -225,9 +227,8 @@ class KafkaLogOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def kept_by_catalog(options: Mapping[str, str]) -> dict[str, str] | None:
-    """The options of a ``CREATE TABLE`` for later reads: without what the catalog adds, with
-    absolute paths, and without settings of stores, which may be secrets. None where no such
-    statement asks.
+    """The options of a ``CREATE TABLE`` for later reads: without those that the catalog adds, with
+    absolute paths, and without settings of stores, which may be secrets. None for any other read.
     """
     if options.get(_PROVIDER) != FORMAT:
         return None
@@ -313,8 +314,8 @@ def _paths(options: Mapping[str, str]) -> list[str]:
 
 
 def _directories_of(text: str) -> list[Path]:
-    """The directories that a path or pattern stands for: absolute, so that the driver and every
-    worker name them alike.
+    """The directories for a path or pattern, as absolute paths, so that the driver and every worker
+    name them alike.
     """
     named = _absolute(text)
     matches = [] if named.exists() else sorted(glob(str(named)))
@@ -330,8 +331,8 @@ def _absolute(text: str) -> Path:
 def _set_of_words(
     options: Mapping[str, str], name: str, expected: str, parse: Callable[[str], T]
 ) -> frozenset[T]:
-    """What is separated by commas; nothing where the option is not given. An empty list is refused:
-    whoever has made it means none, and all would be read.
+    """Values separated by commas; empty if the option is not given. An empty list is refused: it is
+    meant as none, but all would be read.
     """
     text = options.get(name.lower())
     if text is None:
@@ -390,10 +391,10 @@ def _truth_or_none(options: Mapping[str, str], name: str) -> bool | None:
 
 
 def time_ms_of(text: str, name: str = "asOf") -> int:
-    """A point in time: milliseconds since 1970, or ISO 8601, in UTC where it names no zone.
+    """Parses a point in time: milliseconds since 1970, or ISO 8601, in UTC unless it names a zone.
 
     Raises:
-        BadInputError: It is neither.
+        BadInputError: The text is neither.
     """
     if text.isascii() and text.isdigit():
         return int(text)
@@ -406,7 +407,9 @@ def time_ms_of(text: str, name: str = "asOf") -> int:
 
 
 def _size(options: Mapping[str, str], name: str) -> int | None:
-    """A number of bytes, with a unit or without, as Spark writes sizes (JavaUtils.byteStringAs)."""
+    """Parses a number of bytes, with or without a unit, as Spark writes sizes
+    (JavaUtils.byteStringAs).
+    """
     text = options.get(name.lower())
     if text is None:
         return None

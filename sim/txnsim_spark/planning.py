@@ -1,12 +1,12 @@
-"""What a job reads, divided into tasks: on the driver, from names and sizes of files alone.
+"""Divides the files of a job into tasks, on the driver, from names and sizes only.
 
 The unit is a segment. Small segments share a task, in order, as Spark's own sources divide files:
-each costs its bytes and the opening of a file, and a task costs at most what the session says, less
-where there are cores without work. A large segment whose records are decoded is read by several
-tasks, each some of its offsets. The segments of one replica that a starting broker would check stay
-together, because a cut in one ends those behind it, unless they are in sections
-(``scan.sections``). Where they are large, the cut is looked for before there are tasks. A replica's
-small files are cheap, so many replicas share a task.
+each costs its bytes and the opening of a file, and a task costs at most what the session allows, or
+less if cores would be idle. A large segment whose records are decoded is read by several tasks,
+each for some of its offsets. The segments of one replica that a starting broker would check stay
+together, because a cut in one ends the later ones, unless they are divided into sections
+(``scan.sections``). If they are large, the cut is searched for before the tasks are made. A
+replica's small files are cheap, so many replicas share a task.
 """
 
 from __future__ import annotations
@@ -39,36 +39,38 @@ from txnsim_spark.stores.mirror import overlapping_map
 
 _TASKS_PER_CORE: Final = 3
 _TASK_BYTES_MIN: Final = 16 << 20
-"""Starting a task of Spark takes as long as reading so many bytes."""
+"""Starting a task of Spark takes as long as reading this number of bytes."""
 _TASK_BYTES_MAX: Final = 512 << 20
 _OPEN_BYTES: Final = 256 << 10
-"""Opening a file takes as long as reading so many bytes."""
+"""Opening a file takes as long as reading this number of bytes."""
 _DECODED_COST: Final = 2.0
 """From this cost per byte on, several tasks share a large segment."""
 _SHARERS_MAX: Final = 8
-"""At most so many tasks share a segment: each of them walks over all of its headers."""
+"""Limit of the tasks that share a segment: each of them walks over all of its headers."""
 _TOGETHER_BYTES_MAX: Final = 512 << 20
-"""A task reads at most so many bytes of a replica in which a cut in one segment ends the later
+"""Limit of the bytes that one task reads of a replica in which a cut in one segment ends the later
 ones.
 """
 _LISTED_AT_ONCE: Final = 16
-"""So many folders of replicas are listed at a time."""
+"""Number of folders of replicas that are listed at the same time."""
 REPLICAS_PER_TASK: Final = 64
-"""A folder's small files are read in a millisecond; a task costs twenty."""
+"""Number of replicas per task: a folder's small files are read in a millisecond, a task costs
+twenty.
+"""
 
 
 _SOUGHT: Final = frozenset({"batches", *DECODED})
-"""Tables in which each row is made of one batch alone."""
+"""Tables in which each row is made from one batch."""
 
 
 class Share(msgspec.Struct, frozen=True, kw_only=True):
-    """What one task reads."""
+    """The files that one task reads."""
 
     segments: tuple[SegmentFile, ...] = ()
     replicas: tuple[Replica, ...] = ()
     log_dirs: tuple[str, ...] = ()
     unreadable: tuple[str, ...] = ()
-    """Of the table ``errors``: why folders can't be looked into, sentences that begin with their
+    """For the table ``errors``: sentences on why folders can't be listed, which begin with their
     paths.
     """
 
@@ -110,8 +112,8 @@ READS: Final[Mapping[str, Reads]] = {
     "errors": Reads(segments=True, replicas=True, log_dirs=True),
     "findings": Reads(is_whole=True),
 }
-"""Table -> the kinds of files that it is made of. How rows are made is known in ``tables`` only:
-Spark plans each read in a process of its own, which then need not import numba.
+"""Table -> the kinds of files from which it is made. Only ``tables`` makes rows: Spark plans each
+read in a process of its own, which then need not import numba.
 """
 
 
@@ -126,16 +128,17 @@ def shares_of(
     """The tasks of a job.
 
     Args:
-        options: What is read.
-        scope: Of that.
-        reads: What the table is made of.
-        is_asked: Somebody has named it, and is told where nothing can come of it.
-        on_problem: Called with each replica's folder that can't be looked into; None: refused.
+        options: The options of the read.
+        scope: Its conditions.
+        reads: The kinds of files that the table needs.
+        is_asked: Whether a user asked for the read, and so gets an error if it could only be empty.
+        on_problem: Called with each replica's folder that can't be listed; None raises an error
+            instead.
 
     Raises:
-        BadInputError: A path is no log directory; where it is asked for, what ``empty_reads`` says.
-        CorruptLogFileError: A replica's folder can't be looked into, and the options don't pass
-            over that.
+        BadInputError: A path is no log directory; or the read could only be empty
+            (``empty_reads``).
+        CorruptLogFileError: A replica's folder can't be listed, and the options don't ignore that.
     """
     if options.uris:  # nobody has placed them (``stores.reading``)
         raise BadInputError(f"{options.uris[0]} is not read here")
@@ -191,8 +194,8 @@ def _segments_in_scope(
 
 
 def begun_at(segment: SegmentFile, offset: int, table: str) -> SegmentFile:
-    """A segment whose reading starts near an offset, by its index; at its beginning for tables
-    whose rows need what lies in front.
+    """The segment, read from near an offset on, by its index; from its beginning for tables whose
+    rows need earlier batches.
     """
     if table not in _SOUGHT or offset <= segment.base_offset:
         return segment
@@ -200,7 +203,7 @@ def begun_at(segment: SegmentFile, offset: int, table: str) -> SegmentFile:
 
 
 def position_near(segment: SegmentFile, offset: int) -> int:
-    """Position of a batch at or in front of an offset."""
+    """Position of a batch at or before an offset."""
     try:
         return position_before(segment, offset)
     except OSError:
@@ -208,7 +211,7 @@ def position_near(segment: SegmentFile, offset: int) -> int:
 
 
 def _within(segment: SegmentFile, scope: RowScope, table: str) -> SegmentFile:
-    """The part of a segment in which wanted offsets may lie."""
+    """The part of a segment that may have wanted offsets."""
     low, high = scope.offsets_of(segment.replica)
     if low is not None:
         segment = begun_at(segment, low, table)
@@ -271,15 +274,15 @@ def divide_in_tasks(
 
 
 def shared_out(segments: Iterable[SegmentFile], task_bytes: int) -> list[tuple[SegmentFile, ...]]:
-    """Divide segments into tasks of about so many bytes; neighbours stay together."""
+    """Divides segments into tasks of about ``task_bytes``; neighbours stay together."""
     return tasks.shared_out(
         segments, task_bytes, size_of=lambda segment: segment.unread_bytes, go_together=_go_together
     )
 
 
 def _by_offsets(segment: SegmentFile, part_bytes: int) -> list[SegmentFile]:
-    """Divide a large segment: each task decodes the batches of a range of offsets. If the index is
-    wrong the parts differ in size, and still each batch is in one of them.
+    """Divides a large segment: each task decodes the batches of a range of offsets. If the index is
+    wrong, the parts differ in size, but each batch is still in exactly one of them.
     """
     if segment.may_be_cut or MOUNTS.at(Path(segment.path)):  # each part reads all headers
         return [segment]
@@ -299,9 +302,9 @@ def _by_offsets(segment: SegmentFile, part_bytes: int) -> list[SegmentFile]:
 def in_tasks(
     replicas: Sequence[Sequence[SegmentFile]], *, cores: int, are_cut: bool = False
 ) -> list[tuple[SegmentFile, ...]]:
-    """Divide the segments of replicas, in order, into tasks of even cost, so that no core waits
-    long at the end; large segments in sections where they may be cut. The segments were readable
-    before: the folders are not listed again.
+    """Divides the segments of replicas, in order, into tasks of even cost, so that no core waits
+    long at the end; divides large segments into sections if they may be cut. The segments were
+    readable before, so the folders are not listed again.
     """
     total = sum(
         segment.size + _OPEN_BYTES
@@ -327,8 +330,8 @@ def in_tasks(
 def _looked_through(
     segments: Sequence[SegmentFile], options: KafkaLogOptions
 ) -> Sequence[SegmentFile]:
-    """A replica's segments. Where a starting broker would check many bytes, what it would cut off
-    is found here first.
+    """A replica's segments. If a starting broker would check many bytes, the cut is searched for
+    here first.
     """
     cut_apart = (
         sum(segment.size for segment in segments if segment.is_recovered) > _TOGETHER_BYTES_MAX
@@ -370,10 +373,10 @@ def _in_time(
     segment that a starting broker would check is always read: a cut in it ends later ones.
 
     Args:
-        segments: In order.
+        segments: The segments, in order.
         scope: The times.
-        late_by_max_ms: By so much a record may be older than the newest one before it; None: by
-            any time, so that a segment behind a late one may hold an early one.
+        late_by_max_ms: Limit by which a record may be older than the newest one before it; None for
+            no limit, so that any later segment may have early records.
     """
     time_min_ms = scope.time_min_ms
     time_max_ms = None if late_by_max_ms is None else scope.time_max_ms

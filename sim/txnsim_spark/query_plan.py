@@ -1,4 +1,4 @@
-"""What a DuckDB query reads of the tables: which columns, how often, of which topics and
+"""Finds what a DuckDB query reads of the tables: which columns, how often, of which topics and
 partitions. DuckDB plans the query over tables without rows, so nothing is read for that.
 """
 
@@ -20,7 +20,7 @@ _SETTINGS: Final = (
     "SET disabled_optimizers = 'statistics_propagation,empty_result_pullup'"
 )
 _EQUAL: Final = re.compile(r"\(?(\w+) = (?:'((?:[^']|'')*)'|(\d+))\)?")
-"""A filter of a scan that allows one value."""
+"""Matches a filter of a scan that allows only one value."""
 
 
 class TableScan(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,7 +50,7 @@ def uses_of(connection: DuckDBPyConnection, query: str) -> dict[str, TableUse]:
     """Table -> what a query reads of it.
 
     Args:
-        connection: Has all tables, without rows (``prepare_planning``).
+        connection: A connection with all tables, without rows (``prepare_planning``).
         query: One statement.
 
     Raises:
@@ -65,7 +65,9 @@ def uses_of(connection: DuckDBPyConnection, query: str) -> dict[str, TableUse]:
 
 
 def scans_of_streams(connection: DuckDBPyConnection, query: str) -> int:
-    """How many scans in a query's plan read streamed Arrow rows, which can be read once only."""
+    """Number of scans in a query's plan that read streamed Arrow rows, which can be read only
+    once.
+    """
     return sum(
         _streams(node)
         for _, plan in connection.execute(f"EXPLAIN (FORMAT JSON) {query}").fetchall()

@@ -1,6 +1,6 @@
 """The tables of ``kafka_log`` and their columns: name, type and meaning.
 
-Spark is given the types, docs/kafka-log.md the meanings. What there is none of is null.
+Spark uses the types, docs/kafka-log.md the meanings. Missing values are null.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """``spark.read.format("kafka_log")``, and ``readStream``: Kafka's log directories as tables (Python
 Data Source API).
 
-The driver plans tasks from names and sizes of files; workers read, and hand over Arrow batches of
-bounded size. Options say what is wanted of the directories, so that a job reads only that, and a
-schema of fewer columns makes only those. Filters stay with Spark: up to 4.3 it keeps those
-that a source takes for the next query, too. Options, tables and examples: docs/kafka-log.md.
+The driver plans tasks from names and sizes of files; workers read, and pass Arrow batches of
+bounded size to Spark. Options restrict what is read of the directories, and a schema with fewer
+columns makes only those. Filters stay with Spark, since up to 4.3 it would apply filters that a
+source accepts to the next query, too. Options, tables and examples: docs/kafka-log.md.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ from txnsim_spark.stores.reading import Stores, stores_of
 from txnsim_spark.stores.settings import StoreSettings
 
 LOST_MAX: Final = 5
-"""An error names at most so many logs that lost data."""
+"""Limit of the logs with lost data that an error names."""
 KEPT: Final = "kafka_log"
 """Key in the metadata of a table's first column, under which the options of its ``CREATE TABLE``
 are kept. Spark 4.2 and 4.3 keep the options, but hand a source in Python nothing except the
@@ -78,7 +78,9 @@ columns.
 
 @contextmanager
 def as_spark_error() -> Iterator[None]:
-    """A refusal as Spark shows it: one class, without the frames that led to it."""
+    """Turns a refusal into the form that Spark shows: one class, without the frames that led to
+    it.
+    """
     try:
         yield
     except LogFileError as error:
@@ -88,7 +90,7 @@ def as_spark_error() -> Iterator[None]:
 
 
 class Task(InputPartition):
-    """What one task reads, on its way to a worker."""
+    """The share of one task, packed for a worker."""
 
     def __init__(self, share: Share, listed_ms: int = 0) -> None:
         # Paths of a share are much alike: of half a million segments all tasks are a few megabytes.
@@ -101,7 +103,7 @@ class Task(InputPartition):
 
 
 def tasks_of(shares: Iterable[Share], stores: Stores | None) -> list[InputPartition]:
-    """The tasks that read something."""
+    """The tasks for the shares."""
     return [Task(share, 0 if stores is None else stores.listed_ms) for share in shares]
 
 
@@ -116,7 +118,7 @@ class KafkaLogDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """What ``format`` takes."""
+        """The name that ``format`` takes."""
         return FORMAT
 
     def schema(self) -> StructType:
@@ -133,8 +135,8 @@ class KafkaLogDataSource(DataSource):
             return KafkaLogReader(*self.options_and_schema(schema), stores=self._stores(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
-        """A reader for a growing directory, with the same columns; one that refuses where a table
-        can't be followed.
+        """A reader for a growing directory, with the same columns; a reader that raises an error if
+        the table can't be followed.
         """
         try:
             options, columns = self.options_and_schema(schema)
@@ -148,7 +150,7 @@ class KafkaLogDataSource(DataSource):
         return stores_of(self.hadoop, self._own_options(schema), is_registered=self.is_registered)
 
     def options_and_schema(self, schema: StructType) -> tuple[KafkaLogOptions, pa.Schema]:
-        """What to read, and the columns as Arrow has them."""
+        """The options, and the columns as an Arrow schema."""
         options = KafkaLogOptions.of(self._own_options(schema))
         options = msgspec.structs.replace(
             options,
@@ -163,9 +165,7 @@ class KafkaLogDataSource(DataSource):
         return options, to_arrow_schema(columns_of(options.table, schema), timezone="UTC")
 
     def _own_options(self, schema: StructType) -> Mapping[str, str]:
-        """The options of the read; those of the table's ``CREATE TABLE`` where the read names no
-        path.
-        """
+        """The options of the read; if it names no path, those of the table's ``CREATE TABLE``."""
         table_options = [field.metadata[KEPT] for field in schema if KEPT in field.metadata]
         if not table_options or "path" in self.options or "paths" in self.options:
             return self.options
@@ -178,10 +178,11 @@ def _own_or(option: bool | None, setting: bool) -> bool:  # noqa: FBT001 - both 
 
 
 def _refuse_endless(options: KafkaLogOptions) -> None:
-    """Refuse what a stream can't have.
+    """Refuses options that a stream can't have.
 
     Raises:
-        BadInputError: An end, or a bound of a table that comes whole.
+        BadInputError: The options have an end, or a bound for a table that is always read as a
+            whole.
     """
     if options.ending_offsets or options.end_ms is not None:
         raise BadInputError(
@@ -198,8 +199,8 @@ def _refuse_endless(options: KafkaLogOptions) -> None:
 def of_session(
     hadoop: StoreSettings | None, division: Division, tolerance: FileTolerance
 ) -> type[KafkaLogDataSource]:
-    """The data source's class for a session with these settings. Where Spark plans and reads no
-    session is at hand, so the class holds the settings.
+    """The data source's class for a session with these settings. When Spark plans and reads, it
+    gives the source no session, so the class holds the settings.
     """
 
     class Registered(KafkaLogDataSource):
@@ -223,7 +224,7 @@ class KafkaLogReader(DataSourceReader):
         self._scope = RowScope.of(options)
 
     def partitions(self) -> Sequence[InputPartition]:
-        """The tasks."""
+        """The tasks of the read."""
         options, scope = self._options, self._scope
         with as_spark_error():
             if self._stores is not None:
@@ -251,13 +252,13 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._reached = StreamOffset()
         """End of the batch that was planned last."""
         self._target: StreamOffset | None = None
-        """Where a query ends that processes the available data and stops (Trigger.AvailableNow)."""
+        """The end of a query that processes the available data and stops (Trigger.AvailableNow)."""
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """The stream offset in front of all rows, or behind all that are there, as the options say.
+        """The stream offset before all rows, or after all present ones, as the options say.
 
         Raises:
-            BadInputError: Nothing will come, as ``empty_reads`` says.
+            BadInputError: The read could only be empty (``empty_reads``).
         """
         look = self._look_again()
         with as_spark_error():
@@ -267,7 +268,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return _encode_offset(latest(look, StreamOffset(), self._ends))
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """Fix the end of the query at the data available now."""
+        """Sets the end of the query to the data that is available now."""
         self._target = latest(self._look_again(), StreamOffset(), self._ends)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
@@ -279,7 +280,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """The stream offset behind the next batch of rows."""
+        """The stream offset after the next batch of rows."""
         begun = _decode_offset(start)
         look = self._look if self._target is not None else None
         if look is not None and self._target is not None:
@@ -421,10 +422,10 @@ def schema_of(table: str) -> StructType:
 
 
 def columns_of(table: str, schema: StructType) -> StructType:
-    """A schema that a user gives, checked against the columns and types of the table.
+    """A user's schema, checked against the columns and types of the table.
 
     Raises:
-        BadInputError: It has not; the message names the column.
+        BadInputError: A column or type does not match; the message names the column.
     """
     types = {field.name: field.dataType for field in schema_of(table)}
     for field in schema:

@@ -1,11 +1,9 @@
-"""What a stream of ``kafka_log`` reads, as its checkpoint records it.
-
-A stream offset says how far a stream has come. That means nothing to a stream of another table, of
-another cluster, or of rows that the first one left out: it would pass over rows without a word. So
-an offset carries its scope, and a stream whose scope is not within it is refused. Offsets of older
-releases carry none, and are taken as they are.
-
-More topics or partitions are no mismatch: what an offset does not name is read from its beginning.
+"""Records in a checkpoint what a stream of ``kafka_log`` reads. A stream offset says how far a
+stream has read. It means nothing for a stream of another table or cluster, or of rows that the
+first stream left out: such a stream would silently skip rows. So an offset has a scope, and a
+stream whose scope is not within it is refused. Offsets of older releases have no scope, and are
+accepted. More topics or partitions are no mismatch: a partition that an offset does not name is
+read from its beginning.
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ class StreamScope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
     table: str
     clusters: tuple[str, ...] = ()
-    """Cluster ids of the log directories, as far as these tell."""
+    """Cluster ids of the log directories, as far as they are known."""
     producer_ids: tuple[int, ...] = ()
     """Ids of the producers that it reads; empty for all."""
     start_ms: int | None = None
@@ -53,14 +51,14 @@ class StreamScope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 def refuse_mismatch(remembered: StreamScope | None, scope: StreamScope) -> None:
-    """Refuse a stream that does not fit its checkpoint.
+    """Refuses a stream that does not match its checkpoint.
 
     Args:
-        remembered: What the checkpoint says; None where an older release wrote it.
-        scope: What the stream reads.
+        remembered: The scope in the checkpoint; None if an older release wrote it.
+        scope: The scope of the stream.
 
     Raises:
-        CheckpointMismatchError: The stream reads rows that the checkpoint has passed over.
+        CheckpointMismatchError: The stream reads rows that the checkpoint has skipped.
     """
     for difference in () if remembered is None else _differences(remembered, scope):
         raise CheckpointMismatchError(
@@ -70,11 +68,11 @@ def refuse_mismatch(remembered: StreamScope | None, scope: StreamScope) -> None:
 
 
 def refuse_other_logs(read_places: Mapping[str, int], places: Mapping[str, object]) -> None:
-    """Refuse directories without any partition of the checkpoint. (A topic that was created anew
-    has its old name; its old log is another question.)
+    """Refuses directories without any partition of the checkpoint. (A topic that was created again
+    has the old name; its old log does not matter here.)
 
     Raises:
-        CheckpointMismatchError: They do not; the message names a log of each side.
+        CheckpointMismatchError: They have none; the message names a log of each side.
     """
     if read_places and places and _partitions(read_places).isdisjoint(_partitions(places)):
         raise CheckpointMismatchError(

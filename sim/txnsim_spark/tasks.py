@@ -23,8 +23,8 @@ def on_workers(
     read: Callable[[T], Iterator[pa.RecordBatch]],
     columns: str,
 ) -> DataFrame:
-    """The rows that workers make of tasks, as a DataFrame with these columns (Spark's DDL). All
-    tasks are sent to every worker, so they should be names and sizes.
+    """Runs tasks on workers; returns their rows as a DataFrame with these columns (Spark's DDL).
+    All tasks are sent to every worker, so they should be small: names and sizes.
     """
     packed = [msgspec.msgpack.encode(task) for task in tasks]
     stores = mounted_settings()
@@ -45,8 +45,8 @@ def shared_out(
     size_of: Callable[[T], float],
     go_together: Callable[[T, T], bool] = lambda _before, _after: False,
 ) -> list[tuple[T, ...]]:
-    """Divide works into tasks of about so many bytes, in order. Neighbours that belong together
-    stay together, and a larger work is a task of its own.
+    """Divides works into tasks of about ``task_bytes``, in order. Neighbours that belong together
+    stay together, and a larger work becomes a task of its own.
     """
     tasks: list[tuple[T, ...]] = []
     task: list[T] = []

@@ -1,7 +1,7 @@
 """Views in SQL over the tables of ``kafka_log``, for Spark and for DuckDB (``embedded``).
 
-``kafka_NAME`` is the table NAME. Replicas of a partition may be read side by side: a row that is
-wanted once is taken from the one that an election would choose.
+``kafka_NAME`` is the table NAME. If several replicas of a partition are read, the views take each
+row from the replica that an election would choose.
 """
 
 from __future__ import annotations
@@ -99,14 +99,14 @@ VIEWS: Final = {
 
 
 def register_log_views(spark: SparkSession, *paths: str, **options: str) -> None:
-    """Make the tables of log directories known to Spark SQL, as ``kafka_batches`` and so on, and
-    the views over them: ``leader``, ``kafka_partition_transactions``, ``kafka_outcomes``.
+    """Creates the tables of log directories in Spark SQL, ``kafka_batches`` and so on, and the
+    views over them: ``leader``, ``kafka_partition_transactions``, ``kafka_outcomes``.
 
     Args:
         spark: The session.
         paths: Log directories, folders of them, or replicas' folders.
-        options: Of the data source, such as ``topics`` or ``startTimestamp``; each holds for the
-            tables that have it.
+        options: Options of the data source, such as ``topics`` or ``startTimestamp``; each applies
+            to the tables that have it.
     """
     from txnsim_spark.options import tables_with
     from txnsim_spark.schemas import TABLES

@@ -1,8 +1,7 @@
-"""``txnsim stream``: committed records into a table, and an alert when a transaction hangs.
-
-Runs Spark's Structured Streaming (extra ``spark``, Java 17) until SIGINT or SIGTERM, or
-once. Events go to standard output as they happen, all else to standard error. What is done is
-``streaming.stream``'s.
+"""``txnsim stream``: streams committed records to a table, and raises an alert when a transaction
+hangs. It runs Spark's Structured Streaming (extra ``spark``, Java 17) until SIGINT or SIGTERM, or
+once. Events go to standard output as they happen, all else to standard error. ``streaming.stream``
+does the work.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from txnsim_spark.streaming.options import StreamOptions
 
 HANGS_STATUS: Final = 1
-"""Exit status where a transaction still hangs when the stream ends."""
+"""Exit status if a transaction still hangs when the stream ends."""
 SETTINGS: Final = {
     "delta": {
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
@@ -37,11 +36,11 @@ SETTINGS: Final = {
 }
 """Sink format -> Spark settings of the session."""
 TOPIC_PREFIX: Final = "topic:"
-"""What a destination of alerts begins with if it is a topic."""
+"""Prefix of a destination of alerts that is a topic."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what ``stream`` takes."""
+    """Declares the arguments of ``stream``."""
     parser.description = (
         "Stream committed records of topics into a table, each micro-batch exactly once, and probe"
         " what Spark's Kafka connector can't see: how far read_committed readers are held back,"
@@ -182,7 +181,7 @@ def connector_config(jars: str | None) -> dict[str, str]:
     """Settings of a new session that bring the connector.
 
     Raises:
-        ConfigError: A directory without jars.
+        ConfigError: The directory has no jars.
     """
     if jars is None:
         return {}

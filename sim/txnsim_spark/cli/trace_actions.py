@@ -1,8 +1,7 @@
-"""``txnsim trace export`` and ``trace analyse``: the tables of traces as Parquet, and analyses of
-them. The lab's command has them beside its own actions (``txnsim_lab.cli._traces.trace``).
-
-Results go to standard output, progress and what could not be read to standard error. What is done
-is ``txnsim_spark.traces``'.
+"""``txnsim trace export`` and ``trace analyse``: write the tables of traces as Parquet, and analyse
+them. The lab's command offers them next to its own actions (``txnsim_lab.cli._traces.trace``).
+Results go to standard output, progress and unreadable lines to standard error.
+``txnsim_spark.traces`` does the work.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ ACTIONS: Final = ("export", "analyse")
 INCOMPLETE_STATUS: Final = 1
 IDS_DEFAULT: Final = 5
 SHOWN_MAX: Final = 5
-"""At most so many unreadable lines are shown."""
+"""Limit of the unreadable lines that are shown."""
 KEYS: Final = ("transaction_version", "transactional_id")
 
 Cell = int | float | str | None
@@ -33,7 +32,7 @@ Rows = list[dict[str, Cell]]
 
 
 def add_arguments(actions: argparse._SubParsersAction[CommandParser]) -> None:
-    """Declare the actions."""
+    """Declares the actions and their arguments."""
     export = actions.add_parser(
         "export",
         help="the tables of traces as Parquet",
@@ -147,8 +146,8 @@ def _analyse(ask: Ask, args: argparse.Namespace) -> int:
 
 @contextmanager
 def _views(args: argparse.Namespace) -> Iterator[Ask]:
-    """Create the views of an export or of raw traces: in this process where they are small and no
-    master is named, else by Spark.
+    """Creates the views of an export or of raw traces: in this process if they are small and no
+    master is given, else by Spark.
     """
     from txnsim_spark.traces.tables import (
         TraceError,
@@ -181,7 +180,7 @@ def _entries(path: Path) -> list[str]:
 
 
 def _summary(ask: Ask) -> dict[str, object]:
-    """How many lines were read, and how many of them are of an unknown kind. Workers count."""
+    """Number of lines, and of lines of an unknown kind; workers count them."""
     kinds = ask(
         "SELECT kind, count(*) AS events FROM trace_events WHERE NOT is_known"
         " GROUP BY kind ORDER BY kind"
@@ -215,7 +214,7 @@ def _warn_of_unread(summary: Mapping[str, object]) -> int:
 
 
 def _table(rows: Rows) -> str:
-    """Rows as a table for people, without columns that are empty."""
+    """Rows as a table, without empty columns."""
     if not rows:
         return "nothing of it in this trace\n"
     columns = [name for name in rows[0] if name != "grouped_by"]

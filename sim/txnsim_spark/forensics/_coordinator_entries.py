@@ -22,7 +22,9 @@ from txnsim.types import TopicPartition, partition_for
 COMMITTING: Final = "PrepareCommit"
 ABORTING: Final = "PrepareAbort"
 DECIDED_STATES: Final = frozenset({COMMITTING, ABORTING})
-"""States whose record says that every partition gets a marker."""
+"""States in which the coordinator has decided, and sends a marker to every partition of the
+record.
+"""
 COMPLETE_STATES: Final = frozenset({"CompleteCommit", "CompleteAbort"})
 OUTCOMES: Final[Mapping[str, str]] = {
     COMMITTING: "commit",
@@ -32,7 +34,7 @@ OUTCOMES: Final[Mapping[str, str]] = {
 }
 """State -> the decision that it means."""
 PARTITIONS_MAX: Final = 10_000
-"""Bound for the guess of how many partitions ``__transaction_state`` has; the default is 50."""
+"""Limit when the number of partitions of ``__transaction_state`` is guessed; the default is 50."""
 
 
 class TxnRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -43,12 +45,14 @@ class TxnRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     offset: int
     transactional_id: str
     state: str
-    """As ListTransactions names it; empty in a tombstone."""
+    """State by the name that ListTransactions uses; empty in a tombstone."""
     producer_id: int = -1
     producer_epoch: int = -1
     previous_producer_id: int = -1
     next_producer_id: int = -1
-    """Takes over when the transaction is complete, where the epochs are used up (KIP-890)."""
+    """The producer id after this transaction, if the epochs of the present one are used up
+    (KIP-890).
+    """
     timeout_ms: int = -1
     partitions: frozenset[TopicPartition] = frozenset()
     start_timestamp_ms: int = -1
@@ -71,7 +75,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     newest: TxnRecord
     decision: TxnRecord | None = None
-    """The newest record of a decision, also that of an earlier transaction."""
+    """The newest record of a decision, which may belong to an earlier transaction."""
 
 
 class Coordinators(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,7 +84,7 @@ class Coordinators(msgspec.Struct, frozen=True, kw_only=True):
     by_producer: Mapping[int, Entry] = {}
     """Current producer id -> entry."""
     by_other_id: Mapping[int, Entry] = {}
-    """Previous or next producer id -> entry."""
+    """Previous or next producer id of an entry -> the entry."""
     forgotten: Mapping[int, str] = {}
     """Producer id -> transactional id, where the entry is gone (a tombstone)."""
     decisions: Mapping[int, Sequence[TxnRecord]] = {}
@@ -88,9 +92,9 @@ class Coordinators(msgspec.Struct, frozen=True, kw_only=True):
     beginning of each epoch (Empty), in order.
     """
     owing: tuple[Entry, ...] = ()
-    """The entries that have decided and not completed, by transactional id."""
+    """Entries of transactions that are decided but not completed, sorted by transactional id."""
     partitions: int = 0
-    """How many partitions ``__transaction_state`` has, as far as is known."""
+    """Number of partitions of ``__transaction_state``, as far as it is known."""
     missing: tuple[int, ...] = ()
     """Partitions that no directory holds."""
     damaged: frozenset[int] = frozenset()
@@ -104,7 +108,9 @@ class Coordinators(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_complete(self) -> bool:
-        """Whether the logs are complete: then an id that is missing here has no entry anywhere."""
+        """Whether no log is missing or damaged: then an id that is missing here has no entry
+        anywhere.
+        """
         return self.partitions > 0 and not self.missing and not self.damaged
 
     @property
@@ -135,7 +141,7 @@ class EntryFolder:
         """Producer id -> every decision, in order, and the beginning of each epoch (Empty)."""
 
     def take(self, record: TxnRecord) -> None:
-        """Take in the next record."""
+        """Applies the next record."""
         entry = self._entries.get(record.transactional_id)
         if record.is_tombstone:
             if entry is not None:
@@ -170,11 +176,11 @@ def coordinators_of(
         entries: One per transactional id.
         forgotten: Producer id -> transactional id of those with a tombstone.
         partitions_there: Partitions of ``__transaction_state`` that were there.
-        damaged: Of them those that could not be read to their end.
-        cut_off: Of them those whose end is lost -> where and why.
-        newest_timestamp_ms: When one of them last wrote.
-        decisions: Producer id -> every decision, in order; the last one of each entry where it is
-            not given.
+        damaged: Partitions that could not be read to their end.
+        cut_off: Partition whose end is lost -> where and why.
+        newest_timestamp_ms: Newest timestamp in the logs.
+        decisions: Producer id -> every decision, in order; unless given, the last decision of each
+            entry.
     """
     all_entries = tuple(entries)
     by_producer: dict[int, Entry] = {}
@@ -208,9 +214,9 @@ def _last_ones(entries: Iterable[Entry]) -> Mapping[int, Sequence[TxnRecord]]:
 
 
 def partitions_of_log(present: frozenset[int], places: Iterable[tuple[str, int]]) -> int:
-    """How many partitions ``__transaction_state`` has. No file tells it. It is the least number
-    above all partitions that are there with which each transactional id hashes to the partition
-    where it was found.
+    """The number of partitions of ``__transaction_state``, which no file contains. It is the
+    smallest number, greater than all present partitions, for which each transactional id hashes to
+    the partition where it was found.
     """
     if not present:
         return 0

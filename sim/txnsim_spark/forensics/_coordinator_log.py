@@ -1,10 +1,8 @@
-"""Reads the coordinators' logs in the directories. Of each partition of ``__transaction_state`` the
-leading replica is read; where it can't be read to its end, another one.
+"""Reads the coordinators' logs in the directories.
 
-For each partition of ``__transaction_state`` one replica is read: the one that counts. Where it
-can't be read to its end, another replica is read. Spark's workers read them where there is much
-(``read_compiled``). Kafka's counterparts: TransactionLog,
-TransactionStateManager.loadTransactionMetadata.
+Of each partition of ``__transaction_state`` the leading replica is read; if it can't be read to its
+end, another one. If there is much to read, Spark's workers do it (``_read_compiled``). Kafka's
+counterparts: TransactionLog, TransactionStateManager.loadTransactionMetadata.
 """
 
 from __future__ import annotations
@@ -38,11 +36,11 @@ from txnsim_spark.scan.log_seek import last_batch_of
 from txnsim_spark.scan.segments import SegmentFile
 
 SAMPLE: Final = 200
-"""How many ids of a partition suffice to guess the number of partitions."""
+"""Number of ids of a partition that suffices to guess the number of partitions."""
 
 
 def logs_of(states: Iterable[ReplicaState]) -> dict[int, tuple[ReplicaState, ...]]:
-    """Partition of ``__transaction_state`` -> its replicas, the one to trust first."""
+    """Partition of ``__transaction_state`` -> its replicas, the most trustworthy first."""
     by_partition: dict[int, list[ReplicaState]] = {}
     for state in states:
         if state.replica.topic == TRANSACTION_STATE_TOPIC:
@@ -70,7 +68,7 @@ def read_coordinators(
     """Replay the coordinators' logs.
 
     Args:
-        logs: Partition -> replicas in the order of their word.
+        logs: Partition -> its replicas, the most trustworthy first.
         on_problem: Called with what can't be read.
         replay: Replays one replica; from its segments unless given.
     """
@@ -124,7 +122,7 @@ class LogDamage(msgspec.Struct):
     is_damaged: bool = False
     """Records can't be read, and an unclean stop does not explain it."""
     cut_off: str = ""
-    """(place, cause) where a starting broker would cut off the log."""
+    """The place and the cause, if a starting broker would cut off the log; else empty."""
 
 
 def records_of(
@@ -136,7 +134,7 @@ def records_of(
     Args:
         state: The replica.
         on_problem: Called with each place that can't be read.
-        damage: Takes what is wrong.
+        damage: Takes the damage found.
     """
     damage.is_damaged = bool(state.damage)  # reported where the replica was looked at
     for segment in state.segments:

@@ -1,11 +1,11 @@
-"""Lines that Kafka's ``kafka-dump-log`` prints, read by the names of their fields. Pure.
+"""Parses the lines that Kafka's ``kafka-dump-log`` prints, by the names of their fields. Pure.
 
 Releases print the same fields in other orders, with other capitals and with more fields between:
 2.8 has ``| offset: 1 isValid: true crc: null … CreateTime: …`` where 2.7 and 3.1 have ``| offset: 1
-CreateTime: …``. So a line is known by its first field, and its fields are looked up by name. What
-people post has more around it: a log collector's prefix, JSON of a container's log, colours, other
-ends of lines. ``unwrap_lines`` takes these off, as far as a line of the tool is left. Kafka's
-counterpart: DumpLogSegments, read in 2.5.1, 2.7.2, 2.8.2, 3.1.2, 3.9.1, 4.0.0 and 4.4.0.
+CreateTime: …``. So a line is known by its first field, and its fields are looked up by name. Text
+that people post contains more: a log collector's prefix, JSON of a container's log, colours, other
+line ends. ``unwrap_lines`` removes these. Kafka's counterpart: DumpLogSegments, read in 2.5.1,
+2.7.2, 2.8.2, 3.1.2, 3.9.1, 4.0.0 and 4.4.0.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _START: Final = re.compile(
 )
 _DIGITS: Final = re.compile(r"\d+(?:[.,]\d+)*")
 _EDGE: Final = " \t|>"
-"""What may stand around a line: indentation, the ``>`` of a quotation, the ``|`` that the tool
+"""Characters around a line: indentation, the ``>`` of a quotation, the ``|`` that the tool
 prints.
 """
 
@@ -73,7 +73,7 @@ _DELETED: Final = frozenset({"<DELETE>", "null", ""})
 
 
 class DumpedFile(msgspec.Struct, frozen=True, kw_only=True):
-    """``Dumping …``: what follows is of this file."""
+    """A line ``Dumping …``: the following lines are from this file."""
 
     path: str
     replica: str
@@ -86,7 +86,7 @@ class DumpedFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DumpedBatch(msgspec.Struct, frozen=True, kw_only=True):
-    """``baseOffset: …``; or a record of a release before 2.1, which prints no batches."""
+    """A line ``baseOffset: …``; or a record of a release before 2.1, which prints no batches."""
 
     first_offset: int
     last_offset: int
@@ -102,7 +102,7 @@ class DumpedBatch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DumpedRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """``| offset: …``: a record of the batch before."""
+    """A line ``| offset: …``: a record of the preceding batch."""
 
     offset: int
     timestamp_ms: int
@@ -122,7 +122,7 @@ class DumpedProducer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DumpedStart(msgspec.Struct, frozen=True):
-    """``Starting offset: …``: the tool begins to read this segment."""
+    """A line ``Starting offset: …``: the tool begins to read this segment."""
 
 
 class ToolError(msgspec.Struct, frozen=True):
@@ -136,7 +136,7 @@ class IncompleteLine(msgspec.Struct, frozen=True):
 
 
 class OtherLine(msgspec.Struct, frozen=True):
-    """A line that is none of these."""
+    """Any other line."""
 
     is_known: bool
     """True for remarks of the tool, SLF4J's warnings and lines of indexes."""
@@ -171,7 +171,7 @@ class DumpLineReader:
 
     It keeps two things: the kind of file that is being dumped, as an index has lines that look like
     records; and the shape of the prefix of that file's first line, as only lines with a prefix of
-    the same shape are the tool's. A value of several lines may say anything.
+    the same shape are the tool's: a value with several lines may look like one.
     """
 
     __slots__ = ("_prefix", "_suffix")
@@ -181,7 +181,7 @@ class DumpLineReader:
         self._suffix: str | None = None
 
     def read(self, text: str) -> DumpLine:
-        """What a line says; ``text`` comes from ``unwrap_lines``."""
+        """Parses a line; ``text`` comes from ``unwrap_lines``."""
         if (error := _ERROR.search(text)) is not None and _CONTENT.search(text) is None:
             return ToolError(error[0].strip())
         if (start := _START.search(text)) is not None:
@@ -198,7 +198,9 @@ class DumpLineReader:
         return OtherLine(is_known=elsewhere or _NOISE.match(content) is not None)
 
     def starts(self, text: str) -> bool:
-        """Whether a batch, record, producer or file begins here: not the rest of a wrapped line."""
+        """Whether a batch, record, producer or file begins with this line; False for the rest of a
+        wrapped line.
+        """
         start = _START.search(text)
         return start is not None and _shape(text[: start.start()]) == self._prefix
 
@@ -235,15 +237,15 @@ def unwrap_lines(text: str, depth: int = 0) -> Iterator[str]:
 
 
 def entry_of(text: str, timestamp_ms: int) -> DumpedEntry | str | None:
-    """The entry of the transaction log in a decoded record.
+    """The state of a transactional id in a decoded record of the transaction log.
 
     Args:
         text: The line of the record.
-        timestamp_ms: Of the record.
+        timestamp_ms: Timestamp of the record.
 
     Returns:
-        The entry; the transactional id alone where the record deletes it; None where the record is
-        not decoded, or in a form that is not known here.
+        The state; only the transactional id if the record deletes it; None if the record is not
+        decoded, or has an unknown form.
     """
     _, mark, content = text.partition(" key: {")
     if mark:
@@ -266,7 +268,7 @@ def _shape(prefix: str) -> str:
 
 
 def _prefix_length(text: str, shape: str) -> int:
-    """How many characters of a line have the shape of the prefix."""
+    """Number of characters of a line that match the shape of the prefix."""
     if not shape:
         return 0
     longest = min(len(text), 4 * len(shape) + 64)

@@ -42,7 +42,7 @@ class StartBatch(StrEnum):
     THIS_PRODUCERS = "this_producers"
     ANOTHERS = "anothers"
     DELETED = "deleted"
-    """It lies below the log's start; the producer's last batch is there and agrees."""
+    """The batch is below the log's start; the producer's last batch is there and agrees."""
     NOT_THERE = "not_there"
 
 
@@ -129,8 +129,8 @@ class ReplicaBasis(msgspec.Struct, frozen=True, kw_only=True):
     brokers_seen: tuple[int, ...]
     assignment: Assignment | None = None
     undecided: str = ""
-    """Why the files do not tell whether it belongs to the topic that exists now; empty where they
-    do.
+    """Why the files do not show whether the replica belongs to the present topic of this name;
+    empty if they do.
     """
 
     @property
@@ -153,10 +153,10 @@ def evidence_of(
     """The evidence for the verdict on a transaction.
 
     Args:
-        spread: Who has it open.
-        opinion: What the coordinators' logs say.
-        coordinators: All of them.
-        facts: About the replica whose word counts.
+        spread: The replicas that have it open.
+        opinion: What the coordinators' logs say of it.
+        coordinators: The coordinators' logs.
+        facts: Facts about the replica on which the verdict is based.
     """
     doubts = [
         *_of_replica(spread.transaction, facts),

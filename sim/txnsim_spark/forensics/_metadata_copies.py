@@ -29,10 +29,10 @@ def complete_coordinators(
     number of its partitions, and whether an in-sync replica of each was seen.
 
     Args:
-        coordinators: By the logs themselves.
-        assignments: By the metadata log; empty where no copy is there.
-        brokers_by_partition: Partition of ``__transaction_state`` -> brokers whose replica was
-            read or could be.
+        coordinators: The coordinators' logs as read.
+        assignments: Replicas of each partition in the metadata log; empty if there is no copy.
+        brokers_by_partition: Partition of ``__transaction_state`` -> brokers whose replica was read
+            or could be.
     """
     state_assignments = {
         whose.partition: assignment
@@ -64,12 +64,12 @@ def _broker_list(brokers: Iterable[int]) -> str:
 
 
 class KnownTopics(msgspec.Struct, frozen=True, kw_only=True):
-    """What copies of the metadata log say of topics."""
+    """The topics in the copies of the metadata log."""
 
     assignments: Mapping[TopicPartition, Assignment] = {}
     """The replicas of each partition, by the newest copy."""
     topic_ids: Mapping[str, str] | None = None
-    """Name -> id of the topics that live, by the newest copy; None without any."""
+    """Name -> id of the existing topics, by the newest copy; None if there is no copy."""
     removed: frozenset[str] = frozenset()
     """Ids of deleted topics, as far back as the newest copy has records."""
     brokers: frozenset[int] = frozenset()
@@ -79,10 +79,10 @@ class KnownTopics(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def known_topics_in(log_dirs: Iterable[Path], on_problem: OnProblem) -> KnownTopics:
-    """What the copies in log directories say.
+    """Reads the copies of the metadata log.
 
     Args:
-        log_dirs: Where copies may lie.
+        log_dirs: Log directories that may have a copy.
         on_problem: Called with a copy that can't be read.
     """
     copies = [(broker_of(log_dir), copy) for log_dir, copy in _copies(log_dirs, on_problem)]

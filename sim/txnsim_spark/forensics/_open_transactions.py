@@ -1,5 +1,5 @@
-"""Which transactions a replica has open: from snapshots where they tell, else from what producers
-did in its segments. Pure.
+"""Finds the open transactions of a replica: from snapshots if they suffice, else from its segments.
+Pure.
 
 A *fragment* is what one producer did in a piece of a log: the epoch of its last marker, and the
 transaction behind that marker. Pieces are merged in the order of the log. The result is what is
@@ -32,9 +32,9 @@ class Fragment(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Offset of its first batch in the piece; pieces are sorted by it."""
     markers: int = 0
     coordinator_epoch: int | None = None
-    """From the last marker; None before the first."""
+    """Coordinator epoch in the last marker; None before the first marker."""
     open_offset: int | None = None
-    """First record of a transaction behind the last marker."""
+    """First offset of a transaction after the last marker; None without one."""
     open_position: int | None = None
     """Position in the segment of the batch that begins it, if a search for the offset would find
     that batch.
@@ -45,10 +45,10 @@ class Fragment(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 def merge_fragments(fragments: Iterable[Fragment]) -> OpenTxn | None:
-    """What a producer has open at the end of a replica, by all of its fragments.
+    """The transaction that a producer has open at the end of a replica.
 
     Args:
-        fragments: In any order, at least one.
+        fragments: All of its fragments, in any order; at least one.
     """
     ordered = sorted(fragments, key=lambda fragment: fragment.first_offset)
     marked = [number for number, fragment in enumerate(ordered) if fragment.markers]

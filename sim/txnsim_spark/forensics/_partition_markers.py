@@ -1,9 +1,9 @@
 """Reads a producer's markers in front of its open transaction, from a replica's segments.
 
-Only as much is read as a question needs: from the segment in which the transaction begins back to
-one whose greatest timestamp is older than what is asked for. Where the log begins later than at
-offset 0, retention has taken markers. The first that is left, of any producer, tells since when
-they are whole. Kafka's counterpart: ProducerStateManager.
+It reads backwards from the segment in which the transaction begins to one whose greatest timestamp
+is older than the requested time. If the log begins after offset 0, retention has deleted markers.
+The first remaining marker, of any producer, shows since when the markers are complete. Kafka's
+counterpart: ProducerStateManager.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ def markers_before(
     """The markers of a producer in front of an offset, since a time.
 
     Args:
-        segments: Those of the replica, by offset.
-        producer_id: Whose.
-        before_offset: Where the open transaction begins.
+        segments: Segments of the replica, by offset.
+        producer_id: The producer.
+        before_offset: First offset of the open transaction.
         since_ms: Older markers are not needed.
     """
     needed = _needed_segments(segments, before_offset, since_ms)

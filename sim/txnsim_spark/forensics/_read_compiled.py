@@ -1,11 +1,10 @@
-"""Replicas read by the compiled walk, and coordinators' logs replayed, as jobs of an ``engine``:
-the same in this process, in a process for each core, and on Spark's workers.
-
-What was found in a replica's segments comes together in one place, and only what is open there and
-what came to light goes on from it. Every CRC is computed. A broker that starts cuts a log off at
-the first damaged batch behind its recovery point, and does not look at batches before that point:
-there a batch with a wrong CRC is reported, and it counts. Kafka's counterparts:
-LogLoader.recoverLog, UnifiedLog.rebuildProducerState.
+"""Jobs of an ``engine`` that read replicas with the compiled walk, and replay coordinators' logs.
+They are the same in this process, in a process for each core, and on Spark's workers. The results
+for a replica's segments are joined in one place, and only its open transactions and irregularities
+are passed on. Every CRC is computed. A broker that starts cuts a log off at the first damaged batch
+behind its recovery point, and does not look at batches before that point: there a batch with a
+wrong CRC is reported, and it counts. Kafka's counterparts: LogLoader.recoverLog,
+UnifiedLog.rebuildProducerState.
 """
 
 from __future__ import annotations
@@ -34,25 +33,26 @@ from txnsim_spark.scan.segment_examination import Examined, Examiner
 from txnsim_spark.scan.segments import Replica, Section, SegmentFile
 
 RowsOrNote = Ints | Note
-"""What producers did in a stretch of a log (``walk.fragment_rows``), or what came to light there.
+"""Rows of what producers did in a part of a log (``walk.fragment_rows``), or an irregularity
+there.
 """
 Place = tuple[int, int]
-"""The place of a segment or section in its replica: base offset of the segment, start position."""
+"""Base offset of the segment, and start position in it."""
 Piece = tuple[Place, RowsOrNote]
 
 
 class ReplicaRead(msgspec.Struct, frozen=True, kw_only=True):
-    """A replica that was read."""
+    """The result of reading a replica."""
 
     opened: Mapping[int, OpenTxn]
     """Producer id -> its open transaction."""
     notes: ReadNotes
     segment_memories: Mapping[int, SegmentMemory] = {}
-    """Base offset -> what the next search need not read (``since``)."""
+    """Base offset -> result that the next search need not read again (``since``)."""
 
 
 class LogRead(msgspec.Struct, frozen=True, kw_only=True):
-    """A replica of ``__transaction_state`` that was read."""
+    """The result of reading a replica of ``__transaction_state``."""
 
     replayed: ReplayedLog
     problems: tuple[str, ...]
@@ -140,7 +140,7 @@ def section_key(segment: SegmentFile) -> Place:
 
 
 def read_of(state: ReplicaState, pieces: Sequence[Piece]) -> ReplicaRead:
-    """The merged pieces of a replica, given in any order."""
+    """Joins the results for the parts of a replica, given in any order."""
     known_pieces = [] if state.memory is None else list(_known_pieces(state.memory, state.unread))
     by_segment = list(_in_order(state.unread, [*known_pieces, *pieces]))
     all_pieces = [piece for _, pieces in by_segment for piece in pieces]
@@ -274,15 +274,13 @@ def fragments_of(table: Ints) -> Iterator[Fragment]:
 def walk_segments(
     segments: Iterable[SegmentFile],
 ) -> Iterator[tuple[SegmentFile, Ints | Note]]:
-    """Walk over segments in order; yield what each producer did (``walk.fragment_rows``), and notes
-    on damage. A section that can't be judged apart yields ``NoteKind.AGAIN`` alone. Sections behind
-    a cut are read as well: whether the cut stays is known when the replica is put together.
-
-    A section that can't be judged apart gives ``NoteKind.AGAIN`` alone. Sections behind a cut are
-    read as well, because whether it stays is known when the replica is put together.
+    """Walks over segments in order; yields what each producer did (``walk.fragment_rows``), and
+    notes on damage. A section that can't be judged on its own yields only ``NoteKind.AGAIN``.
+    Sections after a cut are read as well: whether the cut is final is known only when the replica's
+    parts are joined.
 
     Args:
-        segments: Those of a replica that recovery goes through are all there, or in sections.
+        segments: They include all segments of a replica that recovery checks, whole or in sections.
     """
     ended: Replica | None = None
     examiner = Examiner()

@@ -1,4 +1,4 @@
-"""Notes on a replica that were taken while it was read: gaps, a cut, damage. Pure."""
+"""Irregularities that were found while a replica was read: gaps, a cut, damage. Pure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class NoteKind(StrEnum):
     CUT = "cut"
     DAMAGE = "damage"
     AGAIN = "again"
-    """A section can't be judged apart; its whole segment has to be read again."""
+    """A section can't be judged on its own; its whole segment has to be read again."""
 
 
 class Gap(msgspec.Struct, frozen=True, kw_only=True, order=True):
@@ -33,7 +33,7 @@ class Gap(msgspec.Struct, frozen=True, kw_only=True, order=True):
 
 
 class CutOff(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a starting broker cuts a log off."""
+    """The place where a starting broker cuts a log off."""
 
     file: str
     position: Annotated[int, meaning("Of the first byte that goes.")]
@@ -65,7 +65,9 @@ class ReadNotes(msgspec.Struct, frozen=True, kw_only=True):
     """The notes on one replica."""
 
     read_from: int | None = None
-    """Offset where reading began, with every CRC computed; None where nothing was read."""
+    """Offset where reading began; from there on every CRC was computed. None if nothing was
+    read.
+    """
     gaps: tuple[Gap, ...] = ()
     cut_off: CutOff | None = None
     damage: tuple[str, ...] = ()
@@ -73,15 +75,15 @@ class ReadNotes(msgspec.Struct, frozen=True, kw_only=True):
 
 
 NOTES_MAX: Final = 20
-"""At most so many gaps, and so many places of damage, are listed for a replica. Gaps are the last
-ones: if any lies behind the beginning of a transaction, the last one does.
+"""Limit of the gaps, and of the damaged places, that are listed for a replica. The last gaps are
+listed: if any gap is after the beginning of a transaction, the last one is.
 """
 NOTHING_READ: Final = ReadNotes()
 
 
 def damage_met_again(earlier_damage: Iterable[str], notes: ReadNotes) -> frozenset[str]:
-    """Damage (``FILE, byte N: …``) that was named before, and that the walk met at the same place
-    and described in other words.
+    """Damage (``FILE, byte N: …``) that was reported before, and that the walk found at the same
+    place with other words.
     """
     met = [cut.text for cut in (notes.cut_off,) if cut is not None]
     places = {_place_in_text(text) for text in (*notes.damage, *met)}
@@ -104,8 +106,8 @@ def join_notes(first_offset: int, notes: Iterable[Note]) -> ReadNotes:
     """The notes on a replica whose unread segments were all read.
 
     Args:
-        first_offset: Where reading began.
-        notes: Of its segments, in any order.
+        first_offset: Offset where reading began.
+        notes: Notes on its segments, in any order.
     """
     all_notes = tuple(notes)
     cuts = [note for note in all_notes if note.kind is NoteKind.CUT]

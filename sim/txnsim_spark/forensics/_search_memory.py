@@ -1,12 +1,10 @@
-"""What a search has read, kept in a file so that the next one reads what is new
-(``find-hanging --since``). The answer is that of a search that reads everything.
-
-Kept is, of each sound segment, what each producer did there and which offsets are missing. A
-closed segment of the same size is taken as it was read; of the last one only the rest is read, as a
-section. Brokers give the same offset and leader epoch to the same batch alone, and then all batches
-before it are the same (Kafka's log matching). So one look at the last batch that was read tells
-whether another leader has cut the log back since. If it has, or where anything else does not fit,
-the replica is read as if nothing were kept.
+"""Keeps the results of a search in a file, so that the next search reads only new data
+(``find-hanging --since``). The answer equals that of a search that reads everything. For each sound
+segment the file has what each producer did there and which offsets are missing. A closed segment of
+the same size is not read again; of the last segment only the rest is read, as a section. If two
+logs have a batch with the same offset and leader epoch, all earlier batches are the same, too
+(Kafka's log matching). So the last batch that was read shows whether another leader has cut the log
+back since. If so, or if anything else does not fit, the replica is read from the start.
 """
 
 from __future__ import annotations
@@ -40,10 +38,10 @@ class Memory:
     """The results of a search, kept in a file for the next one.
 
     Args:
-        path: Of the file; one that is not there yet is that of a first search.
+        path: The file; for a first search it does not exist yet.
 
     Raises:
-        BadInputError: It is another kind of file.
+        BadInputError: The file is of another kind.
     """
 
     def __init__(self, path: Path) -> None:

@@ -1,8 +1,8 @@
 """Looks up the batch at the start of each open transaction: whether it is this producer's, when it
 was written, and whether offsets behind it are missing.
 
-Where the log was read, the places of these batches were noted on the way. The others, which a
-snapshot names, are looked up together.
+If the log was read, the positions of these batches are known. Batches that only a snapshot names
+are looked up together.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Lookups:
 
     Args:
         state: The replica.
-        txns: Producer id -> what it has open there.
+        txns: Producer id -> its open transaction.
     """
 
     def __init__(self, state: ReplicaState, txns: Mapping[int, OpenTxn]) -> None:
@@ -35,7 +35,7 @@ class Lookups:
         self._ends: dict[str, int] = {}
 
     def start_batch_of(self, txn: OpenTxn) -> StartBatch:
-        """What lies where a transaction begins."""
+        """The kind of the batch at a transaction's first offset."""
         last_offset = self._deleted_from(txn)
         if last_offset is not None:
             batch = self._batches.get(last_offset)
@@ -133,7 +133,9 @@ def _looked_up(segment: SegmentFile, places: Mapping[int, int | None]) -> dict[i
 
 
 def _is_batch_of(batch: Seen, txn: OpenTxn) -> bool:
-    """Epochs may go up within a transaction, so the producer id is what counts."""
+    """Whether a batch belongs to the producer of a transaction. Epochs may rise within a
+    transaction, so only the producer id is compared.
+    """
     header = batch.header
     return (
         batch.is_sound

@@ -1,11 +1,11 @@
-"""The text that Kafka's ``kafka-dump-log`` prints, read for what it says of transactions. Pure.
+"""Finds transactions in the text that Kafka's ``kafka-dump-log`` prints. Pure.
 
 People post this text, or have nothing else of a cluster. It knows batches, markers where records
 were printed, the producers of snapshots, and the entries of the transaction log where that was
 decoded. It does not know high watermarks, other replicas or partitions that were not dumped: what
 is missing for an answer is named, and a text that says nothing of transactions is never an answer.
 A verdict holds as far as the text goes: a replica that lags has an old state. Kafka's counterpart:
-DumpLogSegments; what a snapshot and the log behind it come to: ProducerStateManager.
+DumpLogSegments; for a snapshot and the log after it, ProducerStateManager.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from txnsim_spark.forensics._dump_lines import (
 UNKNOWN_BROKER: Final = -1
 _NAMED_LINES_MAX: Final = 5
 _WRAPPED_LINES_MAX: Final = 12
-"""A narrow terminal spreads one line of the tool over at most so many lines."""
+"""Limit of the lines into which a narrow terminal wraps one line of the tool."""
 
 
 class DumpedOpen(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,7 +73,7 @@ class DumpedPartition(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DumpedAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """All that a dump tells: partitions, entries of coordinators, and what is missing."""
+    """All results for a dump: partitions, entries of coordinators, and what is missing."""
 
     partitions: tuple[DumpedPartition, ...]
     entries: tuple[DumpedEntry, ...]
@@ -95,11 +95,9 @@ class DumpedAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Segment:
-    """What was dumped of one ``.log`` file. Segments may be dumped in any order. Of each producer
-    it keeps whether a marker ended what came before, and which transaction it has begun since.
-
-    Of each producer it keeps whether a marker ended what came before, and what it has opened since:
-    segments may be dumped in any order, and are put together in that of their offsets.
+    """The dumped part of one ``.log`` file. For each producer it keeps whether a marker ended
+    earlier transactions, and which transaction the producer has begun since: segments may be dumped
+    in any order, and are joined in order of their offsets.
     """
 
     __slots__ = (
@@ -159,7 +157,7 @@ class _Segment:
         self.open[batch.producer_id] = _continue_txn(self.open.get(batch.producer_id), opened)
 
     def mark(self, offset: int, marker: str) -> None:
-        """Take the printed record of a control batch. A data record may contain the same words."""
+        """Takes the printed record of a control batch. A data record may contain the same words."""
         if self._marker_due is None or not self._marker_due[0] <= offset <= self._marker_due[1]:
             return
         self._marker_due = None
@@ -171,7 +169,7 @@ class _Segment:
 
 
 class _Replica:
-    """What was dumped of one replica's folder."""
+    """The dumped part of one replica's folder."""
 
     __slots__ = ("segments", "snapshots")
 
@@ -210,7 +208,9 @@ class _Replica:
         return [segment for segment in self.in_order if offset is None or segment.last >= offset]
 
     def open_transactions(self) -> list[DumpedOpen]:
-        """By the newest snapshot and the log behind it, as a broker that starts reads them."""
+        """Open transactions by the newest snapshot and the log after it, as a starting broker reads
+        them.
+        """
         offset = self.snapshot_offset
         state = {} if offset is None else dict(self.snapshots[offset])
         for producer_id, txn in state.items():
@@ -249,7 +249,7 @@ def _continue_txn(begun: DumpedOpen | None, txn: DumpedOpen) -> DumpedOpen:
 
 
 class _Reading:
-    """What was read of the texts so far."""
+    """The texts that were read so far."""
 
     def __init__(self) -> None:
         self.replicas: dict[str, tuple[TopicPartition, _Replica]] = {}
@@ -257,7 +257,7 @@ class _Reading:
         """Transactional id -> (highest offset that speaks of it, its entry there)."""
         self.newest_ms = 0
         self.unknown: list[int] = []
-        """Numbers of lines that are of an unknown form."""
+        """Numbers of lines with an unknown form."""
         self.incomplete: list[int] = []
         """Numbers of lines that begin as a batch or a producer and lack fields, or that belong to
         no file that is named.
@@ -387,7 +387,7 @@ def answer(*texts: Iterable[str]) -> DumpedAnswer:
     """Read the tool's output and judge each open transaction by the newest entry.
 
     Args:
-        texts: Lines of each text; one that was cut in pieces is read as if the pieces were apart.
+        texts: Lines of each text; parts of one text that was cut are read as separate texts.
     """
     reading = _Reading()
     for text in texts:

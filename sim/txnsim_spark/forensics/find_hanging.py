@@ -1,10 +1,8 @@
-"""``logs find-hanging``: from the directories of stopped brokers to a report.
-
-1. The driver looks at every replica's small files (``replica_state``). Where brokers stopped in
-   order that is all: snapshots name the open transactions, and no Spark is started.
-2. What is left to read, and the coordinators' logs, is read on whatever ``engine`` there is.
-3. Open transactions are laid side by side over the replicas of a partition, and judged
-   (``verdicts``).
+"""``logs find-hanging``: reads the directories of stopped brokers and writes a report. 1. The
+driver reads every replica's small files (``replica_state``). If the brokers stopped in order, this
+is enough: snapshots name the open transactions, and Spark is not started. 2. The unread segments,
+and the coordinators' logs, are read by an ``engine``. 3. The open transactions of all replicas of a
+partition are compared, and judged (``verdicts``).
 
 Kafka's counterpart: TransactionsCommand.FindHangingTransactionsCommand, which asks living brokers.
 """
@@ -83,7 +81,7 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
     paths: tuple[Path, ...]
     """Log directories of brokers, folders of such directories, or replicas' own folders."""
     topics: frozenset[str] = frozenset()
-    """Only these; all where empty. The coordinators' logs are read in any case."""
+    """Topics to search; empty for all. The coordinators' logs are read in any case."""
     as_of_ms: int | None = None
     """Time from which ages are counted; None for the newest time in the directories."""
     max_transaction_timeout_ms: int = MAX_TRANSACTION_TIMEOUT_MS
@@ -91,9 +89,9 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
     """This machine's clock: a file with a later time is named, and its time is not used."""
     bootstrap: str = BOOTSTRAP
     accepts_damage: bool = False
-    """Print repair commands also on evidence that is not sound."""
+    """Whether repair commands are printed even if the evidence is not sound."""
     use_snapshots: bool = True
-    """False: read everything, and do not trust the brokers' snapshots."""
+    """Whether snapshots are used; otherwise everything is read."""
     with_spark: bool = False
     """Use Spark also for small jobs."""
     since: Path | None = None
@@ -108,7 +106,7 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
 
 
 CoordinatorLogs = Mapping[int, Sequence[ReplicaState]]
-"""Partition of ``__transaction_state`` -> its replicas, the one to trust first."""
+"""Partition of ``__transaction_state`` -> its replicas, the most trustworthy first."""
 
 
 def find_hanging(
@@ -121,11 +119,11 @@ def find_hanging(
     """Search for hanging transactions, and judge each open one.
 
     Args:
-        search: What to look at.
-        new_session: Called at most once, and only where there is much to read; not where the search
-            never takes Spark.
-        progress: Called with what is done now.
-        reading: Where it is read; the directories unless given.
+        search: The scope and the options.
+        new_session: Called at most once, and only if there is much to read and the search may use
+            Spark.
+        progress: Called with a line about the present activity.
+        reading: Reads the replicas; from the directories unless given.
 
     Raises:
         MissingExtraError: Spark is needed and not installed.
@@ -182,7 +180,7 @@ class Reading:
             new_session, progress, with_spark=search.with_spark, is_alone=search.never_spark
         )
         self._problems: dict[str, None] = {}
-        """Problems that two threads report, so in no order."""
+        """Problems reported by two threads, so in no particular order."""
         self._notes: dict[str, ReadNotes] = {}
         """Path of a replica that was read -> notes on it."""
         self._logs_read: Mapping[str, LogRead] = {}
@@ -193,8 +191,8 @@ class Reading:
         self._newest_ms = -1
         self._segments: Mapping[str, Sequence[SegmentFile]] = {}
         self._marked: dict[tuple[str, int], frozenset[int]] = {}
-        """(path of a replica, offset) -> producers with markers there or behind, where somebody
-        asked.
+        """(path of a replica, offset) -> producers with markers at or after it, for the offsets
+        that were requested.
         """
         self._memory = None if search.since is None else Memory(search.since)
         self.known = KnownTopics()
@@ -206,8 +204,8 @@ class Reading:
         return tuple(sorted([*self._problems, *self._in_the_future()]))
 
     def _in_the_future(self) -> Iterator[str]:
-        """One line for all files with a time in the future: a cluster whose clock was advanced
-        stamps every file so.
+        """One line for all files with a time in the future: if a cluster's clock was advanced, all
+        files have such times.
         """
         if not self._future:
             return
@@ -254,9 +252,7 @@ class Reading:
         return {} if doubts else logs_of(states)
 
     def undecided_reasons(self, topic: str) -> tuple[str, ...]:
-        """Topic -> why it is unknown which of several topics of this name exists;
-        empty if known.
-        """
+        """Sentences on why the present topic of this name is unknown; empty if it is known."""
         doubts = self._identities.undecided
         return tuple(doubts[name] for name in [topic] if name in doubts)
 
@@ -345,7 +341,7 @@ class Reading:
             self._memory.write()
 
     def as_read(self, states: Sequence[ReplicaState]) -> tuple[ReplicaState, ...]:
-        """The replicas' states after a broker's start, which may cut off their ends."""
+        """The replicas' states after a start of their brokers, which may cut off their ends."""
         return tuple(self._cut(state) for state in states)
 
     def _cut(self, state: ReplicaState) -> ReplicaState:
@@ -360,7 +356,7 @@ class Reading:
         return self._notes.get(state.replica.path, NOTHING_READ)
 
     def coordinators(self, logs: CoordinatorLogs, producer_ids: Set[int]) -> Coordinators:
-        """The coordinators' logs, as far as some producers are concerned."""
+        """The coordinators' logs, restricted to some producers."""
         best_replicas = [ranked[0] for ranked in logs.values()]
         sizes = [segment.size for state in best_replicas for segment in state.segments]
         self._progress(f"reading __transaction_state, {sum(sizes)} bytes")
@@ -380,8 +376,8 @@ class Reading:
         return read.replayed
 
     def as_of_ms(self, states: Sequence[ReplicaState], coordinators: Coordinators) -> int:
-        """The time from which ages are counted: what was asked for, or the newest time of the
-        files. Times of records are not used: producers make them up.
+        """The time from which ages are counted: the requested one, or the newest time of the files.
+        Times of records are not used, since producers choose them.
         """
         if self._search.as_of_ms is not None:
             return self._search.as_of_ms
@@ -424,12 +420,12 @@ class Reading:
     def facts_on(
         self, spread: Spread, replicas: Sequence[ReplicaState], lookups: Mapping[str, Lookups]
     ) -> ReplicaBasis:
-        """The facts on the replica that counts for a transaction.
+        """The facts about the replica on which the verdict on a transaction is based.
 
         Args:
-            spread: Who has it open.
-            replicas: All of the topic that were seen.
-            lookups: Path of a replica -> what its log says of what it has open.
+            spread: The replicas that have it open.
+            replicas: All replicas of the topic in the directories.
+            lookups: Path of a replica -> lookups of its open transactions.
         """
         holder = spread.counts if spread.is_open_there else leading(spread.open_on)
         state = next(state for state in replicas if state.replica == holder.replica)
@@ -485,7 +481,7 @@ class Reading:
 
 
 _TOLD_EVERY: Final = 100
-"""A line of progress is shown after so many replicas."""
+"""Number of replicas between two lines of progress."""
 
 
 def _brokers_of(states: Iterable[ReplicaState]) -> frozenset[int]:
@@ -545,7 +541,7 @@ def _judge(
 def _by_partition(
     states: Iterable[ReplicaState],
 ) -> Iterator[tuple[TopicPartition, Sequence[ReplicaState]]]:
-    """The replicas of each partition; apart for several topics of one name."""
+    """The replicas of each partition; separate for different topics with the same name."""
     by_partition: dict[TopicPartition, list[ReplicaState]] = {}
     for state in states:
         by_partition.setdefault(state.replica.topic_partition, []).append(state)

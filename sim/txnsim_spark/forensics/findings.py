@@ -50,7 +50,7 @@ class AbortCommands(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """An open transaction on a partition, and what becomes of it."""
+    """An open transaction on a partition, with the verdict on it."""
 
     topic: str
     partition: int
@@ -121,7 +121,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def decided_outcome(self) -> Decided | None:
-        """What was decided about a hanging transaction, for people; None for all others."""
+        """The decision about a hanging transaction; None for all other transactions."""
         if self.verdict is not OpenTxnStatus.HANGING or self.outcome is None:
             return None
         decision = next(
@@ -135,7 +135,9 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PartitionFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """Offsets and ages of a partition with an open transaction, by the replica that counts."""
+    """Offsets and ages of a partition with an open transaction, from the replica on which the
+    verdict is based.
+    """
 
     topic: str
     partition: int
@@ -233,10 +235,10 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     as_of_ms: int
     max_transaction_timeout_ms: int = MAX_TRANSACTION_TIMEOUT_MS
     now_ms: int = NEVER
-    """This machine's clock: a record of a later time does not say when it was written."""
+    """This machine's clock; a record with a later time does not show when it was written."""
     bootstrap: str = BOOTSTRAP
     accepts_damage: bool = False
-    """Print repair commands also on evidence that is not sound."""
+    """Whether repair commands are printed even if the evidence is not sound."""
 
 
 # Findings
@@ -253,12 +255,12 @@ def finding_of(
     """Judge one open transaction.
 
     Args:
-        spread: Who has it open.
-        partition: Where.
-        coordinators: What their logs say.
-        question: What is asked.
-        facts: What is known of the replica whose word counts.
-        markers: Reads those in front of it.
+        spread: The replicas that have it open.
+        partition: The partition.
+        coordinators: The coordinators' logs.
+        question: The conditions of the search.
+        facts: Facts about the replica on which the verdict is based.
+        markers: Reads the producer's markers before it.
     """
     txn = spread.transaction
     opinion = opinion_on(txn, partition, coordinators, as_of_ms=question.as_of_ms, markers=markers)
@@ -317,13 +319,15 @@ def finding_of(
 def _apply_doubt(
     verdict: OpenTxnStatus, reason: str, txn: OpenTxn, facts: ReplicaBasis
 ) -> tuple[OpenTxnStatus, str]:
-    """The verdict and its reason, weakened where missing files might say otherwise."""
+    """The verdict and its reason, weakened if missing files could contradict it."""
     doubt = facts.undecided or _may_have_ended(verdict, txn, facts)
     return (OpenTxnStatus.UNKNOWN, doubt) if doubt else (verdict, reason)
 
 
 def _may_have_ended(verdict: OpenTxnStatus, txn: OpenTxn, facts: ReplicaBasis) -> str:
-    """Where an unseen marker of it may lie: a sentence, or nothing."""
+    """A sentence on where an unseen marker of the transaction may be; empty if there can't be
+    one.
+    """
     if verdict is OpenTxnStatus.REPLICAS_DISAGREE:
         return ""
     if facts.notes.damage:
@@ -342,8 +346,8 @@ def _recent_until_ms(verdict: OpenTxnStatus, written_ms: int, question: Question
 
 
 def _written_ms(txn: OpenTxn, facts: ReplicaBasis, question: Question) -> int:
-    """Time of its last write, by the timestamps of its records. Where they have none (-1), or one
-    in the future, the times of the files bound it.
+    """Time of the transaction's last write, by the timestamps of its records. If they have none
+    (-1), or a future one, the time of the newest file.
     """
     if 0 <= txn.last_timestamp_ms <= question.now_ms or facts.state.newest_ms < 0:
         return txn.last_timestamp_ms
@@ -413,8 +417,8 @@ def _commands(
 
 
 def abort_commands(txn: OpenTxn, partition: TopicPartition, bootstrap: str) -> AbortCommands:
-    """Commands that abort it. A transaction that hangs before its producer's first marker has no
-    coordinator epoch yet; 0 stands for it, which is never above a real one
+    """Kafka's commands that abort the transaction. If it hangs before its producer's first marker,
+    there is no coordinator epoch yet; then it is 0, which is never higher than a real one
     (AbortTransactionCommand).
     """
     where = ["abort", "--topic", partition.topic, "--partition", str(partition.partition)]
@@ -450,11 +454,11 @@ def figures_of(
     """The figures of a partition.
 
     Args:
-        replicas: All that were seen. A follower hears of the high watermark later than the leader,
-            so the highest that one of them noted is nearest to what it was.
-        counts: The replica whose word counts, one of them.
-        transactions: What it has open, at least one.
-        question: The time to count to.
+        replicas: All replicas in the directories. A follower gets the high watermark later than the
+            leader, so the highest one of their checkpoints is nearest to the truth.
+        counts: The replica on which the verdict is based.
+        transactions: Its open transactions, at least one.
+        question: The conditions of the search, with the time for ages.
     """
     oldest = min(transactions, key=lambda txn: txn.start_offset)
     noted = [

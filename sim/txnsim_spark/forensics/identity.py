@@ -1,11 +1,10 @@
-"""Which replicas are of one topic.
-
-The name is not enough. A topic may have been deleted and created again: then it has its old name
-and a new id. A broker that was down at that time still has the old log. A replica is identified by
-its cluster (``segments.one_cluster``), by its topic's id (``partition.metadata``) and by its
-partition. The newest copy of the metadata log says which id is in use. Replicas of other ids are
-*stale*: their broker removes them when it starts, and so it does with one that has no id. Where ids
-differ and no copy decides, this module does not guess.
+"""Finds the replicas that belong to the present topic of a name. The name is not enough. A topic
+may have been deleted and created again: then it has its old name and a new id. A broker that was
+down at that time still has the old log. A replica is identified by its cluster
+(``segments.one_cluster``), by its topic's id (``partition.metadata``) and by its partition. The
+newest copy of the metadata log says which id is in use. Replicas of other ids are *stale*: their
+broker removes them when it starts, as it does with one without an id. If ids differ and no copy
+decides, this module does not guess.
 
 Kafka's counterparts: PartitionMetadataFile, LogManager.isStrayReplica.
 """
@@ -32,7 +31,7 @@ _METADATA_TOPIC: Final = StoredMetadata.FOLDER.rpartition("-")[0]
 
 
 class Stale(msgspec.Struct, frozen=True, kw_only=True):
-    """A replica of a deleted topic, or of one that its broker could not identify."""
+    """A replica of a deleted topic, or one that its broker could not identify."""
 
     topic: str
     partition: int
@@ -49,12 +48,12 @@ class Stale(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Identities(msgspec.Struct, frozen=True, kw_only=True):
-    """Which replicas have a topic id that is not that of the present topic of the name."""
+    """The replicas whose topic id is not that of the present topic with this name."""
 
     stale: tuple[Stale, ...] = ()
     """Stale replicas by topic, partition and broker."""
     undecided: Mapping[str, str] = {}
-    """Topic -> a sentence: nothing tells which of its ids is the present one."""
+    """Topic -> a sentence saying that the files do not show which of its ids is the present one."""
 
     paths: frozenset[str] = frozenset()
 

@@ -37,9 +37,9 @@ class SegmentMemory(msgspec.Struct, frozen=True, kw_only=True):
 
     size: int
     next_base_offset: int | None
-    """At the time of reading."""
+    """Base offset of the next segment when the segment was read; None for the last one."""
     fragments: bytes = b""
-    """Rows of ``walk.fragment_rows``."""
+    """Rows of ``walk.fragment_rows``, as bytes."""
     gaps: tuple[tuple[int, int], ...] = ()
 
 
@@ -48,14 +48,14 @@ class ReplicaMemory(msgspec.Struct, frozen=True, kw_only=True):
 
     topic_id: str | None = None
     end_offset: int = 0
-    """Offset behind the last batch read."""
+    """Offset after the last batch that was read."""
     last_position: int = 0
     last_header: bytes = b""
-    """Of that batch."""
+    """Header of that batch."""
     newest: int = -1
-    """Base offset of its segment."""
+    """Base offset of the segment with that batch."""
     segments: Mapping[int, SegmentMemory] = {}
-    """By base offset."""
+    """Base offset -> saved result of the segment."""
 
     def memory_of_segment(self, segment: SegmentFile) -> SegmentMemory | None:
         """The saved result of a segment, if still valid."""
@@ -88,7 +88,7 @@ class ReplicaMemory(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReplicaState(msgspec.Struct, frozen=True, kw_only=True):
-    """A replica, as far as its small files tell."""
+    """The state of a replica, from its small files."""
 
     ends: ReplicaEnds
     segments: tuple[SegmentFile, ...]
@@ -101,9 +101,9 @@ class ReplicaState(msgspec.Struct, frozen=True, kw_only=True):
     end.
     """
     is_clean: bool = False
-    """Its broker stopped in order."""
+    """Whether its broker stopped in order."""
     recovery_point: int | None = None
-    """From the checkpoint file; None if missing there."""
+    """Recovery point in the checkpoint file; None if it is missing there."""
     damage: tuple[str, ...] = ()
     """Unreadable files and implausible ends, each with its place."""
     lost_end: str = ""
@@ -129,7 +129,7 @@ class ReplicaState(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def shortcomings(self) -> tuple[str, ...]:
-        """What its broker had noted that lies behind the log's end, in words."""
+        """Offsets that its broker had recorded and that are after the log's end, in words."""
         end_offset = self.ends.end_offset
         noted = {"high watermark": self.ends.high_watermark, "recovery point": self.recovery_point}
         return tuple(
@@ -153,10 +153,10 @@ def state_of(
     """The state of one replica.
 
     Args:
-        replica: Which.
-        directory: What its log directory says; read where it is not given.
-        on_problem: Called with files that make no sense.
-        use_snapshots: Without, every segment is left to read.
+        replica: The replica.
+        directory: The small files of its log directory; read unless given.
+        on_problem: Called with malformed files.
+        use_snapshots: Whether snapshots are used; otherwise every segment is unread.
     """
     directory = directory or LogDirectory.at(Path(replica.log_dir), on_problem)
     damage: list[str] = []
@@ -213,7 +213,7 @@ def state_of(
 
 
 def _readable(segments: Iterable[SegmentFile], on_damage: OnProblem) -> tuple[SegmentFile, ...]:
-    """The snapshots that can be opened; the others are reported."""
+    """The segments that can be opened; the others are reported."""
     segments_read = []
     for segment in segments:
         why = RegularFile(Path(segment.path)).why_unreadable()
@@ -225,7 +225,7 @@ def _readable(segments: Iterable[SegmentFile], on_damage: OnProblem) -> tuple[Se
 
 
 def _end_of(segments: Sequence[SegmentFile], on_damage: OnProblem) -> int:
-    """End of the log by its last segment; a snapshot may lie behind it. What a starting broker
+    """End of the log, from its last segment; a snapshot may be after it. What a starting broker
     would cut off is reported when the segment is read.
     """
     if not segments:

@@ -1,11 +1,9 @@
-"""The life of one transactional id, from two sides: what its coordinator wrote, and what lies in
-the logs of the partitions.
-
-Both are put into one order by time. Different brokers wrote them, so they may disagree. A hanging
-transaction is such a disagreement. A marker may differ from the decision, a transaction may be open
-after the coordinator has finished, or a partition may lack its marker. The timeline lists these
-facts as they are, and takes neither side for the truth. Kafka's counterparts: TransactionLog,
-TransactionMetadata, ProducerStateManager.
+"""The history of one transactional id, from two sides: the records of its coordinator, and the logs
+of the partitions. Both are merged in order of time. Different brokers wrote them, so they may
+disagree. A hanging transaction is such a disagreement. A marker may differ from the decision, a
+transaction may be open after the coordinator has finished, or a partition may lack its marker. The
+timeline lists these facts as they are, and does not decide which side is right. Kafka's
+counterparts: TransactionLog, TransactionMetadata, ProducerStateManager.
 """
 
 from __future__ import annotations
@@ -35,7 +33,9 @@ RANKS: Final = {
 }
 """Order of events within a millisecond; those that are not named come last."""
 SKEW_MS: Final = 1_000
-"""A marker's time may lie so much before its decision, since the clocks of two brokers differ."""
+"""Limit by which a marker's time may precede its decision, since the clocks of two brokers
+differ.
+"""
 
 
 class CoordinatorRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,7 +46,7 @@ class CoordinatorRecord(msgspec.Struct, frozen=True, kw_only=True):
     partition: int
     offset: int
     timestamp_ms: int = -1
-    """When it was appended: CompleteCommit bears the time at which it was prepared."""
+    """Time of the append; CompleteCommit has the time at which it was prepared."""
     state: str | None = None
     """The transaction's state; None for a tombstone."""
     producer_id: int = NO_ID
@@ -73,7 +73,7 @@ class Stay(msgspec.Struct, frozen=True, kw_only=True):
     producer_epoch: int
     """Epoch of the data; of the marker for a transaction without data."""
     first_offset: int | None
-    """None where the marker ended nothing."""
+    """Offset of the first record; None if the marker ended nothing."""
     last_offset: int | None
     first_timestamp_ms: int | None
     last_timestamp_ms: int | None
@@ -124,7 +124,7 @@ class OpenStay(msgspec.Struct, frozen=True, kw_only=True):
     first_timestamp_ms: int
     brokers: tuple[int, ...]
     state: str | None
-    """Of the newest record of the coordinator about this id; None where there is none."""
+    """State in the coordinator's newest record of this id; None if there is none."""
 
 
 class Timeline(msgspec.Struct, frozen=True, kw_only=True):
@@ -146,12 +146,12 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True):
 def timeline_of(
     transactional_id: str, records: Sequence[CoordinatorRecord], stays: Sequence[Stay]
 ) -> Timeline:
-    """Put both sides into one order.
+    """Merges both sides in order of time.
 
     Args:
-        transactional_id: Whose.
-        records: Of the coordinator, by offset.
-        stays: On partitions, of all its producer ids.
+        transactional_id: The transactional id.
+        records: The coordinator's records, by offset.
+        stays: The transactions of all its producer ids on the partitions.
     """
     decided = _Decisions(records, stays)
     events = [*_coordinator_events(records)]
@@ -242,8 +242,8 @@ class _Decisions:
 
 
 def _in_order(events: Iterable[Event]) -> tuple[Event, ...]:
-    """By time, but never against the order of one log: the client chooses the timestamps of data,
-    and they may be wrong.
+    """The events by time, but never against the order of one log: clients choose the timestamps of
+    data, and these may be wrong.
     """
     logs: defaultdict[tuple[str, int], list[Event]] = defaultdict(list)
     for event in events:
@@ -329,7 +329,7 @@ def _text_of(
 def _changed_ids(
     record_before: CoordinatorRecord | None, record: CoordinatorRecord
 ) -> Iterator[str]:
-    """How producer id and epoch changed."""
+    """Changes of producer id and epoch between two records, in words."""
     if record_before is None or record_before.state is None:
         yield f"producer {record.producer_id} epoch {record.producer_epoch}"
     elif record_before.producer_id != record.producer_id:
@@ -469,8 +469,8 @@ def _about_open(stay: Stay, newest: CoordinatorRecord | None) -> Iterator[str]:
 def _about_marker_in_front(
     stay: Stay, records: Sequence[CoordinatorRecord], stays: Sequence[Stay], decided: _Decisions
 ) -> str:
-    """The remark that the last decision that lists the partition has its marker in front of the
-    open records; empty where it has not.
+    """The remark that the last decision on the partition has its marker before the open records;
+    empty if it has not.
     """
     assert stay.first_offset is not None
     decisions = [
@@ -498,8 +498,8 @@ def _about_marker_in_front(
 def _without_marker(
     records: Sequence[CoordinatorRecord], stays: Sequence[Stay], decided: _Decisions
 ) -> Iterator[str]:
-    """Findings of transactions that the coordinator has completed, and whose marker is missing in a
-    log that is here.
+    """Sentences on transactions that the coordinator has completed although a log among the
+    directories lacks their marker.
     """
     marked = {
         (id(decision), stay.topic_partition)

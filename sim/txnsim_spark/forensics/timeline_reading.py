@@ -1,6 +1,6 @@
-"""What ``logs timeline`` reads, on whatever ``engine`` there is: the coordinators' log and the
-batches of the id's producers, cut at their markers. Headers only are read, and other producers
-dropped at once. Replicas that tell the same are listed once.
+"""Reads the data of ``logs timeline`` with an ``engine``: the coordinators' log, and the batches of
+the id's producers, divided at their markers. Only headers are read, and other producers are dropped
+at once. Replicas with the same data are listed once.
 """
 
 from __future__ import annotations
@@ -153,8 +153,8 @@ _RECORD: Final = frozenset(CoordinatorRecord.__struct_fields__) - {"brokers"}
 
 
 def merged_stays(rows: Iterable[dict[str, Any]]) -> tuple[list[Stay], list[str]]:
-    """The transactions of each partition from the replicas that are furthest; and the replicas that
-    are behind.
+    """The transactions of each partition from the replicas with the longest logs; and the replicas
+    that lag.
     """
     by_start: defaultdict[tuple[Any, ...], dict[Stay, set[int]]] = defaultdict(dict)
     for row in rows:

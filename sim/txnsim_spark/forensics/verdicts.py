@@ -1,7 +1,6 @@
-"""What becomes of an open transaction, judged from the files of stopped brokers. Pure.
-
-Three things are compared: what a partition's replicas have open, what the coordinator had written
-down of the producer, and the age of the last write.
+"""Judges open transactions from the files of stopped brokers. Pure. Three things are compared: the
+open transactions of a partition's replicas, the coordinator's records of the producer, and the age
+of the last write.
 
 - No coordinator will ever write the marker: it **hangs** (KIP-664; ``Reason`` says why).
 - The coordinator has decided and lists the partition: **decided**, it sends the marker once it
@@ -13,8 +12,8 @@ down of the producer, and the age of the last write.
   that were taken one after the other look like that; Kafka's tool does not list it either.
 - The coordinator's log is not among the directories, or not readable: **unknown**, no guess.
 
-Kafka's tool compares only whether the coordinator lists the partition; what it would list of these
-is reported besides, by its own rule (``txnsim.client.inspection.hanging``). Kafka's counterpart:
+Kafka's tool compares only whether the coordinator lists the partition; which of these it would list
+is reported as well, by its own rule (``txnsim.client.inspection.hanging``). Kafka's counterpart:
 TransactionsCommand.FindHangingTransactionsCommand.
 """
 
@@ -48,30 +47,34 @@ NO_EPOCHS: Final = -1
 
 
 class Reason(StrEnum):
-    """Why a verdict is given, as to the coordinator. With the first six a transaction hangs."""
+    """The reason of a verdict, regarding the coordinator. With the first six reasons a transaction
+    hangs.
+    """
 
     NO_ENTRY = "no_entry"
-    """No coordinator has an entry of the producer id (ListTransactions would name none)."""
+    """No coordinator has an entry for the producer id (ListTransactions would not name it)."""
     FORGOTTEN = "forgotten"
     """The transactional id expired or was deleted: a tombstone."""
     OTHER_PRODUCER_ID = "other_producer_id"
     """The transactional id goes on under another producer id (KIP-890: its epochs are used up)."""
     COMPLETED_UNMARKED = "completed_unmarked"
-    """Decided with this partition and completed, yet no marker ended it here."""
+    """The coordinator has decided with this partition and completed, but no marker ended the
+    transaction here.
+    """
     NOT_LISTED = "not_listed"
     """The coordinator's transaction does not have this partition (DescribeTransactions)."""
     OTHER_EPOCH = "other_epoch"
-    """It has the partition in a transaction of another producer epoch."""
+    """The coordinator has the partition in a transaction with another producer epoch."""
     MARKER_OWED = "marker_owed"
-    """PrepareCommit or PrepareAbort with this partition."""
+    """The coordinator has PrepareCommit or PrepareAbort with this partition."""
     LISTED = "listed"
-    """Ongoing with this partition."""
+    """The coordinator has Ongoing with this partition."""
     LOG_MISSING = "log_missing"
     """The coordinator's log is not among the directories, or can't be read to its end."""
 
 
 class ReplicaEnds(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a replica's log goes."""
+    """The ends of a replica's log: offsets and leader epochs."""
 
     replica: Replica
     log_start_offset: int
@@ -100,7 +103,9 @@ class OpenTxn(msgspec.Struct, frozen=True, kw_only=True):
     last_timestamp_ms: int
     """Timestamp of the last batch."""
     coordinator_epoch: int | None = None
-    """From the producer's last marker on the replica; None before the first."""
+    """Coordinator epoch in the producer's last marker on the replica; None before the first
+    marker.
+    """
 
 
 HasMarker = Callable[[ReplicaEnds, int, int], bool]
@@ -126,7 +131,7 @@ class Opinion(msgspec.Struct, frozen=True, kw_only=True):
     verdict: OpenTxnStatus
     rule: Reason
     reason: str
-    """One sentence without its full stop."""
+    """One sentence without a full stop."""
     entry: Entry | None = None
     outcome: str | None = None
     """The due marker: ``commit``, ``abort`` or ``unknown``; None while still open."""
@@ -162,16 +167,16 @@ def spread_of(
     opens: Mapping[str, OpenTxn],
     has_marker: HasMarker,
 ) -> Spread | None:
-    """Whether a partition has a producer's transaction open, all replicas considered.
+    """Finds the replicas of a partition that have a producer's transaction open.
 
     Args:
-        replicas: Those of the partition that are among the directories.
-        opens: Path of a replica -> the transaction that it has open.
-        has_marker: Asked about as little as possible: it may have to read.
+        replicas: Replicas of the partition in the directories.
+        opens: Path of a replica -> its open transaction.
+        has_marker: Called as rarely as possible, since it may have to read.
 
     Returns:
-        None where the transaction is open only on replicas that lag behind others, which know its
-        end, or on replicas that would have to cut it off.
+        None if the transaction is open only on replicas that lag behind others, which know its end,
+        or on replicas that would have to cut it off.
     """
     counts = leading(replicas)
     holders = tuple(replica for replica in replicas if replica.replica.path in opens)
@@ -247,11 +252,11 @@ def opinion_on(
     """What the coordinators' logs say about an open transaction.
 
     Args:
-        txn: What is open.
-        partition: Where.
-        coordinators: Their logs.
+        txn: The open transaction.
+        partition: The partition.
+        coordinators: The coordinators' logs.
         as_of_ms: The time of the verdict.
-        markers: Reads the producer's markers in front of it; called only where it hangs.
+        markers: Reads the producer's markers before it; called only if it hangs.
     """
     opinion = _opinion_on(txn, partition, coordinators, as_of_ms)
     if opinion.verdict is not OpenTxnStatus.HANGING:
@@ -276,8 +281,9 @@ def _decide_outcome(
     entry: Entry | None,
     markers: ReadMarkers,
 ) -> Decided:
-    """What was decided about a transaction that hangs, by the functions that repair a living
-    cluster: also where its id has gone on since, as after a commit without a leader (KAFKA-20734).
+    """The decision about a hanging transaction, found by the functions that repair a running
+    cluster. It is found even if the id has gone on since, as after a commit without a leader
+    (KAFKA-20734).
     """
     log = [
         CoordinatorRecord(
@@ -485,8 +491,8 @@ def listed_by_kafka(
 
 
 def is_late(last_timestamp_ms: int, *, timeout_ms: int, as_of_ms: int) -> bool:
-    """Whether a transaction was written to longer ago than its timeout and the grace that brokers
-    give (UnifiedLog.hasLateTransaction).
+    """Whether the last write of a transaction is longer ago than its timeout plus the grace that
+    brokers allow (UnifiedLog.hasLateTransaction).
     """
     return last_timestamp_ms > 0 and (
         as_of_ms - last_timestamp_ms > timeout_ms + LATE_TRANSACTION_GRACE_MS

@@ -1,1 +1,1 @@
-"""Which consumer groups wait behind an open transaction."""
+"""Finds the consumer groups that wait for an open transaction."""

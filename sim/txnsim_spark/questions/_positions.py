@@ -1,7 +1,7 @@
 """The positions of consumer groups, by ``__consumer_offsets`` in log directories.
 
-For each partition the replica that counts is read. Positions that were sent in a transaction count
-from its COMMIT marker on. Kafka's counterpart: OffsetMetadataManager.
+For each partition its leading replica is read. Positions that were sent in a transaction count from
+its COMMIT marker on. Kafka's counterpart: OffsetMetadataManager.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ class PositionFolder:
         self._pending: dict[int, dict[Place, Position]] = {}
 
     def take(self, stored: StoredBatch) -> None:
-        """The next batch.
+        """Applies the next batch.
 
         Raises:
             CorruptBatchError: Its records can't be read.
-            CorruptLogRecordError: One of them makes no sense.
+            CorruptLogRecordError: A record is malformed.
         """
         header = stored.header
         if header.is_control:

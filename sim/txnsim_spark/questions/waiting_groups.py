@@ -1,7 +1,5 @@
-"""Which groups have ``read_committed`` consumers that can't pass an open transaction: how far each
-group can still read, how much is hidden from it, whose transaction blocks it and since when. No
-file says which isolation level a group's consumers use. Consumers that read uncommitted data don't
-wait.
+"""Finds groups whose ``read_committed`` consumers can't pass an open transaction: how far each
+group can still read, how much is hidden from it, which transaction blocks it and since when.
 
 No file says which isolation level a group's consumers use. Consumers that read uncommitted data
 don't wait.
@@ -30,7 +28,9 @@ class Waiter(msgspec.Struct, frozen=True, kw_only=True):
     """Position of the group, next to be consumed."""
     committed_at_ms: int
     last_stable_offset: int
-    """Last stable offset of the replica that decides; so is the high watermark."""
+    """Last stable offset of the replica on which the verdict is based; the high watermark is from
+    it, too.
+    """
     high_watermark: int
     to_read: int
     """Number of offsets from the position to the last stable offset, still readable."""
@@ -80,9 +80,9 @@ def join_waiting_groups(
     """The waiting groups, from open transactions and positions.
 
     Args:
-        report: Of open transactions.
-        positions: Of groups.
-        problems: With the positions.
+        report: The report on open transactions.
+        positions: The positions of groups.
+        problems: Problems of reading the positions.
     """
     blocked = {
         TopicPartition(counts.topic, counts.partition): counts
@@ -138,7 +138,7 @@ def join_waiting_groups(
 
 
 def _blockers(report: Report, blocked: Iterable[PartitionFigures]) -> dict[TopicPartition, Finding]:
-    """Partition -> its oldest open transaction, which holds readers back."""
+    """Partition -> its oldest open transaction, which blocks readers."""
     blockers: dict[TopicPartition, Finding] = {}
     counted = {
         (figures.topic, figures.partition, figures.producer_id): figures for figures in blocked

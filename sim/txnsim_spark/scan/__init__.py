@@ -1,10 +1,11 @@
-"""From files to columns: which segments there are, pieces of them, the compiled walk.
+"""Reads files into columns: lists segments, divides them, walks over them.
 
-- ``segments``, ``log_dirs``: what lies under the given paths, by names and small files.
+- ``segments``, ``log_dirs``: replicas and segments under the given paths, from names and small
+  files.
 - ``sections``, ``pieces``: large segments for several cores, files in buffers of bounded size.
-- ``walk``: one segment; ``segment_examination`` looks at every batch of it; ``log_end``: an end or
+- ``walk``: one segment; ``segment_examination`` examines every batch of it; ``log_end``: an end or
   damage.
-- ``kernel``, ``kernel_fragments``, ``kernel_records``, ``kernel_crc``: what is compiled; ``crcs``
-  joins the last with a library.
-- ``_seek``, ``log_seek``: batches and offsets that are looked for.
+- ``kernel``, ``kernel_fragments``, ``kernel_records``, ``kernel_crc``: the compiled functions;
+  ``crcs`` computes small CRCs with ``kernel_crc`` and large ones with a library.
+- ``_seek``, ``log_seek``: search for batches and offsets.
 """

@@ -1,7 +1,6 @@
-"""Batches of a large segment that matter for a search, found by one compiled walk over its headers.
-
-``log_seek`` asks where no index tells how to get near: as far as a batch in Python costs a
-microsecond and more, a gigabyte of small ones would take minutes.
+"""Finds the batches of a large segment that matter for a search, with one compiled walk over its
+headers. ``log_seek`` uses it if no index helps: Python needs more than a microsecond per batch, so
+a gigabyte of small batches would take minutes.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from txnsim_spark.scan.walk import OldRun, batch_rows
 def positions_of(
     segment: SegmentFile, start: int, chosen: Callable[[Path, Ints], Ints]
 ) -> Iterator[int]:
-    """Positions of chosen batches from ``start`` on, up to where batches make no sense, or are of
+    """Positions of the chosen batches from ``start`` on, up to the first malformed batch or one of
     an old format.
     """
     path = Path(segment.path)
@@ -54,7 +53,7 @@ def first_to_reach(table: Ints, offsets: Sequence[int]) -> Ints:
 
 
 def controls_behind(table: Ints, offset: int) -> Ints:
-    """Control batches at or behind an offset."""
+    """Control batches at or after an offset."""
     kinds = table[kernel.CONTROL_TYPE]
     is_marker = (kinds == COMMIT) | (kinds == ABORT)
     return np.flatnonzero(is_marker & (table[kernel.BASE_OFFSET] >= offset))

@@ -67,7 +67,7 @@ class _Kept:
 
 
 CONTROL_BYTES: Final = 128
-"""So many bytes of a control batch have to be in the buffer: the whole batch of a marker has 78."""
+"""Bytes of a control batch that must be in the buffer; the whole batch of a marker has 78."""
 
 # Columns of a table of batches.
 POSITION: Final = 0
@@ -126,7 +126,7 @@ def be64(buffer: Any, position: int) -> int:
 
 @compile_function
 def skip_varint(buffer: Any, position: int, end: int) -> int:
-    """Position behind the varint at ``position``, at most ``end``."""
+    """The position after the varint at ``position``, at most ``end``."""
     while position < end and buffer[position] >= 0x80:
         position += 1
     return min(position + 1, end)
@@ -155,13 +155,13 @@ def control_of(buffer: Any, position: int, end: int) -> tuple[int, int]:
 
 @compile_function
 def batch_at(buffer: Any, position: int, end: int, file_end: int) -> tuple[int, int]:
-    """(size, AT_END) of the batch at ``position``; (0, why) where none is whole.
+    """(size, AT_END) of the batch at ``position``; (0, why) if it is not complete.
 
     Args:
         buffer: Bytes of a segment, as an array of uint8.
-        position: Where a batch begins.
-        end: Where the bytes end.
-        file_end: Where the file ends, counted from the buffer's beginning.
+        position: Start of a batch.
+        end: End of the bytes.
+        file_end: End of the file, counted from the beginning of the buffer.
     """
     if position + _SIZE > end:
         return 0, AT_END
@@ -185,16 +185,16 @@ def scan_batches(
 
     Args:
         buffer: Bytes of a segment, as an array of uint8.
-        start: Where a batch begins.
-        end: Where the bytes end.
-        file_end: Where the file ends, counted from the buffer's beginning.
+        start: Start of a batch.
+        end: End of the bytes.
+        file_end: End of the file, counted from the beginning of the buffer.
         file_position: Position in the file of ``buffer[0]``.
-        rows: int64, ``BATCH_COLUMNS`` by as many batches as there is room for.
-        count: How many of them are filled.
+        rows: int64, ``BATCH_COLUMNS`` by the maximum number of batches.
+        count: Number of rows that are filled already.
 
     Returns:
-        How many rows are filled now, where the next batch begins (behind ``end``, if the last one
-        goes on there), and why the walk stopped.
+        The number of filled rows, the start of the next batch (after ``end`` if the last one is not
+        complete), and why the walk stopped.
     """
     position = start
     room = rows.shape[1]

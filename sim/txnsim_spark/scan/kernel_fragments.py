@@ -1,10 +1,11 @@
-"""What each producer did in a piece of a log, folded while its headers are walked over.
+"""Folds what each producer did in a piece of a log into fragments, during the walk over its
+headers.
 
 A *fragment* says of one producer in one piece how it began, how it ended, and whether a marker came
-in between. That is enough to join pieces later, in any grouping, without the bytes. Here is the
-compiled walk, a row of ``FRAGMENT_COLUMNS`` per producer, found through a hash table of open
-addresses. What was written without a producer is the fragment of producer -1, so the fragments of a
-piece tell of every batch in it.
+in between. That is enough to join pieces later, in any grouping, without the bytes. The compiled
+walk keeps a row of ``FRAGMENT_COLUMNS`` per producer, found through a hash table with open
+addressing. Batches without a producer belong to the fragment of producer -1, so the fragments of a
+piece cover every batch in it.
 
 Transactions that end within the piece are reported as they end (``ENDING_COLUMNS``). Kafka's
 counterpart: ProducerStateManager, which does the same from the first batch to the last.
@@ -43,7 +44,7 @@ LAST_TIMESTAMP: Final = 10
 COMMITS: Final = 11
 ABORTS: Final = 12
 COORDINATOR_EPOCH: Final = 13
-"""From the last marker."""
+"""Coordinator epoch in the last marker."""
 HEAD_OFFSET: Final = 14
 """First record of the transaction in front of the first marker; it may have begun in an earlier
 piece.
@@ -117,18 +118,18 @@ def scan_fragments(
 
     Args:
         buffer: Bytes of a segment, as an array of uint8.
-        start: Where a batch begins.
-        end: Where the bytes end.
-        file_end: Where the file ends, counted from the buffer's beginning.
+        start: Start of a batch.
+        end: End of the bytes.
+        file_end: End of the file, counted from the beginning of the buffer.
         slots: Hash table, int64, a power of two long: the number of a fragment, or -1.
         fragments: int64, rows of ``FRAGMENT_COLUMNS``; at most half as many as slots.
-        count: How many of them are taken.
-        endings: int64, ``ENDING_COLUMNS`` by as many endings as there is room for.
-        file_state: int64, ``FILE_POSITION`` and ``REACH``, which is kept up.
+        count: Number of fragments that are used already.
+        endings: int64, ``ENDING_COLUMNS`` by the maximum number of endings.
+        file_state: int64, ``FILE_POSITION`` and ``REACH``, which is updated.
 
     Returns:
-        Fragments taken, endings met, where the next batch begins (behind ``end``, if the last one
-        goes on there), and why the walk stopped.
+        Number of used fragments, number of endings, the start of the next batch (after ``end`` if
+        the last one is not complete), and why the walk stopped.
     """
     ended = 0
     batch_start = start
@@ -162,8 +163,8 @@ def scan_fragments(
 
 @compile_function
 def _row_of(slots: Any, fragments: Any, count: int, producer: int, room: int) -> int:
-    """The number of the producer's fragment; ``count``, entered into the table, where it is new; -1
-    where there is no room for a new one.
+    """The number of the producer's fragment; if it is new, ``count``, which is entered into the
+    table; -1 if there is no room for a new one.
     """
     mask = slots.shape[0] - 1
     slot = np.int64((np.uint64(producer) * _HASH) >> _HASH_SHIFT) & mask
@@ -206,7 +207,7 @@ def _fold(
     ended: int,
     position: int,
 ) -> int:
-    """Fold one batch of a producer; returns how many endings there are now."""
+    """Folds one batch of a producer; returns the number of endings so far."""
     base = be64(buffer, batch_start)
     attributes = be16(buffer, batch_start + 21)
     epoch = be16(buffer, batch_start + 51)

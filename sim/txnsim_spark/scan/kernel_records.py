@@ -1,7 +1,6 @@
-"""The records of batches, compiled: where each is, and where its key, value and headers are.
-
-Nothing is copied. A batch gives its records up to the first one that makes no sense, as
-``wire.records`` has it. Kafka's counterpart: DefaultRecord.
+"""Compiled functions that find the records of batches, and the key, value and headers of each.
+Nothing is copied. A batch gives its records up to the first malformed one, as in ``wire.records``.
+Kafka's counterpart: DefaultRecord.
 """
 
 from __future__ import annotations
@@ -44,14 +43,14 @@ _BAD: Final = -1
 
 
 def room_for(count: int) -> Ints:
-    """An empty table for so many records; each of its columns is contiguous."""
+    """An empty table for that number of records; each of its columns is contiguous."""
     return np.empty((count, RECORD_COLUMNS), dtype=np.int64, order="F")
 
 
 @compile_function
 def varint(buffer: Any, position: int, end: int) -> tuple[int, int]:
-    """(value, end position) of the zigzag varint at ``position``; one that is cut off ends behind
-    ``end``.
+    """(value, end position) of the zigzag varint at ``position``; the end is after ``end`` if it is
+    cut off.
     """
     if position < end and buffer[position] < 0x80:  # most are short
         first_byte = np.int64(buffer[position])
@@ -73,7 +72,7 @@ def varint(buffer: Any, position: int, end: int) -> tuple[int, int]:
 
 @compile_function
 def _short(buffer: Any, position: int, end: int) -> tuple[int, int]:
-    """(value, end position) of a varint of at most five bytes; ``_BAD`` where it is none."""
+    """(value, end position) of a varint of at most five bytes; ``_BAD`` if it is malformed."""
     value, end_position = varint(buffer, position, end)
     if end_position > end or end_position - position > VARINT_BYTES_MAX:
         return 0, _BAD
@@ -82,7 +81,7 @@ def _short(buffer: Any, position: int, end: int) -> tuple[int, int]:
 
 @compile_function
 def _piece(buffer: Any, position: int, end: int) -> tuple[int, int, int]:
-    """(start, size, end) of the bytes at a position, whose length stands in front."""
+    """(start, size, end) of the bytes at a position, which are preceded by their length."""
     size, begin = _short(buffer, position, end)
     if begin == _BAD:
         return 0, 0, _BAD
@@ -141,15 +140,16 @@ def record_rows(
 
     Args:
         buffer: The batches' records, unpacked, as an array of uint8.
-        starts: Where those of each batch begin.
-        ends: Where they end.
-        counts: How many each batch has.
-        resume_at: Number of a batch, of a record in it, and where that is; what is next afterwards.
-        rows: Of ``room_for``.
-        bytes_max: No more rows are filled when keys and values have so many bytes.
+        starts: Start of each batch's records.
+        ends: End of each batch's records.
+        counts: Number of records of each batch.
+        resume_at: Number of a batch, number of a record in it, and its position; updated to the
+            next record.
+        rows: A table from ``room_for``.
+        bytes_max: Limit of the bytes of keys and values after which no more rows are filled.
 
     Returns:
-        How many rows are filled; 0 at the end.
+        Number of filled rows; 0 at the end.
     """
     filled = 0
     filled_bytes = 0
@@ -184,9 +184,9 @@ def header_rows(buffer: Any, records: Any, rows: Any) -> None:
     """Fill ``rows`` with the headers of records.
 
     Args:
-        buffer: That of the records.
+        buffer: The buffer of the records.
         records: Rows of ``record_rows``.
-        rows: int64, as many headers as all of them have by ``HEADER_COLUMNS``.
+        rows: int64, the number of all their headers by ``HEADER_COLUMNS``.
     """
     filled = 0
     for number in range(len(records)):

@@ -1,5 +1,5 @@
-"""What the small files at the top of a log directory say: which broker it belongs to, whether that
-broker stopped in order, and which offsets it noted for each replica.
+"""Reads the small files at the top of a log directory: they show its broker, whether that broker
+stopped in order, and the offsets that it recorded for each replica.
 
 A file that can't be read counts as missing here; the table ``errors`` reports it. Kafka's
 counterparts: LogManager.loadLogs, MetaPropertiesEnsemble, OffsetCheckpointFile.
@@ -25,7 +25,7 @@ OnProblem = Callable[[str], object]
 
 
 def untold(_found: object) -> None:
-    """Ignore a problem that another reader reports, or that the caller can do without."""
+    """Ignores a problem, which another reader reports, or which does not matter to the caller."""
 
 
 class LogDirectory(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,8 +69,8 @@ class LogDirectory(msgspec.Struct, frozen=True, kw_only=True):
 
         Args:
             whose: The replica.
-            last_segment_offset: The newest segment's number: what can be torn where nothing is
-                noted, as only that one was written to.
+            last_segment_offset: The newest segment's number: used if no recovery point is recorded,
+                since only the newest segment was being written.
         """
         if self.is_clean:
             return None
@@ -97,7 +97,7 @@ def meta_of(path: Path) -> MetaProperties | None:
 
 
 def topic_id_of(folder: Path, on_problem: OnProblem = untold) -> str | None:
-    """The id of a replica's topic, as Kafka writes it; None where no file of the folder tells."""
+    """The id of a replica's topic in Kafka's form; None if no file of the folder has it."""
     named = names.PartitionDirectory.at(folder)
     if named is not None and named.topic_id is not None:
         return named.topic_id

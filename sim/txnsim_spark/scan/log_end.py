@@ -1,16 +1,15 @@
-"""Where the log of a running or killed broker ends, and where it is damaged.
-
-A broker appends to its active segment, so that one may end within a batch, or in zeros that were
-allocated in advance (``log.preallocate``, and file systems after a loss of power). Kafka takes the
-first for the end of the log wherever it reads (FileLogInputStream.nextBatch answers null), and cuts
-both off as it starts (LogSegment.recover). Everything else that makes no sense is damage: bytes of
-a batch that was whole once are gone or changed.
+"""Tells the end of a log apart from damage. A broker appends to its active segment, so this segment
+may end within a batch, or in zeros that were allocated in advance (``log.preallocate``, and file
+systems after a loss of power). Kafka treats an incomplete batch as the end of the log wherever it
+reads (FileLogInputStream.nextBatch returns null), and cuts both off when it starts
+(LogSegment.recover). Everything else that is malformed is damage: bytes of a batch that was once
+complete are missing or changed.
 
 - A closed segment was finished before the next one began: it ends with its last batch.
 - A broker that stopped in order has flushed whole batches and given back what was allocated.
 - A wrong CRC is no end: the batch is there in full length.
-- What looks like half a batch is no end where the index knows of a batch behind it: then its length
-  has changed.
+- An apparently incomplete batch is no end if the index has a later batch: then its length field was
+  changed.
 """
 
 from __future__ import annotations
@@ -28,11 +27,11 @@ IMPOSSIBLE_LENGTH: Final = "length"
 
 
 def is_log_end(segment: SegmentFile, damage: Damage) -> bool:
-    """Whether what follows the last batch is the end of the log, so that no record is lost.
+    """Whether the bytes after the last batch are the end of the log, so that no record is lost.
 
     Args:
         segment: The segment, up to its planned size.
-        damage: Where its batches end.
+        damage: The place where its batches end.
 
     Raises:
         OSError: The segment can't be read.

@@ -1,10 +1,8 @@
-"""Places in a replica's log, found through its sparse index: its end, the batch of an offset, the
-batches behind an offset.
-
-Little is read, also of a large log. An index may be wrong: an entry counts only if the batch at its
-position has its offset. If no entry counts, the segment is walked over from its start, once for all
-that is asked of it, and by the compiled walk (``seek``) where it is large. Kafka's counterparts:
-OffsetIndex.lookup, LogSegment.read, LogSegment.recover.
+"""Finds places in a replica's log through its sparse index: its end, the batch of an offset, the
+batches after an offset. It reads little, even of a large log. An index may be wrong: an entry
+counts only if the batch at its position has its offset. If no entry counts, the segment is walked
+over from its start, once for all places, with the compiled walk (``seek``) if it is large. Kafka's
+counterparts: OffsetIndex.lookup, LogSegment.read, LogSegment.recover.
 """
 
 from __future__ import annotations
@@ -42,8 +40,8 @@ if TYPE_CHECKING:
 _ENTRY: Final = Struct(">ii")
 _TIME_ENTRY: Final = Struct(">qi")
 _TRIES: Final = 64
-"""So many entries at the end of an index are tried: after an unclean stop some point behind the end
-of the file.
+"""Number of entries at the end of an index that are tried: after an unclean stop some are beyond
+the end of the file.
 """
 _MARKER_BYTES_MAX: Final = 1 << 12
 _WINDOW_BYTES: Final = 64 << 10
@@ -58,14 +56,14 @@ class Tail(msgspec.Struct, frozen=True, kw_only=True):
     """The end of a segment."""
 
     end_offset: int
-    """Behind the last batch that counts."""
+    """Offset after the last valid batch."""
     problem: str = ""
     """What is wrong there, with its place; empty without a problem."""
 
 
 def end_offset_of(segment: SegmentFile) -> int:
-    """End of the log by its last segment: behind the last whole batch; where a starting broker
-    computes CRCs, behind the last sound one.
+    """End of the log, from its last segment: after the last complete batch; or, if a starting
+    broker computes CRCs, after the last sound one.
     """
     return tail_of(segment).end_offset
 
@@ -96,7 +94,7 @@ def tail_of(segment: SegmentFile) -> Tail:
 def _past_old(
     file: BinaryIO, segment: SegmentFile, position: int, end: int
 ) -> tuple[int, int, str]:
-    """(end offset, position, problem) behind messages of old formats and the batches that follow
+    """(end offset, position, problem) after messages of old formats and the batches that follow
     them.
     """
     file.seek(position)
@@ -194,7 +192,7 @@ def batch_from(segment: SegmentFile, position: int, offset: int) -> Seen | None:
 
 
 def markers_in(segment: SegmentFile, offset: int) -> Iterator[tuple[int, int]]:
-    """(producer id, offset) of the markers at or behind an offset."""
+    """(producer id, offset) of the markers at or after an offset."""
 
     def of_control(_path: Path, table: Ints) -> Ints:
         from txnsim_spark.scan._seek import controls_behind
@@ -209,12 +207,12 @@ def markers_in(segment: SegmentFile, offset: int) -> Iterator[tuple[int, int]]:
 def read_markers(
     segment: SegmentFile, on_gap: Callable[[], None]
 ) -> Iterator[tuple[BatchHeader, bool]]:
-    """Every marker of a segment with whether it commits, by offset.
+    """Every marker of a segment, and whether it commits, by offset.
 
     Args:
         segment: The segment.
-        on_gap: Called where markers may be missing: the cleaner took batches or emptied one, or
-            the segment makes no sense to its end.
+        on_gap: Called if markers may be missing: the cleaner removed batches or emptied one, or the
+            segment is malformed before its end.
     """
     expected = segment.base_offset
     is_compiled = False
@@ -249,11 +247,10 @@ def read_markers(
 
 
 def greatest_timestamp_of(segment: SegmentFile) -> int | None:
-    """Greatest timestamp of a closed segment, by the last entry of its ``.timeindex``; None where
-    that can't be trusted, by the rules of Kafka's own check (TimeIndex.sanityCheck).
-
-    A segment gets this entry when it is closed (LogSegment.onBecomeInactiveSegment). It counts if
-    it is not before the first one, and no offset of it lies outside of the segment.
+    """Greatest timestamp of a closed segment, from the last entry of its ``.timeindex``; None if
+    that can't be trusted, by the rules of Kafka's own check (TimeIndex.sanityCheck). A segment gets
+    this entry when it is closed (LogSegment.onBecomeInactiveSegment). It counts if it is not before
+    the first one, and if all offsets are within the segment.
     """
     try:
         with RegularFile(Path(segment.path).with_suffix(names.Suffix.TIME_INDEX)).open() as file:
@@ -274,7 +271,7 @@ def greatest_timestamp_of(segment: SegmentFile) -> int | None:
 
 
 def open_file(path: str) -> BinaryIO:
-    """A segment, opened for reading."""
+    """Opens a segment for reading."""
     return RegularFile(Path(path)).open()
 
 
@@ -303,8 +300,8 @@ def _ends_and_unsound(path: Path, table: Ints) -> Ints:
 def _batches(
     segment: SegmentFile, offset: int | None, chosen: Chosen
 ) -> Iterator[tuple[Window, int, BatchHeader]]:
-    """Batches with their positions, from one before an offset on, or from near the
-    segment's end.
+    """Batches with their positions, from a batch before an offset on, or from near the segment's
+    end.
     """
     with open_file(segment.path) as file:
         window = Window(file, _WINDOW_BYTES)
@@ -342,8 +339,8 @@ def _walk(
 
 
 def position_before(segment: SegmentFile, offset: int | None) -> int:
-    """Position of a batch before an offset, or near the segment's end: as near as the
-    index allows.
+    """Position of a batch before an offset, or of one near the segment's end: as near as the index
+    allows.
     """
     if offset is not None and offset <= segment.base_offset:
         return 0

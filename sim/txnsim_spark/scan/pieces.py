@@ -1,10 +1,9 @@
-"""A segment's file in pieces of bounded size, read one after the other into one buffer.
-
-Large reads into memory that is used again run at the speed of the page cache, or of the disk where
-the file is cold. Mapping the file is slower there, and empty files can't be mapped. The code that
-reads a piece says where the next one begins. So bytes that it does not need (the rest of a large
-batch) are skipped, and the last, torn header of a piece comes again at the front of the next one.
-The size of the file is read once: what a broker appends meanwhile is not read.
+"""Reads a segment's file in pieces of bounded size, one after the other into one buffer. Large
+reads into reused memory run at the speed of the page cache, or of the disk if the file is not
+cached. Mapping the file is slower there, and empty files can't be mapped. The code that reads a
+piece says where the next one begins. So bytes that it does not need (the rest of a large batch) are
+skipped, and the last, torn header of a piece comes again at the front of the next one. The size of
+the file is read once: what a broker appends meanwhile is not read.
 """
 
 from __future__ import annotations
@@ -21,11 +20,13 @@ from numpy.typing import NDArray
 from txnsim.storage.regular_file import RangeFile, RegularFile
 
 PIECE_BYTES: Final = 4 << 20
-"""Small enough to stay in a CPU's cache between reading and walking, large enough for the disk."""
+"""Small enough to stay in a CPU's cache between reading and walking, but large enough for the
+disk.
+"""
 DELETED: Final = ".deleted"
-"""Behind the name of a file that a broker is going to delete."""
+"""Suffix of a file that a broker is going to delete."""
 PIECE_BYTES_MIN: Final = 256
-"""A header and the record of a marker fit in."""
+"""Enough for a header and the record of a marker."""
 
 
 class ShorterFileError(OSError):
@@ -69,8 +70,8 @@ class PieceReader:
         return self._buffer[:filled]
 
     def read_whole(self, position: int, size: int) -> memoryview:
-        """So many bytes from ``position`` on, fewer at the end: for a batch larger than a piece.
-        They are valid until the next piece is read.
+        """Reads ``size`` bytes from ``position`` on, fewer at the end: for a batch larger than a
+        piece. They are valid until the next piece is read.
         """
         if size <= len(self._buffer):
             return memoryview(self.read(position).data)[:size]
@@ -86,7 +87,7 @@ class PieceReader:
 
 
 def shorter(size: int, planned: int) -> ShorterFileError:
-    """The error of a file of ``size`` bytes of which ``planned`` were to be read."""
+    """The error for a file of ``size`` bytes of which ``planned`` bytes were to be read."""
     return ShorterFileError(
         errno.EINVAL,
         f"{size} bytes, {planned - size} fewer than when the read was planned: it was cut off, or"
@@ -102,8 +103,8 @@ def pieces_of(
     until: int | None = None,
     buffer: Bytes | None = None,
 ) -> Iterator[PieceReader]:
-    """Open a file up to the position ``until``. A caller that reads many files passes a buffer to
-    use again.
+    """Opens a file up to the position ``until``. A caller that reads many files passes a buffer to
+    reuse.
     """
     file = _open_segment(path, until)
     try:

@@ -1,5 +1,5 @@
-"""A large segment in sections that are read separately, on several cores. A cut is where the
-segment's sparse index says that a batch begins.
+"""Divides a large segment into sections that are read separately, on several cores. A cut is at a
+position where, according to the segment's sparse index, a batch begins.
 
 The index may be wrong. A cut is made only where a sound batch begins that has the entry's offset,
 and offsets must ascend from cut to cut. Such a place could still lie within another batch. That is
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _BATCH_BYTES_MAX: Final = 4 << 20
 """No section begins at a larger batch, since its CRC is computed to be sure of it."""
 _TRIES: Final = 4
-"""So many index entries are tried for a cut before it is given up."""
+"""Number of index entries that are tried for one cut."""
 
 
 class Cut(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,11 +46,12 @@ class Cut(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def in_sections(segments: Sequence[SegmentFile], section_bytes: int) -> list[SegmentFile]:
-    """Divide the large ones of a replica's segments into sections.
+    """Divides the large segments of a replica into sections.
 
     Args:
-        segments: In order; all that are behind the recovery point. A section stays what it is.
-        section_bytes: About how much a section is; a segment of less than two stays whole.
+        segments: In order; all that are after the recovery point. A section is not divided again.
+        section_bytes: Approximate size of a section; a segment of less than two sections stays
+            whole.
     """
     cuts = [
         cuts_of(segment, section_bytes) if segment.section is None else () for segment in segments
@@ -70,11 +71,11 @@ def in_sections(segments: Sequence[SegmentFile], section_bytes: int) -> list[Seg
 
 
 def sections_at(segment: SegmentFile, cuts: Sequence[Cut]) -> Iterator[SegmentFile]:
-    """The sections between some cuts of a segment.
+    """The sections between the cuts of a segment.
 
     Args:
-        segment: It.
-        cuts: In order.
+        segment: The segment.
+        cuts: Its cuts, in order.
     """
     starts = [Cut(position=0, offset=segment.base_offset), *cuts]
     for cut, next_cut in zip(starts, [*cuts, None], strict=True):
@@ -89,7 +90,7 @@ def sections_at(segment: SegmentFile, cuts: Sequence[Cut]) -> Iterator[SegmentFi
 
 
 def cuts_of(segment: SegmentFile, section_bytes: int) -> tuple[Cut, ...]:
-    """Cuts of a segment into sections of about so many bytes; none without a sound index."""
+    """Cuts of a segment into sections of about ``section_bytes``; none without a sound index."""
     count = segment.size // section_bytes
     if count < 2:
         return ()
@@ -118,7 +119,7 @@ def _cuts(file: BinaryIO, segment: SegmentFile, count: int) -> Iterator[Cut]:
 
 
 def cut_behind(segment: SegmentFile, offset: int, position: int) -> Cut | None:
-    """The last cut behind ``offset`` and up to ``position``, else the next one; None if there is
+    """The last cut after ``offset`` and up to ``position``, else the next one; None if there is
     neither.
     """
 
@@ -131,7 +132,7 @@ def cut_behind(segment: SegmentFile, offset: int, position: int) -> Cut | None:
 
 
 def has_batch_past(segment: SegmentFile, position: int) -> bool:
-    """Whether the index knows of a sound batch that begins behind a position."""
+    """Whether the index has a sound batch that begins after a position."""
 
     def there(index: SparseIndex) -> Iterable[int]:
         entry_number = bisect_right(index, position, key=itemgetter(1))
@@ -150,7 +151,7 @@ def cut_at(segment: SegmentFile, offset: int) -> Cut | None:
 
 
 def cut_after(segment: SegmentFile, offset: int) -> Cut | None:
-    """The first cut behind an offset that the index allows; None without any."""
+    """The first cut after an offset that the index allows; None if there is none."""
 
     def there(index: SparseIndex) -> Iterable[int]:
         entry_number = bisect_right(index, offset - segment.base_offset, key=itemgetter(0))

@@ -1,9 +1,8 @@
-"""One pass over a segment: every CRC is computed, every offset is followed, and what each producer
-did is summed up on the way.
-
-So does a starting broker after a stop out of order, from the recovery point on. The first batch
-that is torn, or whose CRC is wrong, ends the log: the rest of its segment and all later segments
-are removed. Nothing is removed here, but readers do not see what lies behind (``cut_short``).
+"""Examines a segment in one pass: computes every CRC, checks every offset, and sums up what each
+producer did. A starting broker does the same after an unclean stop, from the recovery point on. The
+first batch that is torn, or whose CRC is wrong, ends the log: the broker removes the rest of its
+segment and all later segments. Nothing is removed here, but readers do not see the rest
+(``cut_short``).
 
 The segment is read piece by piece. A piece is examined while it is in the processor's cache: its
 headers, its CRCs, and the fragments of its sound part. The memory is used again for the next
@@ -39,18 +38,18 @@ from txnsim_spark.scan.walk import (
 )
 
 GAPS_MAX: Final = 20
-"""At most so many gaps are listed for a segment: those of the highest offsets."""
+"""Limit of the gaps that are listed for a segment; those of the highest offsets are listed."""
 ODD_CONTROLS_MAX: Final = 20
-"""Maximum number of listed control records, the first ones."""
+"""Limit of the control records that are listed; the first ones are listed."""
 
 
 class Examined(msgspec.Struct, frozen=True, kw_only=True):
-    """A segment with every CRC computed and every offset followed."""
+    """The result of examining a segment."""
 
     damage: Damage | None
     """The first malformed batch or wrong CRC."""
     damaged_offset: int
-    """Expected offset at the damage; without damage, the offset behind the last batch."""
+    """Expected offset at the damage; without damage, the offset after the last batch."""
     gaps: tuple[tuple[int, int], ...]
     """(first missing offset, next offset that exists)."""
     odd_controls: tuple[tuple[int, int], ...] = ()
@@ -66,7 +65,7 @@ class Examiner:
     """Examines segments, one after the other.
 
     Args:
-        bounds: How much is held in memory.
+        bounds: Limits of memory.
     """
 
     def __init__(self, bounds: ScanLimits = BOUNDS) -> None:
@@ -82,13 +81,13 @@ class Examiner:
         """Whether the fragments of all sound batches are in ``_folding``."""
 
     def examine(self, path: Path, *, until: int, base_offset: int, start: int = 0) -> Examined:
-        """Go through a segment up to the first damage.
+        """Examines a segment up to the first damage.
 
         Args:
             path: The ``.log`` file.
-            until: Where it ends.
-            base_offset: Where its offsets begin: its own number.
-            start: Position of the first batch that is looked at.
+            until: Position where it ends.
+            base_offset: Its base offset.
+            start: Position of the first batch to examine.
         """
         self._path, self._start, self._until = path, start, until
         self._folding.restart()
@@ -111,8 +110,8 @@ class Examiner:
         """What each producer did in the segment that was examined last (``walk.fragment_rows``).
 
         Args:
-            is_cut: Only in front of the damage. Without, a batch of a wrong CRC counts, and what
-                follows it.
+            is_cut: Whether only batches before the damage count; otherwise batches with a wrong
+                CRC, and later ones, count, too.
         """
         until = self._until
         if self._wrong is not None and is_cut:
@@ -195,10 +194,10 @@ class _Found:
 
     def __init__(self, offset: int, position: int) -> None:
         self._offset = offset
-        """The offset that should follow at ``position``."""
+        """The offset that is expected at ``position``."""
         self.position = position
         self.old: list[OldRun] = []
-        """Messages of old formats at or behind ``position``."""
+        """Messages of old formats at or after ``position``."""
         self.gaps: list[tuple[int, int]] = []
         self.odd_controls: list[tuple[int, int]] = []
         self.lowest: int | None = None
@@ -218,8 +217,8 @@ class _Found:
         self.old = [messages for messages in self.old if messages.end > self.position]
 
     def next_offset_at(self, until: int) -> int:
-        """The offset that should follow what is sound: behind the last batch, or behind messages of
-        old formats that follow it.
+        """The offset that is expected after the sound part: after the last batch, or after messages
+        of old formats that follow it.
         """
         following = [
             messages for messages in self.old if self.position <= messages.position < until
@@ -280,8 +279,8 @@ def cut_short(
 
 
 def examine_recovered(segments: Sequence[SegmentFile]) -> list[SegmentFile]:
-    """Examine the segments that a starting broker would check, on all cores of this machine, and
-    note in them what it would cut off. So tasks need not wait for each other.
+    """Examines the segments that a starting broker would check, on all cores of this machine, and
+    records in them what it would cut off, so that tasks need not wait for each other.
     """
     sought = [segment for segment in segments if segment.is_recovered]
     with ThreadPoolExecutor(os.cpu_count()) as pool:  # what is compiled lets other threads run
@@ -298,8 +297,8 @@ def examine_recovered(segments: Sequence[SegmentFile]) -> list[SegmentFile]:
 
 
 def _cut_of(segment: SegmentFile) -> Damage | None:
-    """Where a starting broker cuts a segment; None without a cut, and for a segment that can't be
-    read, which its reader reports.
+    """The place where a starting broker cuts a segment; None without a cut, and for a segment that
+    can't be read, which its reader reports.
     """
     try:
         examination = Examiner().examine(

@@ -1,4 +1,4 @@
-"""Which replicas and segments there are under the given paths, by names and sizes alone.
+"""Lists the replicas and segments under the given paths, from names and sizes only.
 
 A path is a log directory, a folder with several of them, or the folder of one replica. In a log
 directory the folders of replicas that are being deleted (``-delete``) or moved (``-future``), or
@@ -33,7 +33,7 @@ class Replica(msgspec.Struct, frozen=True, kw_only=True):
 
     log_dir: str
     broker: int
-    """``UNKNOWN_BROKER`` where the log directory does not tell."""
+    """Broker id; ``UNKNOWN_BROKER`` if the log directory does not have it."""
     topic: str
     partition: int
     path: str
@@ -64,12 +64,12 @@ class Damage(msgspec.Struct, frozen=True, kw_only=True):
     size: int
     """Bytes from there to the end of the file."""
     kind: str
-    """``torn``, ``format`` or ``length`` where batches end; ``crc``, ``records``; ``behind`` in
-    segments behind one that is cut.
+    """``torn``, ``format`` or ``length`` if batches end; ``crc`` or ``records``; ``behind`` in
+    segments after one that is cut.
     """
     reason: str
     offset: int | None = None
-    """First record that a starting broker cuts off; None where nobody computed that."""
+    """First record that a starting broker cuts off; None if it was not computed."""
 
 
 class SegmentFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,18 +81,18 @@ class SegmentFile(msgspec.Struct, frozen=True, kw_only=True):
     next_base_offset: int | None
     """Base offset of the next segment; all offsets of this one are below."""
     size: int
-    """Position where reading ends: the size of the file when the job was planned."""
+    """Position where reading ends: the size of the file when the read was planned."""
     is_recovered: bool = False
     """Whether a starting broker checks it, and cuts off what is not sound."""
     is_clean: bool = True
     """Whether the broker was stopped in order, and not started since."""
     is_looked_through: bool = False
-    """Whether ``cut`` has been found already."""
+    """Whether ``cut`` was searched for already."""
     cut: Damage | None = None
     start: int = 0
-    """Position where reading begins: that of a batch in front of all wanted ones."""
+    """Position where reading begins: that of a batch before all wanted ones."""
     sound_to: int = 0
-    """Position up to which a stream has read and found no damage; it is not looked for again."""
+    """Position up to which a stream has read without damage; this part is not checked again."""
     span: tuple[int, int] | None = None
     """Range of offsets: only batches that begin in it become rows; None for all."""
     section: Section | None = None
@@ -114,7 +114,9 @@ class SegmentFile(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def may_be_cut(self) -> bool:
-        """Whether a cut is possible here, and not yet looked for; a cut ends later segments too."""
+        """Whether a cut is possible here, and was not searched for yet; a cut ends later segments,
+        too.
+        """
         return self.is_recovered and not self.is_looked_through
 
     @property
@@ -145,12 +147,12 @@ def log_dirs_in(paths: Iterable[Path]) -> tuple[Path, ...]:
 
 
 def segments_of(replica: Replica, directory: LogDirectory | None = None) -> Iterator[SegmentFile]:
-    """The segments of a replica by offset. Where compaction was interrupted, those that a starting
+    """The segments of a replica by offset. If compaction was interrupted, those that a starting
     broker would keep.
 
     Args:
-        replica: Whose.
-        directory: What its log directory says; read where it is not given.
+        replica: The replica.
+        directory: The small files of its log directory; read unless given.
     """
     directory = directory or LogDirectory.at(Path(replica.log_dir))
     files = [
@@ -175,9 +177,7 @@ def segments_of(replica: Replica, directory: LogDirectory | None = None) -> Iter
 
 
 def size_of(path: Path) -> int:
-    """Size of a file in bytes; 0 where the system does not tell it: opening the file
-    reports that.
-    """
+    """Size of a file in bytes; 0 if it is unknown: opening the file then reports the error."""
     try:
         return path.stat().st_size
     except OSError:
@@ -191,7 +191,7 @@ def broker_of(log_dir: Path) -> int:
 
 
 def one_cluster(log_dirs: Iterable[Path]) -> None:
-    """Refuse log directories of two clusters, where replicas are to be compared.
+    """Checks that log directories are of one cluster, before replicas are compared.
 
     Raises:
         BadInputError: They are of two clusters; the message names a directory of each.
@@ -203,7 +203,7 @@ def one_cluster(log_dirs: Iterable[Path]) -> None:
 
 
 def refuse_two_clusters(owned: Iterable[tuple[str, str]]) -> None:
-    """Refuse (place, cluster id) pairs of two clusters; a place without an id goes with any
+    """Checks that (place, cluster id) pairs are of one cluster; a place without an id fits any
     cluster.
 
     Raises:
@@ -268,7 +268,7 @@ def _replicas_under(path: Path, on_problem: OnProblem) -> Iterator[Replica]:
 
 
 def _folders_in(log_dir: Path, on_problem: OnProblem) -> tuple[PartitionDirectory, ...]:
-    """The folders of replicas that can be looked into."""
+    """The folders of replicas that can be listed."""
     try:
         below = sorted(log_dir.iterdir())
     except OSError as error:
@@ -288,7 +288,7 @@ def _folders_in(log_dir: Path, on_problem: OnProblem) -> tuple[PartitionDirector
 
 
 def _why_no_folder(path: Path) -> str:
-    """Why a folder can't be listed; empty where it can."""
+    """Why a folder can't be listed; empty if it can."""
     try:
         next(path.iterdir(), None)
     except OSError as error:
@@ -307,7 +307,9 @@ def _replica(log_dir: Path, broker: int, whose: TopicPartition, path: Path) -> R
 
 
 def _named_replica(path: Path) -> TopicPartition | None:
-    """The partition of a replica folder given as a path, also of one being deleted."""
+    """The partition of a replica's folder that was given as a path, even of one that is being
+    deleted.
+    """
     going = _GOING.fullmatch(path.name)
     named = PartitionDirectory.at(path if going is None else Path(going[1]))
     if named is None or (path / names.FileName.META_PROPERTIES).is_file():
@@ -329,7 +331,7 @@ def _is_log_dir(path: Path) -> bool:
 
 
 def _has_files_of_kafka(folder: Path) -> bool:
-    """Whether a folder named as a replica's has files of Kafka; ``notes-2`` may be anything."""
+    """Whether a folder with a replica's name has files of Kafka; ``notes-2`` may be any folder."""
     try:
         return any(names.PartitionDirectory.has_files_named(path.name) for path in folder.iterdir())
     except OSError:

@@ -37,9 +37,9 @@ class OldRun(msgspec.Struct, frozen=True, kw_only=True):
 
     position: int
     end: int
-    """Position behind the last message."""
+    """Position after the last message."""
     next_offset: int
-    """Offset behind the last message."""
+    """Offset after the last message."""
 
 
 OnOld = Callable[[OldRun], object]
@@ -52,9 +52,9 @@ class ScanLimits(msgspec.Struct, frozen=True, kw_only=True):
 
     piece_bytes: int = PIECE_BYTES
     rows: int = 1 << 14
-    """Rows of a table of batches or endings; so many take 2 MB."""
+    """Rows of a table of batches or endings; the default takes 2 MB."""
     producers: int = 1 << 16
-    """So many fragments are yielded at once; they take 13 MB."""
+    """Number of fragments that are yielded at once; the default takes 13 MB."""
 
 
 BOUNDS: Final = ScanLimits()
@@ -73,11 +73,11 @@ def batch_rows(
 
     Args:
         path: The ``.log`` file.
-        on_damage: Called where it stops making sense.
-        until: Where it ends.
-        bounds: How much is held in memory.
-        on_old: Called with messages of format 0 and 1, which are passed over, before the table of
-            the batches behind them.
+        on_damage: Called with the place where the segment becomes malformed.
+        until: Position where it ends.
+        bounds: Limits of memory.
+        on_old: Called with messages of format 0 and 1, which are skipped, before the table of the
+            batches after them.
         start: Position of the first batch.
     """
     with pieces_of(path, bounds.piece_bytes, until=until) as file:
@@ -154,8 +154,8 @@ def damage_of(
     bounds: ScanLimits = BOUNDS,
     on_old: OnDamage | None = None,
 ) -> Damage | None:
-    """Where a segment stops making sense; None where its last batch ends the file. Messages of
-    format 0 and 1 are skipped and reported, too.
+    """The place where a segment becomes malformed; None if its last batch ends the file. Messages
+    of format 0 and 1 are skipped and reported, too.
     """
     damages: list[Damage] = []
     passed_over = None if on_old is None else lambda run: on_old(old_damage(run))
@@ -174,8 +174,8 @@ def _fold_segment(
     bounds: ScanLimits,
     start: int = 0,
 ) -> Iterator[Ints]:
-    """Fold a whole segment. Whenever a table may be full it yields the endings met, which are valid
-    for one step.
+    """Folds a whole segment. Whenever a table may be full it yields the endings so far, which are
+    valid for one step.
     """
     with pieces_of(path, bounds.piece_bytes, until=until) as file:
         position = start
@@ -211,8 +211,8 @@ def old_damage(run: OldRun) -> Damage:
 
 
 def old_at(file: PieceReader, position: int) -> OldRun | None:
-    """The whole and sound messages of format 0 and 1 from ``position`` on. They have no producer
-    and are skipped. None where there are none.
+    """The complete and sound messages of format 0 and 1 from ``position`` on, which have no
+    producer and are skipped; None if there are none.
     """
     end = position
     last_offset = -1
@@ -262,8 +262,8 @@ class Folding:
         return fragments
 
     def fold(self, piece: Bytes, start: int, file_end: int, position: int) -> tuple[Ints, int, int]:
-        """Fold a piece that begins at a position of the segment. Returns the endings met (valid
-        until the next call), where it stopped and why.
+        """Folds a piece that begins at a position of the segment. Returns the endings (valid until
+        the next call), where it stopped and why.
         """
         if self.count == len(self._fragments):
             self._grow()

@@ -1,6 +1,6 @@
 """Judges the parts of one replica in order of offset. Some errors show only across segments.
 
-The state of producers begins with the snapshot at the oldest segment, as in a broker. Behind a torn
+The state of producers begins with the snapshot at the oldest segment, as in a broker. After a torn
 segment it begins again with the next segment's snapshot. Kafka's counterparts: LogLoader.load,
 ProducerStateManager.truncateAndReload, UnifiedLog.rebuildProducerState.
 """
@@ -30,8 +30,8 @@ LACKING: Final = frozenset(
         Invariant.ABORTED_DIFFERS,
     }
 )
-"""What may be missing after the cleaner: it removes records, batches, markers and aborted
-transactions.
+"""Rules that a compacted log may break, since the cleaner removes records, batches, markers and
+aborted transactions.
 """
 
 Snapshots = Mapping[int, Sequence[SnapshotEntry]]
@@ -43,8 +43,8 @@ def judge_replica(
     """All violations in a replica.
 
     Args:
-        facts: What is known of it.
-        parts: Of its segments, in order of offset; at least one.
+        facts: Facts on the replica.
+        parts: Parts of its segments, in order of offset; at least one.
         snapshots: Its readable snapshots by offset.
     """
     cleaned_until = facts.cleaned_until
@@ -96,14 +96,14 @@ ITSELF: Final = frozenset(
 
 
 def without_followers(part: SegmentPart, violations: Iterable[Broken]) -> Iterator[Broken]:
-    """The violations of a segment, without those that may follow from damage. Behind a batch with a
+    """The violations of a segment, without those that may follow from damage. After a batch with a
     wrong CRC or offset only other such damage is named; the rest is counted. One flipped bit
     changes a producer's state, and so sequences, snapshots and indexes up to the end of the
     segment.
 
     Args:
         part: The segment.
-        violations: All that shows.
+        violations: All violations found.
     """
     if part.doubtful_from is None:
         yield from violations
@@ -129,7 +129,9 @@ def without_followers(part: SegmentPart, violations: Iterable[Broken]) -> Iterat
 
 
 def judge_bounds(facts: ReplicaFacts, parts: Sequence[SegmentPart]) -> Iterator[Broken]:
-    """Checks checkpoints against the log (UnifiedLog.maybeIncrementLogStartOffset and its like)."""
+    """Compares checkpoints with the log (UnifiedLog.maybeIncrementLogStartOffset and similar
+    checks).
+    """
     start, end = parts[0].base_offset, parts[-1].end_offset
     for name, file, offset in (
         ("high watermark", names.FileName.HIGH_WATERMARKS, facts.high_watermark),
@@ -155,7 +157,7 @@ def judge_bounds(facts: ReplicaFacts, parts: Sequence[SegmentPart]) -> Iterator[
 
 
 class _Chain:
-    """The state of a replica behind the segments so far."""
+    """The state of a replica after the segments so far."""
 
     def __init__(self, facts: ReplicaFacts, snapshots: Snapshots, cleaned_until: int) -> None:
         self._facts = facts
@@ -166,7 +168,7 @@ class _Chain:
         self._first_offset = self._blind_below = 0
 
     def link(self, part: SegmentPart) -> Iterator[Broken]:
-        """Add the next segment; yields violations."""
+        """Adds the next segment; yields violations."""
         previous_part = self._before
         if previous_part is not None and previous_part.is_followed:
             yield from self._judge_seam(previous_part, part)
@@ -192,11 +194,11 @@ class _Chain:
     # Steps
 
     def _starts_anew(self, previous_part: SegmentPart, part: SegmentPart) -> bool:
-        """Whether a whole segment is missing and a snapshot tells the state behind it."""
+        """Whether a whole segment is missing and a snapshot has the state after it."""
         return part.base_offset > previous_part.end_offset and part.base_offset in self._snapshots
 
     def _begin(self, offset: int) -> None:
-        """Restart producers' state at a snapshot, or empty without one."""
+        """Restarts producers' state with a snapshot, or empty without one."""
         entries = self._snapshots.get(offset)
         self._first_offset = offset
         # Without a snapshot it is not known which transactions were open here.
@@ -229,7 +231,7 @@ class _Chain:
             )
 
     def _walk(self, part: SegmentPart) -> Iterator[Broken]:
-        """Judge the batches of producers, and each snapshot when the log reaches its offset."""
+        """Checks the batches of producers, and each snapshot when the log reaches its offset."""
         broken = Findings(part.file)
         start, end = part.base_offset, part.end_offset
         cuts = [offset for offset in sorted(self._snapshots) if start < offset <= part.last_base]
@@ -257,7 +259,7 @@ class _Chain:
 
 
 def gap(file: str, end: int, base: int) -> Broken:
-    """The violation that offsets are in no batch."""
+    """The violation that no batch has some offsets."""
     return Broken(
         rule=Invariant.OFFSET_GAP,
         file=file,

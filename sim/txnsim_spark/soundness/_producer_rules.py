@@ -44,9 +44,10 @@ class Producers:
     """The state of a log's producers after the batches so far.
 
     Args:
-        facts: Of the replica.
-        seeds: What a snapshot says, where the log begins with one.
-        is_blind: Without one it is not known which transactions were open there.
+        facts: Facts on the replica.
+        seeds: Entries of the snapshot at the beginning of the log.
+        is_blind: Whether there is no such snapshot, so that it is unknown which transactions were
+            open there.
     """
 
     def __init__(
@@ -55,7 +56,9 @@ class Producers:
         self._facts = facts
         self._is_blind = is_blind
         self._marked: dict[int, int] = {}
-        """Producer id -> epoch of a producer first seen by its markers; its past is unknown."""
+        """Producer id -> epoch, for producers first seen by their markers; their past is
+        unknown.
+        """
         self.state = PartitionProducers.of_snapshot(seeds, now_ms=0, expiration_ms=NEVER_MS)
         self.last_offsets: dict[int, int] = {}
         """Producer id -> offset of its last batch so far, markers included."""
@@ -63,7 +66,7 @@ class Producers:
         """Aborted transactions since the walk last took them, which it does after each segment."""
 
     def take(self, row: Row, broken: Findings) -> None:
-        """The next batch of a producer."""
+        """Checks the next batch of a producer, and applies it."""
         producer_id, epoch = row[kernel.PRODUCER_ID], row[kernel.PRODUCER_EPOCH]
         entry = self.state.find(producer_id)
         self.last_offsets[producer_id] = row[kernel.LAST_OFFSET]
@@ -83,7 +86,7 @@ class Producers:
     # Steps
 
     def _is_idle(self, entry: ProducerEntry | None) -> bool:
-        """Whether a marker ends nothing, as far as is known."""
+        """Whether a marker ends no transaction, as far as is known."""
         if entry is None:
             return not self._is_blind
         return entry.txn_first_offset == NO_OFFSET
@@ -154,15 +157,15 @@ def _refusal_of_marker(entry: ProducerEntry | None, row: Row) -> Refusal | None:
 
 
 def _tell(refusal: Refusal | None, row: Row, broken: Findings) -> None:
-    """The violation that a leader would have refused a batch of the log."""
+    """Adds the violation that a leader would have refused a batch of the log."""
     if refusal is not None:
         rule = RULES[refusal.error]
         broken.add(rule, refusal.reason, EXPECTED[rule], **_batch_location(row))
 
 
 def _report_idle_marker(row: Row, broken: Findings) -> None:
-    """The notice of a marker that ended nothing: sound, but useful to somebody who misses a
-    transaction.
+    """Adds a notice about a marker that ended nothing: this is sound, but useful if a transaction
+    is missing.
     """
     actual = f"a marker of producer {row[kernel.PRODUCER_ID]}, which has no transaction open"
     expected = "a transaction that it ends"

@@ -1,6 +1,5 @@
-"""The facts on a replica before its segments are read: from the small files of its directory.
-
-Kafka's counterparts: LogManager.loadLog, the checkpoints of OffsetCheckpointFile.
+"""Facts on a replica that are known before its segments are read, from the small files of its
+directory. Kafka's counterparts: LogManager.loadLog, the checkpoints of OffsetCheckpointFile.
 """
 
 from __future__ import annotations
@@ -35,14 +34,14 @@ MENDED: Final = frozenset(
         Invariant.UNREADABLE_FILE,
     }
 )
-"""Rules whose violations a broker mends behind its recovery point when it starts after an unclean
+"""Rules whose violations after the recovery point a broker repairs when it starts after an unclean
 stop.
 """
 END: Final = 1 << 63
 
 
 class LogDirFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """The files of a log directory that speak of all its replicas."""
+    """The files of a log directory that concern all its replicas."""
 
     is_clean: bool
     high_watermarks: dict[TopicPartition, int]
@@ -55,7 +54,7 @@ class LogDirFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReplicaFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """The facts on one replica, and between which offsets replicas are compared."""
+    """Facts on one replica, and the range of offsets in which replicas are compared."""
 
     replica: Replica
     is_clean: bool
@@ -76,8 +75,8 @@ class ReplicaFacts(msgspec.Struct, frozen=True, kw_only=True):
 
         Args:
             broken: What was found.
-            segment_end: Behind the last offset of the segment that it is about: where a broker
-                that starts here recovers that segment, it mends what follows from the log.
+            segment_end: Offset after the last one of its segment: if a starting broker recovers
+                this segment, it repairs the files that are derived from it.
         """
         recovered = not self.is_clean and segment_end > (self.recovery_point or 0)
         is_notice = broken.is_notice or (recovered and broken.rule in MENDED)
@@ -94,12 +93,12 @@ class ReplicaFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def has_sequences(self) -> bool:
-        """Whether clients write it, so that batches have sequences."""
+        """Whether clients write the topic, so that its batches have sequences."""
         return self.replica.topic not in COORDINATED
 
 
 def read_log_dir(log_dir: Path) -> LogDirFacts:
-    """Read the checkpoints of a log directory. A missing file says nothing; a file that can't be
+    """Reads the checkpoints of a log directory. A missing file is no error; a file that can't be
     read is reported as broken.
     """
     broken: list[Broken] = []

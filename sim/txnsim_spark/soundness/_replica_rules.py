@@ -1,5 +1,4 @@
-"""Replicas of one partition, compared with one another: below the high watermark they hold the
-same.
+"""Compares the replicas of one partition: below the high watermark they must be equal.
 
 Each segment leaves a digest per range of offsets, so only ranges that differ are read again. Ranges
 that the cleaner has changed are not compared, because every broker cleans by itself. Kafka's
@@ -29,8 +28,8 @@ def comparable(replicas: Sequence[ReplicaFacts], starts: Sequence[int]) -> tuple
     """The replicas of one partition, with the offsets between which they must agree.
 
     Args:
-        replicas: All that there are.
-        starts: The number of the oldest segment of each.
+        replicas: All replicas.
+        starts: Base offset of the oldest segment of each.
     """
     start = max(
         max(replica.log_start or 0, replica.cleaned_until, oldest)
@@ -46,8 +45,8 @@ def comparable(replicas: Sequence[ReplicaFacts], starts: Sequence[int]) -> tuple
 
 
 def judge_replicas(replicas: Sequence[Replica]) -> Iterator[Violation]:
-    """The violations where replicas of a partition differ: for each replica the first place at
-    which it differs from the first one.
+    """The differences between replicas of a partition: for each replica the first place at which it
+    differs from the first replica.
     """
     if any(
         part.shows_cleaning and not facts.cleaned_until
@@ -69,8 +68,8 @@ def judge_replicas(replicas: Sequence[Replica]) -> Iterator[Violation]:
 
 
 def sums_of(parts: Sequence[SegmentPart]) -> dict[int, tuple[int, int]]:
-    """Range of offsets -> (number of batches, sum of digests); a range may lie in
-    several segments.
+    """Range of offsets -> (number of batches, sum of digests); a range may be in several
+    segments.
     """
     sums: defaultdict[int, tuple[int, int]] = defaultdict(lambda: (0, 0))
     for part in parts:

@@ -1,5 +1,5 @@
-"""What the walk over a segment returns: its own violations, and the rows of batches that change the
-state of producers.
+"""The result of the walk over a segment: its own violations, and the rows of batches that change
+the state of producers.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from txnsim_spark.scan.segments import SegmentFile
 from txnsim_spark.soundness.violations import Broken, Invariant
 
 GOES_ON: Final = kernel.BATCH_COLUMNS
-"""Column behind those of the kernel: whether the batch continues the batch before of
-its producer.
+"""Column after those of the kernel: whether the batch continues the previous batch of its
+producer.
 """
 
 
@@ -28,20 +28,22 @@ class SegmentPart(msgspec.Struct, frozen=True, kw_only=True):
     segment: SegmentFile
     first_offset: int | None
     last_base: int
-    """Highest base offset; -1 where it is empty."""
+    """Highest base offset; -1 if the segment is empty."""
     end_offset: int
     first_epoch: int
     last_epoch: int
-    """Epoch of the last leader; -1 where the segment is empty."""
+    """Epoch of the last leader; -1 if the segment is empty."""
     is_torn: bool
     shows_cleaning: bool
-    """Whether the cleaner was here: a batch has fewer records than offsets, or a delete horizon."""
+    """Whether the cleaner has changed it: a batch has fewer records than offsets, or a delete
+    horizon.
+    """
     gaps: tuple[tuple[int, int], ...]
-    """(end of a batch, base offset of the next) where offsets are left out."""
+    """(end of a batch, base offset of the next) if offsets between them are missing."""
     broken: tuple[Broken, ...]
     rows: tuple[Ints, ...]
     """Batches of producers, with the column ``GOES_ON``. Of a run of batches that continue each
-    other only the first and the last are there.
+    other only the first and the last are kept.
     """
     aborted_index: tuple[AbortedTxn, ...] | None
     """Entries of the ``.txnindex``; None where it can't be read."""
@@ -50,7 +52,7 @@ class SegmentPart(msgspec.Struct, frozen=True, kw_only=True):
     in any order).
     """
     doubtful_from: int | None = None
-    """Position of the first batch with a wrong CRC or offset; what shows behind it in this segment
+    """Position of the first batch with a wrong CRC or offset; violations after it in this segment
     may follow from that.
     """
 
@@ -76,7 +78,7 @@ class SegmentPart(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def unread_part(segment: SegmentFile, reason: str) -> SegmentPart:
-    """The part for a segment that could be opened when the verification was planned, and can't be
+    """The part of a segment that could be opened when the verification was planned, but can't be
     read any more.
     """
     broken = Broken(

@@ -1,8 +1,8 @@
 """Walks over one segment from its first batch to its last: checks every CRC, every offset, and
 leader epochs.
 
-What its producers did is judged when segments are put together (``chain``). The rows for that are
-kept: few, where batches go on one after the other. Memory grows with them, not with the segment.
+What its producers did is judged when segments are joined (``_chain``). The rows for that are kept;
+if batches continue each other, they are few. Memory grows with these rows, not with the segment.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from txnsim_spark.soundness._segment_parts import SegmentPart
 from txnsim_spark.soundness.violations import Findings, Invariant, read_or_tell
 
 BUCKET_BITS: Final = 16
-"""Replicas are compared by ranges of 65,536 offsets."""
+"""Number of bits: replicas are compared by ranges of 65,536 offsets."""
 SUM_MASK: Final = (1 << 64) - 1
 GAPS_MAX: Final = 100
 ENDLESS: Final = (1 << 63) - 1
@@ -45,7 +45,9 @@ def examine(
     snapshot_offsets: Sequence[int] = (),
     epochs: Epochs | None = None,
 ) -> SegmentPart:
-    """Walk over a segment; snapshots are of the whole replica, epochs of its checkpoint."""
+    """Walks over a segment. ``snapshot_offsets`` are of the whole replica, ``epochs`` of its
+    checkpoint.
+    """
     walk = _SegmentWalk(facts, segment, snapshot_offsets, epochs)
     path = Path(segment.path)
     for table in batch_rows(path, on_damage=walk.tear, on_old=walk.pass_over):
@@ -54,7 +56,7 @@ def examine(
 
 
 class _SegmentWalk:
-    """The state of the checks behind the batches read so far."""
+    """The state of the checks after the batches so far."""
 
     def __init__(
         self,
@@ -107,7 +109,7 @@ class _SegmentWalk:
         self._old.append(old)
 
     def tear(self, torn: Damage) -> None:
-        """Stop at damage: the rest of the segment can't be read."""
+        """Stops at damage: the rest of the segment can't be read."""
         self._torn = True
         with RegularFile(self._path).open() as file:
             file.seek(torn.position)
@@ -145,11 +147,11 @@ class _SegmentWalk:
     # Steps
 
     def _next_offset_due(self) -> int:
-        """The offset that should follow the last batch."""
+        """The offset that is expected after the last batch."""
         return max([self._end, *(old.next_offset for old in self._old)])
 
     def _doubt(self, table: Ints, number: int, awaited: int, *, is_valid: bool) -> None:
-        """Note that from this batch on the segment may not say what was written."""
+        """Notes that from this batch on the segment may differ from what was written."""
         if self._doubtful_from is None:
             self._doubtful_from = int(table[kernel.POSITION, number])
         base = int(table[kernel.BASE_OFFSET, number])
@@ -226,8 +228,8 @@ class _SegmentWalk:
             self._rows.append(rows[:, needed])
 
     def _is_marker(self, table: Ints, number: int) -> bool:
-        """Whether a control batch ends a transaction, by its record, which completes its row. An
-        emptied batch ends nothing. One that is no marker is reported.
+        """Whether a control batch ends a transaction, by its record, with which it completes the
+        row. An emptied batch ends nothing. A control batch that is no marker is reported.
         """
         with RegularFile(self._path).open() as file:
             file.seek(int(table[kernel.POSITION, number]))
@@ -278,7 +280,7 @@ class _SegmentWalk:
 
 def with_what_goes_on(table: Ints) -> Ints:
     """The rows of producers' batches with the column ``GOES_ON``: whether the batch has the epoch
-    and kind of the batch before of its producer, and the next sequence.
+    and type of its producer's previous batch, and the next sequence.
     """
     order = np.argsort(table[kernel.PRODUCER_ID], kind="stable")
     rows = table[:, order]
@@ -298,8 +300,8 @@ def with_what_goes_on(table: Ints) -> Ints:
 
 
 def _lie_between(rows: Ints, snapshots: Ints) -> Truths:
-    """Which rows both continue the batch before and are continued by the next one, with no snapshot
-    between.
+    """Which rows both continue the previous batch and are continued by the next one, with no
+    snapshot between.
     """
     order = np.argsort(rows[kernel.PRODUCER_ID], kind="stable")
     goes_on = rows[-1, order] != 0
@@ -313,7 +315,7 @@ def _lie_between(rows: Ints, snapshots: Ints) -> Truths:
 
 def epoch_at(epochs: Sequence[tuple[int, int]], offset: int) -> tuple[int, int]:
     """(leader epoch of an offset, offset where the next epoch begins) by a checkpoint; epoch -1 for
-    offsets in front of its first entry.
+    offsets before its first entry.
     """
     next_number = bisect_right(epochs, offset, key=lambda entry: entry[1])
     until = epochs[next_number][1] if next_number < len(epochs) else ENDLESS

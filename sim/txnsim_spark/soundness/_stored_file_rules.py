@@ -1,11 +1,10 @@
-"""Checks the files that brokers keep beside a log, ``.txnindex`` and ``.snapshot``, against the
-state to which the log leads.
-
-An entry of a ``.txnindex`` stands in the segment of its marker, with the last stable offset of that
-moment. If all records of a producer lie before the oldest segment, its state is taken from the
-snapshot, because nothing else has it. A producer that the log has and the snapshot has not may have
-expired before, unless a transaction of it is open, or the file is too young for that. Kafka's
-counterparts: TransactionIndex, ProducerStateManager.writeSnapshot, removeExpiredProducers.
+"""Compares the files that brokers keep next to a log, ``.txnindex`` and ``.snapshot``, with the
+state that follows from the log. An entry of a ``.txnindex`` is in the segment of its marker, with
+the last stable offset of that moment. If all records of a producer lie before the oldest segment,
+its state is taken from the snapshot, because nothing else has it. A producer that the log has and
+the snapshot lacks may have expired before, unless a transaction of it is open, or the file is too
+young for that. Kafka's counterparts: TransactionIndex, ProducerStateManager.writeSnapshot,
+removeExpiredProducers.
 """
 
 from __future__ import annotations
@@ -32,10 +31,10 @@ def judge_aborted(
 
     Args:
         index: Its entries.
-        expected: Those that its log leads to.
+        expected: The entries that follow from the log.
         file: Its name.
-        blind_below: What was open at this offset is not known, so entries that reach below it are
-            taken as they are.
+        blind_below: It is unknown which transactions were open at this offset, so entries that
+            reach below it are not checked.
     """
     listed = {entry.last_offset: entry for entry in index}
     due = {entry.last_offset: entry for entry in expected}
@@ -83,14 +82,14 @@ def judge_snapshot(
     """The violations of a snapshot, compared with the log.
 
     Args:
-        entries: Of the snapshot.
-        expected: Those that the log below its offset leads to.
+        entries: Its entries.
+        expected: The entries that follow from the log below its offset.
         last_offsets: Producer id -> offset of its last batch there, markers included.
-        offset: Of the snapshot.
+        offset: Offset of the snapshot.
         path: Its file.
-        judged_from: Producers whose last batch lies below are left alone: deletion or the cleaner
-            may have taken what the snapshot tells of.
-        expiration_ms: After how long a broker forgets a producer.
+        judged_from: Producers whose last batch is below are not checked: deletion or the cleaner
+            may have removed the batches that the snapshot is about.
+        expiration_ms: Time after which a broker forgets a producer.
     """
     saved = {entry.producer_id: entry for entry in entries}
     taken_by_ms = path.stat().st_mtime * 1_000

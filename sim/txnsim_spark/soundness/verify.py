@@ -1,9 +1,8 @@
 """``txnsim logs verify``: are log directories sound? Plans the work and gives it to an ``engine``;
 the rules are in the other modules of ``soundness``.
 
-The driver looks at names, sizes and checkpoints only. Segments are walked over side by side, then
-all replicas of a partition come together in one place, as what their segments left. Nothing comes
-back but findings.
+The driver reads only names, sizes and checkpoints. Segments are walked over in parallel; then the
+results for all replicas of a partition are judged in one place. Only findings are returned.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ from txnsim_spark.soundness.violations import Broken, Invariant, Severity, Viola
 from txnsim_spark.tasks import shared_out
 
 TASK_BYTES: Final = 32 << 20
-"""Small segments share a task of so many bytes: about a second's work."""
+"""Small segments share a task of this size, which takes about a second."""
 TASKS_MIN: Final = 2
 
 
@@ -69,9 +68,9 @@ def plan(
 
     Args:
         paths: Log directories, folders of them, or replicas' folders.
-        topics: Only these; all where empty.
+        topics: Topics to verify; empty for all.
         producer_expiration_ms: The brokers' ``producer.id.expiration.ms``.
-        task_bytes: How much one task may be given, unless a single segment is more.
+        task_bytes: Limit of the bytes of one task, unless a single segment is larger.
     """
     log_dirs: dict[str, LogDirFacts] = {}
     partitions: defaultdict[TopicPartition, list[ReplicaFacts]] = defaultdict(list)
@@ -143,7 +142,7 @@ def _parts_of(task: Sequence[Work]) -> Iterator[tuple[str, tuple[ReplicaFacts, S
 
 
 def examine_work(work: Work) -> SegmentPart:
-    """Walk over a segment; its replica's snapshots and leader epochs are read from the folder."""
+    """Walks over a segment; reads its replica's snapshots and leader epochs from the folder."""
     directory = Path(work.facts.replica.path)
     try:
         snapshots = names.Suffix.SNAPSHOT.files_in(directory)

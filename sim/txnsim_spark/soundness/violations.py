@@ -1,7 +1,7 @@
 """Violations in log directories, and the rules by name.
 
-Kafka itself relies on each rule: a leader enforces it on append, or Kafka's tools check it. What a
-compacted log may lack, and what a retried marker leaves, is only a notice. So is damage behind the
+Kafka itself relies on each rule: a leader enforces it on append, or Kafka's tools check it.
+Violations that the cleaner or a retried marker can cause are only notices. So is damage after the
 recovery point of a broker that did not stop in order, because the broker recovers that part of the
 log when it starts (LogLoader.recoverLog).
 """
@@ -30,11 +30,11 @@ class Severity(StrEnum):
     ERROR = "error"
     """No broker would have written this log."""
     NOTICE = "notice"
-    """Unusual, but sound; or mended by a broker that starts here."""
+    """Unusual, but sound; or repaired by a broker that starts with it."""
 
 
 class Invariant(StrEnum):
-    """The rule that a log breaks."""
+    """A rule that a log must keep."""
 
     CRC = "crc"
     TORN = "torn"
@@ -89,7 +89,7 @@ MEANINGS: Final = {
     Invariant.UNREADABLE_FILE: "a file beside the log can be read",
     Invariant.REPLICAS: "below the high watermark all replicas hold the same batches",
 }
-"""What each rule demands, and who demands it in Kafka."""
+"""What each rule demands, and which part of Kafka demands it."""
 DUMP_LOG: Final = "kafka-dump-log"
 _WITHIN: Final = f"{DUMP_LOG} --deep-iteration, within a segment"
 TOLD_BY: Final = {
@@ -101,7 +101,9 @@ TOLD_BY: Final = {
     Invariant.UNREADABLE_MARKER: "a broker that recovers the segment ends",
     Invariant.UNREADABLE_FILE: "a broker that starts ends",
 }
-"""Rule -> what else reports that it is broken; of the other rules nothing does."""
+"""Rule -> the Kafka tool or broker that reports a violation, too; for the other rules there is
+none.
+"""
 
 
 class Violation(msgspec.Struct, frozen=True, kw_only=True):
@@ -126,7 +128,7 @@ class Violation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Broken(msgspec.Struct, frozen=True, kw_only=True):
-    """A violation whose replica, and so its severity, is not known yet."""
+    """A violation whose replica, and so its severity, is still unknown."""
 
     rule: Invariant
     file: str
@@ -137,7 +139,7 @@ class Broken(msgspec.Struct, frozen=True, kw_only=True):
     producer_id: int | None = None
     producer_epoch: int | None = None
     is_notice: bool = False
-    """Whether it is sound in any log."""
+    """Whether it is only a notice in any log."""
 
 
 class Findings:
@@ -153,7 +155,7 @@ class Findings:
         self.take(Broken(rule=rule, file=self._file, found=found, expected=expected, **where))
 
     def take(self, broken: Broken) -> None:
-        """Add a violation, which may be of a file beside the segment."""
+        """Adds a violation, which may concern a file next to the segment."""
         self._counts[broken.rule] += 1
         if self._counts[broken.rule] <= SAME_FINDINGS_MAX:
             self.found.append(broken)
@@ -184,8 +186,8 @@ def read_or_tell(
     is_there: bool = False,
     missing: T | None = None,
 ) -> T | None:
-    """The decoded content of a file beside the log; None where it can't be read, which is reported
-    together with an offset. Where the file's name was seen (``is_there``), a missing file counts as
+    """The decoded content of a file next to the log; None if it can't be read, which is reported
+    together with an offset. If the file's name was listed (``is_there``), a missing file counts as
     unreadable.
     """
     try:

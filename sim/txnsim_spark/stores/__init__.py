@@ -1,5 +1,5 @@
 """Log directories in an object store: ``s3a://`` and ``gs://``, by ``obstore``.
 
-``_native`` reads; ``mirror`` has names, sizes and times on this machine;
-``settings`` takes a session's to where tasks run; ``reading`` puts it under ``kafka_log``.
+``_native`` reads from the store; ``mirror`` keeps names, sizes and times on this machine;
+``settings`` passes a session's settings to tasks; ``reading`` connects both with ``kafka_log``.
 """

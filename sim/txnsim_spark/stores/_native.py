@@ -1,14 +1,12 @@
-"""S3 and Google's Cloud Storage by ``obstore``: no JVM, no file of this machine between. A range of
+"""Reads S3 and Google Cloud Storage through ``obstore``, without a JVM or local copies. A range of
 a file is one request: ``pyarrow.fs`` asks for a file's size before, though a listing has told it.
 
 Settings are those of Hadoop's connectors, so that one configuration serves Spark's own sources and
-this one: ``fs.s3a.…``, also ``fs.s3a.bucket.NAME.…``, and ``fs.gs.…``. What they leave open comes
-from where Amazon's and Google's own tools look for it: environment, metadata service; a profile or
-a role takes Amazon's own library.
-
-A request to a store takes tens of milliseconds, so what is going to be read is asked for early, by
-threads: the next block of a file that is read from beginning to end, and the first blocks of the
-files behind it (``expect``).
+this one: ``fs.s3a.…``, also ``fs.s3a.bucket.NAME.…``, and ``fs.gs.…``. Missing settings are taken
+from the same places as by Amazon's and Google's own tools: environment, metadata service; a profile
+or a role needs Amazon's own library. A request to a store takes tens of milliseconds, so threads
+request early what will be read: the next block of a file that is read from beginning to end, and
+the first blocks of the files after it (``expect``).
 """
 
 from __future__ import annotations
@@ -42,9 +40,9 @@ HELD_BYTES: Final = AHEAD_BYTES + (32 << 20)
 the other.
 """
 SMALL_BYTES: Final = 1 << 20
-"""A file of at most so many bytes is read whole at the first read."""
+"""A file up to this size is read whole at the first read."""
 THREADS: Final = 32
-"""Number of requests at a time."""
+"""Number of simultaneous requests."""
 _ANONYMOUS: Final = "AnonymousAWSCredentialsProvider"
 _NAMES_AT_ONCE: Final = 1_000
 """Keys in one page of a store's listing."""

@@ -1,8 +1,7 @@
-"""A store's files as empty local files of the same names, sizes and times. Planning looks at these
-only, so it need not know where a directory lies.
-
-``s3a://bucket/logs/broker-1`` stands at ``ROOT/s3a/bucket/logs/broker-1``, on the driver and on
-every worker. Output for people has the store's names (``with_store_names``).
+"""Mirrors a store's files as empty local files of the same names, sizes and times. Planning reads
+only these, so it need not know that a directory is in a store. ``s3a://bucket/logs/broker-1`` is
+mirrored at ``ROOT/s3a/bucket/logs/broker-1``, on the driver and on every worker. Output has the
+store's names (``with_store_names``).
 """
 
 from __future__ import annotations
@@ -36,11 +35,11 @@ class Store(Protocol):
     def folders_matching(self, uri: str) -> tuple[FileStatus, ...]: ...
 
     def below(self, uri: str) -> tuple[FileStatus, ...]:
-        """All files below a folder; a BadInputError says why not."""
+        """All files below a folder; raises BadInputError with the reason if that fails."""
         ...
 
     def list_folder(self, uri: str) -> tuple[FileStatus, ...]:
-        """Files and folders in a folder; an OSError says why not."""
+        """Files and folders in a folder; raises OSError with the reason if that fails."""
         ...
 
     def open(self, file: FileStatus, *, is_sequential: bool) -> RangeFile: ...
@@ -51,7 +50,7 @@ class Store(Protocol):
 
 
 class Mirror:
-    """A store's files, as far as somebody listed them."""
+    """The mirror of a store's files, as far as they were listed."""
 
     def __init__(self, settings: StoreSettings) -> None:
         self._settings = settings
@@ -178,7 +177,7 @@ class Mirror:
         """Open the store's file for a mirrored path.
 
         Raises:
-            OSError: It can't be.
+            OSError: It can't be opened.
         """
         file = self._status_of(path)
         return self._store.open(file, is_sequential=is_sequential)
@@ -243,7 +242,9 @@ _HERE: dict[str, Mirror] = {}
 
 
 def mount(settings: StoreSettings) -> Mirror:
-    """The mirror for these settings. From now on files below its root are read from the store."""
+    """Creates the mirror for these settings. From then on files below its root are read from the
+    store.
+    """
     mirror = _HERE.get(settings.root)
     if mirror is None or not mirror.settings.reaches_as(settings):
         mirror = _HERE[settings.root] = Mirror(settings)
@@ -258,7 +259,7 @@ def mounted_settings() -> tuple[StoreSettings, ...]:
 
 
 def mount_all(settings: Iterable[StoreSettings]) -> None:
-    """Mount the stores of another process."""
+    """Mounts the stores of another process."""
     for store_settings in settings:
         mount(store_settings)
 
@@ -269,7 +270,9 @@ def is_mirrored(path: Path) -> bool:
 
 @contextmanager
 def overlapping_map(paths: Iterable[str]) -> Iterator[Callable[..., Iterator[Any]]]:
-    """``map``; with a thread pool if a path is in a store, so that requests overlap."""
+    """Yields ``map``, which uses a thread pool if a path is in a store, so that requests
+    overlap.
+    """
     if not any(is_mirrored(Path(path)) for path in paths):
         yield map
         return

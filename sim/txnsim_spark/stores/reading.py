@@ -1,5 +1,5 @@
-"""``kafka_log`` on a store: before planning, URIs become paths of the mirror; in rows they are URIs
-again.
+"""Reads ``kafka_log`` from a store: before planning, URIs become paths of the mirror; in rows they
+become URIs again.
 """
 
 from __future__ import annotations
@@ -68,7 +68,9 @@ class Stores:
         return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
 
     def _rename_lists(self, column: pa.Array) -> pa.Array:
-        """Columns of lists of texts with URIs: those of findings, which have few rows."""
+        """Replaces mirrored paths in columns of lists of texts: those of ``findings``, which have
+        few rows.
+        """
         if not pa.types.is_list(column.type) or not pa.types.is_string(column.type.value_type):
             return column
         from txnsim_spark.tables.arrays import of_values  # planning does without numpy
@@ -93,12 +95,12 @@ def stores_of(
     """The stores that a read's options need; None where all paths are on this machine.
 
     Args:
-        settings: Of the session; None of Spark Connect's, and where it has not told them.
-        options: Of the read.
-        is_registered: The session has told what it has to tell.
+        settings: Settings of the session; None for Spark Connect, and if they are unknown.
+        options: Options of the read.
+        is_registered: Whether the session has passed its settings.
 
     Raises:
-        BadInputError: Nothing is known of the session's settings.
+        BadInputError: The session's settings are unknown.
     """
     read_options = KafkaLogOptions.of(options)
     is_own = settings is not None and any(

@@ -32,7 +32,7 @@ class StoreSettings(msgspec.Struct, frozen=True, kw_only=True):
     conf: Mapping[str, str] = {}
     """Hadoop's settings of file systems (``fs.…``)."""
     listed_ms: int = 0
-    """When the planning process last listed the store."""
+    """Time when the planning process last listed the store, in milliseconds."""
 
     def reaches_as(self, other: StoreSettings) -> bool:
         """Whether other settings reach the same stores; the listing time does not matter."""
@@ -54,7 +54,7 @@ def own_root() -> str:
 
 
 def settings_of(spark: SparkSession) -> StoreSettings | None:
-    """The present settings of a session; None of a session without a JVM at hand."""
+    """The present settings of a session; None for a session without a JVM in this process."""
     try:
         jvm, java_session = spark._jvm, spark._jsparkSession
     except Exception as error:

@@ -1,4 +1,4 @@
-"""Which paths lie in an object store, and which of these can be read."""
+"""Tells which paths are in an object store, and which of these can be read."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class FileStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def is_elsewhere(text: str) -> bool:
-    """Whether a path lies in an object store. A path without a scheme, or with ``file:``, is on
-    this machine.
+    """Whether a path is in an object store. A path without a scheme, or with ``file:``, is on this
+    machine.
 
     Raises:
-        BadInputError: Nothing here reads such a path.
+        BadInputError: The scheme is not supported.
     """
     scheme = urlsplit(text).scheme if _SCHEME.match(text) else "file"
     if scheme not in S3 | GCS | {"file"}:
@@ -43,18 +43,19 @@ def is_elsewhere(text: str) -> bool:
 
 
 def refuse_outage(error: OSError) -> None:
-    """Refuse to go on when a store does not answer. A local file that can't be read is damaged, and
-    so is one that a store denies; a store that is away still has all of its files.
+    """Raises an error if a store did not answer. A local file that can't be read counts as damaged,
+    and so does one that a store denies; but a store that does not answer still has all of its
+    files.
 
     Raises:
-        BadInputError: It was such an error; the message has it.
+        BadInputError: The store did not answer; the message has the reason.
     """
     if error.errno == errno.EIO and is_elsewhere(str(error.filename)):
         raise BadInputError(f"{error.filename}: {problem_of(error)}") from error
 
 
 def is_pattern(text: str) -> bool:
-    """Whether Hadoop would read a path as a pattern."""
+    """Whether Hadoop would treat a path as a pattern."""
     return _PATTERN.search(text) is not None
 
 

@@ -1,7 +1,8 @@
-"""Records out of Kafka, each batch once, and alerts on what holds them back.
+"""Streams records from Kafka to a table, each batch once, and alerts on hanging transactions.
 
 - ``stream`` joins two queries: ``_records`` writes to ``_sink``, ``_watch`` reads the data source
-  of ``lag_source`` and lets ``_alerts`` decide.
-- ``_lag_probe``: one look at partitions, from outside.
-- ``_checkpoint``: what Spark's own says; ``events``: what a stream tells; ``options``: its values.
+  of ``lag_source``, and ``_alerts`` decides.
+- ``_lag_probe``: one probe of partitions, from outside.
+- ``_checkpoint``: reads Spark's checkpoint; ``events``: the events of a stream; ``options``: its
+  options.
 """

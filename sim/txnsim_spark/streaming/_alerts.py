@@ -28,7 +28,7 @@ class AlertEvent(StrEnum):
 
 
 class Alert(msgspec.Struct, frozen=True, kw_only=True):
-    """A hanging transaction, with all that an operator who is woken by it needs."""
+    """A hanging transaction, with all that an operator needs who gets the alert."""
 
     event: Annotated[AlertEvent, "string", "raised or ended."]
     id: Annotated[String, "The same for both events of a transaction."]
@@ -81,7 +81,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
 
     events: tuple[Alert, ...]
     standing: tuple[Alert, ...]
-    """Alerts that last, with the figures of this probe."""
+    """Alerts that continue, with the values of this probe."""
 
 
 def step(
@@ -90,11 +90,10 @@ def step(
     """Compare a probe with the alerts that last.
 
     Args:
-        standing: What the probe before has left.
-        rows: Every partition that hangs, can't be asked, or has an alert standing; others don't
-            matter.
+        standing: Alerts that remained after the previous probe.
+        rows: Every partition that hangs, can't be probed, or has an alert; others don't matter.
         at_ms: Time of this probe.
-        program: How ``txnsim txns`` is called for this cluster.
+        program: The command line of ``txnsim txns`` for this cluster.
     """
     events: list[Alert] = []
     remaining: dict[str, Alert] = {alert.id: alert for alert in standing}

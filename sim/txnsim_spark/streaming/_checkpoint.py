@@ -1,9 +1,9 @@
-"""Reads the checkpoint of a streaming query: whose it is, and which offsets a batch reaches.
-
-Spark writes a batch's offsets down before it runs, and never changes them: a batch that is repeated
-has the same. Read here, never written; what is no batch may be swept away. Spark's counterparts are
-``StreamMetadata`` (the file ``metadata``), ``OffsetSeqLog`` (``offsets/N``: a version, a line about
-the batch, a line per source) and ``CommitLog`` (``commits/N``).
+"""Reads the checkpoint of a streaming query: the query that it belongs to, and the offsets that a
+batch reaches. Spark records a batch's offsets before it runs, and never changes them: a repeated
+batch has the same offsets. This module only reads batches; it may remove files that are no batch.
+Spark's counterparts are ``StreamMetadata`` (the file ``metadata``), ``OffsetSeqLog``
+(``offsets/N``: a version, a line about the batch, a line per source) and ``CommitLog``
+(``commits/N``).
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class Checkpoint:
         return any(name.isdigit() for name in self._folder.names("commits"))
 
     def sweep(self) -> None:
-        """Remove what a killed stream left of its first batch before the batch was recorded. Spark
-        would refuse the checkpoint because of it (SPARK-53103).
+        """Removes what a killed stream left of its first batch before it was recorded. Spark would
+        refuse the checkpoint because of these files (SPARK-53103).
         """
         for name in ("offsets", "commits"):
             file_names = self._folder.names(name)
@@ -48,15 +48,15 @@ class Checkpoint:
                 self._folder.remove(name)
 
     def newest(self) -> Offsets | None:
-        """End offsets of the newest batch that was begun; None without one."""
+        """End offsets of the newest batch that was started; None if there is none."""
         batches = [int(name) for name in self._folder.names("offsets") if name.isdigit()]
         return self.offsets(max(batches)) if batches else None
 
     def offsets(self, batch_id: int) -> Offsets:
-        """End offsets of a batch that was begun.
+        """End offsets of a batch that was started.
 
         Raises:
-            BadInputError: There is no such batch, or it is written down in a way that is not known.
+            BadInputError: There is no such batch, or its file has an unknown format.
         """
         name = f"offsets/{batch_id}"
         data = self._folder.read(name)
@@ -69,7 +69,7 @@ def read_offsets(data: bytes, *, name: str) -> Offsets:
     """The offsets of the only source of a batch.
 
     Raises:
-        BadInputError: It is another version, or there are other sources.
+        BadInputError: The file has another version, or the batch has other sources.
     """
     version, *lines = data.decode().splitlines()
     if version != _VERSION or len(lines) != _HEAD_LINES:
@@ -82,8 +82,8 @@ def read_offsets(data: bytes, *, name: str) -> Offsets:
 
 
 class Folder:
-    """A folder of any of Hadoop's file systems, through the driver's JVM. What lies in it is
-    addressed by paths below it, with slashes. Only Spark writes there.
+    """A folder in any of Hadoop's file systems, through the driver's JVM. Files are addressed by
+    paths below it, with slashes. Only Spark writes there.
     """
 
     def __init__(self, url: str, spark: SparkSession) -> None:

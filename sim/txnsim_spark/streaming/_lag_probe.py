@@ -1,14 +1,11 @@
-"""Probes from outside how far ``read_committed`` readers are held back on each partition, and by
-whom.
-
-Spark's Kafka connector asks for the latest offset with its own isolation level. Where a transaction
-never ends, it gets the last stable offset, takes it for the latest, and reports a lag of 0. A probe
-asks for both ends (ListOffsets with either isolation). Where they differ, it asks the leader for
-open transactions (DescribeProducers) and all coordinators for what they know of them
-(ListTransactions, DescribeTransactions), as in KIP-664.
-
-Nothing of Spark is known here, and nothing is changed on the cluster. Kafka's counterparts are
-``ListOffsetsHandler`` and ``TransactionsCommand.FindHangingTransactionsCommand``.
+"""Probes from outside how far ``read_committed`` readers are blocked on each partition, and by
+which producer. Spark's Kafka connector asks for the latest offset with its own isolation level. If
+a transaction never ends, it gets the last stable offset, takes it for the latest, and reports a lag
+of 0. A probe asks for both ends (ListOffsets with either isolation level). If they differ, it asks
+the leader for open transactions (DescribeProducers) and all coordinators for their state
+(ListTransactions, DescribeTransactions), as in KIP-664. This module knows nothing of Spark, and
+changes nothing on the cluster. Kafka's counterparts are ``ListOffsetsHandler`` and
+``TransactionsCommand.FindHangingTransactionsCommand``.
 """
 
 from __future__ import annotations
@@ -76,7 +73,7 @@ class PartitionLag(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def lag(self) -> int | None:
-        """Number of written offsets that no ``read_committed`` reader is given yet."""
+        """Number of written offsets that ``read_committed`` readers can't read yet."""
         if self.high_watermark is None or self.last_stable_offset is None:
             return None
         return self.high_watermark - self.last_stable_offset
@@ -92,8 +89,8 @@ async def probe(
     """Probe every partition once.
 
     Args:
-        admin: The cluster.
-        topics: These; None: all that are not Kafka's own.
+        admin: Admin client of the cluster.
+        topics: Topics to probe; None for all except Kafka's internal ones.
         now_ms: The wall clock to measure ages by.
         older_than_ms: Transactions with a younger write are not judged (KIP-664:
             transaction.max.timeout.ms, as no live one can be older).
@@ -129,8 +126,8 @@ def _sort_key(row: PartitionLag) -> tuple[str, int]:
 def _partitions(
     view: ClusterMetadata, *, everything: bool
 ) -> tuple[list[TopicPartition], list[PartitionLag]]:
-    """Partitions that can be probed, and an error row for each other one: it has no leader, or its
-    topic does not exist. Waiting for a leader would delay all others.
+    """The partitions that can be probed, and an error row for each other partition: it has no
+    leader, or its topic does not exist. Waiting for a leader would delay all others.
     """
     partitions: list[TopicPartition] = []
     rows: list[PartitionLag] = []

@@ -1,10 +1,10 @@
 """The query of records: Spark's own Kafka connector, ``read_committed``; each batch is written
 once.
 
-What makes it exactly once: Spark writes down a batch's offsets before the batch runs. Below the
-last stable offset every transaction is decided, so the same offsets always give the same records.
-And the sink takes a batch once. Where the checkpoint is lost, the rows in the sink still say which
-offsets were reached.
+It is exactly once for these reasons: Spark records a batch's offsets before the batch runs. Below
+the last stable offset every transaction is decided, so the same offsets always give the same
+records. And the sink accepts a batch once. If the checkpoint is lost, the rows in the sink still
+show which offsets were reached.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class RecordsQuery:
         """The streaming DataFrame of records.
 
         Raises:
-            BadInputError: Checkpoint and sink do not go together, or an option is wrong.
+            BadInputError: Checkpoint and sink do not match, or an option is wrong.
             ClientError: The cluster did not answer.
             MissingExtraError: There is no connector.
         """
@@ -91,7 +91,7 @@ class RecordsQuery:
         return options
 
     def _starting_offsets(self) -> str:
-        """Offsets where a new checkpoint starts: behind what the sink already holds."""
+        """Offsets at which a new checkpoint starts: after the rows that the sink already has."""
         reached = self._checkpoint.newest()
         if reached is None:
             sink_ends = _ends(self._sink.rows())
@@ -115,7 +115,7 @@ class RecordsQuery:
 
 
 def _ends(rows: DataFrame | None) -> Offsets:
-    """Partition -> the offset behind its last record."""
+    """Partition -> the offset after its last record."""
     ends_by_topic: dict[str, dict[str, int]] = {}
     if rows is None:
         return ends_by_topic
@@ -125,7 +125,7 @@ def _ends(rows: DataFrame | None) -> Offsets:
 
 
 def are_ahead(offsets: Offsets, reached: Offsets) -> Iterator[str]:
-    """Partitions with records behind the offsets reached."""
+    """Partitions with records after the reached offsets."""
     for topic, ends in offsets.items():
         for partition, end in ends.items():
             if end > reached.get(topic, {}).get(partition, 0):
@@ -133,11 +133,11 @@ def are_ahead(offsets: Offsets, reached: Offsets) -> Iterator[str]:
 
 
 def starting_offsets(offsets: Offsets, partitions: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:
-    """Starting offsets as the connector wants them: of every partition that there is.
+    """Starting offsets in the connector's form, for every existing partition.
 
     Args:
-        offsets: Where the sink ends.
-        partitions: What there is: those that the sink does not know are read from their start.
+        offsets: The offsets at which the sink ends.
+        partitions: All existing partitions; those that the sink lacks are read from their start.
     """
     return {
         topic: {

@@ -5,14 +5,12 @@ Parquet::
     SINK/query=ID/batch=N/part-….parquet     a folder for each batch
                           _SUCCESS           Spark's committer leaves it when all of it is there
 
-Spark gives a batch again when the stream died before Spark had noted its end. Where ``_SUCCESS``
-is there nothing is written again; else the folder is written over, with the same rows.
+Spark repeats a batch if the stream died before Spark had recorded its end. If ``_SUCCESS`` exists,
+nothing is written again; else the folder is overwritten with the same rows.
 
-Delta Lake: a batch is one transaction of the table, under the query's id and the batch's number. A
-number that the table's log knows already is passed over by Delta itself.
-
-A **query** is what one checkpoint has written. Where a checkpoint is lost the next query begins
-behind the rows that are there.
+Delta Lake: a batch is one transaction of the table, under the query's id and the batch's number.
+Delta itself skips a number that the table's log already has. A **query** is everything that one
+checkpoint has written. If a checkpoint is lost, the next query begins after the existing rows.
 """
 
 from __future__ import annotations
@@ -49,10 +47,10 @@ class TableSink:
 
     Args:
         spark: The session.
-        url: Where.
-        columns: Those that are read again, as Spark's DDL.
-        format: How it is written.
-        folder: What lies there, unless Hadoop says it.
+        url: URL of the folder.
+        columns: The columns that are read again, in Spark's DDL.
+        format: The file format.
+        folder: Lists the folder; by Hadoop unless given.
     """
 
     def __init__(
@@ -99,7 +97,7 @@ class TableSink:
     # Commands
 
     def sweep(self) -> None:
-        """Remove what a writer that died has left behind. No writer may run meanwhile."""
+        """Removes what a writer that died has left. No writer may run meanwhile."""
         for name in self._folder.names(""):
             if name.startswith("query="):
                 batches = [batch_name.partition("=")[2] for batch_name in self._folder.names(name)]
@@ -117,12 +115,12 @@ class TableSink:
         """Write a batch, unless it was written before.
 
         Args:
-            rows: They are the same, however often the batch is given.
+            rows: The rows, which are the same if the batch is repeated.
             batch: Its id, as Spark counts them.
-            query_id: Of the checkpoint.
+            query_id: Query id of the checkpoint.
 
         Returns:
-            How many rows; None where the batch was there before.
+            Number of rows; None if the batch was written before.
         """
         if self._format is SinkFormat.DELTA:
             return self._append(rows, batch, query_id)

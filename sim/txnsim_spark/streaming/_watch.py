@@ -1,9 +1,7 @@
-"""The query of alerts: compares each probe with the alerts that last, prints what is new, and
-stores it.
-
-An alert is printed before it is written. So after a crash it may be printed twice, and it is
-never lost. The table of alerts has each event once, and tells a stream that starts which alerts
-last.
+"""The query of alerts: compares each probe with the present alerts, prints changes, and stores
+them. An alert is printed before it is written. So after a crash it may be printed twice, but it is
+never lost. The table of alerts has each event once; from it a starting stream learns the present
+alerts.
 """
 
 from __future__ import annotations
@@ -75,8 +73,8 @@ class AlertsQuery:
             self.standing = alert_step.standing
 
     def _keep(self, events: tuple[Alert, ...], spark: SparkSession, batch: int) -> bool:
-        """Print what is new, then write it. Returns False where this batch was written before a
-        crash with other news; the next probe finds these again.
+        """Prints the changes, then writes them. Returns False if this batch was written before a
+        crash with other changes; the next probe finds the present ones again.
         """
         connector_lag = self._connector_lag()
         for alert in events:
@@ -96,7 +94,7 @@ class AlertsQuery:
         writer.options(**self._options.kafka_options, topic=topic).save()
 
     def _tell_not_asked(self, lags: Iterable[PartitionLag]) -> None:
-        """Report each partition that can't be probed, once until it can be again."""
+        """Reports each partition that can't be probed, once, until it can be probed again."""
         failing = frozenset((_place_text(lag), lag.error) for lag in lags if lag.error is not None)
         for where, error in sorted(failing - self._not_asked):
             self._on_event(NotAsked(where=where, error=error))

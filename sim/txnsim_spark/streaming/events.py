@@ -16,7 +16,7 @@ class BatchWritten(msgspec.Struct, frozen=True, kw_only=True):
     batch: int
     rows: int
     offsets: Offsets
-    """Ends of the partitions after this batch, exclusive."""
+    """End offsets of the partitions after this batch, exclusive."""
 
 
 class AlertChanged(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,11 +1,10 @@
-"""``spark.readStream.format("kafka_lso_lag")``: what holds ``read_committed`` readers back, one row
-per partition and probe.
-
-An offset of this stream is the time at which a probe was due, in milliseconds since 1970. A batch
-asks the cluster once, in its task, also where several probes would have been due since the last
-one: a cluster answers for the present only. So a batch that is repeated after a crash asks again,
-and its rows have the time of that: they may tell of transactions that began after the batch was
-first planned. Python Data Source API; how the answer is found is ``lag_probe``'s.
+"""``spark.readStream.format("kafka_lso_lag")``: the transactions that block ``read_committed``
+readers, one row per partition and probe. An offset of this stream is the time at which a probe was
+due, in milliseconds since 1970. A batch asks the cluster once, in its task, even if several probes
+were due since the last one: a cluster answers only for the present. So a batch that is repeated
+after a crash asks again, and its rows have the new time: they may have transactions that began
+after the batch was first planned. It uses the Python Data Source API; ``_lag_probe`` makes the
+probe.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ class LagDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """What ``format`` takes."""
+        """The name that ``format`` takes."""
         return FORMAT
 
     def schema(self) -> str:
@@ -76,11 +75,11 @@ class LagReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Time of the only probe, for a query that stops (Trigger.AvailableNow)."""
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
-        """Before any probe."""
+        """The offset before any probe."""
         return {_AT: 0}
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """Fix the time of the only probe: now."""
+        """Sets the time of the only probe to now."""
         self._last_ms = wall_ms()
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: ARG002, N802 - Spark's
@@ -95,7 +94,7 @@ class LagReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [InputPartition(end[_AT])] if end[_AT] > start[_AT] else []
 
     def read(self, partition: InputPartition) -> Iterator[tuple[Any, ...]]:
-        """Probe once, now."""
+        """Makes a probe now."""
         del partition  # when it was due
         rows = asyncio.run(_probe(self._options))
         probed_at_ms = wall_ms()  # behind the last answer: what they tell had begun by then

@@ -46,7 +46,7 @@ class StreamOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def kafka_options(self) -> dict[str, str]:
-        """Kafka's own properties, as Spark's connector and the probe are given them."""
+        """Kafka's own properties, with the prefix that Spark's connector and the probe expect."""
         return {f"{CLIENT_PREFIX}{name}": text for name, text in self.client.items()}
 
     @property
@@ -62,7 +62,7 @@ class StreamOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 FORMAT: Final = "kafka_lso_lag"
 CLIENT_PREFIX: Final = "kafka."
-"""Options that begin so are properties of Kafka's clients, as with the connector."""
+"""Prefix of options that are properties of Kafka's clients, as with Spark's connector."""
 LAG_INTERVAL_MS: Final = 10_000
 DEFAULTS: Final = ClientSettings(client_id="txnsim-lag-probe", api_timeout_ms=15_000)
 """Client settings of a probe. A probe that is still running when the next one is due is reported,
@@ -73,12 +73,14 @@ _OWN: Final = {
     "olderThanMs": "transactions without a write for longer are judged",
     "intervalMs": "between two probes, at least",
 }
-"""Name -> description of each option; names are in any case, as with Spark's options."""
+"""Name -> description of each option; names may be in upper or lower case, as with Spark's
+options.
+"""
 
 
 class LagOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What is probed, and how: the options of the data source ``kafka_lso_lag``. They are those of
-    Spark's Kafka connector, as far as they mean something here, so that both can be given the same.
+    """What is probed, and how: the options of the data source ``kafka_lso_lag``. They have the
+    names of the options of Spark's Kafka connector, so that both can get the same options.
     """
 
     bootstrap: str
@@ -90,10 +92,10 @@ class LagOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> LagOptions:
-        """Read what a user has given.
+        """Parses the options that a user has given.
 
         Raises:
-            BadInputError: Something is missing, unknown or wrong.
+            BadInputError: An option is missing, unknown or wrong.
         """
         lowercased = {name.lower(): value for name, value in options.items()}
         client = {

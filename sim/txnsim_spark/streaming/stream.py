@@ -1,12 +1,10 @@
-"""A stream out of Kafka that sees what holds it back: committed records into a table, alerts on
-hanging transactions beside it.
-
-Two queries of Structured Streaming. One reads with Spark's own Kafka connector and
-``read_committed`` and writes each batch once (``records``, ``sink``). The connector
-can't see a hanging transaction: behind one it finds nothing new and a lag of 0. So the other query
-probes the cluster on a clock of its own (``lag_source``), whether records flow or not, and raises
-an alert that names the producer (``watch``). Each has a checkpoint and a sink of its own:
-what fails in one repeats nothing in the other.
+"""A stream from Kafka to a table that also raises alerts on hanging transactions, which block it.
+It has two queries of Structured Streaming. One reads with Spark's own Kafka connector and
+``read_committed`` and writes each batch once (``_records``, ``_sink``). The connector can't see a
+hanging transaction: it finds no new records after one, and a lag of 0. So the other query probes
+the cluster at regular times (``lag_source``), whether records flow or not, and raises an alert that
+names the producer (``_watch``). Each query has its own checkpoint and sink, so a failure of one
+repeats nothing in the other.
 """
 
 from __future__ import annotations
@@ -32,15 +30,15 @@ if TYPE_CHECKING:
 
 RECORDS: Final = "records"
 ALERTS: Final = "alerts"
-"""Names of folders, below the sink and below the checkpoint."""
+"""Name of folders in the sink and in the checkpoint."""
 POLL_S: Final = 0.2
 STOP_POLLS: Final = 150
-"""A running batch is polled so often before it is given up: half a minute."""
+"""Number of polls of a running batch before it is given up: half a minute."""
 STARTS: Final = 3
 TOO_SLOW: Final = "Python worker failed to connect back"
-"""What Spark says of a query that ends before its first batch: the Python process that plans the
+"""Part of Spark's message if a query ends before its first batch: the Python process that plans the
 query has 10 s to connect, a fixed time (``PythonWorkerFactory.createSimpleWorker``). A busy machine
-may take longer, so such a query is started again, ``STARTS`` times in all.
+may need longer, so such a query is started again, ``STARTS`` times in all.
 """
 
 
@@ -59,13 +57,13 @@ class Stream:
         *,
         records: TableSink | None = None,
     ) -> None:
-        """Nothing runs yet.
+        """Starts nothing yet.
 
         Args:
-            spark: With the connector's jars.
-            options: What to do.
-            on_event: Hears what happens, from threads of Spark's.
-            records: The sink of records, if it is to be another than the options say.
+            spark: A session with the connector's jars.
+            options: The options.
+            on_event: Called with each event, from threads of Spark.
+            records: The sink of records; unless given, that of the options.
 
         Raises:
             BadInputError: An option is wrong.
@@ -100,10 +98,11 @@ class Stream:
     # Life
 
     def start(self) -> None:
-        """Start both queries where their checkpoints, or else their sinks, say that they ended.
+        """Starts both queries where they ended, according to their checkpoints, or else to their
+        sinks.
 
         Raises:
-            BadInputError: Checkpoint and sink do not go together, or an option is wrong.
+            BadInputError: Checkpoint and sink do not match, or an option is wrong.
             ClientError: The cluster did not answer.
             MissingExtraError: There is no connector.
         """
@@ -115,7 +114,7 @@ class Stream:
             self._start(name)
 
     def wait(self, stop: threading.Event) -> None:
-        """Wait until the stream is stopped, a query fails, or both have read what there is.
+        """Waits until the stream is stopped, a query fails, or both have read all available data.
 
         Raises:
             StreamError: A query has failed, and the other one is stopped; or Spark is gone.
@@ -159,9 +158,7 @@ class Stream:
         self._running[name] = writer.start()
 
     def _goes_on(self) -> bool:
-        """Whether a query still runs. A query whose planning process came too late is started
-        again.
-        """
+        """Whether a query still runs. Restarts a query whose planning process was too slow."""
         running = any(query.isActive for query in self._running.values())
         for name, failure in self._failures():
             if TOO_SLOW not in failure or self._starts[name] == STARTS:
@@ -212,7 +209,7 @@ def _query_failure(name: str, failure: str) -> StreamError:
 
 
 def _wait_for_batch_end(query: StreamingQuery) -> None:
-    """Wait until no batch runs, for a while."""
+    """Waits for a limited time until no batch runs."""
     waited = threading.Event()  # it is never set
     for _ in range(STOP_POLLS):
         if not query.isActive or not query.status["isTriggerActive"]:

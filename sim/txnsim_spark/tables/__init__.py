@@ -1,4 +1,3 @@
-"""The tables of ``kafka_log``: how a unit of work becomes columns.
-
-``rows`` is what they have in common; ``txnsim_spark.source`` calls them.
+"""The tables of ``kafka_log``: turn the files of a task into columns. ``rows`` is what they have in
+common; ``txnsim_spark.source`` calls them.
 """

@@ -1,5 +1,5 @@
-"""Rows between the offsets and times that a read's options give. Planning leaves out segments; this
-leaves out the rows of those that are read.
+"""Keeps the rows between the offsets and times in a read's options. Planning leaves out segments;
+this module leaves out rows of segments that are read.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class ReadBounds:
     """Removes the rows outside of the bounds in a read's options.
 
     Args:
-        options: They have bounds (``are_in``).
+        options: Options with bounds (``are_in``).
     """
 
     def __init__(self, options: KafkaLogOptions) -> None:

@@ -29,8 +29,8 @@ def checks_crcs(segment: SegmentFile, job: TableJob) -> bool:
 
 
 def refusing(segment: SegmentFile, job: TableJob) -> Callable[[Damage], None]:
-    """A function that refuses damage of a segment, unless the options pass over it. A stream reads
-    a batch when it is whole.
+    """A function that refuses damage of a segment, unless the options ignore it. A stream waits
+    until a batch is complete.
     """
 
     def refuse(damage: Damage) -> None:
@@ -46,9 +46,9 @@ def sound_rows(segment: SegmentFile, on_damage: OnDamage) -> Iterator[Ints]:
 
     Args:
         segment: The segment.
-        on_damage: Called with messages of an old format, which are no rows, and with the place
-            where the segment stops making sense, if that lies within the segment's span. Another
-            part of the segment has the other damages.
+        on_damage: Called with messages of an old format, which give no rows, and with the place
+            where the segment becomes malformed, if it is within the segment's span. Other damage
+            belongs to another part of the segment.
     """
     reached = segment.base_offset
     ends: list[Damage] = []
@@ -67,10 +67,10 @@ def sound_rows(segment: SegmentFile, on_damage: OnDamage) -> Iterator[Ints]:
 
 
 def check_headers(segment: SegmentFile, job: TableJob) -> None:
-    """Compute the CRCs of a segment of which only headers are read, where they are to be.
+    """Checks the CRCs of a segment of which only headers are read, if the options demand it.
 
     Raises:
-        CorruptLogFileError: One is wrong, and the options don't pass over that.
+        CorruptLogFileError: A CRC is wrong, and the options don't ignore that.
     """
     if job.options.passes_over_corrupt or not checks_crcs(segment, job):
         return
@@ -87,7 +87,7 @@ def refuse_wrong_crcs(segment: SegmentFile, table: Ints, on_damage: OnDamage) ->
 
 
 def wrong_crc(table: Ints, number: int) -> Damage:
-    """The ``Damage`` of a batch with a wrong CRC, where the batches behind it are read."""
+    """The ``Damage`` of a batch with a wrong CRC, if the batches after it are read."""
     return Damage(
         position=int(table[kernel.POSITION, number]),
         size=int(table[kernel.SIZE, number]),

@@ -28,7 +28,7 @@ T = TypeVar("T")
 OnDamage = Callable[[Damage], object]
 
 STORED_MAX: Final = DECOMPRESSED_MAX
-"""A batch that is stored with more bytes is not decoded."""
+"""Limit of the stored size of a batch; larger ones are not decoded."""
 
 
 def decoded_batches(
@@ -60,10 +60,10 @@ def chosen_runs(
     together, or one larger batch. The bytes are valid until the next ones are taken.
 
     Args:
-        segment: What is read.
-        job: What for.
-        on_damage: Called with what is left out of the wanted batches: one that is too large or
-            whose CRC is wrong, messages of an old format, and where the segment stops making sense.
+        segment: The segment.
+        job: The job of the task.
+        on_damage: Called with what is left out: a batch that is too large or whose CRC is wrong,
+            messages of an old format, and the place where the segment becomes malformed.
 
     Raises:
         OSError: The file can't be read.
@@ -91,7 +91,7 @@ def decoded_records(segment: SegmentFile, job: TableJob) -> Iterator[tuple[Recor
     """Each data record with the columns of its batch (``decoded_batches``).
 
     Raises:
-        CorruptLogFileError: Some can't be had, and the options don't pass over that.
+        CorruptLogFileError: Some records can't be decoded, and the options don't ignore that.
     """
     on_damage = refusing(segment, job)
     for columns, records in decoded_batches(segment, job, on_damage):
@@ -107,8 +107,8 @@ def record_or_problem(
 
     Args:
         record: The record.
-        decode: Of its key and value; None where Kafka skips it.
-        unknown: The reason for that.
+        decode: Decodes key and value; returns None if Kafka skips the record.
+        unknown: Returns the reason for that.
     """
     try:
         row = decode(record.key or b"", record.value)
@@ -127,8 +127,8 @@ def _choose_batches(segment: SegmentFile, table: Ints, job: TableJob) -> Any:
 def _right_crcs(
     path: Path, table: Ints, chosen: Any, job: TableJob, segment: SegmentFile, on_damage: OnDamage
 ) -> Any:
-    """Rows whose CRC is right, or not computed: the options say which are. Those of compressed
-    batches always are, since a changed byte may give other records.
+    """Rows whose CRC is right, or not computed, as the options say. The CRCs of compressed batches
+    are always computed, since a changed byte may give other records.
     """
     is_checked = chosen.copy()
     if not checks_crcs(segment, job):

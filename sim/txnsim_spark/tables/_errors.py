@@ -1,5 +1,5 @@
-"""The table ``errors``: where a file stops making sense, and why. It reads every kind of file that
-other tables read. Nothing that it finds ends the job.
+"""The table ``errors``: the places where files become malformed, and why. It reads every kind of
+file that other tables read. No error ends the job.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from txnsim_spark.tables.rows import (
 
 
 def read(segment: SegmentFile, job: TableJob, cut: Damage | None) -> Iterator[Rows]:
-    """Rows of a segment's damage: what a broker cuts off, where and why."""
+    """Rows of a segment's damage: what a broker would cut off, and malformed places."""
     return of_structs(_of_segment(segment, job, cut), partial(of_segment, segment))
 
 
@@ -110,7 +110,7 @@ def _row(file: str, damage: Damage, *, is_cut: bool = False) -> ErrorRow:
 
 
 def read_replica(replica: Replica, job: TableJob) -> Iterator[Rows]:
-    """The rows of a replica's files beside its segments."""
+    """The rows of a replica's files other than its segments."""
     del job
     for base_offset, rows in _of_replica(Path(replica.path)):
         yield from of_structs(rows, partial(of_file, replica, base_offset))

@@ -1,5 +1,5 @@
-"""The tables of what producers did in a segment, as the compiled walk has it: ``fragments``, which
-can be merged, and ``endings``, the transactions that ended.
+"""The tables of what producers did in a segment, from the compiled walk: ``fragments``, which can
+be merged, and ``endings``, the transactions that ended.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The table ``offsets``: the decoded log of the group coordinators.
 
-Every record is a row. Kinds that belong to the newer protocols have their fields as JSON; what this
-release can't read says so in ``problem``. Kafka's counterparts: GroupCoordinatorRecordSerde,
+Every record is a row. Records of the newer protocols have their fields as JSON; a record that this
+release can't decode has a ``problem``. Kafka's counterparts: GroupCoordinatorRecordSerde,
 GroupMetadataManager.
 """
 
@@ -116,7 +116,7 @@ _NAMES_IN_DETAIL: Final = {
     "member_epoch": "epoch",
     "previous_member_epoch": "previous_epoch",
 }
-"""Field of a record -> its name in ``detail``, which queries of users have."""
+"""Field of a record -> its name in ``detail``, which users' queries use."""
 
 
 def _detail(record: msgspec.Struct) -> str:

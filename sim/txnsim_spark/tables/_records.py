@@ -22,7 +22,7 @@ from txnsim_spark.tables.arrays import of_lists, of_pieces, of_struct, repeat_va
 from txnsim_spark.tables.rows import ROWS_MAX, ArrayMaker, Rows, TableJob, integers, of_segment
 
 BYTES_MAX: Final = 8 << 20
-"""A batch of rows has about so many bytes of keys and values."""
+"""Approximate limit of the bytes of keys and values in a batch of rows."""
 
 
 def read(segment: SegmentFile, job: TableJob) -> Iterator[Rows]:

@@ -64,7 +64,7 @@ def row_of(record: Record) -> ShareStateRow:
 
 
 def _unknown_reason(kind: str, number: int | None, value: bytes | None) -> str:
-    """Why a record is of no known kind; Kafka skips it, too."""
+    """Why the type of a record is unknown; Kafka skips it, too."""
     if kind == UNKNOWN:
         return f"a key of version {number}, which is no kind that is known"
     if value is None:

@@ -24,7 +24,7 @@ from txnsim_spark.tables.rows import Rows, TableJob, of_file, of_replica, of_str
 
 
 def aborted_transactions(replica: Replica, job: TableJob) -> Iterator[Rows]:
-    """The rows of a replica: of all its ``.txnindex`` files, also where a segment is gone."""
+    """The rows of a replica: from all its ``.txnindex`` files, even if the segment is deleted."""
     for base_offset, path in txn_indexes(Path(replica.path)):
         yield from of_structs(_rows_of_aborted(path, job), partial(of_file, replica, base_offset))
 
@@ -120,7 +120,7 @@ def directory_of(log_dir: Path, options: KafkaLogOptions) -> LogDirectory:
     """The small files of a log directory, decoded.
 
     Raises:
-        CorruptLogFileError: One makes no sense, and the options don't pass over that.
+        CorruptLogFileError: A file is malformed, and the options don't ignore that.
     """
     on_problem = partial(refuse_problem, options=options)
     read_small(log_dir / names.FileName.META_PROPERTIES, MetaProperties.decode, on_problem)

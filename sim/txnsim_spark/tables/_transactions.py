@@ -77,8 +77,8 @@ def _entry(record: Record, entry: TxnTransition) -> TransactionRow:
 
 
 def version_of(data: bytes | None) -> int | None:
-    """Version in front of a key or value in a coordinator's log; None where there is no room for
-    one.
+    """Version at the beginning of a key or value in a coordinator's log; None if the bytes are too
+    short.
     """
     if data is None or len(data) < _INT16.size:
         return None
@@ -87,7 +87,7 @@ def version_of(data: bytes | None) -> int | None:
 
 
 def _unknown_reason(key: bytes, value: bytes | None) -> str:
-    """Why a record is of no known kind; Kafka skips it, too."""
+    """Why the type of a record is unknown; Kafka skips it, too."""
     if version_of(key) != 0:
         return f"key of version {version_of(key)}, only 0 is known"
     return f"value of version {version_of(value)}, 0 and 1 are known"

@@ -1,11 +1,10 @@
-"""Segments that some producers wrote nothing to, as the snapshots at their two ends say.
-
-A broker takes a snapshot of its producers where a segment begins. Where a producer's entry is the
-same in front of a closed segment and behind it, no batch in between is the producer's: each changes
-the entry. (One that ends nothing, of the coordinator's same epoch and in the same millisecond as
-the batch before, leaves it as it is.) A producer without an entry may have written and been
-forgotten since, so nothing is known of it. Kafka's counterparts:
-ProducerStateManager.takeSnapshot, ProducerAppendInfo.
+"""Finds segments without batches of some producers, from the snapshots at both of their ends. A
+broker takes a snapshot of its producers when a segment begins. If a producer's entry is the same
+before and after a closed segment, no batch between is the producer's, since each batch changes the
+entry. (One that ends nothing, of the coordinator's same epoch and in the same millisecond as the
+batch before, does not change it.) A producer without an entry may have written and been forgotten
+since, so nothing is known of it. Kafka's counterparts: ProducerStateManager.takeSnapshot,
+ProducerAppendInfo.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ def not_silent(
 
     Args:
         segments: In order.
-        producer_ids: The producers; None: any.
+        producer_ids: The producers; None for all.
     """
     path = Path()
     entries: Mapping[int, SnapshotEntry] = {}

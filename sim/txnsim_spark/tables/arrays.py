@@ -2,7 +2,7 @@
 
 ``pyarrow.array`` and ``pyarrow.scalar`` load pandas, if it is installed, to see whether a value is
 one of pandas': a third of a second of CPU in each process that reads a table, on workers of Spark
-too. What is made here is the same (docs/format/Columnar.rst of Apache Arrow).
+too. The arrays made here are the same (docs/format/Columnar.rst of Apache Arrow).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _BYTES_MAX: Final = (1 << 31) - 1
 """Maximum size of all texts in an array: its offsets are numbers of 32 bits."""
 _TIME_MAX_MS: Final = 253_402_300_799_999  # 9999-12-31T23:59:59.999Z
 _REPEATED_KEPT: Final = 32
-"""So many constant columns are kept for reuse: thousands of rows of a segment share each."""
+"""Number of constant columns that are kept for reuse: thousands of rows of a segment share each."""
 
 
 def of_numbers(numbers: Any, kind: pa.DataType, *, absent: Any = None) -> pa.Array:
@@ -31,8 +31,8 @@ def of_numbers(numbers: Any, kind: pa.DataType, *, absent: Any = None) -> pa.Arr
 
 
 def as_times(milliseconds: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Milliseconds since 1970 as times in microseconds. Those outside of a calendar are null, since
-    Spark hands no such time over to Python.
+    """Milliseconds since 1970 as times in microseconds. Times outside of the calendar are null,
+    since Spark can't pass them to Python.
     """
     validity, data = milliseconds.buffers()
     begin, end = milliseconds.offset, milliseconds.offset + len(milliseconds)
@@ -93,13 +93,13 @@ def of_pieces(buffer: Any, begins: Any, sizes: Any, kind: pa.DataType) -> pa.Arr
     are replaced.
 
     Args:
-        buffer: What they are in.
-        begins: Where each begins; in order, behind the end of the one before.
-        sizes: Of each; below 0: there is none.
+        buffer: The buffer.
+        begins: Start of each piece; in order, after the end of the previous one.
+        sizes: Size of each piece; negative for null.
         kind: The type.
 
     Raises:
-        OverflowError: There is too much.
+        OverflowError: The pieces are too large together.
     """
     count = len(sizes)
     if len(buffer) > _BYTES_MAX:

@@ -22,7 +22,7 @@ def read(job: TableJob) -> Iterator[Rows]:
     """All rows, read in this process.
 
     Args:
-        job: With the directories, and the time that is asked about.
+        job: The job, with the directories and the time for ages.
     """
     options = job.options
     search = Search(

@@ -1,4 +1,6 @@
-"""Rows of tables of segments, read as a job of an ``engine`` instead of Spark's data source."""
+"""Reads rows of tables of segments as a job of an ``engine`` instead of through Spark's data
+source.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ Keep = Callable[[pa.RecordBatch], pa.RecordBatch]
 
 DECODED: Final = frozenset({"records", "transactions", "offsets"})
 TASK_BYTES: Final = 16 << 20
-"""Size of a task: so large that no segment is divided."""
+"""Size of a task, so large that no segment is divided."""
 
 
 def kept_rows(
@@ -43,13 +45,14 @@ def kept_rows(
     """The chosen rows, those of a replica together, in any order.
 
     Args:
-        engine: Reads them.
-        table: Which one; its rows come of segments.
+        engine: Reads the rows.
+        table: Name of the table, whose rows must come from segments.
         paths: Log directories, folders of them, or replicas' folders.
-        keep: Leaves a batch with the columns of the table.
-        topics: Only these; all where empty.
-        scope: Of the rest.
-        on_problem: Called with what is missing or damaged, and the rest is read; None: refused.
+        keep: Chooses rows of a batch, without changing the columns.
+        topics: Topics to read; empty for all.
+        scope: Further conditions.
+        on_problem: Called with what is missing or damaged, and the rest is read; None raises an
+            error instead.
 
     Raises:
         LogFileError: A file is missing or damaged, and ``on_problem`` is None.
@@ -86,12 +89,12 @@ def kept_rows(
 
 
 _PROBLEMS: Final = ""
-"""Key of the problems, beside the replicas' folders as keys of rows."""
+"""Key of problems; all other keys are replicas' folders."""
 
 
 def _kept_or_problem(job: TableJob, keep: Keep, share: Share) -> Iterator[tuple[str, Any]]:
-    """Rows by replica; where a file can't be read, the first problem, too, and the rows of the
-    other files.
+    """Rows by replica; if a file can't be read, the first problem, too, and the rows of the other
+    files.
     """
     try:
         yield from list(_kept_by_replica(job, keep, share))

@@ -122,8 +122,8 @@ def _cut_segments(segments: Sequence[SegmentFile], job: TableJob) -> Iterator[Se
     """The segments as a starting broker would leave them.
 
     Raises:
-        BadInputError: It would cut off more than an unfinished end, and the options don't pass over
-            that; of a stream, records that the stream is to read.
+        BadInputError: It would cut off more than an unfinished end, and the options don't ignore
+            that; for a stream, records that the stream has to read.
     """
     for whole_segment, (segment, damage) in zip(
         segments, cut_short(segments, is_cut=_cuts(job)), strict=True
@@ -182,10 +182,10 @@ def _cuts(job: TableJob) -> bool:
 
 
 def _sound(path: str, job: TableJob, read: Callable[[], Iterator[T]]) -> Iterator[T]:
-    """What reading a file or folder returns.
+    """Yields the results of reading a file or folder.
 
     Raises:
-        LogFileError: It can't be read, and the options don't pass over that.
+        LogFileError: It can't be read, and the options don't ignore that.
     """
     with _refusing(path, job):
         yield from read()

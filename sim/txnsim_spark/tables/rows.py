@@ -1,8 +1,7 @@
-"""Rows of a table, with columns that are made only if the query wants them.
-
-A table yields ``Rows``: how many, and per column a function that makes it. Columns that a query
-does not want cost nothing then; those of a place (directory, topic, segment) are the same in all
-rows and are made here.
+"""Rows of a table, with columns that are made only if the query needs them. A table yields
+``Rows``: their number, and for each column a function that makes it. So unneeded columns cost
+nothing. Columns that identify the file (directory, topic, segment) are the same in all rows and are
+made here.
 """
 
 from __future__ import annotations
@@ -29,9 +28,9 @@ SegmentTables = Sequence[tuple[SegmentFile, Ints]]
 """Tables of integers (one column per row of the table), and the segments that they are of."""
 
 ROWS_MAX: Final = 1 << 13
-"""At most so many rows of a decoded table are made at once."""
+"""Limit of the rows of a decoded table that are made at once."""
 JOINED_BYTES_MAX: Final = 4 << 20
-"""Batches are joined up to so many bytes."""
+"""Limit of the bytes up to which batches are joined."""
 
 
 class TableJob(msgspec.Struct, frozen=True, kw_only=True):
@@ -146,13 +145,13 @@ def rows_of_tables(
     *,
     by_replica: bool,
 ) -> Iterator[Rows]:
-    """Rows of segments, those of small segments made at once: making a column costs as much as a
-    hundred rows of it.
+    """Rows of segments; those of small segments are made together, since making a column costs as
+    much as a hundred rows of it.
 
     Args:
         segment_tables: Tables of segments, in order.
-        columns: Those of a table of rows, which are of these segments.
-        by_replica: Each of one replica.
+        columns: Makes the columns from a table of rows of these segments.
+        by_replica: Whether each batch of rows is of one replica.
     """
     small_tables: list[tuple[SegmentFile, Ints]] = []
     count = 0
@@ -188,7 +187,7 @@ def _of_segments(
 
 
 def in_span(offsets: Ints, segment: SegmentFile) -> Any:
-    """Which rows belong to the task, by the offset at which their batch begins."""
+    """Which rows belong to the task, by the base offsets of their batches."""
     if segment.span is None:
         return np.ones(len(offsets), dtype=np.bool_)
     first_offset, end_offset = segment.span
@@ -256,8 +255,8 @@ def or_none(number: int) -> int | None:
 def of_structs(
     structs: Iterator[msgspec.Struct], place_columns: Callable[[int], dict[str, ArrayMaker]]
 ) -> Iterator[Rows]:
-    """Rows from structs whose fields are named as the columns, and columns that are the same in all
-    of these rows.
+    """Rows from structs whose fields have the names of the columns, plus columns that are the same
+    in all of these rows.
     """
     while chunk := list(islice(structs, ROWS_MAX)):
         yield Rows(

@@ -1,8 +1,8 @@
 """Names of runs from the paths of traces, and why a file is no trace. Pure: paths and lines, no
 Spark.
 
-A trace is JSON lines with a header (``txnsim.runtime.trace``); what ``curl`` keeps of the control
-port's event stream (Server-Sent Events) is read as well, which has no header.
+A trace is JSON lines with a header (``txnsim.runtime.trace``); the control port's event stream
+(Server-Sent Events) as saved by ``curl`` is read as well; it has no header.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ SUFFIXES: Final = (".gz", ".zst", ".jsonl", ".ndjson", ".json", ".sse", ".txt")
 """Suffixes that a run's name leaves out."""
 HEADER_START: Final = '{"k":"run"'
 TRAILER_START: Final = '{"k":"end"'
-"""Starts of the first and the last line, found without reading the others."""
+"""Beginning of the last line of a trace; first and last lines are recognized without reading the
+others.
+"""
 DATA_PREFIX: Final = "data: "
 """Prefix of event stream lines that carry an event."""
 SILENT_LINE: Final = r"^(id|event|retry)?:|^\s*$"
@@ -24,10 +26,8 @@ SILENT_LINE: Final = r"^(id|event|retry)?:|^\s*$"
 
 
 def run_names(files: Sequence[str]) -> dict[str, str]:
-    """File -> name of its run: the path without what all paths have in common, and without suffix.
-    Two files that differ in their suffix alone keep it.
-
-    Two files that differ in their suffix alone keep it.
+    """File -> name of its run: the path without the beginning that all paths share, and without the
+    suffix. Two files that differ only in their suffix keep it.
 
     Args:
         files: Paths or URIs.

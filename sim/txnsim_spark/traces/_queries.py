@@ -1,5 +1,5 @@
-"""How the tables of a trace follow from its lines and its events: plain SQL, as Spark has it and
-DuckDB after a few words are changed (``embedded``).
+"""The queries that make the tables of a trace from its lines and events: plain SQL for Spark, and
+for DuckDB after a few words are changed (``embedded``).
 
 A query reads views of earlier ones (``trace_`` and the table's name), so the order of the tables
 here is that of making them. Every window is over one transactional id or one partition of one run;
@@ -44,7 +44,7 @@ GROUP BY named.file
 HAVING count_if(line.value LIKE '{%"k":"%') = 0
 ORDER BY named.file
 """
-"""Files in which no line looks like one of a trace; no line is parsed for that."""
+"""Query for files in which no line looks like a line of a trace; it parses no line."""
 
 RUNS: Final = f"""
 SELECT
@@ -111,7 +111,7 @@ FROM trace_lines
 WHERE line.k IS NULL OR line.misfit IS NOT NULL
 """,
 }
-"""Table -> its query over ``trace_lines``. ``RUNS`` is one of them, but is run last."""
+"""Table -> its query over ``trace_lines``. ``runs`` is one of them, but its query is run last."""
 
 OF_EVENTS: Final = {
     "producers": f"""

@@ -27,8 +27,8 @@ _LINE: Final = ("run", "file", "value", "misfit")
 
 
 def small_files(paths: Sequence[str]) -> tuple[Path, ...] | None:
-    """The local files with the traces; None where Spark has to read them: they are elsewhere, they
-    are too large, or DuckDB is not installed.
+    """The local files with the traces; None if Spark has to read them: they are not on this
+    machine, they are too large, or DuckDB is not installed.
     """
     if find_spec("duckdb") is None:
         return None
@@ -42,7 +42,7 @@ def small_files(paths: Sequence[str]) -> tuple[Path, ...] | None:
 
 
 def register_export(database: Embedded, directory: Path) -> None:
-    """The tables of an export, as views."""
+    """Creates views of the tables of an export."""
     for name, table in TABLES.items():
         if any(directory.glob(f"{name}/**/*.parquet")):
             files = f"{directory}/{name}/**/*.parquet".replace("'", "''")
@@ -54,7 +54,7 @@ def register_export(database: Embedded, directory: Path) -> None:
 
 
 def register_traces(database: Embedded, files: Sequence[Path]) -> str | None:
-    """Create the tables of traces; returns the name of a file that holds none, if there is one."""
+    """Creates the tables of traces; returns the name of a file without a trace, if there is one."""
     import pyarrow as pa
 
     runs = run_names([str(file) for file in files])
@@ -91,7 +91,7 @@ def register_traces(database: Embedded, files: Sequence[Path]) -> str | None:
 
 
 def _select_in_schema(name: str, source: str) -> str:
-    """The columns that the schema promises, in its order and types."""
+    """The columns of the schema, in its order and types."""
     columns = ", ".join(
         f"CAST(`{column.name}` AS {type_of(column.type)}) AS `{column.name}`"
         for column in TABLES[name].columns
@@ -133,7 +133,7 @@ def _path_below_anchor(path: Path) -> str:
 
 
 def _is_shown(file: Path) -> bool:
-    """Whether Spark would read the file, too."""
+    """Whether Spark would read the file: it skips hidden files."""
     return file.is_file() and file.name[0] not in "._"
 
 

@@ -3,7 +3,7 @@
 Each is plain SQL over the views of a trace's tables (``trace_tables.register_views``), and a
 function that runs it. An answer has a row for all, one for each transaction version and one for
 each transactional id; ``grouped_by`` tells which. Percentiles are exact up to 10,000 values of a
-group and off by 1/10,000 of the ranks at most beyond. Nothing here collects anything.
+group; above, they are off by at most 1/10,000 of the ranks. Nothing is collected to the driver.
 
 Kafka's counterpart is its metrics, which have no transactional ids: ``TxnMarkerDelay`` has none at
 all, and ``PartitionsWithLateTransactionsCount`` only counts.
@@ -26,7 +26,7 @@ BY_VERSION: Final = "transaction_version"
 BY_ID: Final = "transactional_id"
 """Values of ``grouped_by``, besides ``all``."""
 GROUPS_MAX: Final = 16
-"""Maximum number of groups: more than there are transaction versions."""
+"""Limit of the number of groups: more than there are transaction versions."""
 _KEYS: Final = """
   CASE
     WHEN grouping(transaction_version) = 1 THEN 'all'
@@ -78,8 +78,8 @@ ORDER BY grouped_by = '{BY_ID}', grouped_by = '{BY_VERSION}',
         """Run the analysis; returns its rows.
 
         Args:
-            spark: With the views of a trace.
-            late_after_ms: A transaction that is open for longer is late.
+            spark: A session with the views of a trace.
+            late_after_ms: Time after which an open transaction is late, in milliseconds.
         """
         return spark.sql(self.sql, args={"late_after_ms": late_after_ms})
 

@@ -1,7 +1,8 @@
 """The tables of a trace: their columns and what these mean. Plain data, without Spark.
 
-Times are microseconds of the run (column ``t`` of a trace): exact in virtual time. A null says that
-the trace does not tell: it began later or ended earlier. docs/trace-tables.md is made from here.
+Times are microseconds of the run (column ``t`` of a trace): exact in virtual time. A null means
+that the trace lacks the value: it began later or ended earlier. docs/trace-tables.md is generated
+from this module.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Final
 from txnsim_spark.schemas import Table
 
 VIEW_PREFIX: Final = "trace_"
-"""A table's view in Spark SQL is called ``trace_transactions``."""
+"""Prefix of a table's view in Spark SQL, such as ``trace_transactions``."""
 
 
 _RUN: Final = "run string Which trace: the path of its file, as far as it tells it from others."

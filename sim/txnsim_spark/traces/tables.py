@@ -1,9 +1,8 @@
-"""Traces as tables: read from JSON lines by Spark, derived by SQL, kept as Parquet. What is small
-is read by this process, and the same SQL is DuckDB's (``embedded``).
-
-Workers parse the lines, a piece of a file per task. The schema is fixed, so the driver reads names
-of files and none of their contents. What a trace's tables are called and
-mean: ``schemas``; how they follow from the lines: ``queries``.
+"""Reads traces as tables: from JSON lines by Spark, with SQL, stored as Parquet. Small traces are
+read by this process, and DuckDB runs the same SQL (``embedded``). Workers parse the lines, a piece
+of a file per task. The schema is fixed, so the driver reads names of files and none of their
+contents. ``schemas`` has the names and meanings of the tables, ``_queries`` the queries that make
+them.
 """
 
 from __future__ import annotations
@@ -49,17 +48,17 @@ class TraceError(BadInputError):
 def export_traces(spark: SparkSession, paths: Sequence[str], directory: str) -> None:
     """Write every table of some traces as Parquet: a directory per table, in it one per run.
 
-    Runs that are there already are left alone. The table ``runs`` is written last: what it does not
-    name was interrupted, and is written over by the next attempt.
+    Existing runs are not changed. The table ``runs`` is written last: a run that it does not name
+    was interrupted, and the next export overwrites it.
 
     Args:
         spark: The session.
-        paths: Files, directories or patterns, wherever Spark can read.
-        directory: Where to, in any file system that all workers can write.
+        paths: Files, directories or patterns, in any place that Spark can read.
+        directory: The target, in any file system that all workers can write.
 
     Raises:
-        TraceError: Nothing is there, it is no trace, or a run is there already.
-        OSError: There is no room.
+        TraceError: There is no file, a file is no trace, or a run exists already.
+        OSError: The disk is full.
     """
     runs = _register_lines(spark, paths)
     _refuse_known(spark, runs, directory)
@@ -75,14 +74,14 @@ def export_traces(spark: SparkSession, paths: Sequence[str], directory: str) -> 
 
 
 def register_views(spark: SparkSession, directory: str) -> None:
-    """Make the tables of an export known to Spark SQL, as ``trace_events`` and so on.
+    """Creates views of the tables of an export in Spark SQL: ``trace_events`` and so on.
 
     Args:
         spark: The session.
-        directory: What ``txnsim trace export`` has written.
+        directory: A directory that ``txnsim trace export`` has written.
 
     Raises:
-        TraceError: It holds no export, or an interrupted one.
+        TraceError: The directory has no export, or an interrupted one.
     """
     for name in TABLES:
         _read(spark, name, directory).createOrReplaceTempView(view_of(name))
@@ -97,11 +96,11 @@ def traces_as_views(
     Args:
         spark: The session.
         paths: Files, directories or patterns.
-        directory: Where tables may be kept meanwhile, a place that all workers see; this machine's
-            temporary directory unless given.
+        directory: A directory for tables meanwhile, which all workers see; this machine's temporary
+            directory unless given.
 
     Raises:
-        TraceError: Nothing is there, or it is no trace.
+        TraceError: There is no file, or a file is no trace.
     """
     with TemporaryDirectory(prefix="txnsim-trace-", dir=directory) as folder:
         export_traces(spark, paths, folder)
@@ -119,11 +118,11 @@ def spark_queries(spark: SparkSession) -> Ask:
 
 
 def embedded_queries(paths: Sequence[str], *, are_exported: bool) -> Ask | None:
-    """A function that answers the same queries without Spark, over the same views; None where the
-    traces are large or elsewhere, or DuckDB is not installed.
+    """A function that answers the same queries without Spark, over the same views; None if the
+    traces are large or not on this machine, or if DuckDB is not installed.
 
     Raises:
-        TraceError: It is no trace.
+        TraceError: A file is no trace.
     """
     files = small_files([f"{paths[0]}/**/*.parquet"] if are_exported else paths)
     if not files:
@@ -142,12 +141,12 @@ def embedded_queries(paths: Sequence[str], *, are_exported: bool) -> Ask | None:
 
 
 def _is_blank(file: Path) -> bool:
-    """Whether a small file has nothing but white space; a larger one is checked by its reader."""
+    """Whether a small file has only white space; a larger file is checked by its reader."""
     return file.stat().st_size <= _BLANK_BYTES_MAX and not file.read_bytes().strip()
 
 
 def is_export(names: Sequence[str]) -> bool:
-    """Whether a directory with such entries is what ``export_traces`` writes."""
+    """Whether a directory with these entries was written by ``export_traces``."""
     return set(TABLES) <= set(names)
 
 
@@ -157,9 +156,7 @@ _NAMES: Final = ("of_uri", "file", "run")
 
 
 def _register_lines(spark: SparkSession, paths: Sequence[str]) -> list[str]:
-    """Create views of the files, and of every line that tells something; returns the names of the
-    runs.
-    """
+    """Creates views of the files, and of every line with data; returns the names of the runs."""
     from pyspark.errors import AnalysisException
     from pyspark.sql import functions as fn
 

@@ -1,9 +1,7 @@
-"""``txnsim logs``: Kafka's log directories, written and read; which actions there are, and nothing
-of what they do.
-
-An action is a module with ``DESCRIPTION``, ``add_arguments(parser)`` and ``run(args) -> int``; what
-is slow to import (all of ``txnsim_spark``) it imports in ``run``. What it raises for wrong
-arguments, or for what is missing on this machine, is said here.
+"""``txnsim logs``: writes and reads Kafka's log directories. This module lists the actions. An
+action is a module with ``DESCRIPTION``, ``add_arguments(parser)`` and ``run(args) -> int``; it
+imports slow modules (all of ``txnsim_spark``) in ``run``. This module prints its errors about wrong
+arguments and missing software.
 """
 
 from __future__ import annotations
@@ -52,18 +50,18 @@ ACTIONS: Final[dict[str, tuple[ModuleType, str]]] = {
 }
 """Name -> module, and its line of help."""
 INCOMPLETE: Final = 4
-"""Exit status where an unreadable file leaves the answer incomplete."""
+"""Exit status if an unreadable file makes the answer incomplete."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what ``logs`` takes."""
+    """Declares the arguments of ``logs``."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     for name, (module, line) in ACTIONS.items():
         module.add_arguments(actions.add_parser(name, help=line, description=module.DESCRIPTION))
 
 
 def run(args: argparse.Namespace) -> int:
-    """Do it; returns the exit status."""
+    """Runs the action; returns the exit status."""
     from txnsim.errors import BadInputError, MissingExtraError
     from txnsim_spark.file_faults import LogFileError
 
@@ -84,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _require_topics(args: argparse.Namespace) -> None:
-    """Refuse ``--topic typo``: verify would call its zero replicas sound.
+    """Refuses a topic without replicas: ``verify`` would call its zero replicas sound.
 
     Raises:
         BadInputError: No directory has a replica of the topic.

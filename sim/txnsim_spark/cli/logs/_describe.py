@@ -1,4 +1,4 @@
-"""``txnsim logs describe``: what lies in log directories, read without Spark."""
+"""``txnsim logs describe``: describes the replicas in log directories, without Spark."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DESCRIPTION: Final = (
     " could not be read and was passed by; 2: a misuse."
 )
 INCOMPLETE: Final = 4
-"""Exit status where a file could not be read, as of ``logs find-hanging``."""
+"""Exit status if a file could not be read, as for ``logs find-hanging``."""
 COLUMNS: Final[Columns[ReplicaDescription]] = {
     "Replica": lambda replica: replica.directory,
     "Segments": lambda replica: replica.segments,
@@ -38,13 +38,13 @@ COLUMNS: Final[Columns[ReplicaDescription]] = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what ``logs describe`` takes."""
+    """Declares the arguments of ``logs describe``."""
     add_directories(parser)
     parser.add_argument("--json", action="store_true", help="as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print a line for each replica, by directory, and below it what is torn; returns the exit
+    """Prints a line for each replica, by directory, and below it a torn end; returns the exit
     status.
     """
     from txnsim_spark.describe import describe_replicas

@@ -1,4 +1,4 @@
-"""``txnsim logs find-hanging``: hanging transactions, found in stopped brokers' log directories.
+"""``txnsim logs find-hanging``: finds hanging transactions in stopped brokers' log directories.
 
 The table has the columns of Kafka's ``find-hanging``, the exit statuses are those of
 ``txnsim txns find-hanging --all``. Kafka's counterpart, for living brokers, is
@@ -31,7 +31,7 @@ DESCRIPTION: Final = (
 )
 HANGS: Final = 3
 INCOMPLETE: Final = 4
-"""Exit status where something could not be judged, as of ``txnsim txns find-hanging --all``."""
+"""Exit status if a transaction could not be judged, as for ``txnsim txns find-hanging --all``."""
 COLUMNS: Final[Columns[Finding]] = {
     "Topic": lambda row: row.topic,
     "Partition": lambda row: row.partition,
@@ -60,7 +60,7 @@ _SECOND_MS: Final = 1_000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what ``logs find-hanging`` takes."""
+    """Declares the arguments of ``logs find-hanging``."""
     add_directories(parser)
     parser.add_argument(
         "--max-transaction-timeout",
@@ -168,7 +168,7 @@ def _print(report: Report, *, everything: bool) -> None:
 
 
 def _below(finding: Finding) -> Iterator[str]:
-    """The lines below a finding: doubts about the files, and the command to give."""
+    """The lines below a finding: doubts about the files, and the command that repairs it."""
     from txnsim.text import time_text
     from txnsim.txn.past_decision import Decided
 

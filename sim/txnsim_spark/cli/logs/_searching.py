@@ -1,5 +1,5 @@
-"""Shared by the actions that search for open transactions first, and by those that read something
-and print it.
+"""Shared by the actions that search for open transactions first, and by those that read data and
+print it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _tenths: Final[dict[tuple[str, int], int]] = {}
 
 
 def add_as_of(parser: argparse.ArgumentParser) -> None:
-    """Declare the option that says from which time ages are counted."""
+    """Declares the option for the time from which ages are counted."""
     parser.add_argument(
         "--as-of",
         type=time_ms,
@@ -37,7 +37,7 @@ def add_as_of(parser: argparse.ArgumentParser) -> None:
 
 
 def search_of(args: argparse.Namespace) -> Search:
-    """The search that arguments ask for (``add_directories``, ``add_as_of``, ``add_master``)."""
+    """The search from the arguments (``add_directories``, ``add_as_of``, ``add_master``)."""
     from txnsim.runtime.wall_clock import wall_ms
     from txnsim_spark.forensics.find_hanging import Search
 
@@ -51,7 +51,7 @@ def search_of(args: argparse.Namespace) -> Search:
 
 
 def find(master: str | None, search: Callable[..., T], *questions: Any) -> T:
-    """Run a search. Spark is started only where there is much to read."""
+    """Runs a search. Starts Spark only if there is much to read."""
     with ExitStack() as stack:
         return search(
             *questions,
@@ -105,7 +105,7 @@ def answering(
     show: Callable[[T], None],
     status: Callable[[T], int] = lambda _: 0,
 ) -> Callable[[argparse.Namespace], int]:
-    """The ``run`` of an action: read what is asked for, print it, return the exit status."""
+    """Makes the ``run`` of an action: reads, prints, and returns the exit status."""
 
     def run(args: argparse.Namespace) -> int:
         answer = read(args)

@@ -1,4 +1,4 @@
-"""``txnsim logs sql``: a query of the user's own."""
+"""``txnsim logs sql``: runs a query of the user."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DESCRIPTION: Final = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what ``logs sql`` takes."""
+    """Declares the arguments of ``logs sql``."""
     parser.add_argument("query", metavar="QUERY", help="in SQL; - reads it from the input")
     add_directories(parser, of_topics=False)
     parser.add_argument(

@@ -1,5 +1,5 @@
-"""Makes directories in an object store available to any action. Where the environment configures
-Spark, its session gives the settings of the store. Output names the store's paths.
+"""Makes directories in an object store available to any action. If the environment configures
+Spark, the settings of the store come from Spark's session. Output names the store's paths.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from txnsim.cli.output import TERMINAL
 from txnsim_spark.cli.logs.spark import GIVEN, session
 
 OWN_MASTER: Final = "the master of the session that runs"
-"""Stands for a master where the arguments name none: the session that runs already has its own."""
+"""Stands for a master if the arguments name none: the running session has its own."""
 _HADOOP: Final = "spark.hadoop."
 _CONFIGURED: Final = ("HADOOP_CONF_DIR", "PYSPARK_GATEWAY_PORT", "SPARK_CONF_DIR", "SPARK_HOME")
 """Environment variables that configure Spark: then a session knows more settings than the
@@ -22,17 +22,17 @@ arguments.
 
 
 def with_local_copies(args: argparse.Namespace, stack: ExitStack) -> None:
-    """Replace directories in stores by folders of this machine that stand for them.
+    """Replaces directories in stores by local folders that mirror them.
 
     Args:
-        args: Of the action; what has no store among its directories is left as it is.
-        stack: Until it ends, what is printed has the store's names; Spark's session runs where its
+        args: Arguments of the action; not changed if no directory is in a store.
+        stack: Until it is closed, output has the store's names, and Spark's session runs if its
             settings are needed.
 
     Raises:
-        BadInputError: A store does not have what is named.
+        BadInputError: A directory does not exist in the store.
         MissingExtraError: A library of the extra, or Java, is missing.
-        OSError: What Spark needs can't be read or written.
+        OSError: Files that Spark needs can't be read or written.
     """
     spark_conf = dict(getattr(args, "spark_conf", ()))
     GIVEN.set(spark_conf)

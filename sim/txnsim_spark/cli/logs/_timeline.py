@@ -1,4 +1,4 @@
-"""``txnsim logs timeline``: the life of a transactional id, in order of time."""
+"""``txnsim logs timeline``: prints the history of a transactional id, in order of time."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ DESCRIPTION: Final = (
 )
 DISAGREEMENT: Final = 1
 INCOMPLETE: Final = 4
-"""Exit status where a file could not be read, as of ``logs find-hanging``."""
+"""Exit status if a file could not be read, as for ``logs find-hanging``."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what ``logs timeline`` takes."""
+    """Declares the arguments of ``logs timeline``."""
     parser.add_argument("transactional_id", metavar="TRANSACTIONAL_ID", help="whose")
     add_directories(parser)
     add_master(parser)

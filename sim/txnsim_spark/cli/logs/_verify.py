@@ -26,7 +26,7 @@ UNREAD: Final = 4
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what ``logs verify`` takes."""
+    """Declares the arguments of ``logs verify``."""
     add_directories(parser)
     parser.add_argument(
         "--producer-expiration-ms",
@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Check them; returns the exit status."""
+    """Verifies log directories; returns the exit status."""
     from txnsim_spark.libraries import require_libraries
 
     require_libraries()
@@ -104,7 +104,7 @@ def _summary(planned: Plan, counts: Counter[str]) -> str:
 
 
 def _as_json(planned: Plan, violations: list[Violation]) -> dict[str, object]:
-    """The JSON of docs/logs-reference.md."""
+    """The result in the JSON form of docs/logs-reference.md."""
     return {
         "replicas": planned.replicas,
         "segments": planned.segments,

@@ -1,4 +1,4 @@
-"""``txnsim logs waiting``: which consumer groups wait behind an open transaction."""
+"""``txnsim logs waiting``: lists the consumer groups that wait for an open transaction."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ COLUMNS: Final[Columns[Waiter]] = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what ``logs waiting`` takes."""
+    """Declares the arguments of ``logs waiting``."""
     add_directories(parser)
     add_as_of(parser)
     add_master(parser)

@@ -1,5 +1,5 @@
-"""``txnsim logs write``: log directories of a running simulator, through its control port; as
-directories of their own, or some topics of them into the directories of a stopped broker.
+"""``txnsim logs write``: writes the log directories of a running simulator, through its control
+port: as new directories, or some topics of them into the directories of a stopped broker.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ TIMEOUT_SECONDS: Final = 60
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what ``logs write`` takes."""
+    """Declares the arguments of ``logs write``."""
     parser.add_argument(
         "directory",
         type=new_folder,
@@ -81,7 +81,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write them; returns the exit status."""
+    """Writes the directories; returns the exit status."""
     try:
         _check(args)
         if args.into:
@@ -130,7 +130,7 @@ def _write_apart(args: argparse.Namespace) -> list[dict[str, object]]:
 
 
 def _write(url: str, broker: int, folder: Path) -> dict[str, int]:
-    """One broker's directory into a new folder, as it arrives."""
+    """Writes one broker's directory into a new folder, as the data arrives."""
     folder.mkdir(parents=True)
     files = size = 0
     with (

@@ -77,7 +77,7 @@ def setting(text: str) -> tuple[str, str]:
 
 
 def add_master(parser: argparse.ArgumentParser) -> None:
-    """Declare the option that says where Spark runs."""
+    """Declares the option that says where Spark runs."""
     parser.add_argument(
         "--master",
         metavar="URL",
@@ -92,7 +92,7 @@ def session(master: str | None, *, is_short: bool = False) -> Iterator[SparkSess
 
     Args:
         master: Where Spark runs; None for the default.
-        is_short: A few queries, whose work is done in Python.
+        is_short: Whether there are only a few queries, whose work is done in Python.
 
     Raises:
         MissingExtraError: PySpark or Java is missing.
