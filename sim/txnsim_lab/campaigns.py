@@ -195,15 +195,17 @@ def campaign(
     rules: Mapping[str, bool] | None = None,
     cpu_s: float = SEED_S,
 ) -> DataFrame:
-    """The table of a campaign, played by the workers of a session.
+    """Plays a campaign on the workers of a session; returns its table.
 
     Args:
-        spark: The session; txnsim is installed where its workers run.
-        workload: A coroutine as ``package.module:name`` in place of our clients; None for ours.
-        seeds: Which.
+        spark: The session; its workers must have txnsim.
+        workload: A coroutine as ``package.module:name`` that replaces our clients; None for our
+            clients.
+        seeds: The seeds to play.
         as_version: The release of Kafka; the reference unless given.
-        rules: Switches of docs/releases.md, turned by hand.
-        cpu_s: Processor time of a run. One that takes more is a row of its own: ``failed``.
+        rules: Switches of docs/releases.md to set.
+        cpu_s: Limit of processor time of a run in seconds. A run that exceeds it has the result
+            ``failed``.
 
     Raises:
         MissingExtraError: ``txnsim_spark`` is not installed.

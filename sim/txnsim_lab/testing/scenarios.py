@@ -1,6 +1,6 @@
-"""A scenario from a test: ``run_scenario("z01", run="V-")`` and what it came to.
+"""Runs a scenario in a test: ``run_scenario("z01", run="V-")``.
 
-The same runner as ``txnsim scenario run``, so the outcome is the same.
+It uses the runner of ``txnsim scenario run``, so the result is the same.
 """
 
 from __future__ import annotations
@@ -39,20 +39,21 @@ def run_scenario(
 
     Args:
         name: Its name or alias, or a YAML file.
-        run: Which of its runs; need not be said where there is one.
-        take: ``armed``, ``disarmed`` (without the fault) or ``control`` (what only looks like it).
-        seed: Seed of all chance in virtual time.
-        over_tcp: In real time and over TCP, not in virtual time.
-        player: The client of the application: ``own`` or ``kafka-python``; over TCP then.
-        inputs: Acts on a run besides its story, as the page gives it: ``{"before": 3,
-            "step": {"release": "late"}}``; in virtual time.
+        run: The name of the run; not needed if there is only one.
+        take: ``armed``, ``disarmed`` (without the fault) or ``control`` (a healthy run that looks
+            similar).
+        seed: Seed of all randomness in virtual time.
+        over_tcp: Whether to run in real time and over TCP, not in virtual time.
+        player: The client of the application, ``own`` or ``kafka-python``; implies ``over_tcp``.
+        inputs: Additional acts on the run, in the form of the page: ``{"before": 3, "step":
+            {"release": "late"}}``; in virtual time.
 
     Returns:
-        What it came to: ``verdict.observed`` and ``verdict.expected``, ``as_declared``, ``story``.
+        The result: ``verdict.observed`` and ``verdict.expected``, ``as_declared``, ``story``.
 
     Raises:
-        ConfigError: There is no such scenario or run, or no client that could play it.
-        MissingExtraError: The client that should play is not installed.
+        ConfigError: There is no such scenario or run, or no client that can play it.
+        MissingExtraError: The client is not installed.
     """
     _path, scenario = find(name)
     scenario_run = ScenarioRun(scenario=scenario, run=_run_of(scenario, run), take=take)

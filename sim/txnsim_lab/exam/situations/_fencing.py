@@ -62,8 +62,9 @@ async def while_sending(app: Application) -> None:
            " long: does the commit fail, and how does the application go on?",
            core=True)  # fmt: skip
 async def timed_out(app: Application) -> None:
-    """The coordinator has raised the epoch and aborted. In the Java client the commit fails, and
-    the application goes on with the next transaction (KIP-588) or with a new producer.
+    """The coordinator has raised the epoch and aborted the transaction. In the Java client the
+    commit fails, and the application continues with the next transaction (KIP-588) or with a new
+    producer.
     """
     await app.must_init(transaction_timeout_ms=app.expiring_ms)
     entry = await app.open("lost-1")
@@ -112,8 +113,9 @@ async def by_administrator(app: Application) -> None:
            " longer than it waits, is asked again, and arrives in the middle of the first"
            " transaction: it fences its own producer. How does the application go on?")  # fmt: skip
 async def by_own_late_init(app: Application) -> None:
-    """The late request raises the epoch and aborts what is open. The library has to say that the
-    producer is dead, or that the transaction has to be aborted, and who obeys must get on.
+    """The late request raises the epoch and aborts the open transaction. The library must report
+    that the producer is dead, or that the transaction must be aborted, and an application that
+    obeys must be able to go on.
     """
     late = await app.arm(point="client.request", api="InitProducerId", limit=1, action="hold")
     await app.must_init()
@@ -150,8 +152,8 @@ async def one_of_a_pool(app: Application) -> None:
            " an administrator abort it?", about=("franz-go 8ad0127f",))  # fmt: skip
 async def administrator_aborts(app: Application) -> None:
     """``Admin.abortTransaction`` writes a marker with the coordinator epoch that
-    ``describeProducers`` tells (KIP-664). The partition knows an epoch above 0, as the coordinator
-    has moved before, and refuses a marker with an older one.
+    ``describeProducers`` returns (KIP-664). The partition knows an epoch above 0, as the
+    coordinator has moved before, and refuses a marker with an older one.
     """
     admin = await app.target.admin()
     await app.move_leader_of(await app.target.home_of_id(app.name("gone")))
@@ -193,8 +195,9 @@ async def init_lost(app: Application) -> None:
            " takes its place: do readers get on at once?",
            about=("databricks/iceberg-kafka-connect #200",))  # fmt: skip
 async def dies_with_open(app: Application) -> None:
-    """InitProducerId of the same id aborts what its dead producer has left (KIP-98). With another
-    id for each process nothing does, and readers wait for ``transaction.timeout.ms``.
+    """InitProducerId of the same id aborts the transaction that its dead producer left open
+    (KIP-98). If each process has another id, nothing aborts it, and readers wait for
+    ``transaction.timeout.ms``.
     """
     await app.must_init("old")
     await app.open("lost-1", producer="old")
@@ -212,9 +215,9 @@ async def dies_with_open(app: Application) -> None:
            " from a state that is older than the last commit: do readers get on at once?",
            about=("FLINK-40626",))  # fmt: skip
 async def goes_back(app: Application) -> None:
-    """What commits a transaction of its state on a restart must abort what its id has opened since
-    then (KIP-939: the state is not that of the open transaction). Nobody else ever would. This does
-    not apply where a library keeps no state.
+    """A library that commits a transaction from its saved state after a restart must abort what its
+    id has opened since then (KIP-939: the state is not that of the open transaction). No other
+    client would abort it. This does not apply if a library keeps no state.
     """
     await app.must_init("old")
     kept_entry = await app.open("a-1", producer="old")

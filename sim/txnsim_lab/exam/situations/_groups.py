@@ -154,8 +154,9 @@ def _pending(protocol: str) -> Play:
 
     async def play(app: Application) -> None:
         """OffsetFetch with require-stable is answered UNSTABLE_OFFSET_COMMIT while positions are
-        pending (KIP-447). The Java client asks again until the transaction has ended. Who does not
-        wait goes on at the position of the transaction before, and takes an input twice.
+        pending (KIP-447). The Java client asks again until the transaction has ended. A client that
+        does not wait continues at the position before the transaction, and processes an input
+        twice.
         """
         await app.fill_input(*INPUTS)
         await app.must_init()

@@ -58,7 +58,7 @@ def _break_request(api: str, fault: dict[str, Any]) -> Play:
            " one partition is lost, so the next ones have a gap in front of them: is each in the"
            " log once, in order?", core=True)  # fmt: skip
 async def lost_in_flight(app: Application) -> None:
-    """A batch behind one that is still to come is answered OUT_OF_ORDER_SEQUENCE_NUMBER. The Java
+    """A batch that arrives before an earlier one is answered OUT_OF_ORDER_SEQUENCE_NUMBER. The Java
     client sends all of them again, in order (KIP-98).
     """
     await app.must_init()
@@ -198,8 +198,8 @@ async def second_partition_refused(app: Application) -> None:
            " partition is in the transaction already: does an abort end it?",
            about=("franz-go de5af46a",))  # fmt: skip
 async def every_record_refused(app: Application) -> None:
-    """At level 2 the leader adds the partition before it looks at the batch (KIP-890). So an abort
-    has to send EndTxn, though no record is in.
+    """At level 2 the leader adds the partition before it checks the batch (KIP-890). So an abort
+    must send EndTxn although no record was accepted.
     """
     await create_topic(app.target, app.name("narrow"), configs={"max.message.bytes": "200"})
     await app.must_init()

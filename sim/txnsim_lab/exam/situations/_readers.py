@@ -59,7 +59,7 @@ async def stops_at_open(app: Application) -> None:
 @situation("position-behind-marker", "readers", "The last record is read, and a marker is behind"
            " it: does the reader stand at the end?")  # fmt: skip
 async def position_behind_marker(app: Application) -> None:
-    """In the Java client ``position()`` steps over markers."""
+    """In the Java client ``position()`` skips markers."""
     await app.must_init()
     await app.must_transact("a-1")
     end = await app.end_of(1)
@@ -71,7 +71,7 @@ async def position_behind_marker(app: Application) -> None:
 @situation("lag-is-zero", "readers", "All is read, and the reader commits where it stands: is its"
            " lag zero?", about=("spring-kafka #1587",), core=True)  # fmt: skip
 async def lag_is_zero(app: Application) -> None:
-    """The Java client's ``commitSync()`` commits the position, which is behind the marker."""
+    """The Java client's ``commitSync()`` commits the position, which is after the marker."""
     await app.must_init()
     await app.must_transact("a-1")
     end = await app.end_of(1)
@@ -85,8 +85,8 @@ async def lag_is_zero(app: Application) -> None:
            " the last record, and not again: is its lag zero?",
            about=("librdkafka #3917",))  # fmt: skip
 async def commits_each_record(app: Application) -> None:
-    """An application that commits behind each record does so. The marker comes with the record, and
-    the Java client's position is behind both.
+    """An application that commits after each record must get there, too. The marker comes with the
+    record, and the Java client's position is after both.
     """
     await app.must_init()
     await app.must_transact("a-1")
@@ -132,7 +132,7 @@ async def seek_to_marker(app: Application) -> None:
            core=True)  # fmt: skip
 async def across_leader_change(app: Application) -> None:
     """The new leader knows the open transaction from its log. Its last stable offset may be unknown
-    for a moment, and then stands where it stood.
+    for a moment, and then has the same value as before.
     """
     await app.must_init("p", transactional_id="shop")
     await app.must_init("q", transactional_id="till")
@@ -150,9 +150,9 @@ def _second_move(*, isolation: str, and_back: bool) -> Play:
     """A reader after a marker of a later leader; then the leader changes once more."""
 
     async def play(app: Application) -> None:
-        """A reader's position has the leader epoch of the last batch that it was given, also where
-        that is a marker, or of what it left out. With the epoch of the last record alone the next
-        leader would say that the log ends before the position (KIP-320).
+        """A reader's position has the leader epoch of the last batch that it got, even if that is a
+        marker or was left out. With the epoch of the last record, the next leader would say that
+        the log ends before the position (KIP-320).
         """
         await app.must_init("p", transactional_id="shop")
         open_entry = await app.open("a-1", producer="p")
@@ -189,8 +189,8 @@ _MARKER_OF_A_LATER_LEADER: Final = tuple(
            " to a reader, where that reader can get to?",
            about=("klag-exporter #104",), core=True)  # fmt: skip
 async def end_is_stable(app: Application) -> None:
-    """The Java client's ``endOffsets()`` of a ``read_committed`` reader is where it can get to: the
-    last stable offset.
+    """The Java client's ``endOffsets()`` of a ``read_committed`` reader is the offset that it can
+    reach: the last stable offset.
     """
     await app.must_init("p", transactional_id="shop")
     await app.must_init("q", transactional_id="till")
@@ -242,8 +242,8 @@ async def end_across_leader_change(app: Application) -> None:
 @situation("end-of-a-former-leader", "readers", "The application asks for the end, and the"
            " broker that is asked leads the partition no more: is the leader found?")  # fmt: skip
 async def former_leader(app: Application) -> None:
-    """NOT_LEADER_OR_FOLLOWER says that the metadata is old. The Java client asks for it anew, and
-    the new leader for the end.
+    """NOT_LEADER_OR_FOLLOWER means that the metadata is old. The Java client fetches new metadata,
+    and then the end offset from the new leader.
     """
     await app.must_init()
     await app.must_transact("a-1")
@@ -272,7 +272,7 @@ def _reads(fixture: FixtureTopic, **fault: Any) -> Play:
 
     async def play(app: Application) -> None:
         """A ``read_committed`` reader gets each committed record once, in order, and no other
-        (KIP-98). In the Java client its position is behind all of it, markers included.
+        (KIP-98). In the Java client its position is after all of them, markers included.
         """
         topic = await write_fixture(app.target, fixture)
         if fault:

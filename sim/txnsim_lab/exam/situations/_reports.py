@@ -126,9 +126,9 @@ async def init_slow(app: Application) -> None:
            " transaction hands a record over and is aborted at once: may the application go on with"
            " the same producer?", levels=CLIENTS_ADD, about=("librdkafka #4849",))  # fmt: skip
 async def abort_behind_slow_markers(app: Application) -> None:
-    """AddPartitionsToTxn meets CONCURRENT_TRANSACTIONS; an EndTxn that does not wait for its
-    repetition meets a transaction that is complete: INVALID_TXN_STATE. In the Java client EndTxn
-    waits for it.
+    """AddPartitionsToTxn gets CONCURRENT_TRANSACTIONS. An EndTxn that does not wait for its retry
+    finds the transaction complete, and gets INVALID_TXN_STATE. In the Java client EndTxn waits for
+    the retry.
     """
     await app.must_init()
     slow = {"do": "delay", "delay_ms": 400}
@@ -190,8 +190,8 @@ async def never_added(app: Application) -> None:
            " the next one it is late, and refused for a moment, with other records behind it: does"
            " the producer live on?", about=("librdkafka #4438",))  # fmt: skip
 async def lost_then_refused(app: Application) -> None:
-    """The records behind it meet OUT_OF_ORDER_SEQUENCE_NUMBER, which is no loss: the Java client
-    commits, others abort and go on.
+    """The records after the lost one get OUT_OF_ORDER_SEQUENCE_NUMBER, which is no loss: the Java
+    client commits, other libraries abort and go on.
     """
     await app.must_init()
     entry = await app.open("a-1")
@@ -218,8 +218,8 @@ async def lost_then_refused(app: Application) -> None:
            " topic yet: is what is sent afterwards in the log?",
            about=("librdkafka 1.9.0",))  # fmt: skip
 async def topic_unknown(app: Application) -> None:
-    """A producer that begins to count anew sends what looks like a duplicate, and the leader
-    drops it. The Java client counts on (KIP-98).
+    """A producer that restarts its sequences sends a batch that looks like a duplicate, and the
+    leader drops it. The Java client continues its sequences (KIP-98).
     """
     await app.must_init()
     await app.must_transact("a-1")
@@ -337,8 +337,8 @@ async def unreachable(app: Application) -> None:
            " reached, and while the library tries, another broker takes over: is it found?",
            groups=("g",), about=("librdkafka #3847",))  # fmt: skip
 async def unreachable_then_moves(app: Application) -> None:
-    """The broker is known as alive, so metadata does not tell. Where it can't connect, the Java
-    client sends FindCoordinator again.
+    """The broker is known to be alive, so metadata does not help. If the Java client can't connect,
+    it sends FindCoordinator again.
     """
     await app.must_init()
     broker = await _elsewhere(app)

@@ -107,7 +107,7 @@ async def stops_at_open(app: Application, sharers: Sharers) -> None:
 @_asks("share-behind-hanging", "A transaction hangs until an operator ends it: is the member still"
        " there, and does it get what is behind?")  # fmt: skip
 async def behind_hanging(app: Application, sharers: Sharers) -> None:
-    """Brokers tell a member nothing of transactions. Polls are empty until the marker is there."""
+    """Brokers do not show transactions to a member. Polls are empty until the marker is written."""
     neighbour, admin = await app.neighbour(), await app.target.admin()
     partition = TopicPartition(app.name(JOBS), 0)
     await app.must_init()
@@ -274,8 +274,8 @@ def _answer_lost(api: str) -> _Shared:
 
 def _refuse_session(error: str) -> _Shared:
     async def play(app: Application, sharers: Sharers) -> None:
-        """A library opens another session, and tells that the acceptance has failed: the record
-        comes again when its lock runs out.
+        """A library opens another session, and reports that the acceptance has failed: the record
+        is delivered again when its lock expires.
         """
         await app.must_init()
         await app.must_transact("a-1")
@@ -313,7 +313,9 @@ _SESSIONS: Final = tuple(
 @_asks("share-leader-moves", "The partition gets another leader while a member has its record: is"
        " it told the truth, and does it go on?", core=True)  # fmt: skip
 async def leader_moves(app: Application, sharers: Sharers) -> None:
-    """The new leader knows what was acknowledged, and nothing of what was only acquired."""
+    """The new leader knows the acknowledged records, but not the records that were only
+    acquired.
+    """
     await app.must_init()
     await app.must_transact("a-1")
     await sharers.join()
@@ -327,7 +329,7 @@ async def leader_moves(app: Application, sharers: Sharers) -> None:
 @_asks("share-leader-dies", "The broker of the leader dies while a member has its record: is it"
        " told the truth, and does it go on?")  # fmt: skip
 async def leader_dies(app: Application, sharers: Sharers) -> None:
-    """As when the leader moves; the answer may be lost as well."""
+    """As in the situation where the leader moves; the answer may be lost as well."""
     await app.must_init()
     await app.must_transact("a-1")
     await sharers.join()

@@ -200,9 +200,9 @@ async def markers_slow_offsets(app: Application) -> None:
            " transaction that is not its own?", about=("librdkafka #5423",),
            needs_version_2=True, core=True)  # fmt: skip
 async def commit_late(app: Application) -> None:
-    """A late EndTxn carries the epoch of its time. In version 1 that is the epoch of the next
-    transaction as well, and the Java client repeats a commit in the same way: the protocol's hole.
-    In version 2 each transaction has an epoch of its own (KIP-890), and the late one is refused.
+    """A late EndTxn has the epoch of its time. In version 1 the next transaction has the same
+    epoch, and the Java client repeats a commit in the same way: this is a hole in the protocol. In
+    version 2 each transaction has its own epoch (KIP-890), and the late EndTxn is refused.
     """
     await app.must_init()
     late = await app.arm(point="client.request", api="EndTxn", limit=1, action="hold")
@@ -224,8 +224,8 @@ async def commit_late(app: Application) -> None:
            " aborted at once: does the abort wait for what is on its way?",
            about=("librdkafka #4849",), core=True)  # fmt: skip
 async def abort_behind_unsent(app: Application) -> None:
-    """EndTxn must not overtake AddPartitionsToTxn and Produce. The Java client drops what it has
-    not sent, and sends EndTxn behind what is on its way.
+    """EndTxn must not overtake AddPartitionsToTxn and Produce. The Java client drops unsent
+    requests, and sends EndTxn after those that are in flight.
     """
     await app.must_init()
     for index in range(8):
@@ -326,8 +326,8 @@ def _call_after_end(first_end: str, second_end: str) -> Play:
     """Calls commit or abort after the end of the transaction."""
 
     async def play(app: Application) -> None:
-        """The Java client throws IllegalStateException, and the producer goes on. To take the call
-        for nothing is a choice.
+        """The Java client throws IllegalStateException, and the producer stays usable. A library
+        may also ignore the call.
         """
         await app.must_init()
         await app.must_transact("a-1", "b-2", end=first_end)
@@ -370,8 +370,8 @@ async def abort_after_unknown(app: Application) -> None:
            " gives up. Then the fault is over; it closes its producer, and does not come back: do"
            " readers get on?", about=("FLINK-39218",))  # fmt: skip
 async def closes_with_unknown_end(app: Application) -> None:
-    """``close`` of the Java client ends what is under way, so the commit is sent again. What stays
-    open holds readers back until it times out, and is aborted then.
+    """``close`` of the Java client ends the transaction, so the commit is sent again. A transaction
+    that stays open blocks readers until it times out, and is aborted then.
     """
     await app.must_init(patience_ms=SHORT_MS)
     entry = await app.open("a-1")

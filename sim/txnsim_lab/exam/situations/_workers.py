@@ -203,8 +203,9 @@ def _struck(api: str, action: Any, *, point: str = "client.request") -> Play:
     """Runs a worker; one of its requests meets a fault."""
 
     async def play(app: Application) -> None:
-        """What a worker writes is committed with the positions of its inputs, or not at all
-        (KIP-98, KIP-447). After an abort it goes back to them, so each input counts once.
+        """The records that a worker writes are committed with the positions of its inputs, or not
+        at all (KIP-98, KIP-447). After an abort it goes back to these inputs, so each input counts
+        once.
         """
         worker = await _ready(app)
         await app.arm(limit=1, point=point, api=api, action=action)
@@ -237,8 +238,8 @@ _ABOUT: Final = {"worker-commit-refused": ("franz-go 6ecd2f9f",)}
 @situation("worker-works", "groups", "A worker reads, writes and commits: does each input count"
            " once?", groups=(GROUP,), core=True)  # fmt: skip
 async def works(app: Application) -> None:
-    """What a worker writes is committed with the positions of its inputs, or not at all (KIP-98,
-    KIP-447), so each input counts once.
+    """The records that a worker writes are committed with the positions of its inputs, or not at
+    all (KIP-98, KIP-447), so each input counts once.
     """
     await (await _ready(app)).work(_INPUTS)
 
@@ -247,8 +248,8 @@ async def works(app: Application) -> None:
            " UNKNOWN_SERVER_ERROR, and its process ends behind it: what does the next one work on?",
            groups=(GROUP,), about=("franz-go 42b3d833",), core=True)  # fmt: skip
 async def ends_when_refused(app: Application) -> None:
-    """A library may say "committed" only of what is. The next process begins at the committed
-    positions, so each input counts once.
+    """A library may say "committed" only if the transaction is committed. The next process begins
+    at the committed positions, so each input counts once.
     """
     worker = await _ready(app)
 
@@ -265,8 +266,8 @@ async def ends_when_refused(app: Application) -> None:
 @situation("worker-is-rebalanced", "groups", "Another member joins between the poll and the commit"
            " of a worker: does each input count once?", groups=(GROUP,))  # fmt: skip
 async def worker_rebalanced(app: Application) -> None:
-    """What was read in an old generation may be committed before the next one begins, or never
-    (KIP-447), so each input counts once.
+    """Inputs that were read in an old generation may be committed before the next one begins, or
+    never (KIP-447), so each input counts once.
     """
     worker, other = await _ready(app), Worker(app, "x", transactional_id="till")
 
@@ -283,7 +284,9 @@ async def worker_rebalanced(app: Application) -> None:
 @situation("worker-without-input", "liveness", "The topic of a worker's inputs is not there yet:"
            " can it commit what it writes?", about=("franz-go 821f879e",))  # fmt: skip
 async def without_input(app: Application) -> None:
-    """Its group never comes to be. A commit without positions needs no group (KIP-98)."""
+    """Without input the group is never created. A commit without positions needs no group
+    (KIP-98).
+    """
     worker = Worker(app, topic="later")
     await worker.start()
     app.expect_told(await worker.transact("a-1"), Told.COMMITTED)

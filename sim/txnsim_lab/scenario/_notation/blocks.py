@@ -58,7 +58,7 @@ class Origins:
 
 
 class _Around(NamedTuple):
-    """What the enclosing blocks say about a step."""
+    """The ``repeat``, ``only`` and ``any-order`` of the blocks that enclose a step."""
 
     only: tuple[Any, ...] = ()
     only_places: tuple[Place, ...] = ()
