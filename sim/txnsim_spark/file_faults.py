@@ -23,7 +23,7 @@ class LogFileError(KafkaLogError):
 
     Args:
         problem: A sentence with the file, the place in it and what is wrong.
-        hint: What to do, as a user of the data source is told it.
+        hint: Advice for a user of the data source.
     """
 
     def __init__(self, problem: str, hint: str = "") -> None:

@@ -326,7 +326,7 @@ class ReplicaRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ErrorRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One place where a file stops making sense."""
+    """One place where a file becomes malformed."""
 
     file: Annotated[String, "Path of the file."]
     kind: Annotated[

@@ -36,9 +36,7 @@ CONFIG: Final = {
     "spark.python.daemon.module": "txnsim_spark.daemon",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
 }
-"""Settings of a new session, unless somebody gives others. ``spark-submit`` has settings of its
-own.
-"""
+"""Settings of a new session, unless others are given. ``spark-submit`` has its own settings."""
 SHORT_LIVED: Final = {
     "spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.ui.enabled": "false",

@@ -1,13 +1,13 @@
-"""The entries of transactional ids as transaction coordinators wrote them, to be found by producer
-id. Pure.
+"""Finds the entries of transactional ids, as transaction coordinators wrote them, by producer id.
+Pure.
 
 The newest record of a transactional id in its partition of ``__transaction_state`` is its entry. A
 tombstone removes the entry. The last *decision* is the newest PrepareCommit or PrepareAbort. It is
 kept beside the entry, because the entry of a complete transaction lists no partitions: only its
 decision tells which partitions should have got a marker.
 
-Where a log is missing or cut off, the answer says so: an id that is not found there may still have
-an entry. Kafka's counterparts: TransactionLog, TransactionStateManager.loadTransactionMetadata.
+If a log is missing or cut off, the result says so: an id that is not found there may still have an
+entry. Kafka's counterparts: TransactionLog, TransactionStateManager.loadTransactionMetadata.
 """
 
 from __future__ import annotations

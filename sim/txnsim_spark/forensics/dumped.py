@@ -47,7 +47,7 @@ class DumpedOpen(msgspec.Struct, frozen=True, kw_only=True):
     producer_epoch: int
     start_offset: int
     first_timestamp_ms: int
-    """CreateTime of the first batch; of the newest batch where only a snapshot tells it."""
+    """CreateTime of the first batch; of the newest batch if only a snapshot has the transaction."""
     last_timestamp_ms: int
     verdict: OpenTxnStatus = OpenTxnStatus.UNKNOWN
     reason: str = ""
@@ -80,8 +80,8 @@ class DumpedAnswer(msgspec.Struct, frozen=True, kw_only=True):
     missing: tuple[str, ...]
     """What is missing for an answer, as sentences."""
     understood: bool = True
-    """False where the text says nothing of transactions, or lines that speak of them could not be
-    read: then no open transaction in it does not mean that there is none.
+    """False if the text says nothing about transactions, or if lines about them could not be
+    parsed: then there may be open transactions that were not found.
     """
 
     @property
@@ -228,7 +228,7 @@ class _Replica:
 
     @property
     def begins_late(self) -> bool:
-        """Whether a snapshot or segments in front of the first dumped batch are missing."""
+        """Whether a snapshot or segments before the first dumped batch are missing."""
         segments = self.segments_after_snapshot
         if not segments:
             return False

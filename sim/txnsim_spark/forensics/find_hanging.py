@@ -464,8 +464,8 @@ class Reading:
         )
 
     def _unreadable(self, states: Iterable[ReplicaState]) -> Iterator[str]:
-        """Replicas of which nothing can be read, though their segments are not empty: no open
-        transaction in them does not mean that there is none.
+        """Replicas of which nothing can be read, although their segments are not empty; they may
+        have open transactions that were not found.
         """
         for state in states:
             cut, segments = self.notes_on(state).cut_off, state.segments

@@ -32,30 +32,26 @@ def find_hanging(
 ) -> DataFrame:
     """Search log directories of stopped brokers, and judge every open transaction.
 
-    Small directories are read by the driver; larger ones are shared out to the workers, which have
-    to see them under the same names. What is in a store is read with the settings that the session
-    has now.
+    Small directories are read by the driver; larger ones by the workers, which must see them under
+    the same names. Directories in a store are read with the present settings of the session.
 
     Args:
         spark: Any session of Spark 4.
-        paths: Log directories, folders of them, or replicas' folders; of a store as texts such as
+        paths: Log directories, folders of them, or replicas' folders; for a store, texts such as
             ``s3a://bucket/broker-*``.
         as_of: Ages are counted to this time: a datetime, milliseconds since 1970, or ISO 8601; by
-            default the newest time that the directories tell.
-        topics: Only these; all where empty.
+            default the newest time in the directories.
+        topics: Topics to search; empty for all.
         max_transaction_timeout_ms: Younger transactions are not called hanging.
-        since: A file of this machine; what is new since the search that wrote it is read, and the
-            answer is the same.
+        since: A file on this machine with the results of an earlier search; only newer data is
+            read, and the answer is the same.
 
     Returns:
         The table ``findings`` (docs/kafka-log-tables.md), a row per open transaction and partition.
-
-    Warns:
-        UserWarning: Something can't be read or judged; a sentence for each.
+        Warns: UserWarning: Each replica or transaction that can't be read or judged, in a sentence.
 
     Raises:
-        BadInputError: A path is no directory, there is nothing of Kafka's in it, ``as_of`` is no
-            time.
+        BadInputError: A path is no directory, it has no files of Kafka, or ``as_of`` is no time.
     """
     import pyarrow as pa
 

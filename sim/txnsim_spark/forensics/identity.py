@@ -96,20 +96,21 @@ def _words(stale_replicas: Sequence[Stale]) -> str:
 def identify_replicas(
     replicas_with_ids: Iterable[tuple[Replica, str | None]], known_topics: KnownTopics
 ) -> Identities:
-    """Tell stale replicas from replicas of existing topics.
+    """Separates stale replicas from replicas of existing topics.
 
-    The newest copy does not have the id. The topic was deleted if that copy has the record of it,
-    or if the copy of the replica's own broker was read: a broker creates the folder of a replica
-    only when its copy has the topic. Without either the replica may be the newer one.
+    If the newest copy of the metadata log lacks a replica's topic id, the topic was deleted if that
+    copy has the record of it, or if the copy of the replica's own broker was read: a broker creates
+    the folder of a replica only when its copy has the topic. Otherwise the replica may be newer
+    than the copy.
 
-    A replica without an id is stale where others of its log directory have theirs: a broker writes
-    the id before it appends. Where none has one, the files were left out of a copy. The log of a
-    coordinator is read all the same, as it tells what was decided.
+    A replica without an id is stale if others in its log directory have ids: a broker writes the id
+    before it appends. If none has an id, the files were left out when the directory was copied. The
+    log of a coordinator is read nevertheless, as it has the decisions.
 
     Args:
-        replicas_with_ids: Replicas, each with its topic's id; None where it has none, as before
-            Kafka 2.8.
-        known_topics: By the metadata log.
+        replicas_with_ids: Replicas, each with its topic's id; None if it has no id, as before Kafka
+            2.8.
+        known_topics: The topics in the metadata log.
     """
     by_topic: defaultdict[str, list[tuple[Replica, str]]] = defaultdict(list)
     nameless = []

@@ -78,14 +78,14 @@ LEADER_EPOCH: Final = 4
 CRC: Final = 5
 ATTRIBUTES: Final = 6
 BASE_TIMESTAMP: Final = 7
-"""First timestamp; the delete horizon where the attributes say so (compaction)."""
+"""First timestamp; or the delete horizon, if the attributes say so (compaction)."""
 MAX_TIMESTAMP: Final = 8
 PRODUCER_ID: Final = 9
 PRODUCER_EPOCH: Final = 10
 BASE_SEQUENCE: Final = 11
 RECORDS: Final = 12
 CONTROL_TYPE: Final = 13
-"""-1 where the batch is no control batch, or an emptied one."""
+"""Type of the control record; -1 if the batch is no control batch, or is empty."""
 COORDINATOR_EPOCH: Final = 14
 BATCH_COLUMNS: Final = 15
 

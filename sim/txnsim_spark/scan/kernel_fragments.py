@@ -46,7 +46,7 @@ ABORTS: Final = 12
 COORDINATOR_EPOCH: Final = 13
 """Coordinator epoch in the last marker."""
 HEAD_OFFSET: Final = 14
-"""First record of the transaction in front of the first marker; it may have begun in an earlier
+"""First record of the transaction before the first marker; it may have begun in an earlier
 piece.
 """
 HEAD_MARKER: Final = 15

@@ -55,7 +55,7 @@ class Examined(msgspec.Struct, frozen=True, kw_only=True):
     odd_controls: tuple[tuple[int, int], ...] = ()
     """(position, type) of control records of a producer that are no markers."""
     is_torn: bool = False
-    """Whether the damage is where the batches end, so that nothing behind it can be read."""
+    """Whether no batch can be read after the damage."""
     lowest_offset: int | None = None
     highest_offset: int | None = None
     """Highest offset in sound batches; None without batches."""

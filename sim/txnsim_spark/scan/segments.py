@@ -57,7 +57,7 @@ class Section(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Damage(msgspec.Struct, frozen=True, kw_only=True):
-    """The place where a segment stops making sense, or is cut off."""
+    """The place where a segment becomes malformed, or is cut off."""
 
     position: int
     """Position of the first byte that belongs to no batch."""

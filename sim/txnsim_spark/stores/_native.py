@@ -362,7 +362,7 @@ def _gcs(bucket: str, conf: Mapping[str, str]) -> GCSStore:
 
 
 def _with_scheme(endpoint: str | None, *, is_tls: str | None = None) -> str:
-    """An address as a URL; empty where there is none."""
+    """An address as a URL; empty if there is no address."""
     if not endpoint or "://" in endpoint:
         return endpoint or ""
     return f"{'http' if is_tls == 'false' else 'https'}://{endpoint}"

@@ -28,7 +28,7 @@ class StoreSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of a driver's process; its workers have the same."""
 
     root: str
-    """The mirror's folder: the same path on every machine, created where it is needed."""
+    """The mirror's folder: the same path on every machine; created when it is needed."""
     conf: Mapping[str, str] = {}
     """Hadoop's settings of file systems (``fs.…``)."""
     listed_ms: int = 0

@@ -40,7 +40,7 @@ class Alert(msgspec.Struct, frozen=True, kw_only=True):
     producer_epoch: Annotated[Int, "Of its records."]
     transactional_id: Annotated[String | None, "Null: no coordinator knows the producer id."]
     start_offset: Annotated[Bigint, "Of its first record."]
-    """First offset of the transaction; readers stand there unless an older transaction is open
+    """First offset of the transaction; readers stop there unless an older transaction is open
     before it.
     """
     last_timestamp_ms: Annotated[Bigint, "Of its last record, by its producer's clock."]
