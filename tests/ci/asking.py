@@ -18,7 +18,7 @@ from tests.ci.process import (
 )
 
 PYTHON: Final = str(REPOSITORY / ".venv" / "bin" / "python")
-"""Of the environment that ``make test`` makes."""
+"""The Python of the environment that ``make test`` creates."""
 
 
 def pytest(

@@ -56,7 +56,7 @@ TIMEOUT_S: Final = 240.0
 
 
 class Word(Enum):
-    """How a question was answered."""
+    """The result of an audit question."""
 
     PASS = "PASS"
     FAIL = "FAIL"
@@ -71,7 +71,9 @@ class AuditLine(NamedTuple):
 
 
 def requirements(project: Path = ROOT / "pyproject.toml") -> list[Requirement]:
-    """Those of a user: the dependencies and every extra, but for extras that name another one."""
+    """A user's requirements: the dependencies and every extra, except extras that only name another
+    extra.
+    """
     table = tomllib.loads(project.read_text())["project"]
     extras = table.get("optional-dependencies", {}).values()
     every = [Requirement(text) for group in (table["dependencies"], *extras) for text in group]
@@ -94,7 +96,7 @@ def _operators(requirement: Requirement) -> set[str]:
 def installed_distributions(
     declared_requirements: Iterable[Requirement],
 ) -> dict[str, importlib.metadata.Distribution]:
-    """What is installed for them, with all that those need."""
+    """The installed distributions that the requirements need, directly or not."""
     distributions: dict[str, importlib.metadata.Distribution] = {}
     todo = list(declared_requirements)
     while todo:
@@ -118,7 +120,7 @@ def _applies(requirement: Requirement, extras: set[str]) -> bool:
 
 
 def licences(metadata: Mapping[str, object], classifiers: Iterable[str]) -> set[str]:
-    """The licences of a distribution: all of them hold (AND), or any (OR) may be chosen."""
+    """The licences of a distribution. All of them apply (AND), or any may be chosen (OR)."""
     expression = str(metadata.get("License-Expression") or "")
     if expression:
         return {part.strip(" ()") for part in re.split(r" AND ", expression)}
@@ -133,13 +135,14 @@ def licences(metadata: Mapping[str, object], classifiers: Iterable[str]) -> set[
 
 
 def is_permissive(licence: str) -> bool:
-    """Whether one is allowed; of alternatives any."""
+    """Whether a licence is permissive. Of alternatives one is enough."""
     return any(part.strip(" ()") in PERMISSIVE for part in licence.split(" OR "))
 
 
 def judge_licences(distributions: Mapping[str, importlib.metadata.Distribution]) -> list[AuditLine]:
-    """A line for each distribution whose licence is not on the list, or one that says that all
-    are."""
+    """A line for each distribution whose licence is not on the list, or one line that all licences
+    are.
+    """
     lines = []
     for name, distribution in sorted(distributions.items()):
         fields = ("License-Expression", "License")

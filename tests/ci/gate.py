@@ -1,4 +1,4 @@
-"""What the gate asks: only what is certain, on any machine, each time."""
+"""The parts of the gate: only checks with a certain result, on any machine and in every run."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def make_test(deadline: Deadline) -> PartOutcome:
 
 
 def costly(deadline: Deadline) -> PartOutcome:
-    """What the check leaves out, as each of these tests takes a processor long."""
+    """Run the tests that ``make check`` leaves out because each occupies a processor for long."""
     command = [PYTHON, "-m", "tests.check", "--costly"]
     return judge_pytest("costly tests", run(command, deadline=deadline))
 
 
 def programs(deadline: Deadline) -> PartOutcome:
-    """The programs of the clients that the gate asks."""
+    """Build the client programs that the gate needs."""
     return matrix("programs", "--build", "--client", *CLIENTS, deadline=deadline)
 
 
@@ -76,7 +76,7 @@ def page(deadline: Deadline) -> PartOutcome:
 
 
 def _run_plugin(python: Path, empty: Path, deadline: Deadline) -> PartOutcome:
-    """A suite of somebody who has installed pytest beside it, and nothing of ours but the wheel.
+    """Run a user's suite where pytest and our wheel are all that is installed.
 
     Its project has a folder ``sim`` of its own.
     """

@@ -1,4 +1,4 @@
-"""What ``make nightly`` asks: all that draws, or costs more than a change can wait for.
+"""The parts of ``make nightly``: checks that draw at random, or take longer than a change can wait.
 
 Every client library is asked at every level of the simulator; those of Java and Go against a real
 Apache Kafka as well, so that a check that is wrong about Kafka fails.
@@ -33,8 +33,8 @@ from tests.support.txnsim_server import TxnsimServer
 LEVELS: Final = (0, 1, 2)
 """Of ``transaction.version``."""
 AS_BELOW: Final = 1
-"""The level at which a client says what it says at the one below: only the records that brokers
-keep are newer. Fewer are asked there.
+"""The level at which clients send the same as at the level below, and only the brokers' records are
+newer. Fewer cases are played there.
 """
 
 REAL_TESTS: Final = (
@@ -42,8 +42,8 @@ REAL_TESTS: Final = (
     "tests/real/test_operator.py",
     "tests/real/test_txns_tool.py",
 )
-"""What is asked of our own client and tools on a real broker. The answers of a real broker to every
-story are kept, and the tests replay them without one; ``make conformance`` asks for them anew.
+"""Tests of our own client and tools on a real broker. A real broker's answers to every story are
+recorded, and other tests replay them; ``make conformance`` records them again.
 """
 
 OLDEST_TEST: Final = "tests/real/test_before_producers_are_described.py"
@@ -56,11 +56,13 @@ OLDER: Final = "3.9"
 """Release lines of a real Kafka that our client and tools are asked on (tests/real/conftest.py)."""
 
 STOCK_CLIENTS: Final = ("kafka-clients", "franz-go")
-"""Those that a real broker is asked with, as the judge of the list; the others share its checks."""
+"""Clients that are also run against a real broker, which judges the list of checks. The other
+clients share these checks.
+"""
 
 KILLS: Final[Mapping[int, int]] = MappingProxyType({0: 20, AS_BELOW: 8, 2: 20})
-"""Of Kafka Streams by level; which ones is the same every time. At ``AS_BELOW`` each way to die
-before, in and between the markers is enough.
+"""How often Kafka Streams is killed, by level. The choice of kills is the same every time. At
+``AS_BELOW`` each way to die before, in and between the markers is enough.
 """
 
 SEEDS: Final = (2, 3, 4)
@@ -73,8 +75,8 @@ Ask = Callable[[Deadline], PartOutcome]
 
 
 def make_test(deadline: Deadline) -> PartOutcome:
-    """The repository's own check in another order and with other examples, and whether the tests
-    of the cores take every branch.
+    """The repository's own check in another order and with other examples, and the branch coverage
+    of the cores.
     """
     command = ["make", "test", "ARGS=--coverage --drawn --all"]
     return judge_pytest("make test", run(command, deadline=deadline))
@@ -95,8 +97,8 @@ def other_levels_and_seeds(deadline: Deadline) -> PartOutcome:
 
 
 def lessons_and_site(deadline: Deadline) -> PartOutcome:
-    """Every lesson in a browser, the site without a network, every run in its WebAssembly; what the
-    page says of a moment in Firefox, too; the notebook for a class in Jupyter.
+    """Every lesson in a browser, the site without a network, every run in its WebAssembly; the page
+    about a moment also in Firefox; the notebook for a class in Jupyter.
     """
     if shutil.which("firefox-esr") is None:
         missing = install_debian("firefox-esr", deadline=deadline)
@@ -108,7 +110,7 @@ def lessons_and_site(deadline: Deadline) -> PartOutcome:
 
 
 def toolchains(deadline: Deadline) -> PartOutcome:
-    """Kafka's jars and the program of every client, once for all other parts."""
+    """Fetch Kafka's jars and build every client program, once for all other parts."""
     kafka_libs()
     # @confluentinc/kafka-javascript is compiled, where its binary can't be fetched.
     headers = install_debian("libcurl4-openssl-dev", "libssl-dev", deadline=deadline)
@@ -239,8 +241,8 @@ def stage(deadline: Deadline) -> PartOutcome:
 
 
 def disks(deadline: Deadline) -> PartOutcome:
-    """Disks of real brokers in the simulator, its records on the disk of a real broker, and what an
-    operator finds on the disks of three. The first one may have to make them.
+    """Disks of real brokers in the simulator, its records on the disk of a real broker, and the
+    findings of an operator on the disks of three. The first test may have to make the disks.
     """
     paths = (
         "tests/real/test_loaded_disks.py",
@@ -312,8 +314,8 @@ def late_produce(deadline: Deadline) -> PartOutcome:
 
 
 def stories_of_clients(deadline: Deadline) -> PartOutcome:
-    """The simulator's scenario of the same story, with stock clients as its producer; and what one
-    of them sees of a commit without a leader.
+    """The simulator's scenario of the same story with stock clients as its producer, and the view
+    of one of them on a commit without a leader.
     """
     # Side by side with everything else, an acknowledgement may take longer than a story's patience.
     patient = ("--delivery-timeout-ms", "6000", "--request-timeout-ms", "2500")

@@ -27,24 +27,26 @@ class Part(NamedTuple):
     """What it may take on a quiet machine with two cores, beside other parts."""
     ask: Callable[[Deadline], PartOutcome]
     cores: float = 1.0
-    """How many it keeps busy, on the average: a part that waits for the clock leaves room."""
+    """Cores that the part keeps busy on average. A part that waits for the clock leaves room."""
     needs_programs: bool = True
-    """Whether it waits until the programs of clients are made."""
+    """Whether the part waits until the client programs are built."""
     makes_programs: bool = False
 
 
 class CiPlan(NamedTuple):
-    """Parts that are asked in one run."""
+    """The parts of one run."""
 
     name: str
     minutes: float
-    """All of them, on a quiet machine with two cores."""
+    """The budget of all parts, on a quiet machine with two cores."""
     minutes_max: float
-    """Then what still runs is stopped: a machine that is loaded takes longer than the budget."""
+    """When running parts are stopped. A loaded machine may take longer than the budget."""
     serial_parts: tuple[Part, ...]
-    """One after the other: the rest stands on the first one, or it wants the machine for itself."""
+    """Parts that run one by one, because the others depend on them or they need the machine for
+    themselves.
+    """
     parallel_parts: tuple[Part, ...]
-    """Side by side, those that take longest first."""
+    """Parts that run side by side, the longest first."""
 
     @property
     def parts(self) -> tuple[Part, ...]:

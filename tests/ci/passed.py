@@ -18,7 +18,7 @@ DIRTY: Final = "-dirty"
 
 
 def commit() -> str:
-    """What is asked; marked where files differ from it."""
+    """The commit that is checked, with a mark if files differ from it."""
     words = ("git", "describe", "--always", f"--dirty={DIRTY}", "--abbrev=8", "--exclude", "*")
     return subprocess.run(
         words, cwd=REPOSITORY, capture_output=True, text=True, check=True

@@ -33,7 +33,7 @@ from tests.support.console import say
 KEPT: Final = REPOSITORY / ".cache" / "patience"
 MINUTES_MAX: Final = 60.0
 TOO_LATE_MINUTES: Final = 90.0
-"""When a run is stopped."""
+"""Minutes after which a run is stopped."""
 _LOOKS_EVERY_S: Final = 5.0
 _LOADED_WITHIN_S: Final = 180.0
 _BURNS: Final = (
@@ -56,7 +56,7 @@ QUESTIONS: Final[Mapping[str, Sequence[str]]] = {
     "languages": (*_PART, "client per language"),
     "spark": (*_PART, "Spark"),
 }
-"""What waits, and how it is asked; the gate as a whole."""
+"""Questions and their commands; the gate counts as one."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -116,14 +116,14 @@ def ask_under_load(question: str, load: Load) -> dict[str, Any]:
 
 
 def keep_output(question: str, begun: str, finished: ProgramResult) -> str:
-    """The file with what a run said that failed."""
+    """Write the output of a failed run to a file, and return its path."""
     file = KEPT / f"{question}-{begun}.txt"
     file.write_text(finished.output)
     return str(file)
 
 
 class Load:
-    """Keeps the machine's load where it is wanted, within a block."""
+    """Keeps the machine's load at the wanted level within a block."""
 
     def __init__(self, wanted_load: float) -> None:
         self.wanted_load = wanted_load
@@ -144,14 +144,16 @@ class Load:
             process.wait()
 
     def wait(self) -> int:
-        """Until it is there, some minutes at most. Returns the number of the first look at it."""
+        """Wait until the load is reached, for some minutes at most. Returns the index of the next
+        sample of it.
+        """
         end_s = time.monotonic() + _LOADED_WITHIN_S
         while os.getloadavg()[0] < self.wanted_load and time.monotonic() < end_s:
             self._over.wait(_LOOKS_EVERY_S)
         return len(self._seen)
 
     def mean(self, since: int) -> float:
-        """Of what was seen since that look."""
+        """The mean load since that sample."""
         return fmean(self._seen[since:] or [os.getloadavg()[0]])
 
     def _keep(self) -> None:

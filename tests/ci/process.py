@@ -26,32 +26,32 @@ _REASON_LENGTH: Final = 300
 
 
 class Deadline:
-    """The moment by which all of CI must be over, and what was used of the cores until then."""
+    """The moment by which all of CI must be over, and a count of the CPU time used."""
 
     def __init__(self, minutes: float) -> None:
         self._end_s = time.monotonic() + minutes * 60
         self._used_s: list[float] = []
 
     def of_part(self) -> Deadline:
-        """The same moment, for one part, whose programs are counted by themselves."""
+        """The same deadline for one part, with a separate CPU count."""
         return Deadline(self.remaining_s() / 60)
 
     def add_cpu(self, cpu_s: float) -> None:
-        """A program has ended that used so many CPU seconds, with all that it waited for."""
+        """Count the CPU seconds of a program that has ended, including its awaited children."""
         self._used_s.append(cpu_s)
 
     @property
     def cpu_s(self) -> float:
-        """Of all programs that have ended."""
+        """CPU seconds of all programs that have ended."""
         return sum(self._used_s)
 
     def remaining_s(self) -> float:
-        """Seconds left, at least one so that a program can still say why it fails."""
+        """Seconds left, at least one so that a program can still report why it fails."""
         return max(1.0, self._end_s - time.monotonic())
 
 
 class PartOutcome(NamedTuple):
-    """What one part found."""
+    """The result of one part."""
 
     passed: int
     failed: int
@@ -60,7 +60,7 @@ class PartOutcome(NamedTuple):
 
     @property
     def reason(self) -> str:
-        """The first failure in one line, for somebody who sees no more of the output."""
+        """The first failure in one line, for readers who see no more of the output."""
         match = _REASON_RE.search(self.report)
         line = match.group() if match else self.report.partition("\n")[0]
         return line[:_REASON_LENGTH]
@@ -73,7 +73,7 @@ class PartOutcome(NamedTuple):
 
 
 class ProgramResult(NamedTuple):
-    """A program that ended, or was ended because its time was over."""
+    """The result of a program that ended, or was stopped because its time was over."""
 
     code: int
     output: str
@@ -86,7 +86,7 @@ def run(
     environment: Mapping[str, str] | None = None,
     directory: Path = REPOSITORY,
 ) -> ProgramResult:
-    """Run to the end, both streams into one, without stdin.
+    """Run a program to its end, without stdin and with both outputs in one.
 
     A program that overruns the deadline is stopped together with everything it started: it runs
     in a session of its own.
@@ -123,12 +123,14 @@ def run(
 
 
 def _with_bytecode() -> dict[str, str]:
-    """The environment, with compiled modules kept for the next of some hundred processes."""
+    """The environment in which Python keeps compiled modules for the hundreds of later
+    processes.
+    """
     return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
 def judge_step(name: str, finished: ProgramResult) -> PartOutcome:
-    """A program that only answers yes or no."""
+    """The outcome of a program that only passes or fails."""
     if finished.code == 0:
         return PartOutcome(1, 0)
     return PartOutcome(0, 1, f"{name}: exit status {finished.code}\n{tail(finished.output)}")
@@ -169,5 +171,5 @@ def _bare(line: str) -> str:
 
 
 def tail(output: str) -> str:
-    """The last lines, where the reason stands."""
+    """The last lines of an output, which contain the reason of a failure."""
     return "\n".join(output.splitlines()[-_TAIL_LINES:])

@@ -33,7 +33,7 @@ PARTS_MAX: Final = 4
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Ask every part and tell the verdict."""
+    """Run every part and print the verdict."""
     parser = argparse.ArgumentParser(prog="python3 -m tests.ci.run")
     parser.add_argument("--nightly", action="store_true", help="what the gate does not ask")
     parser.add_argument("--only", metavar="WORD", help="only parts whose name contains WORD")
@@ -89,8 +89,8 @@ def _ask_together(parts: Sequence[Part], deadline: Deadline) -> list[PartOutcome
 
 
 def next_part(waiting_parts: Sequence[Part], running: Collection[Part]) -> Part | None:
-    """The first part that can begin beside those that run: its programs are made or will not be,
-    and there are cores for it. Some part always can where none runs.
+    """The first part that can begin beside the running ones: its programs are built or have failed
+    to build, and there are cores for it. If none runs, there always is one.
     """
     if len(running) >= PARTS_MAX:
         return None

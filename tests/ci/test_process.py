@@ -1,4 +1,4 @@
-"""CI must not acquit by mistake: what counts as a failure, and what happens when time is over."""
+"""CI must not pass by mistake: what counts as a failure, and what happens when the time is over."""
 
 from __future__ import annotations
 

@@ -38,7 +38,9 @@ of_each_plan = pytest.mark.parametrize("plan", PLANS, ids=[plan.name for plan in
 
 
 def play_plan(plan: CiPlan) -> tuple[float, list[tuple[Part, ...]]]:
-    """The minutes of all parts that run together, if each takes its budget; and who ran when."""
+    """The minutes of all parts if each takes its budget, and the sets of parts that ran
+    together.
+    """
     waiting_parts, running = list(plan.parallel_parts), dict[str, tuple[float, Part]]()
     minutes, running_sets = 0.0, []
     while waiting_parts or running:

@@ -68,7 +68,7 @@ async def _start(producer: AIOKafkaProducer) -> bool:
 async def _transaction(
     producer: AIOKafkaProducer, work: ProducerWork, name: str, number: int
 ) -> tuple[TransactionOutcome, bool]:
-    """What became of it, and whether the producer goes on."""
+    """Play one transaction. Returns its outcome, and whether the producer can go on."""
     is_asked = False
     try:
         async with asyncio.timeout(PATIENCE_S):

@@ -20,8 +20,8 @@ from tests.soak.producing import TransactionOutcome, Watchdog, stop_at_end_of_in
 POLL_S = 0.2
 BATCH = 200
 IDLE_S = 60.0
-"""Without a record for so long the consumer is made anew. Where a broker died with its OffsetFetch,
-librdkafka stays in the group and fetches nothing any more (confluent-kafka-go #623).
+"""After this time without a record the consumer is replaced. If a broker died during its
+OffsetFetch, librdkafka stays in the group and fetches nothing any more (confluent-kafka-go #623).
 """
 
 
@@ -64,7 +64,9 @@ def main(bootstrap: str, group: str, source: str, sink: str, number: str) -> Non
 
 
 def _copy_records(producer: Any, consumer: Any, records: list[Any], sink: str) -> bool:
-    """Copy them in one transaction; whether to go on from here, else from the group's positions."""
+    """Copy records in one transaction. Returns whether the consumer goes on from its position; if
+    not, it goes back to the group's committed offsets.
+    """
     lost: list[Any] = []
     try:
         producer.begin_transaction()

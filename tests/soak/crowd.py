@@ -28,7 +28,7 @@ _LEAVES: Final = -1
 
 
 class Crowd:
-    """So many members of a group that reads one topic."""
+    """The members of a group that reads one topic."""
 
     def __init__(self, cluster: VirtualCluster, *, count: int, topic: str, partitions: int) -> None:
         self._cluster = cluster
@@ -36,7 +36,7 @@ class Crowd:
         self._partitions = partitions
         self._members = [f"member-{number}" for number in range(count)]
         self._held: dict[str, dict[UUID, tuple[int, ...]]] = {}
-        """Member -> what it has, once it is in."""
+        """Member -> its assigned partitions, once it has joined."""
         self.stays = False
         self.answer_counts: Counter[str] = Counter()
 
@@ -46,7 +46,9 @@ class Crowd:
                 group.create_task(self._live(client, name))
 
     async def wait_until_settled(self) -> tuple[str, ...]:
-        """Once all stay: what is wrong for as long as a group may take."""
+        """Wait until the assignment is complete after all members have joined. Returns what is
+        still wrong when the time is over.
+        """
         self.stays = True
         for _ in range(SETTLED_WITHIN_S):
             if not self._wrong():
@@ -85,7 +87,7 @@ class Crowd:
                 self._held.pop(name, None)
 
     async def _say(self, coordinator: CoordinatorClient, name: str, epoch: int) -> int:
-        """A heartbeat; the epoch that the member has then, 0 where it has to join."""
+        """Send a heartbeat. Returns the member's new epoch, 0 if it has to join again."""
         member = GroupMetadata(member_id=name, generation=epoch)
         joining = ((self._topic,), REBALANCE_MS) if epoch == 0 else None
         owned: dict[UUID, Any] | None = {} if epoch == 0 else self._held.get(name)

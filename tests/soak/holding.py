@@ -1,4 +1,4 @@
-"""What a server keeps by design, and how much memory that is: batches of its logs and its trace.
+"""Memory that a server holds by design: the batches of its logs, and its trace.
 
 A batch is one object however many replicas hold it, so that its bytes count once; each replica has
 24 bytes about it. Nothing is walked but segments, so it may be asked each second.
@@ -15,11 +15,11 @@ from txnsim.server.cluster import SimCluster
 from txnsim.types import TopicPartition
 
 BATCH_OVERHEAD: Final = 33
-"""Of an object of bytes (``sys.getsizeof(b"")``)."""
+"""Overhead of a bytes object (``sys.getsizeof(b"")``)."""
 ENTRY_BYTES: Final = 24
-"""Of a batch in the lists of a segment: a pointer, an offset, a position."""
+"""Bytes for a batch in the lists of a segment: a pointer, an offset, a position."""
 ALIGNMENT: Final = 8
-"""Half of what an allocation is rounded up to, on average."""
+"""Average bytes by which an allocation is rounded up."""
 
 
 class HeldMemory(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,7 +30,7 @@ class HeldMemory(msgspec.Struct, frozen=True, kw_only=True):
     """All topics."""
     topics: dict[str, int]
     segments: int
-    """Of the log that has most of them: what is deleted or cleaned leaves few."""
+    """Segments of the log with the most of them. Retention and cleaning leave few."""
 
 
 def measure_held(cluster: SimCluster) -> HeldMemory:

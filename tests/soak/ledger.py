@@ -1,4 +1,5 @@
-"""What clients said of their transactions, and what readers were given: each record once, or never.
+"""Compares the outcomes that clients report with the records that readers get: each record once or
+never.
 
 A record's value is ``producer/number/which``. A transaction is held against what its client knows
 of it: *committed* means each of its records exactly once, *aborted* means none, *unknown* means all
@@ -15,7 +16,7 @@ import msgspec
 from tests.soak.producing import TransactionOutcome
 
 RECORDS_MAX: Final = 3
-"""Of one transaction."""
+"""The most records of one transaction."""
 SHOWN: Final = 20
 
 _CODES: Final = {
@@ -27,7 +28,7 @@ _CODES: Final = {
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """A transaction that was not exactly once."""
+    """A transaction whose records were not read exactly as its outcome demands."""
 
     transaction: str
     outcome: str
@@ -36,21 +37,21 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Judgement(msgspec.Struct, frozen=True, kw_only=True):
-    """All of it."""
+    """The result of a whole ledger."""
 
     transactions: int
     committed: int
     aborted: int
     unknown: int
     unknown_seen: int
-    """Of them, those whose records were read."""
+    """Transactions of unknown outcome whose records were read."""
     records_read: int
     findings: tuple[Finding, ...]
     wrong: int
 
 
 class SoakLedger:
-    """Outcomes and counts of any number of transactions, some bytes for each."""
+    """Outcomes and record counts of transactions, in a few bytes for each."""
 
     def __init__(self) -> None:
         self._outcomes: dict[str, bytearray] = {}
@@ -63,7 +64,7 @@ class SoakLedger:
         """Values that no client of ours writes."""
 
     def tell(self, producer: str, number: int, outcome: TransactionOutcome, records: int) -> None:
-        """What a client knows of a transaction.
+        """Record the outcome of a transaction as its client knows it.
 
         Raises:
             ValueError: It has told of that one before, or has too many records.
@@ -143,7 +144,7 @@ class SoakLedger:
 
 
 def differences(source: SoakLedger, copy: SoakLedger) -> list[str]:
-    """What a chain should have copied once and did not; the first ones."""
+    """The first records that the chain did not copy exactly once."""
     lines: list[str] = []
     for producer in sorted({*source._seen, *copy._seen}):
         source_counts = source._seen.get(producer, bytearray())

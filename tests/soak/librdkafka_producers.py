@@ -63,7 +63,7 @@ def _produce(work: ProducerWork, name: str, stopped: threading.Event) -> None:
 
 
 def initialise(producer: Any) -> bool:
-    """Whether the coordinator has answered."""
+    """Initialise the producer. Returns whether the coordinator has answered."""
     try:
         producer.init_transactions(30.0)
     except KafkaException:
@@ -74,7 +74,7 @@ def initialise(producer: Any) -> bool:
 def _transaction(
     producer: Any, work: ProducerWork, name: str, number: int
 ) -> tuple[TransactionOutcome, bool]:
-    """What became of it, and whether the producer goes on."""
+    """Play one transaction. Returns its outcome, and whether the producer can go on."""
     lost: list[Any] = []
     try:
         producer.begin_transaction()
@@ -94,7 +94,7 @@ def _transaction(
 
 
 def commit(producer: Any) -> tuple[TransactionOutcome, bool]:
-    """Commit; what became of it, and whether the producer goes on."""
+    """Commit. Returns the outcome, and whether the producer can go on."""
     for _ in range(5):
         try:
             producer.commit_transaction(30.0)
@@ -108,7 +108,7 @@ def commit(producer: Any) -> tuple[TransactionOutcome, bool]:
 
 
 def abort(producer: Any) -> bool:
-    """Abort; whether the producer goes on."""
+    """Abort. Returns whether the producer can go on."""
     for _ in range(5):
         try:
             producer.abort_transaction(30.0)

@@ -1,5 +1,5 @@
-"""What the Python programs of the soak share: where they write, how they are told to stop, a line
-for each transaction.
+"""Shared by the Python programs of the soak: their arguments, the signal to stop, and the line
+printed for each transaction.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ ABORT_EVERY: Final = 10
 RECORDS: Final = 2
 TIMEOUT_MS: Final = 60_000
 STUCK: Final = 75
-"""Exit status of a program whose library did not come back from a call."""
+"""Exit status of a program whose library did not return from a call."""
 STUCK_AFTER_S: Final = 120.0
-"""Twice the timeout of a transaction, and of any call."""
+"""Twice the timeout of a transaction, which is also the longest timeout of a call."""
 
 
 class TransactionOutcome(Enum):
@@ -27,11 +27,11 @@ class TransactionOutcome(Enum):
     """The commit was acknowledged."""
     ABORTED = "a"
     UNKNOWN = "u"
-    """A commit was asked for, and no answer says what became of it."""
+    """A commit was requested, and no answer reports its outcome."""
 
 
 class ProducerWork(NamedTuple):
-    """The arguments of a program."""
+    """The arguments of a producer program."""
 
     bootstrap: str
     topic: str
@@ -66,7 +66,7 @@ def tell(name: str, number: int, outcome: TransactionOutcome) -> None:
 
 
 class Watchdog:
-    """Ends the process at once, with the status ``STUCK``, where a step takes too long.
+    """Ends the process with the status ``STUCK`` if a step takes too long.
 
     A library's call may wait for ever, whatever timeout it was given.
     """

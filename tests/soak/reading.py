@@ -21,11 +21,11 @@ DELETE_RECORDS: Final = 21
 DELETE_RECORDS_VERSION: Final = 2
 
 _LASTING: Final = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
-"""A reader that is not where the log is has lost something."""
+"""Errors of a reader whose position is outside the log: it has lost records."""
 
 
 class SoakReader(ManagedResource):
-    """Reads topics with read_committed, from their beginning, into ledgers.
+    """Reads topics from their beginning with read_committed, and counts the records in ledgers.
 
     Args:
         bootstrap: The cluster; brokers 1, 2 and so on.
@@ -50,9 +50,11 @@ class SoakReader(ManagedResource):
         self._addresses = bootstrap.split(",")
         self._partitions = [(topic, index) for topic in ledgers for index in range(partitions)]
         self._positions = dict.fromkeys(self._partitions, 0)
-        """Behind the last record that was read."""
+        """Partition -> the offset after the last record read."""
         self._read_up_to = dict(self._positions)
-        """The same, or behind the markers that follow, once the consumer has been at the end."""
+        """The same, or the offset after the following markers once the consumer has reached
+        the end.
+        """
         self._consumer = Consumer(
             {
                 "bootstrap.servers": bootstrap,
@@ -91,7 +93,8 @@ class SoakReader(ManagedResource):
     def drain(
         self, within_s: float, *, ends: Callable[[], list[End]], is_through: Callable[[], bool]
     ) -> list[str]:
-        """Wait until everything is read; what is missing if it takes too long.
+        """Wait until every partition is read to its end. Returns what is missing if that takes too
+        long.
 
         Args:
             within_s: How long it may take.
@@ -154,7 +157,9 @@ class SoakReader(ManagedResource):
                     return
 
     def _delete(self) -> None:
-        """Raw requests: librdkafka's own client for this has crashed here, and it is not asked."""
+        """Delete the records that were read, by raw requests: librdkafka's own admin client has
+        crashed here.
+        """
         while not self._stopped.wait(DELETE_EVERY_S):
             by_leader: dict[int, dict[str, list[dict[str, int]]]] = {}
             try:

@@ -18,14 +18,15 @@ MEBIBYTE: Final = 1 << 20
 
 
 class Sample(msgspec.Struct, frozen=True, kw_only=True):
-    """The server at one moment."""
+    """Figures of the server at one moment."""
 
     at_s: float
     memory_mib: float
     held_mib: float = 0.0
-    """Of it, what is kept by design: batches of the logs, the trace (``holding``)."""
+    """The part that is held by design: batches of the logs and the trace (``holding``)."""
     own_mib: float = 0.0
-    """The rest; what was held at most counts, as memory that becomes free stays with the process.
+    """The rest of the memory, less the highest ``held_mib`` so far, as a process keeps memory that
+    becomes free.
     """
     segments: int = 0
     tasks: int
@@ -33,7 +34,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     gap_ms: float
     """Longest gap of a 10 ms ticker in the second before."""
     busy_ms: float
-    """The most CPU time of the loop's thread in one of them."""
+    """The most CPU time of the loop's thread in one gap."""
 
 
 class RestSamples(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,16 +45,18 @@ class RestSamples(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Bound(msgspec.Struct, frozen=True, kw_only=True):
-    """How much a figure may grow from early in the run to its end."""
+    """The growth allowed for a figure, from early in the run to its end."""
 
     figure: str
     share: float
     extra: float
-    """On top of that, in its unit."""
+    """Growth allowed besides the share, in the figure's unit."""
     is_peak: bool = False
     """Peaks are compared, not middles: the figure is lower while a broker is down."""
     at_rest: float | None = None
-    """How much more it may be once all clients have gone than before they came."""
+    """Growth allowed from before the clients came to after they have gone; None if that is not
+    judged.
+    """
 
 
 BOUNDS: Final = (
@@ -62,8 +65,8 @@ BOUNDS: Final = (
     Bound(figure="tasks", share=0.25, extra=20, at_rest=10),
     Bound(figure="files", share=0.1, extra=10, is_peak=True, at_rest=5),
 )
-"""Logs fill their segments before anything is deleted or cleaned, so that memory grows for minutes,
-by design; what is not logs or trace has to be flat, and so has the number of segments.
+"""Logs fill their segments before retention or cleaning begins, so memory grows for minutes by
+design. Memory besides logs and trace has to stay flat, and so has the number of segments.
 
 Most files of a server are connections of its clients, and a client has none to a broker that is
 down: in two minutes that is a third of them for a third of the time. So of files peaks are compared
@@ -111,14 +114,14 @@ def sample(pid: int, counts: Path, at_s: float, held_before_mib: float = 0.0) ->
 
 
 def per_thousand(samples: Sequence[Sample], figure: str, transactions: int) -> float:
-    """How much a figure grew from the first fifth of a run to its end, for 1,000 transactions."""
+    """Growth of a figure per 1,000 transactions, from the first fifth of a run to its end."""
     early, late, _ = growth(samples, Bound(figure=figure, share=0.0, extra=0.0))
     part = 1 - SETTLED_AT - 0.2
     return (late - early) * 1000 / max(1.0, transactions * part)
 
 
 def growth(samples: Sequence[Sample], bound: Bound) -> tuple[float, float, float]:
-    """The figure early, at the end, and what it may be there.
+    """A figure's early level, its last level, and the highest last level allowed.
 
     Medians of a fifth of the run each: a broker that is down for a moment does not count. Of peaks
     the highest of the first half, and of the second.
@@ -136,7 +139,7 @@ def growth(samples: Sequence[Sample], bound: Bound) -> tuple[float, float, float
 
 
 def grown_figures(samples: Sequence[Sample], rest_samples: RestSamples | None = None) -> list[str]:
-    """The figures that did not stay flat, or did not come down again."""
+    """Describe the figures that did not stay flat, or did not come down again."""
     findings = []
     for bound in BOUNDS:
         early, late, allowed = growth(samples, bound)
@@ -146,7 +149,7 @@ def grown_figures(samples: Sequence[Sample], rest_samples: RestSamples | None = 
 
 
 def figures_left_behind(rest_samples: RestSamples) -> list[str]:
-    """The figures that did not come down when the clients went."""
+    """Describe the figures that did not come down when the clients went."""
     findings = []
     for bound in BOUNDS:
         figure_before, figure_after = (

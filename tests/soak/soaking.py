@@ -32,9 +32,9 @@ from tests.support.txnsim_server import TxnsimServer
 BULK: Final = "bulk"
 """What the raw generator writes to."""
 ORDERS: Final = "orders"
-"""What the clients write to, and the chain reads from."""
+"""The topic to which the clients write, and from which the chain reads."""
 COPIES: Final = "copies"
-"""What the chain writes to."""
+"""The topic to which the chain writes."""
 PARTITIONS: Final = 12
 TOPIC_CONFIGS: Final = {
     "min.insync.replicas": "2",
@@ -49,18 +49,18 @@ settings:
   log.initial.task.delay.ms: 5000
   replica.lag.time.max.ms: 5000
 """
-"""So that a broker's death is noticed in seconds, and what is deleted goes soon."""
+"""Settings by which a broker's death is noticed in seconds, and deleted segments go soon."""
 CHAIN: Final = "soak-chain"
 END_S: Final = STUCK_AFTER_S + 30.0
-"""For the programs, from the end of their input."""
+"""Time for programs to end, from the end of their input."""
 DRAIN_S: Final = STUCK_AFTER_S + 60.0
 OVERDUE_MS: Final = 660_000
 """Longer than the timeout of any transaction: the raw generator has ten minutes."""
 EVERY_S: Final = 1.0
 COUNTED_S: Final = 1.5
-"""The server's own counts are not older than that."""
+"""The greatest age of the server's own counts."""
 REST_S: Final = 15.0
-"""For the server to notice that its clients are gone."""
+"""Time for the server to notice that its clients are gone."""
 SAY_EVERY_S: Final = 15.0
 SEARCH_EVERY_S: Final = 60.0
 TRACED: Final = "  trace_ring_bytes: 1073741824\n"
@@ -70,22 +70,22 @@ HANGS: Final = 3
 
 
 class SoakPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What is asked for."""
+    """The options of a run."""
 
     minutes: float
     transactions: int = 0
-    """It goes on after its minutes until so many have ended."""
+    """The run goes on after its minutes until this many transactions have ended."""
     seed: int
     raw_per_second: float
     client_per_second: float
     """Of each client library."""
     pause_s: tuple[float, float] = PAUSE_S
     evidence: Path | None = None
-    """Where to put the disks, the trace and the log of the server when a transaction hangs."""
+    """The folder for the server's disks, trace and log if a transaction hangs."""
 
 
 class SoakReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What came out."""
+    """The result of a run."""
 
     seconds: float
     seed: int
@@ -99,8 +99,8 @@ class SoakReport(msgspec.Struct, frozen=True, kw_only=True):
     rest_samples: RestSamples = msgspec.field(name="rest")
     grown: tuple[str, ...]
     stuck: tuple[str, ...]
-    """Programs whose library did not come back from a call: they were ended, the chain started
-    again. No verdict about the server.
+    """Programs whose library did not return from a call. They were ended, and the chain was started
+    again. This is no verdict about the server.
     """
     logged_errors: tuple[str, ...]
     failures: tuple[str, ...]
@@ -143,7 +143,7 @@ class Program:
         return self._process.poll() is None
 
     def is_stuck(self) -> bool:
-        """Whether it has ended because its library did not come back from a call."""
+        """Whether the program has ended because its library did not return from a call."""
         return self._process.poll() == STUCK
 
     def end(self) -> None:
@@ -151,7 +151,7 @@ class Program:
         self._process.stdin.close()
 
     def await_end(self, within_s: float) -> None:
-        """Wait for it; kill it where it does not end."""
+        """Wait for the program's end, and kill it if it does not end."""
         try:
             code = self._process.wait(within_s)
         except subprocess.TimeoutExpired:
@@ -168,7 +168,7 @@ class Program:
 
 
 class Soak(ManagedResource):
-    """One run against a server of its own."""
+    """One run against its own server."""
 
     def __init__(self, plan: SoakPlan, *, say: Callable[[str], None]) -> None:
         self._plan = plan
@@ -191,7 +191,7 @@ class Soak(ManagedResource):
                 program.await_end(10.0)
 
     def run(self) -> SoakReport:
-        """From the start of the server to the judgement."""
+        """Play the run, from the start of the server to the judgement."""
         with tempfile.TemporaryDirectory(prefix="txnsim-soak-") as name:
             folder = Path(name)
             counts, config = folder / "counts.json", folder / "server.yaml"
@@ -240,7 +240,9 @@ class Soak(ManagedResource):
     def _sample_at_rest(
         self, server: TxnsimServer, counts: Path, sample_before: Sample, started_s: float
     ) -> RestSamples:
-        """The server once it has noticed that its clients are gone, or has had the time to."""
+        """Sample the server once it has noticed that its clients are gone, or once the time for
+        that is over.
+        """
         deadline_s = time.monotonic() + REST_S
         while True:
             time.sleep(COUNTED_S)
@@ -331,7 +333,9 @@ class Soak(ManagedResource):
             time.sleep(EVERY_S)
 
     def _keep(self, server: TxnsimServer, trouble: Trouble, folder: Path) -> None:
-        """What tells later why a transaction hangs, as it is now."""
+        """Keep the server's current state, from which the cause of a hanging transaction can be
+        found later.
+        """
         assert server.http is not None
         self._say(f"a transaction hangs: disks, trace and log of the server go to {folder}")
         trouble.stop()  # every broker is up
@@ -347,7 +351,7 @@ class Soak(ManagedResource):
         subprocess.run([*write, str(folder / "disks")], cwd=REPOSITORY, check=True)
 
     def _see_to_chain(self) -> None:
-        """One that was stuck begins again, under the same name: the old one is fenced."""
+        """Start a stuck chain again under the same name, which fences the old one."""
         if self._chain is not None and self._chain.is_stuck():
             self._chain.await_end(1.0)
             self._stuck.append("chain")
@@ -431,8 +435,8 @@ class Soak(ManagedResource):
 
 
 def open_transactions(bootstrap: str) -> tuple[bool, str]:
-    """Whether a transaction hangs, and what ``txnsim txns find-hanging`` says of those that are
-    open for long.
+    """Whether a transaction hangs, and the output of ``txnsim txns find-hanging`` about long open
+    ones.
     """
     command = [sys.executable, "-m", "txnsim.cli.main", "txns", "--bootstrap-server", bootstrap]
     process = subprocess.run(
@@ -446,7 +450,7 @@ def open_transactions(bootstrap: str) -> tuple[bool, str]:
 
 
 def logged_errors(log: str) -> tuple[str, ...]:
-    """Lines of a server's log that tell of a bug; one of each kind, with how often."""
+    """Lines of a server's log that report a bug: one of each kind, with its count."""
     kinds: dict[str, list[str]] = {}
     for line in log.splitlines():
         if line.startswith("{"):

@@ -41,7 +41,7 @@ def test_what_a_start_needs_does_not_count() -> None:
 
 
 def test_what_logs_keep_is_no_leak() -> None:
-    """As it was seen: 39 MiB more in two minutes, batches in segments that were not full."""
+    """As observed: growth of 39 MiB in two minutes by batches in segments that were not full."""
     samples = [
         _sample(second, memory_mib=100 + second / 3, held_mib=second / 3) for second in range(120)
     ]
@@ -75,7 +75,7 @@ def test_growth_is_found() -> None:
 
 
 def test_files_are_fewer_while_a_broker_is_down() -> None:
-    """As it was seen: a broker was down while the early level was taken, all were up at the end."""
+    """As observed: a broker was down during the early samples, and all were up at the end."""
     files = [236] * 20 + [160] * 40 + [185] * 40 + [236] * 20
     samples = [_sample(second, files=count) for second, count in enumerate(files)]
     assert grown_figures(samples) == []

@@ -1,4 +1,4 @@
-"""What happens to the cluster meanwhile: brokers die and come back, leaders move, clocks jump.
+"""Trouble for the cluster during a soak: brokers die and come back, leaders move, clocks jump.
 
 One thing after the other, drawn from a seed. At most one broker is away at a time, so that
 ``min.insync.replicas=2`` goes on. A kill that loses what was not flushed is one of them.
@@ -33,16 +33,16 @@ WEIGHTS: Final = {
     "advance": 3,
     "set_clock": 1,
 }
-"""Acts, and how often each is drawn beside the others."""
+"""Acts and the weights with which they are drawn."""
 
 
 def draw_act(rng: random.Random) -> str:
-    """The next act."""
+    """Draw the next act."""
     return rng.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
 
 
 class Trouble(threading.Thread):
-    """Makes trouble until it is stopped; then everything is as it was."""
+    """Makes trouble until it is stopped, then restores the cluster."""
 
     def __init__(self, control: ControlPort, *, seed: int, pause_s: tuple[float, float]) -> None:
         super().__init__(daemon=True, name="trouble")
@@ -52,7 +52,7 @@ class Trouble(threading.Thread):
         self._stopped = threading.Event()
         self.act_counts: Counter[str] = Counter()
         self.last_acts: deque[str] = deque(maxlen=LAST)
-        """What was done last, with the second of the run."""
+        """The latest acts, each with its second of the run."""
         self.refusal_counts: Counter[str] = Counter()
         self.failure: Exception | None = None
 
@@ -73,14 +73,14 @@ class Trouble(threading.Thread):
             self.failure = error
 
     def stop(self) -> None:
-        """End, with every broker up."""
+        """Stop making trouble, and bring every broker up."""
         self._stopped.set()
         self.join()
 
     # Acts
 
     def kill(self) -> None:
-        """As kill -9 does."""
+        """Kill a broker without a clean shutdown, and start it again."""
         self._away(self._control.kill)
 
     def kill_unflushed(self) -> None:
@@ -99,7 +99,9 @@ class Trouble(threading.Thread):
         self._await_isr()
 
     def _await_isr(self) -> None:
-        """Until every replica is in sync: the next one may be the last that has a record else."""
+        """Wait until every replica is in sync. Otherwise the next kill may hit the only replica
+        with a record.
+        """
         deadline_s = time.monotonic() + 120.0
         while any(len(led.isr) < len(BROKERS) for led in self._control.partitions()):
             if time.monotonic() > deadline_s:
@@ -107,14 +109,14 @@ class Trouble(threading.Thread):
             time.sleep(0.25)
 
     def move_leaders(self) -> None:
-        """A third of all partitions, internal ones too, gets another leader."""
+        """Move the leaders of a third of all partitions, including internal ones."""
         for led in self._control.partitions():
             other_brokers = [broker for broker in led.isr if broker != led.leader]
             if other_brokers and self._rng.random() < 1 / 3:
                 self._control.move_leader(led.topic, led.partition, self._rng.choice(other_brokers))
 
     def isolate(self) -> None:
-        """A broker without the others, for a moment; clients still reach it."""
+        """Isolate a broker from the other brokers for a moment. Clients still reach it."""
         broker = self._rng.choice(BROKERS)
         self._control.isolate(broker)
         time.sleep(self._rng.uniform(*AWAY_S))

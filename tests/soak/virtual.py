@@ -34,7 +34,7 @@ TOPIC: Final = "bulk"
 PARTITIONS: Final = 12
 PRODUCERS: Final = 12
 TROUBLES: Final = 20
-"""Of one seed."""
+"""The number of troubles for one seed."""
 SETTINGS: Final[dict[str, Any]] = {
     "broker_session_timeout_ms": 3_000,
     "broker_heartbeat_interval_ms": 500,
@@ -43,7 +43,9 @@ SETTINGS: Final[dict[str, Any]] = {
 }
 PATIENCE: Final = {"request_timeout_ms": 8_000, "api_timeout_ms": 20_000}
 LATENCY_US: Final = (200, 4_000)
-"""Of each packet: far more apart than on one machine, so that more comes between."""
+"""Bounds of a packet's latency: much wider than on one machine, so that more events fall in
+between.
+"""
 REST_S: Final = 0.15
 """Of a producer between two transactions, at most."""
 OVERDUE_MS: Final = 200_000
@@ -66,12 +68,12 @@ class VirtualSoak:
         self.ended: Counter[str] = Counter()
         self.last_acts: deque[str] = deque(maxlen=TROUBLES)
         self.open: tuple[str, ...] = ()
-        """What is open when all is over: partition, producer and offset."""
+        """Transactions still open at the end: partition, producer and offset."""
         self.astray: tuple[str, ...] = ()
-        """What is wrong with the group then."""
+        """Faults of the group's assignment at the end."""
 
     async def run(self) -> None:
-        """From the first transaction to the judgement."""
+        """Play from the first transaction to the judgement."""
         spawn = self._cluster.env.tasks.spawn
         working = [spawn(self._work(f"tx-{n}"), name=f"tx-{n}") for n in range(PRODUCERS)]
         crowd = spawn(self.crowd.run(), name="crowd") if self._members else None
@@ -199,7 +201,7 @@ class VirtualSoak:
     # Judgement
 
     async def _judge(self) -> None:
-        """What is still open once every transaction has timed out."""
+        """Find what is still open once every transaction has timed out."""
         self._cluster.advance(OVERDUE_MS)
         await asyncio.sleep(OVERDUE_MS / 1000)
         topic_partitions = [TopicPartition(TOPIC, index) for index in range(PARTITIONS)]
