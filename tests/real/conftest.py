@@ -35,9 +35,9 @@ LASTING_MS: Final = 600_000
 """Timeout of a transaction that is open while programs are started, which may take minutes."""
 
 NEWEST: Final = Fleet().default.name
-"""The release line that brokers are unless another one is asked for."""
+"""The default release line of brokers."""
 OLDER: Final = "3.9"
-"""The release line that is asked besides the newest: the last one that many clusters run."""
+"""The release line that is tested besides the newest: the last of those that many clusters run."""
 
 
 class ClusterUnderTest(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,7 +52,7 @@ class ClusterUnderTest(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_older(self) -> bool:
-        """Whether it is of the older release line."""
+        """Whether the cluster is of the older release line."""
         return self.release == OLDER
 
     @property
@@ -93,7 +93,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(scope="session")
 def target(request: pytest.FixtureRequest) -> Iterator[ClusterUnderTest]:
-    """A running cluster; tests share it and take names of their own."""
+    """A running cluster. Tests share it, and each uses its own names."""
     kind, level, release = request.param
     if kind == "apache":
         with ApacheKafka(
@@ -121,7 +121,7 @@ async def cluster(target: ClusterUnderTest) -> AsyncIterator[Cluster]:
 
 @pytest.fixture
 async def admin(cluster: Cluster) -> Admin:
-    """An admin over the same client."""
+    """An admin client on the same cluster."""
     return Admin(cluster)
 
 

@@ -38,11 +38,11 @@ from txnsim_lab.conformance._book.frame_player import KEYS, FramePlayer
 
 HOLDER: Final = POM.with_name("threads") / "ThreadHolder.java"
 JVM_OPTION: Final = "-agentlib:jdwp=transport=dt_socket,server=y,suspend=n,address=127.0.0.1:0"
-"""What a JVM is started with whose threads are to be held."""
+"""The option of a JVM whose threads can be suspended."""
 
 
 class Threads(ManagedResource):
-    """The threads of one JVM, as a context manager; with its end all go on.
+    """The threads of one JVM, as a context manager. At its end all threads resume.
 
     Args:
         pid: Of the JVM; a process of this user that was started with ``JVM_OPTION``.
@@ -63,7 +63,7 @@ class Threads(ManagedResource):
             process.stdin.close()  # it ends with its lines
 
     def hold(self, name: str) -> None:
-        """Let all threads stand still whose names begin so.
+        """Suspend all threads whose names begin with ``name``.
 
         Raises:
             ApacheKafkaError: There are none.
@@ -71,7 +71,7 @@ class Threads(ManagedResource):
         self._say("hold", name)
 
     def release(self, name: str) -> None:
-        """Let them go on.
+        """Resume these threads.
 
         Raises:
             ApacheKafkaError: There are none.
@@ -109,7 +109,7 @@ class UnloadOutcome(msgspec.Struct, frozen=True):
 
     answer: ErrorCode
     position: int
-    """Of its group at the new coordinator; -1 is none."""
+    """The group's committed offset at the new coordinator; -1 if there is none."""
 
 
 LOST: Final = UnloadOutcome(ErrorCode.none, -1)
@@ -123,7 +123,7 @@ KNOWN: Final[Mapping[str, UnloadOutcome]] = MappingProxyType(
 
 
 def play(version: str) -> UnloadOutcome:
-    """Play it on two brokers of a release.
+    """Play the story on two brokers of a release.
 
     Raises:
         AssertionError: It did not come to its end.
@@ -232,7 +232,7 @@ def _commit(group: str, position: int) -> dict[str, Any]:
 
 
 def _commit_until_accepted(player: FramePlayer, group: str) -> None:
-    """Commit, again and again until the broker is the coordinator."""
+    """Repeat an offset commit until the broker is the coordinator."""
     ready = ErrorCode.none
     player.until(lambda answer: _code(answer) is ready, "OffsetCommit", 8, **_commit(group, 1))
 
@@ -250,7 +250,7 @@ def _position(player: FramePlayer, group: str) -> int:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Play it on each release."""
+    """Play the story on each release."""
     failed = 0
     for version in arguments or sys.argv[1:] or KNOWN:
         outcome = play(version)

@@ -30,7 +30,7 @@ PLACES: Final = (
     *("txnsim-4.2", "txnsim-4.3", "txnsim-4.4"),
 )
 HANGING_LINES: Final = ("4.3", "4.4")
-"""Release lines that take a partition without a leader for a deleted one."""
+"""Release lines in which a partition without a leader is taken for a deleted one."""
 _ALONE: Final = {
     **{f"{name}.replication.factor": "1" for name in ("offsets.topic", "transaction.state.log")},
     "transaction.state.log.min.isr": "1",
@@ -41,7 +41,7 @@ Event = dict[str, Any]
 
 
 class Hands(NamedTuple):
-    """What is done to a cluster from outside."""
+    """Actions on a cluster from outside."""
 
     bootstrap: str
     kill: Callable[[int], object]
@@ -89,7 +89,7 @@ def play(target: str, *, say: Callable[[str], object]) -> list[Event]:
 
 
 def expected_events(target: str) -> list[Event]:
-    """What the client sees there, without what it asks for and without times."""
+    """The events that the client sees on a cluster, without its requests and without times."""
     line = ".".join(target.partition("-")[2].split(".")[:2])
     hangs = line in HANGING_LINES
     return [
@@ -112,7 +112,7 @@ def _partition(name: str, *, read_committed: int, open_since: int | None) -> Eve
 
 
 def comparable_events(events: Sequence[Event]) -> list[Event]:
-    """Events as ``expected`` has them."""
+    """Events in the form of ``expected_events``."""
     observed = (event for event in events if event["event"] != "please")
     return [{key: value for key, value in event.items() if key != "after_ms"} for event in observed]
 

@@ -42,11 +42,13 @@ from txnsim.types import BrokerId, ProducerIdAndEpoch, TopicPartition
 COORDINATOR, LEADER = BrokerId(1), BrokerId(2)
 PRODUCERS: Final = 12
 CULPRIT: Final = 4
-"""The producer with a partition that takes no marker."""
+"""The producer with a partition that accepts no marker."""
 SOUND, REFUSING = TopicPartition("sound", 0), TopicPartition("refusing", 0)
 WRITE_TXN_MARKERS: Final = 27
 TIMEOUT_MS: Final = 3_000
-"""request.timeout.ms: after it markers that were sent one by one gather, and go out together."""
+"""request.timeout.ms: after this time markers that were sent one by one are sent again in one
+request.
+"""
 _SETTLED_MS: Final = 5_000
 _REQUEST: Final = re.compile(r"Completed request:\s*(\{.*\})")
 _JVM_OPTIONS: Final = (
@@ -56,12 +58,12 @@ _JVM_OPTIONS: Final = (
 
 
 class MarkerOutcome(msgspec.Struct, frozen=True):
-    """What came of it, by producer id."""
+    """The results by producer id."""
 
     prepared: frozenset[int]
     culprit: int
     names: tuple[str, ...]
-    """The transactional ids of all."""
+    """All transactional ids."""
 
 
 async def story(
@@ -70,7 +72,7 @@ async def story(
     stand_still: Callable[[], Awaitable[None]],
     go_on: Callable[[], Awaitable[None]],
 ) -> MarkerOutcome:
-    """Let all of them commit.
+    """Let all producers commit.
 
     Args:
         cluster: Client of a cluster of two brokers.
@@ -149,8 +151,8 @@ async def _end(cluster: Cluster, name: str, identity: ProducerIdAndEpoch) -> Non
 
 
 def play(version: str) -> tuple[MarkerOutcome, list[list[int]]]:
-    """What came of it on real brokers, and the producer ids of each request with markers that the
-    leader was sent, in their order.
+    """The results on real brokers, and for each request with markers to the leader its producer ids
+    in order.
     """
     properties = {
         **PROPERTIES,
@@ -191,7 +193,7 @@ def _marker_requests(lines: Sequence[str]) -> Iterator[list[int]]:
 
 
 def stuck_producers(outcome: MarkerOutcome, requests: Sequence[Sequence[int]]) -> frozenset[int]:
-    """Who stays prepared: the culprit and all behind it in the largest request."""
+    """The producers that stay prepared: the culprit and all behind it in the largest request."""
     largest = max(requests, key=len)
     return frozenset(largest[largest.index(outcome.culprit) :])
 

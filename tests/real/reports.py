@@ -54,7 +54,7 @@ Play = Callable[[str], list[str]]
 
 
 def in_java(name: str, release: str) -> list[str]:
-    """A program that starts the brokers by itself."""
+    """Run a program that starts the brokers itself."""
     libs = kafka_libs(release)
     sources = [REPORTS / "Brokers.java", REPORTS / name / "Reproduction.java"]
     classes = java_classes(sources, name=f"report-{name}", libs=libs)
@@ -65,7 +65,7 @@ def in_java(name: str, release: str) -> list[str]:
 
 
 def aiokafka(release: str) -> list[str]:
-    """On a broker where nobody may read one group."""
+    """Run on a broker where nobody may read one of the groups."""
     with ApacheKafka(version=release, properties=AUTHORIZED) as kafka:
         _run_tool(kafka, *NOBODY_READS)
         _run_tool(kafka, *TOPIC)
@@ -85,7 +85,7 @@ def kafka_python(release: str) -> list[str]:
 
 
 def sarama(release: str) -> list[str]:
-    """On one broker."""
+    """Run on one broker."""
     program = CACHE / "reports" / "sarama-get-offset"
     with hold_lock(CACHE / "go.lock"):
         command = [tool("go", "this reproduction needs Go"), "build", "-o", str(program), "."]
@@ -96,7 +96,7 @@ def sarama(release: str) -> list[str]:
 
 
 def _run_tool(kafka: ApacheKafka, main_class: str, *args: str) -> None:
-    """Have one of Kafka's tools do something.
+    """Run one of Kafka's tools.
 
     Raises:
         ApacheKafkaError: It could not.
@@ -113,7 +113,7 @@ def _python(name: str, bootstrap: str) -> list[str]:
 def _run_reproduction(
     command: Sequence[str], hands: Mapping[str, Callable[[], object]] | None = None
 ) -> list[str]:
-    """What a program prints; what it asks for (``please kill …``) is done."""
+    """The output of a program, whose requests (``please kill …``) are carried out."""
     lines: list[str] = []
     errors = Path(CACHE, "reports.err")
     with (
@@ -161,7 +161,7 @@ PLAYS: Final[dict[str, tuple[str, Play]]] = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Play, and keep what is printed where that is wanted."""
+    """Play the reports, and keep their output if that is wanted."""
     parser = argparse.ArgumentParser(prog="python -m tests.real.reports")
     parser.add_argument("names", nargs="*", choices=[*PLAYS, []], metavar="NAME")
     parser.add_argument("--version", default=KAFKA_VERSION, help="release of Apache Kafka")

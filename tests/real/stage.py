@@ -32,14 +32,14 @@ from txnsim_lab.scenario.runner import RunResult, ScenarioRun
 from txnsim_lab.target.jars import version_of
 
 PLAYED: Final = ("3.1.0", "3.5.2", "3.9.2", "4.0.2", "4.4.0")
-"""Of the page's releases one of each generation; others are played by name."""
+"""One release of each generation from the page. Others are played by name."""
 NEWEST: Final = PLAYED[-1]
 FAILED: Final = "story-failed"
-"""The verdict where a story did not come about."""
+"""The verdict of a story that could not be played to its end."""
 
 
 def tonight(day: int) -> list[str]:
-    """What ``make nightly`` plays: the newest release and one of the others, each in its turn.
+    """The releases that ``make nightly`` plays: the newest, and one of the others in turn.
 
     Args:
         day: Its number; a day later it is the next one's turn.
@@ -60,7 +60,7 @@ def plan_of(chosen: Sequence[Scenario], version: str) -> list[ScenarioRun]:
 
 
 def play(version: str, plan: Sequence[ScenarioRun]) -> list[dict[str, Any]]:
-    """Play them all, keep each result at once, and say how it goes.
+    """Play all runs of the plan, keep each result at once, and print the progress.
 
     Returns:
         A row each.
@@ -88,7 +88,7 @@ def play(version: str, plan: Sequence[ScenarioRun]) -> list[dict[str, Any]]:
 
 
 def row_of(cell: ComparedRun) -> dict[str, Any]:
-    """What is kept of a story that was played."""
+    """The row that is kept of a played story."""
     scenario_run = cell.scenario_run
     assert cell.simulated is not None
     return {
@@ -110,7 +110,7 @@ def _verdicts(result: RunResult) -> str:
 
 
 def has_explanation(row: Mapping[str, Any]) -> bool:
-    """Whether both sides agree, or it is known why they do not."""
+    """Whether both sides agree, or the reason of the difference is known."""
     key = (row["scenario"], row["run"], row["on"])
     return row["simulated"] == row["real"] or key in verdicts.DIFFERENCES
 

@@ -37,7 +37,7 @@ Pair = tuple[str, str]
 
 @pytest.fixture(scope="module")
 def pairs() -> Iterator[Callable[[str, int], Pair]]:
-    """Both brokers of a level and ground, started when first asked for: tests come in any order."""
+    """Both brokers of a level and ground. They start on first use, as tests come in any order."""
     by_name: dict[str, Ground] = {ground.name: ground for _, ground in grounds()}
     with contextlib.ExitStack() as running:
 

@@ -1,5 +1,5 @@
 """An operator on a Kafka that has neither DescribeProducers nor ListTransactions: a real 2.7, the
-last such line. What hangs is told by the log alone, and ended by its identity.
+last such line. Hanging transactions are found by the log alone, and ended by their identity.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def txns(bootstrap: str, *args: str) -> ToolResult:
 
 
 async def haunt(admin: Admin, where: TopicPartition) -> ProducerIdAndEpoch:
-    """A transaction that nobody will end, and a record behind it."""
+    """Write a transaction that no producer will end, and a record behind it."""
     await admin.create_topic(where.topic, partitions=1)
     error, identity = await produce_without_adding(
         admin, where, f"{where.topic}-ghost", age_ms=HOUR_MS, version=OLD_PRODUCE

@@ -122,7 +122,9 @@ async def test_a_timed_out_transaction_can_go_on_only_with_transactions_v2(
 
 
 async def until_level(cluster: Cluster, level: int) -> None:
-    """Wait until a broker tells this level: a real one learns of it some time after the answer."""
+    """Wait until a broker reports this level. A real one learns of it some time after the
+    answer.
+    """
     deadline = cluster.deadline(20_000)
     while (await cluster.refresh_features()).level("transaction.version") != level:
         assert not deadline.passed, f"no broker tells transaction.version {level}"

@@ -1,4 +1,4 @@
-"""A broker one of whose log directories fails: what it tells clients, and who leads then.
+"""A broker with a failing log directory: its answers to clients, and the new leader.
 
 Kafka's broker has another directory left, or it would end itself; ours has the one that fails.
 """
@@ -37,7 +37,7 @@ WAIT_S: Final = 30
 
 
 class DirectoryAnswers(msgspec.Struct, frozen=True, kw_only=True):
-    """What clients are told of the directory and of its partition."""
+    """The answers to clients about the directory and its partition."""
 
     directory: tuple[ErrorCode, int, int, int]
     """Error, how many topics, total and usable bytes."""
@@ -70,7 +70,7 @@ async def ask_broker(port: int, api_key: int, version: int, **values: Any) -> An
 
 
 async def directory_of(port: int, is_wanted: Callable[[Any], bool]) -> Any:
-    """The first log directory of a broker that is as wanted, once there is one."""
+    """Wait until one of a broker's log directories satisfies ``is_wanted``, and return it."""
     for _ in range(WAIT_S * 5):
         answer = await ask_broker(port, DESCRIBE_LOG_DIRS, 4, topics=None)
         for directory in answer.results:
@@ -119,7 +119,7 @@ async def story(bootstrap: str, spoil: Callable[[str], Awaitable[None]]) -> Dire
 
 
 def markers(marker_fields: dict[str, Any]) -> tuple[Any, ...]:
-    """A marker as the request has it."""
+    """The fields of a marker in the request."""
     schema = codec.request_schema(WRITE_TXN_MARKERS, 1)
     topics = tuple(
         schema.WritableTxnMarkerTopic(name=name, partition_indexes=partitions)
@@ -129,7 +129,7 @@ def markers(marker_fields: dict[str, Any]) -> tuple[Any, ...]:
 
 
 async def produce_record(port: int) -> Any:
-    """What a Produce to the partition is answered there."""
+    """The answer to a Produce to the partition at this broker."""
     wire = await WireClient.open("127.0.0.1", port)
     try:
         wire.send(wire.produce(P0))
@@ -139,7 +139,9 @@ async def produce_record(port: int) -> Any:
 
 
 async def wait_for_new_leader(port: int) -> Any:
-    """The partition as a healthy broker tells it, once another one leads."""
+    """Wait until another broker leads the partition, and return a healthy broker's description of
+    it.
+    """
     for _ in range(WAIT_S * 5):
         answer = await ask_broker(
             port,
@@ -156,7 +158,7 @@ async def wait_for_new_leader(port: int) -> Any:
 
 
 def replace(directory: Path) -> None:
-    """Put a file where the directory was: nothing can be written there any more."""
+    """Put a file in the directory's place, so that no write succeeds there any more."""
     directory.rename(directory.with_suffix(".gone"))
     directory.write_text("no directory any more", "utf-8")
 

@@ -1,6 +1,7 @@
-"""``serve --load`` with the disks of real brokers that hold every kind of transaction: stopped in
-order, killed, damaged. What comes up is what those brokers had told and what others load from the
-same disks; a repair is practised there, with a client of librdkafka that goes on after it.
+"""``serve --load`` with the disks of real brokers that hold every kind of transaction: shut down,
+killed, damaged. The simulator must show what those brokers had answered, and what other real
+brokers load from the same disks. A repair is practised there, with a client of librdkafka that goes
+on after it.
 """
 
 from __future__ import annotations
@@ -64,7 +65,9 @@ def server(stage: Stage, disks: Corpus) -> Iterator[TxnsimServer]:
 
 @contextmanager
 def serving(stage: Stage, disks: Corpus) -> Iterator[TxnsimServer]:
-    """The simulator on these directories, at the time when their brokers stopped."""
+    """Serve these directories by the simulator, with its clock at the time when their brokers
+    stopped.
+    """
     directories = disks.brokers(stage.name)
     fingerprint_before = fingerprint(directories)
     arguments = ("--load", *map(str, directories), "--clock-at", "stopped")
@@ -128,7 +131,7 @@ def test_what_a_kill_may_leave_is_cut_off_and_told(disks: Corpus) -> None:
 
 
 class OperatorView(msgspec.Struct, frozen=True, kw_only=True):
-    """All that an operator can ask."""
+    """The answers to all questions of an operator."""
 
     producers: dict[tuple[Place, int], tuple[int, int, int, int, int]]
     """Epoch, last sequence, last timestamp, coordinator epoch, start of the open transaction."""
@@ -279,7 +282,9 @@ def test_a_repair_is_practised_and_readers_go_on(
 
 
 def operate(server: TxnsimServer, *command: str, cwd: Path) -> int:
-    """The status of a command of ours on everything that is older than a minute."""
+    """Run one of our commands on all transactions older than a minute, and return its exit
+    status.
+    """
     words = ("txns", "--bootstrap-server", server.bootstrap, *command)
     limit = ("--max-transaction-timeout", "1")
     process = subprocess.run([str(installed_txnsim()), *words, *limit], cwd=cwd, check=False)
@@ -302,7 +307,7 @@ def recorded_reads(stage: Stage, hung: dict[Place, int]) -> dict[Place, Read]:
 
 
 def read_committed(bootstrap: str, places: dict[Place, int]) -> dict[Place, Read]:
-    """All that librdkafka shows, until it says that there is no more."""
+    """Read all records that librdkafka delivers with read_committed, up to each partition's end."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,

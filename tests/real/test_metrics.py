@@ -42,7 +42,7 @@ _PROPERTY: Final = re.compile(r'(\w+)=("[^"]*"|[^,]*)')
 
 
 class Bean(msgspec.Struct, frozen=True, kw_only=True):
-    """One attribute of one bean."""
+    """The value of one attribute of one bean."""
 
     name: str
     attribute: str
@@ -77,7 +77,7 @@ class Jmx(ManagedResource):
             process.stdin.close()  # it ends with its questions
 
     def read(self, pattern: str, *attributes: str) -> list[Bean]:
-        """These attributes of the beans whose names match, as far as they have them."""
+        """Read these attributes of the beans whose names match, where a bean has them."""
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None
         assert stdout is not None
@@ -97,7 +97,9 @@ class Jmx(ManagedResource):
 TOPIC: Final = "watched"
 HOUR_MS: Final = 3_600_000
 TIMEOUT_MS: Final = 600_000
-"""Nobody's transaction is late before it and five minutes are over; records of an hour ago are."""
+"""No transaction is late before this timeout and five minutes are over. Records of an hour ago are
+late.
+"""
 PROPERTIES: Final = {
     "transaction.max.timeout.ms": str(TIMEOUT_MS),
     "transaction.state.log.num.partitions": "4",
@@ -112,7 +114,9 @@ KAFKAS: Final = {
 COUNTED: Final = frozenset({"EndTxn", "DescribeTransactions", "DescribeProducers", "Fetch"})
 """APIs that the story asks for a certain number of times, and nobody else."""
 VERIFIED: Final = frozenset({table.UNVERIFIED, table.VERIFICATION_MS})
-"""How often it takes until a real broker has heard that it is not to verify, nobody knows."""
+"""Metrics that are not compared, as it is by chance how soon a real broker hears that verification
+is off.
+"""
 UNCERTAIN: Final = frozenset({"another one hangs", "it was aborted", "all have ended"})
 WAITED_MS: Final = 400
 
@@ -236,7 +240,7 @@ def _total(samples: dict[str, list[tuple[dict[str, str], float]]], name: str) ->
 
 
 async def story(bootstrap: str, read: Callable[[], Values]) -> dict[str, Values]:
-    """What the metrics are at each moment."""
+    """Play the story, and return the metrics at each moment."""
     moments: dict[str, Values] = {}
     async with Cluster(bootstrap, settings=SETTINGS) as cluster:
         admin = Admin(cluster)
@@ -280,7 +284,7 @@ async def _write(producer: Producer, partition: int, age_ms: int) -> None:
 
 
 async def _heal(admin: Admin) -> None:
-    """Abort what hangs, and only that."""
+    """Abort the hanging transactions, and only these."""
     now_ms = admin.cluster.clock.now_ms()
     report = await survey(
         admin, now_ms=now_ms, partitions=[TopicPartition(TOPIC, 2)], older_than_ms=0
@@ -307,7 +311,7 @@ async def _wait_until_ended(admin: Admin) -> None:
 
 
 def played_by_us(directory: Path) -> dict[str, Values]:
-    """The story on the simulator."""
+    """Play the story on the simulator."""
     file = directory / "server.properties"
     file.write_text("".join(f"{name}={value}\n" for name, value in PROPERTIES.items()))
     arguments = ("--config", str(file), "--http", "0")

@@ -1,5 +1,5 @@
-"""Judging and repairing on every cluster: a transaction that hangs is named and healed, one that
-lives is not touched, and Kafka's own tool of that release says the same.
+"""Judging and repairing on every cluster: a hanging transaction is named and healed, a live one is
+not touched, and Kafka's own tool of that release agrees.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ async def test_what_hangs_is_named_alone_and_healed(
 
 
 async def test_two_repairs_at_once_do_not_both_claim_it(admin: Admin, name: str) -> None:
-    """A broker takes a second marker. Who wrote one of two says so."""
+    """A broker accepts a second marker. A repair that wrote one of two markers reports that."""
     where = TopicPartition(name, 0)
     await admin.create_topic(name, partitions=1)
     await make_hanging(admin, where, f"{name}-ghost")
@@ -78,7 +78,7 @@ async def test_two_repairs_at_once_do_not_both_claim_it(admin: Admin, name: str)
 async def test_a_printed_command_works_when_it_is_printed(
     target: ClusterUnderTest, admin: Admin, name: str, tmp_path: Path
 ) -> None:
-    """However young it is: readers stand still at once."""
+    """A young transaction counts, too, as readers stop at once."""
     await admin.create_topic(name, partitions=1)
     await make_hanging(admin, TopicPartition(name, 0), f"{name}-ghost", age_ms=0)
     search = ours(target, "find-hanging", "--all", "--topic", name)

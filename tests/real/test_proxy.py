@@ -108,7 +108,7 @@ class ProxiedKafka:
 async def front_of(
     kafka: tuple[ApacheKafka, int], topic: str, **more: Any
 ) -> AsyncIterator[ProxiedKafka]:
-    """A proxy before the node. Each test has a topic of its own: the real coordinator may still
+    """A proxy in front of the node. Each test has its own topic, as the real coordinator may still
     write the markers of the test before.
     """
     running, peer_port = kafka
@@ -215,7 +215,7 @@ async def test_a_marker_that_is_doubled_changes_nothing(kafka: tuple[ApacheKafka
 
 
 async def test_an_answer_to_a_verification_is_replaced(kafka: tuple[ApacheKafka, int]) -> None:
-    """The leader tells its producer what the coordinator, it believes, has told it."""
+    """The leader passes on to its producer what it takes for the coordinator's answer."""
     async with front_of(kafka, "unsure") as front:
         front.arm(
             point="peer.response", api="AddPartitionsToTxn", transactional_id="unsure", limit=1,
@@ -238,7 +238,7 @@ async def test_a_client_meets_an_error_that_no_broker_made(kafka: tuple[ApacheKa
 async def test_without_the_proxy_nothing_between_brokers_gets_through(
     kafka: tuple[ApacheKafka, int],
 ) -> None:
-    """What docs/proxy.md says to those who stop it: also a broker's way to itself is closed."""
+    """As docs/proxy.md says about stopping the proxy: a broker can't reach even itself."""
     running, _ = kafka
     async with front_of(kafka, "closed") as front:
         written, old, new = [await identity(front.client, n) for n in ("written", "old", "new")]

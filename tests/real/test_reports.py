@@ -1,5 +1,5 @@
-"""reports/: each is whole, printed what it claims when it was asked last, and real brokers say so
-again.
+"""reports/: each report is whole, its recorded output has what it claims, and real brokers confirm
+that again.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ class SecurityFiles:
         return store
 
     def of_broker(self) -> dict[str, str]:
-        """What both brokers are given."""
+        """The properties of both brokers."""
         mine = "listener.name.passwords."
         users = 'user_plain="plain-secret" user_admin="admin-secret"'
         return {
@@ -116,7 +116,7 @@ def _login(way: str, *, broken: bool) -> str:
 
 
 class SecuredBroker:
-    """One of the two brokers."""
+    """The real or the simulated broker."""
 
     def __init__(self, addresses: dict[str, str]) -> None:
         self._addresses = addresses
@@ -240,7 +240,7 @@ async def test_a_client_stays_known_beyond_the_end_of_its_session(
 def test_who_has_no_certificate_hears_the_same(
     files: SecurityFiles, sides: dict[str, SecuredBroker]
 ) -> None:
-    """An alert says so, and Java's client gives up at once."""
+    """The TLS alert gives the reason, and Java's client gives up at once."""
     config = files.directory / "without-certificate.properties"
     lines = files.of_client("certificate").read_text().splitlines(keepends=True)
     config.write_text("".join(line for line in lines if "keystore" not in line))

@@ -1,5 +1,5 @@
-"""Stories on a real Apache Kafka behind a fault proxy: what the simulator says of them must be what
-the real brokers come to. Every story on every release: ``make stage``.
+"""Stories on a real Apache Kafka behind a fault proxy: the simulator's verdict must be that of the
+real brokers. Every story on every release: ``make stage``.
 """
 
 from __future__ import annotations
@@ -64,14 +64,14 @@ MODULES: Final = "org.apache.kafka.common.security."
 PASSWORDS: Final = {"admin": "admin-secret", GUEST: "guests-secret"}
 UPGRADE, DOWNGRADE = 1, 2
 STORYS: Final = "txnsim-"
-"""What the names of a story begin with."""
+"""The prefix of a story's names."""
 RIGHTS_OF_GUEST: Final = (
     (ResourceType.TOPIC, STORYS, (AclOperation.CREATE, AclOperation.READ, AclOperation.WRITE)),
     (ResourceType.TRANSACTIONAL_ID, STORYS, (AclOperation.WRITE,)),
     (ResourceType.GROUP, STORYS, (AclOperation.READ,)),
     (ResourceType.TOPIC, "__", (AclOperation.READ,)),
 )
-"""Enough to tell a story, and not enough to take it away."""
+"""Rights that suffice to play a story, and not to clean up after it."""
 TOOLS: Final = {
     "kafka-topics.sh": "org.apache.kafka.tools.TopicCommand",
     "kafka-consumer-groups.sh": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
@@ -80,8 +80,8 @@ TOOLS: Final = {
 
 
 class SecuredKafka:
-    """A real broker at which users log in, by every mechanism, in clear and by TLS; its plain
-    listener is for those who look.
+    """A real broker at which users log in by every mechanism, with and without TLS. Tests look at
+    it through its plain listener.
     """
 
     def __init__(self, kafka: ApacheKafka, directory: Path) -> None:
@@ -101,13 +101,13 @@ class SecuredKafka:
         return path
 
     def story_options(self, way: str, *, tls: bool = False, user: str = "admin") -> tuple[str, ...]:
-        """Options of a story there."""
+        """Options of a story on this broker."""
         where = self.kafka.bootstrap_at("SASL_SSL" if tls else "SASL")
         config = self.config(way, tls=tls, user=user)
         return ("--on", where, "--yes", "--command-config", str(config))
 
     def allow(self, *acls: AclBinding) -> None:
-        """These rights besides those that there are."""
+        """Add these ACLs."""
         with RawConnection(self.kafka.bootstrap) as admin:
             creations = [creation(binding) for binding in acls]
             count_before = self._acls(admin)
@@ -127,7 +127,7 @@ class SecuredKafka:
         )
 
     def do(self, command: str, *, tls: bool = False) -> ToolResult:
-        """What somebody who may comes to, who types a command that was printed."""
+        """Run a printed command as a user with all rights, and return its result."""
         script, *words = command.split()
         config = str(self.config("SCRAM-SHA-512", tls=tls))
         return run_kafka_tool(
@@ -137,7 +137,7 @@ class SecuredKafka:
 
 @pytest.fixture(scope="module")
 def secured_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredKafka]:
-    """The broker, and a guest who may tell stories and may not clean up."""
+    """The broker, with a guest who may play stories and may not clean up."""
     directory = tmp_path_factory.mktemp("secured")
     stamp = directory / "stamp"
     stamp.touch()  # its time is the present
@@ -195,7 +195,9 @@ def test_a_login_that_is_refused_leaves_nothing(
 
 @pytest.fixture
 def without_verification(secured_kafka: SecuredKafka) -> Iterator[None]:
-    """The broker as those before 3.6 are: there ghosts hang."""
+    """Turn verification off, as on brokers before 3.6, on which late records make
+    transactions hang.
+    """
 
     async def switch(level: int, verifies: str | None, *, upgrade_type: int) -> None:
         async with Cluster(secured_kafka.kafka.bootstrap) as cluster:
@@ -251,7 +253,7 @@ def test_what_may_not_be_cleaned_is_listed_with_the_commands_that_take_it_away(
 def test_after_ctrl_c_a_transaction_that_may_not_be_ended_is_listed(
     secured_kafka: SecuredKafka,
 ) -> None:
-    """Its right is taken away from the guest in the middle of the story."""
+    """The guest loses its right in the middle of the story."""
     story_options = secured_kafka.story_options("SCRAM-SHA-512", tls=True, user=GUEST)
     with interrupted_once_open(secured_kafka, *story_options, "--json") as story:
         name = f"{story.prefix}app"
@@ -278,7 +280,9 @@ def test_after_ctrl_c_a_transaction_that_may_not_be_ended_is_listed(
 def take_away(
     secured_kafka: SecuredKafka, leftovers: Sequence[Mapping[str, str]], *, tls: bool = False
 ) -> None:
-    """Do what was printed; of each kind once, as a tool takes a JVM. Other topics are deleted."""
+    """Run the printed commands, one of each kind, as each starts a JVM. The other topics are
+    deleted by our client.
+    """
     name_by_kind: dict[str, str] = {}
     topic_names: list[str] = []
     for leftover in leftovers:
@@ -307,7 +311,7 @@ class InterruptedStory:
 
 @contextlib.contextmanager
 def interrupted_once_open(secured_kafka: SecuredKafka, *options: str) -> Iterator[InterruptedStory]:
-    """Tell a story until its transaction is open, do what the block does, and end it by Ctrl-C."""
+    """Play a story until its transaction is open, run the block, and end the story by Ctrl-C."""
     words = ["scenario", "run", "z23", "--mode", "TV2+", "--armed", *options]
     was = signal(SIGINT, default_int_handler)  # a shell in the background hands on that it ignores
     try:

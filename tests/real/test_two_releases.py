@@ -58,7 +58,7 @@ def simulate_pair(pair: str) -> two_releases.ReleaseAnswers:
 
 
 def _node(name: str) -> int:
-    """The controller is on the node of the first broker."""
+    """The node of a client name. The controller is on the node of the first broker."""
     number = int(name.removeprefix("broker/"))
     return 1 if number == CONTROLLER_ID else number
 

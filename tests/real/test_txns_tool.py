@@ -1,5 +1,5 @@
-"""``txnsim txns`` beside Kafka's own tool, on the same cluster: the same bytes once sorted and with
-the times masked.
+"""``txnsim txns`` beside Kafka's own tool on the same cluster: the same bytes, once sorted and with
+masked times.
 
 Every command and option of Kafka's tool is among what is asked here; one test holds the list
 against the help of the tool itself. The tool is that of the cluster's release, and a JVM: so these
@@ -32,7 +32,7 @@ from txnsim.types import TopicPartition
 TOOL: Final = "kafka-transactions"
 
 SINCE_4_1: Final = ("--transactional-id-pattern", "forceTerminateTransaction")
-"""What the tool of the older release does not have."""
+"""Options and commands that the older release's tool lacks."""
 
 Args = tuple[str, ...]
 
@@ -51,7 +51,7 @@ LOOKS: Final[tuple[Args, ...]] = (
     ("describe-producers", *WHERE, "--broker-id", "1"),
     ("find-hanging", *WHERE, "--max-transaction-timeout", "0"),
 )
-"""Asked while one id has a transaction open and one has none; they change nothing."""
+"""Commands that change nothing, played while one id has an open transaction and one has none."""
 
 SEARCHES: Final[tuple[Args, ...]] = (
     ("find-hanging", "--topic", "{name}"),
@@ -63,7 +63,7 @@ SEARCHES: Final[tuple[Args, ...]] = (
     ("describe-producers", *WHERE),
     ("abort", *WHERE, "--start-offset", "7"),
 )
-"""Asked while a transaction hangs."""
+"""Commands that are played while a transaction hangs."""
 
 ABORTS: Final[tuple[Args, ...]] = (
     ("abort", *WHERE, "--start-offset", "{offset}"),
@@ -110,7 +110,7 @@ DURATIONS: Final = ("TransactionDurationMs", "Duration(min)")
 """Columns whose numbers grow while the tools are asked."""
 
 OF_THE_TOOL_ITSELF: Final = {"-h", "--help", "--bootstrap-server"}
-"""Options that every call has, or that ask nothing of a cluster."""
+"""Options that every call has, or that need no cluster."""
 
 
 def ours(target: ClusterUnderTest, *args: str) -> ToolResult:
@@ -165,8 +165,8 @@ def comparable(output: str) -> list[str]:
 
 
 def first_complaint(result: ToolResult) -> list[str]:
-    """All brokers are asked at once: which one's refusal is told is a matter of chance. The older
-    release brings two loggers along, and both have something to say of that.
+    """The first line of the errors, without broker ids: all brokers are asked at once, so it is by
+    chance whose refusal is printed. Lines of the older release's two logging libraries are skipped.
     """
     lines = [
         line for line in result.stderr.splitlines() if not line.startswith(("log4j:", "SLF4J:"))
@@ -191,7 +191,7 @@ def fill_in(args: Args, **values: object) -> Args:
 
 
 def has_option(target: ClusterUnderTest, args: Args) -> bool:
-    """Whether the tool of the target's release has this."""
+    """Whether the tool of the target's release has this option or command."""
     return not (target.is_older and any(word in SINCE_4_1 for word in args))
 
 

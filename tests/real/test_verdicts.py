@@ -1,4 +1,4 @@
-"""What is kept of stories on real brokers, without any."""
+"""The recorded results of stories on real brokers, checked without a broker."""
 
 from __future__ import annotations
 

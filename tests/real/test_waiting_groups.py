@@ -1,5 +1,5 @@
-"""Who waits, asked of a living Apache Kafka and then of its directory, and what is lost, by what
-was acknowledged: twenty cases by seed.
+"""Waiting groups by a living Apache Kafka and then by its directory, and lost records by the
+acknowledged ones: twenty cases by seed.
 
 Each case is a topic: records and transactions in a random order, perhaps some left open, groups
 that stand anywhere, one of them by a transaction that committed, one by one that did not.
@@ -48,7 +48,7 @@ ORDER BY first_offset
 
 
 class WaitingGroup(NamedTuple):
-    """A group, as the living broker or its directory has it."""
+    """A waiting group, by the living broker or by its directory."""
 
     group: str
     committed: int
@@ -59,7 +59,7 @@ class WaitingGroup(NamedTuple):
 
 
 class Lost(NamedTuple):
-    """What a transaction wrote that was aborted or left open."""
+    """The records of a transaction that was aborted or left open."""
 
     transactional_id: str | None
     outcome: str
@@ -71,17 +71,17 @@ class Lost(NamedTuple):
 
 
 class PlayedCases(NamedTuple):
-    """What was answered, by topic."""
+    """The answers by topic."""
 
     living: dict[str, set[WaitingGroup]]
     offline: dict[str, set[WaitingGroup]]
     begun_ms: dict[str, int]
-    """When the first transaction that is left open was begun, as its record says."""
+    """The begin of the first open transaction, by its record."""
     since: dict[str, set[int | None]]
-    """When it was begun, by the directory."""
+    """The same begin, by the directory."""
     told_lost: dict[str, list[Lost]]
     found_lost: dict[str, list[Lost]]
-    """By the directory."""
+    """Lost records, by the directory."""
 
 
 @pytest.fixture(scope="module")

@@ -1,5 +1,5 @@
-"""What the simulator wrote, in the log directory of a real broker: the broker takes it for its own,
-serves it, knows who has a transaction open, and goes on from there.
+"""Records of the simulator in the log directory of a real broker: the broker accepts them as its
+own, serves them, knows the open transactions, and goes on from there.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class ClusterView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WrittenReplica(msgspec.Struct, kw_only=True):
-    """A simulator and the brokers that got its records."""
+    """A simulator, and the brokers that got its records."""
 
     simulated: str
     real: str
@@ -64,16 +64,18 @@ class WrittenReplica(msgspec.Struct, kw_only=True):
     data: tuple[Path, ...]
     """The real brokers' log directories."""
     written: Path
-    """Of the simulator, as a directory of its own."""
+    """The simulator's replica, written into a directory."""
     idempotent: ProducerIdAndEpoch
     """It has sent twelve batches of one record to its partition."""
     views: tuple[ClusterView, ClusterView]
-    """In the real cluster and in the simulator, before anything went on."""
+    """The views of the real cluster and the simulator, before clients go on."""
 
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WrittenReplica]:
-    """Records made in the simulator, and put into a broker's directory while it was stopped."""
+    """Write records in the simulator, and put them into a broker's directory while it is
+    stopped.
+    """
     directory = tmp_path_factory.mktemp("written")
     with (
         TxnsimServer(brokers=1, arguments=("--http", "0", "--topic", "orders:2")) as server,
@@ -103,7 +105,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WrittenReplica]:
 
 
 def await_folders(directories: tuple[Path, ...]) -> None:
-    """A topic is there before every broker has made its folders."""
+    """Wait until the topic's folders exist, which may be after the topic exists."""
     deadline_s = time.monotonic() + PATIENCE_MS / 1_000
     metadata_files = [
         path / str(topic_partition) / "partition.metadata"

@@ -55,7 +55,9 @@ PROPERTIES: Final = {
     "transaction.state.log.min.isr": "1",
     "auto.leader.rebalance.enable": "false",
 }
-"""Each internal partition is on one broker alone: who coordinates an id does not change."""
+"""Settings under which each internal partition is on one broker, so that an id's coordinator does
+not change.
+"""
 BROKERS: Final = (BrokerId(1), BrokerId(2))
 PRODUCE: Final = 9
 """A version of Produce that every release knows."""
@@ -66,9 +68,9 @@ _PASSING: Final = frozenset(
         ErrorCode.concurrent_transactions,
     }
 )
-"""A broker that has not heard of a topic yet, and one that still ends the transaction before."""
+"""Errors of a broker that has not heard of a topic yet, or still ends the transaction before."""
 _STEADY: Final = 3
-"""So many times in a row a retriable error is what the producer gets."""
+"""A retriable error that comes this many times in a row is the producer's result."""
 
 _LOG: Final = "org.slf4j.simpleLogger.log.kafka.request.logger"
 _JVM_OPTIONS: Final = ("-Xmx512m", "-XX:TieredStopAtLevel=1", f"-D{_LOG}=debug")
@@ -76,7 +78,7 @@ _REQUEST: Final = re.compile(r"Completed request:\s*(\{.*\})")
 _SENDER: Final = re.compile(
     r"(?:broker-)?(\d+)(?:-txn-marker-sender|-fetcher-\d+)?|AddPartitionsManager-client-(\d+)"
 )
-"""Client ids of brokers that ask one another, or the controller."""
+"""Client ids of brokers in requests to one another or to the controller."""
 _BETWEEN_BROKERS: Final = {
     1: "Fetch",
     24: "AddPartitionsToTxn",
@@ -125,8 +127,8 @@ async def story(cluster: Cluster) -> ReleaseAnswers:
 
 
 async def _list_versions(cluster: Cluster, broker: BrokerId) -> Mapping[str, Sequence[int]]:
-    """The API versions of a broker that has reached the controller for a client: up to then it does
-    not know which ones that knows.
+    """The API versions of a broker once it has reached the controller for a client. Before that it
+    does not know the controller's versions.
     """
     config = requests.ConfigChange(
         resource_type=TOPIC_RESOURCE,
@@ -155,7 +157,9 @@ async def _ids_by_coordinator(cluster: Cluster) -> Mapping[BrokerId, Sequence[st
 
 
 async def _transaction(cluster: Cluster, topic_partition: TopicPartition, name: str) -> list[str]:
-    """A record in a transaction, its commit, and the next session, which waits for the markers."""
+    """Write a record in a transaction, commit, and begin the next session, which waits for the
+    markers.
+    """
     async with Producer(cluster, transactional_id=name) as producer:
         identity = await producer.init_transactions()
     identity_fields = {
@@ -205,7 +209,7 @@ def _added_error(answer: Any) -> ErrorCode:
 
 
 async def _ask_until_settled(cluster: Cluster, name: str, request: Any, error_of: Any) -> ErrorCode:
-    """The coordinator's answer, once it is none that passes."""
+    """Repeat a request until the coordinator's answer is no passing error."""
     while True:
         answer = await cluster.ask(await cluster.coordinator(name), request)
         error: ErrorCode = error_of(answer)
@@ -227,7 +231,7 @@ async def _produce_until_settled(
 
 
 async def _follow_each_other(cluster: Cluster, admin: Admin) -> None:
-    """Each broker gets a replica of what the other one leads, and is taken into the ISR."""
+    """Give each broker a replica of the other's partition, and wait until it is in the ISR."""
     leader_by_partition = {TopicPartition(f"copied-from-{broker}", 0): broker for broker in BROKERS}
     await admin.create_topics(
         [
@@ -256,7 +260,7 @@ async def _follow_each_other(cluster: Cluster, admin: Admin) -> None:
 
 
 def play(pair: str) -> ReleaseAnswers:
-    """What is kept of a real cluster.
+    """Play a pair of releases on a real cluster, and return the answers to keep.
 
     Args:
         pair: ``3.9.2+4.4.0``: the release of broker 1, and that of broker 2.

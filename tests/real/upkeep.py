@@ -41,7 +41,9 @@ COMPACTED: Final = {
 
 CODEC_MASK: Final = 0b111
 NOT_YET_COMPACTED: Final = {**LASTING, "min_cleanable_dirty_ratio": "0.0"}
-"""The cleaner waits until ``compact`` is said: then one round sees all that was written."""
+"""Settings under which the cleaner waits until ``compact`` is set, so that one round sees all
+records.
+"""
 
 
 def compact(player: FramePlayer, topic: Topic) -> None:
@@ -81,7 +83,7 @@ def headers(answer: Any) -> list[BatchHeader]:
 def read_all(
     player: FramePlayer, topic: Topic, note: str, *, start: int = 0, isolation: int = 0
 ) -> None:
-    """One Fetch after the other, until there is nothing left; batches byte by byte, too."""
+    """Fetch until nothing is left, and note the batches also byte by byte."""
     offset = start
     while True:
         answer = player.ask(
@@ -95,7 +97,7 @@ def read_all(
 
 
 def comparable_bytes(answer: Any) -> list[list[str]]:
-    """The batches of a Fetch answer that no compressor has made, in hexadecimal digits.
+    """The uncompressed batches of a Fetch answer, in hexadecimal digits.
 
     Left out is what is one's own: the producer's id, times read from a clock, and the checksum.
     Where a batch counts from such a time (a marker, a horizon), so do its records.
@@ -124,7 +126,7 @@ def comparable_bytes(answer: Any) -> list[list[str]]:
 
 
 def _without_times(batch: bytes, count: int) -> Iterator[str]:
-    """Each record of a batch, without its length and its time."""
+    """The records of a batch, each without its length and time."""
     position = 61
     for _ in range(count):
         length, position = read_uvarint(batch, position)
@@ -139,7 +141,7 @@ def _without_times(batch: bytes, count: int) -> Iterator[str]:
 def until_read(
     player: FramePlayer, topic: Topic, ready: Callable[[list[BatchHeader]], bool], start: int = 0
 ) -> None:
-    """Wait until the first Fetch shows what it should."""
+    """Wait until the first Fetch shows the expected records."""
     player.until(lambda answer: ready(headers(answer)), "Fetch", 12, **fetch(topic, start))
 
 
@@ -261,7 +263,7 @@ def retention(player: FramePlayer) -> None:
 
 
 def compaction(player: FramePlayer) -> None:
-    """The last value of each key; tombstones with their horizon; every codec."""
+    """Compaction: the last value of each key, tombstones with their horizon, every codec."""
     topic = player.plain_topic("t", 1, **COMPACTED)
     produce_batch(player, topic, ("a", "1"), ("b", "1"), ("c", "1"), offset_ms=0)
     produce_batch(player, topic, ("a", "2"), offset_ms=10)
@@ -291,7 +293,7 @@ def compaction(player: FramePlayer) -> None:
 
 
 def end_of_a_round(player: FramePlayer) -> None:
-    """A batch at the end of a round that leaves nothing of it (KAFKA-20452)."""
+    """A batch at the end of a cleaning round that leaves none of its records (KAFKA-20452)."""
     topic = player.plain_topic("t", 1, **NOT_YET_COMPACTED)
     produce_batch(player, topic, ("a", "1"), offset_ms=0)
     produce_batch(player, topic, (None, "1"), (None, "2"), offset_ms=10)  # of no use without a key
@@ -414,7 +416,7 @@ def packed_lies(codec: int) -> list[tuple[str, bytes]]:
 
 
 def codecs_of_topics(player: FramePlayer) -> None:
-    """A topic with a codec of its own recompresses what comes in another."""
+    """A topic with its own codec recompresses batches of another one."""
     records = [
         Record(key=b"k", value=b"v" * 200, timestamp_ms=STAMP_MS + stamp_ms) for stamp_ms in (5, 0)
     ]

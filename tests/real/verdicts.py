@@ -44,11 +44,11 @@ DIFFERENCES: Final = {
     ("unclean-leader-without-the-marker", "V-", "3.5.2"): NO_UNCLEAN_LEADER,
     ("unclean-leader-without-the-marker", "V-", "3.1.0"): NO_UNCLEAN_LEADER,
 }
-"""Why a story's run on a release comes to something else than on the simulator."""
+"""Why a story's run on a release has another verdict than on the simulator."""
 
 
 def sections(table_of: Callable[[Row, Iterable[Row]], str]) -> tuple[str, ...]:
-    """What the page says, below its title.
+    """The sections of the page below its title.
 
     Args:
         table_of: Makes a table of a head and rows.
@@ -67,7 +67,7 @@ def sections(table_of: Callable[[Row, Iterable[Row]], str]) -> tuple[str, ...]:
 
 
 def rows() -> list[dict[str, Any]]:
-    """Every result that was recorded."""
+    """Every recorded result."""
     return [json.loads(line) for line in FILE.read_text("utf-8").splitlines()]
 
 
@@ -111,7 +111,7 @@ def _cell(
 
 
 def existence() -> tuple[Row, list[Row]]:
-    """Head and rows: what ended each anomaly, and which releases of the page have it."""
+    """Head and rows: what ended each anomaly, and the releases of the page that have it."""
     body: list[Row] = []
     every = sorted(scenarios().values(), key=lambda scenario: scenario.anomaly)
     for anomaly, stories in groupby(every, key=lambda scenario: scenario.anomaly):
@@ -181,7 +181,7 @@ def obstacles() -> tuple[Row, list[Row]]:
 
 
 def keep(results: Iterable[dict[str, Any]]) -> None:
-    """Put rows in place of the last ones of the same stories; stories that are gone lose theirs."""
+    """Replace the rows of the same stories, and drop those of stories that no longer exist."""
     new = {key_of(row): row for row in results}
     scenario_by_name = {scenario.name: scenario for scenario in scenarios().values()}
     rows_kept = [

@@ -1,4 +1,4 @@
-"""Topics, features and what the cluster tells of itself."""
+"""Topics, features, and the cluster's description of itself."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from txnsim_lab.conformance._book.transcript import in_order
 
 
 def api_versions(player: FramePlayer) -> None:
-    """Every version, a future one, names that are not allowed."""
+    """Every version, a future version, client names that are not allowed."""
     for version in range(5):
         answer = player.quiet(
             "ApiVersions", version, client_software_name="x", client_software_version="1"
@@ -49,12 +49,12 @@ OURS: Final = frozenset(
 
 
 def frame_bytes(data: bytes) -> bytes:
-    """With its size in front."""
+    """The bytes with their size in front."""
     return struct.pack(">i", len(data)) + data
 
 
 def bad_frames(player: FramePlayer) -> None:
-    """What is no request, or none of ours, closes the connection."""
+    """Frames that are no request, or no known request, close the connection."""
     head = struct.pack(">hhih", 3, 1, 1, -1)
     player.ask_bytes("unknown key", frame_bytes(struct.pack(">hhih", 999, 0, 1, -1)))
     player.ask_bytes("negative key", frame_bytes(struct.pack(">hhih", -1, 0, 1, -1)))
@@ -77,7 +77,7 @@ def bad_frames(player: FramePlayer) -> None:
 
 
 def metadata(player: FramePlayer) -> None:
-    """By name and by id, known and unknown, every version."""
+    """Topics by name and by id, known and unknown, in every version."""
     topic, topic_id = player.topic(partitions=3)
     for version in range(14):
         named: list[dict[str, Any]] = [{"name": topic}]
@@ -141,7 +141,7 @@ def create(
 
 
 def create_topics_by_hand(player: FramePlayer) -> None:
-    """Assignments, and what is wrong with them."""
+    """Assignments by hand, valid and faulty."""
     own = {"partition_index": 0, "broker_ids": [1]}
     neither: dict[str, Any] = {"num_partitions": -1, "replication_factor": -1}
     create(player, "assigned", name=player.name("m0"), assignments=[own], **neither)
@@ -177,7 +177,7 @@ def create_topics_by_hand(player: FramePlayer) -> None:
 
 
 def create_topics_with_configs(player: FramePlayer) -> None:
-    """Configs that are refused, and some that are not."""
+    """Configs that are rejected, and some that are accepted."""
     for name, value in BAD_TOPIC_CONFIGS:
         create(
             player,

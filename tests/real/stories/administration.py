@@ -1,5 +1,5 @@
-"""What consoles of a cluster ask about: what may be done with groups, who can log in, who is let
-do what, loggers, and brokers that are fenced.
+"""Requests of a cluster's consoles: authorized operations on groups, SCRAM users, ACLs, loggers,
+and fenced brokers.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ GROUP_VALUES: Final = (
 
 
 def group_operations(player: FramePlayer) -> None:
-    """What may be done with a group, where nobody says who may do what."""
+    """The authorized operations on a group, without an authorizer."""
     topic, _ = player.topic()
     classic, modern = player.name("classic"), player.name("modern")
     player.quiet("FindCoordinator", 3, key=classic, key_type=0)
@@ -112,8 +112,9 @@ def group_operations(player: FramePlayer) -> None:
 
 
 def group_cleanup(player: FramePlayer) -> None:
-    """Positions whose tombstones take several batches: what a client deletes stays as a whole, and
-    with their topic they go in as many as it takes. The next topic of that name is told none.
+    """Offsets whose tombstones take several batches. When a client deletes them, all stay; when
+    their topic is deleted, all go, in as many batches as needed. A later topic of that name has no
+    offsets.
     """
     count = 60
     topic, _ = player.topic(partitions=count)
@@ -166,8 +167,8 @@ def _limit_offsets(player: FramePlayer, limit: str | None) -> None:
 
 
 def group_bounds(player: FramePlayer) -> None:
-    """What a group may configure where the broker's file has bounds of its own, and what it is told
-    of its configs.
+    """The group configs that are accepted if the broker's file sets bounds, and the description of
+    a group's configs.
     """
     group = player.name("group")
     for name, values in GROUP_VALUES:
@@ -211,7 +212,7 @@ def _configure_group(player: FramePlayer, group: str, values_by_name: dict[str, 
 
 
 def _operations(answer: Any) -> Any:
-    """By group: they come from their coordinator's partitions, in any order."""
+    """The operations by group, as the order of the answer is by chance."""
     return sorted(
         (group.group_id, int(group.error_code), group.authorized_operations)
         for group in answer.groups
@@ -222,7 +223,7 @@ def _operations(answer: Any) -> Any:
 
 
 def scram_credentials(player: FramePlayer) -> None:
-    """Users come, change and go; never are they told with what they log in."""
+    """Users are created, changed and deleted. No answer contains their credentials."""
     alice, bob = player.name("alice"), player.name("bob")
     for users in (None, [], [alice], [alice, alice], [""]):
         _describe_users(player, f"of {users}", users)
@@ -324,7 +325,7 @@ def _alter_users(
 
 
 def without_authorizer(player: FramePlayer) -> None:
-    """Nobody keeps rights: they can be neither told nor changed."""
+    """Without an authorizer ACLs can be neither described nor changed."""
     rule = {
         "resource_type": 2,
         "resource_name": player.name(),
@@ -355,7 +356,7 @@ def without_authorizer(player: FramePlayer) -> None:
 
 
 def loggers(player: FramePlayer) -> None:
-    """Levels of loggers that are not there."""
+    """Levels of missing loggers."""
     for note, broker, configs in (
         ("set", "1", [("no.such.Logger", SET, "DEBUG")]),
         ("set to nonsense", "1", [("no.such.Logger", SET, "LOUD")]),
@@ -400,7 +401,7 @@ def loggers(player: FramePlayer) -> None:
 
 
 def fenced_brokers(player: FramePlayer) -> None:
-    """Broker 3 is registered and down."""
+    """Descriptions while broker 3 is registered and down."""
     _cluster(player)
     for note, replicas in (("three of them", 3), ("four of them", 4)):
         _create(player, f"replicas: {note}", num_partitions=1, replication_factor=replicas)

@@ -56,7 +56,7 @@ def describe_quorum(player: FramePlayer) -> None:
 
 
 def _quorum_state(answer: Any) -> object:
-    """All but what the log grows by."""
+    """The quorum's state without the figures that grow with the log."""
     return (
         answer.error_code,
         getattr(answer, "error_message", "not in this version"),
@@ -85,7 +85,7 @@ def unregister_broker(player: FramePlayer) -> None:
 
 
 def move_log_dirs(player: FramePlayer) -> None:
-    """To a directory that no broker has."""
+    """Moves of replicas to a missing directory."""
     topic, _ = player.topic()
     for version in (1, 2):
         for note, path, name, indexes in (
@@ -121,7 +121,7 @@ def move_log_dirs(player: FramePlayer) -> None:
 
 
 def delegation_tokens(player: FramePlayer) -> None:
-    """Without a secret key on the broker there are none."""
+    """Delegation tokens on a broker without a secret key."""
     for version in (1, 2, 3):
         player.ask("CreateDelegationToken", version, renewers=[], max_lifetime=-1)
         player.ask("DescribeDelegationToken", version, owners=None)
@@ -162,7 +162,7 @@ def client_quotas(player: FramePlayer) -> None:
 
 
 def bad_quotas(player: FramePlayer) -> None:
-    """Whom a quota can't be for, and what it can't be."""
+    """Quotas for entities that are not allowed, and values that are not allowed."""
     name = player.name("u")
     user, address = ("user", name), ("ip", "192.0.2.1")
     good, connections = ("producer_byte_rate", 1.0), ("connection_creation_rate", 1.0)
@@ -253,7 +253,7 @@ def _describe(
 
 
 def _until_told(player: FramePlayer, entity: tuple[str, str], *, is_set: bool) -> None:
-    """A broker hears of quotas a little after they were set."""
+    """Wait until the broker has heard of a quota, which takes a moment after the change."""
     player.until(
         lambda answer: bool(answer.entries) == is_set,
         "DescribeClientQuotas",
@@ -264,7 +264,7 @@ def _until_told(player: FramePlayer, entity: tuple[str, str], *, is_set: bool) -
 
 
 def at_once(player: FramePlayer) -> None:
-    """A time-out of 0: nothing can be done in that time."""
+    """Requests with a time-out of 0, in which nothing can be done."""
     topic, _ = player.topic(partitions=1)
     for version in (0, 2):
         player.ask(

@@ -245,7 +245,7 @@ def alter(
 def describe_config(
     player: FramePlayer, name: str, key: str, value: str | None, *, kind: int = 2
 ) -> None:
-    """What is told of a config, once the change has reached this broker."""
+    """Describe a config once the change has reached this broker."""
     resources = [{"resource_type": kind, "resource_name": name, "configuration_keys": [key]}]
     player.until(
         lambda answer: (

@@ -19,7 +19,7 @@ from txnsim_lab.conformance._book.frame_player import (
 
 
 def _patch(batch: bytes, position: int, piece: bytes, *, crc: bool = True) -> bytes:
-    """The batch with some bytes replaced, and its checksum made good again."""
+    """The batch with some bytes replaced, and with a correct checksum if ``crc``."""
     data = bytearray(batch)
     data[position : position + len(piece)] = piece
     if crc:
@@ -77,7 +77,7 @@ def produce_versions(player: FramePlayer) -> None:
 
 
 def send_unanswered(player: FramePlayer, version: int, topic: Topic, missing: Topic) -> None:
-    """Requests that no answer is due to, and one that never gets its own."""
+    """Requests without an answer, and one whose own answer never comes."""
     for note, fields in (
         ("acks 0", produce(topic, records("g"), version, acks=0)),
         ("acks 0, unknown", produce(missing, records("g"), version, acks=0)),
@@ -124,7 +124,7 @@ BATCHES: Final[tuple[tuple[str, bytes], ...]] = (
     ("too large", records("x" * 1_100_000)),
     ("leader epoch 7", _patch(GOOD, 12, struct.pack(">i", 7))),
 )
-"""Batches by what is wrong, or only odd, with them."""
+"""Batches by their fault or oddity."""
 
 
 def produce_batches(player: FramePlayer) -> None:
@@ -312,7 +312,7 @@ def delete(
 
 
 def delete_records(player: FramePlayer) -> None:
-    """Where the log then starts."""
+    """Deletion of records, and the log's new start."""
     topic, _ = topic_and_id = player.topic()
     for value in ("a", "b", "c"):
         player.quiet("Produce", 8, **produce(topic_and_id, records(value, value), 8))

@@ -146,7 +146,9 @@ def find_coordinator(player: FramePlayer) -> None:
 
 
 def lasting_prepare(player: FramePlayer) -> None:
-    """PrepareX made to last by a marker of a higher epoch: everybody is told to wait."""
+    """A transaction that stays prepared because of a marker of a higher epoch. Requests are
+    answered that they have to wait.
+    """
     topic = player.topic()
     for version, end in ((11, 4), (12, 5)) if player.level else ((11, 4),):
         for committed in (True, False):

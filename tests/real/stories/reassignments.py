@@ -12,7 +12,7 @@ Replicas = list[int] | None
 
 
 def reassign_alone(player: FramePlayer) -> None:
-    """One broker: what is refused, and what changes nothing."""
+    """Reassignments on one broker: those that are rejected, and those that change nothing."""
     topic, _ = player.topic(partitions=2)
     for version in (0, 1):
         for note, where, replicas in (
@@ -45,7 +45,9 @@ def reassign_alone(player: FramePlayer) -> None:
 
 
 def reassign_partitions(player: FramePlayer) -> None:
-    """Three brokers, the third of them down: what is over at once and what waits for it."""
+    """Reassignments on three brokers, the third of them down: those that end at once, and those
+    that wait for it.
+    """
     _reassign_in_one_step(player)
     _reassign_to_absent_broker(player)
     _changed_on_the_way(player)
@@ -171,7 +173,7 @@ def _make_topic(player: FramePlayer, name: str, replicas: list[list[int]]) -> st
 
 
 def _wait_for_metadata(player: FramePlayer) -> None:
-    """The broker that is asked has heard of all that was decided so far."""
+    """Wait until the player's broker knows all decisions so far."""
     name = player.name(player.next_wait())
     player.quiet(
         "CreateTopics",
@@ -189,7 +191,7 @@ def _wait_for_metadata(player: FramePlayer) -> None:
 
 
 def _wait_until_settled(player: FramePlayer, topic: str) -> None:
-    """What the topic is like when nothing of it moves any more."""
+    """Wait until no partition of the topic moves any more, and note the topic."""
     player.until(
         lambda answer: not answer.topics,
         "ListPartitionReassignments",
@@ -202,7 +204,7 @@ def _wait_until_settled(player: FramePlayer, topic: str) -> None:
 
 
 def _note_partitions(player: FramePlayer, topic: str) -> None:
-    """The topic's partitions as they are, and those that move."""
+    """Note the topic's partitions, and the reassignments in progress."""
     _wait_for_metadata(player)
     _list(player, None)
     player.ask("DescribeTopicPartitions", 0, "now", topics=[{"name": topic}])

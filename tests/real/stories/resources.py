@@ -84,7 +84,7 @@ BAD_METRICS: Final = (
 
 
 def group_configs(player: FramePlayer) -> None:
-    """What can be configured for one group, within the bounds of the broker."""
+    """The configs of one group, within the bounds of the broker."""
     group = player.name("g")
     player.ask(
         "DescribeConfigs",
@@ -125,7 +125,9 @@ def group_configs(player: FramePlayer) -> None:
 
 
 def client_metrics_configs(player: FramePlayer) -> None:
-    """Subscriptions: what they may say, and that they are there as long as they say something."""
+    """Client metrics subscriptions: their valid settings. A subscription exists as long as it has a
+    setting.
+    """
     name = player.name("s")
     player.ask(
         "DescribeConfigs",
@@ -171,7 +173,9 @@ def client_metrics_configs(player: FramePlayer) -> None:
 def _note_listed(
     player: FramePlayer, note: str, kind: int, *, count: int = 0, version: int = 1
 ) -> None:
-    """What is listed, once there are so many; a broker hears of it a little later."""
+    """Note the listed resources once there are as many as expected, as a broker hears of changes a
+    little later.
+    """
     player.until(
         lambda answer: len(answer.config_resources) == count,
         "ListConfigResources",

@@ -1,4 +1,6 @@
-"""Fetch sessions (KIP-227): what a session is asked, what its answers list, when there is none."""
+"""Fetch sessions (KIP-227): requests of a session, the partitions in its answers, and when there is
+none.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ SLOTS: Final = 16
 
 
 class SessionReader:
-    """One reader with a session, as far as the broker gives it one."""
+    """One reader with a fetch session, if the broker grants one."""
 
     def __init__(self, player: FramePlayer, version: int) -> None:
         self.session_id = 0
@@ -30,14 +32,14 @@ class SessionReader:
         self._version = version
 
     def ask(self, note: str, *requests: dict[str, Any], **more: Any) -> Any:
-        """The next fetch of the session; the first one is full."""
+        """Send the next fetch of the session; the first is a full one."""
         answer = self.stray(note, *requests, **more)
         if answer.error_code is ErrorCode.none:
             self.session_id, self.epoch = answer.session_id, self.epoch + 1
         return answer
 
     def stray(self, note: str, *requests: dict[str, Any], **more: Any) -> Any:
-        """A fetch after which the reader goes on as if there had been none."""
+        """Send a fetch, and go on as if it had not been sent."""
         values = {"session_id": self.session_id, "session_epoch": self.epoch}
         version = more.pop("version", self._version)
         return self._player.ask("Fetch", version, note, **values | merge_requests(*requests) | more)
@@ -47,7 +49,7 @@ class SessionReader:
 
 
 def merge_requests(*requests: dict[str, Any]) -> dict[str, Any]:
-    """One request for what several ask for, in this order."""
+    """One request for the partitions of several, in this order."""
     combined = {**fetch(("", NO_SUCH_ID)), "topics": []}
     for request in requests:
         combined["topics"] = [*combined["topics"], *request["topics"]]
@@ -110,7 +112,9 @@ def session_life(player: FramePlayer) -> None:
 
 
 def session_topics(player: FramePlayer) -> None:
-    """Names and ids, topics that go away and come back."""
+    """Sessions with topics by name and by id, and with topics that are deleted and created
+    again.
+    """
     for version in (12, 13, 18):
         topic = player.topic(f"t{version}")
         steady = player.topic(f"steady{version}")
@@ -138,7 +142,7 @@ def session_topics(player: FramePlayer) -> None:
 
 
 def session_cache(player: FramePlayer) -> None:
-    """More readers than slots: who comes last has no session."""
+    """More readers than slots: the last reader gets no session."""
     topic = player.topic()
     readers = [SessionReader(player, 12 + index % 2) for index in range(SLOTS)]
     for index, reader in enumerate(readers):

@@ -1,4 +1,4 @@
-"""Metrics that clients push (KIP-714), to a broker with somebody to take them."""
+"""Metrics that clients push (KIP-714) to a broker with a receiver for them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NAMES: Final = tuple(f"org.apache.kafka.{word}.{number}." for word in "ab" for n
 
 
 def client_telemetry(player: FramePlayer) -> None:
-    """Subscriptions and pushes, each by a client instance of its own."""
+    """Subscriptions and pushes, each by another client instance."""
     apis = player.quiet("ApiVersions", 3, **_software("differ", "1.2"))
     versions = [
         (api.api_key, api.min_version, api.max_version)
@@ -143,16 +143,16 @@ def _match_clients(player: FramePlayer) -> None:
 def _until_wanted(
     player: FramePlayer, client: uuid.UUID, is_so: Callable[[Collection[str]], bool]
 ) -> None:
-    """Wait until the broker has heard of what is subscribed; other subscriptions are told at
-    once.
-    """
+    """Wait until the broker has heard of the subscription. Other answers come at once."""
     player.until(
         lambda answer: is_so(set(answer.requested_metrics)), GET, 0, client_instance_id=client
     )
 
 
 def _client(number: int) -> uuid.UUID:
-    """An instance id: the same in every play, as the id of its subscription depends on it."""
+    """The id of a client instance. It is the same in every play, as the id of its subscription
+    depends on it.
+    """
     return uuid.UUID(int=0xFACADE_0000 + number)
 
 
@@ -171,7 +171,7 @@ def _push(client: uuid.UUID, subscription_id: int) -> dict[str, Any]:
 
 
 def _subscribe(player: FramePlayer, name: str, configs: dict[str, str]) -> None:
-    """Replace what a subscription says."""
+    """Replace the settings of a subscription."""
     player.quiet(
         "AlterConfigs",
         2,

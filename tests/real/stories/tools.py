@@ -127,7 +127,7 @@ def replace_configs(player: FramePlayer) -> None:
 
 
 def describe_log_dirs(player: FramePlayer) -> None:
-    """Sizes of what is hosted; what is not is left out."""
+    """Sizes of the replicas that a broker hosts. Others are left out."""
     topic_and_id = player.topic(partitions=2)
     topic = topic_and_id[0]
     player.quiet("Produce", 8, **produce(topic_and_id, records("a", "b"), 8))

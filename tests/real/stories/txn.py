@@ -36,7 +36,9 @@ class StoryTxn:
         )
 
     def reinit(self, note: str, version: int = 4, *, expected: tuple[int, int] = (-1, -1)) -> Any:
-        """InitProducerId until the coordinator has finished what it does; take the identity."""
+        """Repeat InitProducerId until the coordinator has ended the transaction before, and take
+        the new identity.
+        """
         answer = self.player.ask_until_settled(
             "InitProducerId",
             version,
