@@ -15,7 +15,7 @@ from tests.attacks.roster import ATTACKS
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Play what is asked for; 1 where ``--strict`` is given and a limit was broken."""
+    """Play the chosen attacks. Returns 1 if a limit was broken and ``--strict`` is given."""
     parser = argparse.ArgumentParser(prog="python -m tests.attacks", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help="which attacks")
     parser.add_argument("--all", action="store_true", help="every attack")

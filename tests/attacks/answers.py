@@ -1,4 +1,4 @@
-"""Few bytes that ask for a large answer: one heavy thing named many times, or as it is."""
+"""Small requests for large answers: one large resource, named many times or once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compressed batches that are small on the wire and much when unpacked."""
+"""Compressed batches that are small on the wire and large when unpacked."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from txnsim.wire.compression import GZIP, NONE, ZSTD, compress
 from txnsim_lab.conformance._book.frame_player import produce
 
 Configs = Sequence[dict[str, str]]
-"""Of a topic, as CreateTopics has them."""
+"""Configs of a topic in the form of CreateTopics."""
 
 PRODUCE: Final = 0
 LIST_OFFSETS: Final = 2
@@ -29,13 +29,13 @@ CREATE_TOPICS: Final = 19
 VERSION: Final = 9
 TOPIC: Final = "bombs"
 TINY: Final = bytes.fromhex("0c000000010100")
-"""The smallest record there is."""
+"""The smallest possible record."""
 PARTITIONS: Final = 100
 CLEANED_S: Final = 25.0
 """The cleaner looks for work every 15 s."""
 OLD_BYTES: Final = 50 << 20
 ONE_BROKER: Final = ("--brokers", "1")
-"""So that the first broker leads every partition."""
+"""Options of a server of one broker, which leads every partition."""
 
 
 def tiny_records_zstd(target: AttackTarget) -> int:
@@ -213,7 +213,7 @@ def _produce(
     expected: ErrorCode | None = ErrorCode.message_too_large,
     configs: Configs = (),
 ) -> int:
-    """Send it; the answer must be an answer, and where one is expected, that."""
+    """Send a Produce. Any answer is accepted, unless a certain error is expected."""
     with target.connect() as connection:
         _create_topic(connection, configs)
         answer = connection.ask(PRODUCE, VERSION, **produce((TOPIC, None), batch, VERSION))
@@ -246,7 +246,7 @@ def old_messages(target: AttackTarget) -> int:
 
 
 def _old_message(magic: int, codec: int = 0, value: bytes | None = None) -> bytes:
-    """As LegacyRecord has it; no key."""
+    """A message of an old format without a key, encoded like ``LegacyRecord``."""
     length_and_value = struct.pack(">i", -1 if value is None else len(value)) + (value or b"")
     body = bytes((magic, codec)) + bytes(8 * magic) + struct.pack(">i", -1) + length_and_value
     return struct.pack(">qiI", 0, len(body) + 4, zlib.crc32(body)) + body

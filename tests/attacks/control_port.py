@@ -1,5 +1,5 @@
-"""What is asked of the control port: YAML that means more than it says, numbers without an end,
-bodies and heads that are too large, much at once.
+"""Requests to the control port: YAML that expands, endless numbers, bodies and headers that are too
+large, many requests at once.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ TIMEOUT_S: Final = 120.0
 DRIVEN: Final = 8
 """So many driven runs wait at once."""
 STOPS: Final = 100
-"""So many stops each of them keeps, in a process each."""
+"""Stops that each driven run keeps, with a process for each."""
 
 
 def aliases(target: AttackTarget) -> int:
@@ -237,7 +237,9 @@ def _post_yaml(target: AttackTarget, text: str) -> int:
 def _ask(
     target: AttackTarget, path: str, *, expected: tuple[int | None, ...], body: bytes | None = None
 ) -> int:
-    """Ask, and read the answer; None is expected where the connection may be closed instead."""
+    """Send a request and read the answer. If None is expected, the connection may be closed
+    instead.
+    """
     request = urllib.request.Request(target.http + path, data=body)
     try:
         with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:

@@ -82,7 +82,7 @@ def quotas(target: AttackTarget) -> int:
 
 
 def _ask(target: AttackTarget, data: bytes, more: tuple[bytes, int] = (b"", 0)) -> int:
-    """Send a request and take what comes; its last array gets so many more elements."""
+    """Send a request whose last array has more elements, and read the answer if one comes."""
     element, count = more
     if count:
         data = _enlarge(data, element, count)
@@ -97,7 +97,7 @@ def _ask(target: AttackTarget, data: bytes, more: tuple[bytes, int] = (b"", 0)) 
 
 
 def _enlarge(data: bytes, element: bytes, count: int) -> bytes:
-    """A request whose last field is an array of one element, with that many of them."""
+    """The request with ``count`` elements in its last field, an array of one element."""
     head = data[4 : data.rindex(b"\x02" + element)]
     number, length = count + 1, bytearray()
     while number > 127:

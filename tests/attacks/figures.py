@@ -1,4 +1,4 @@
-"""What an attack did to a server, and whether that is within the limits."""
+"""The effects of an attack on a server, and the limits for them."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import Final
 import msgspec
 
 GAP_MS_MAX: Final = 100.0
-"""No single input takes more of the loop."""
+"""The longest time that a single input may occupy the loop."""
 MEMORY_MIB_MAX: Final = 64.0
 """Nor more memory beyond what it carries."""
 NEIGHBOUR_FACTOR_MAX: Final = 5.0
 """A neighbour's p99 during an attack, against its quiet one."""
 NEIGHBOUR_FLOOR_MS: Final = 2.0
-"""A quiet p99 below this counts as this much: five times very little is still very little."""
+"""A quiet p99 below this counts as this much, as five times a tiny wait is still tiny."""
 
 
 class NeighbourWaits(msgspec.Struct, frozen=True, kw_only=True):
-    """What a neighbour has waited for its answers."""
+    """Waits of a neighbour for its answers."""
 
     answers: int
     p99_ms: float
@@ -25,7 +25,7 @@ class NeighbourWaits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Figures(msgspec.Struct, frozen=True, kw_only=True):
-    """Of one attack."""
+    """The measurements of one attack."""
 
     name: str
     seconds: float
@@ -37,12 +37,12 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     attacked: NeighbourWaits
     log_bytes: int
     is_refused: bool = False
-    """The neighbour is refused for a while, as is promised."""
+    """Whether the neighbour is refused for a while, as documented."""
     trouble: tuple[str, ...] = ()
     """What went wrong altogether: it did not end, the server no longer answers or did not stop."""
 
     def broken_limits(self) -> list[str]:
-        """The limits that it broke, in words; none where all is well."""
+        """The broken limits in words."""
         broken_limits = list(self.trouble)
         if self.gap_cpu_ms > GAP_MS_MAX:
             broken_limits.append(f"the loop was busy for {self.gap_cpu_ms:.0f} ms")

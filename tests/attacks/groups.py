@@ -212,7 +212,7 @@ def _heartbeats(
 
 
 def subscription(count: int) -> bytes:
-    """A consumer's subscription to so many topics without a name."""
+    """A consumer's subscription to ``count`` topics without names."""
     return struct.pack("!hi", 1, count) + bytes(2 * count) + struct.pack("!ii", -1, 0)
 
 

@@ -1,4 +1,5 @@
-"""Every API at the largest request that it takes: ``python -m tests.attacks.largest [NAME ...]``.
+"""Every API with the largest request that it accepts: ``python -m tests.attacks.largest [NAME
+...]``.
 
 A server of one broker, with an authorizer, has a topic of 10,000 partitions. Each request has as
 many elements as a request may have, or asks for as much as there is, and is sent ten times, one
@@ -40,7 +41,7 @@ _ALL, _DENY = 2, 2
 
 
 class LargestFigures(NamedTuple):
-    """What it did."""
+    """The effects of one largest request."""
 
     name: str
     sent_bytes: int
@@ -49,7 +50,7 @@ class LargestFigures(NamedTuple):
     p99_ms: float
     worst_ms: float
     memory_mib: float
-    """Peak beyond what was resident before and what was sent."""
+    """Peak memory, less the memory before and the bytes sent."""
 
 
 def measure_largest(
@@ -110,7 +111,7 @@ def _world(target: AttackTarget) -> RequestWorld:
 
 
 def _deny(target: AttackTarget) -> None:
-    """From now on nobody may do anything but to the topic of the neighbour."""
+    """Deny every user everything except the neighbour's topic."""
     other_letters = sorted({*ascii_lowercase} - {NEIGHBOUR[0]})
     denied = [(_TOPIC, letter, _PREFIXED) for letter in other_letters]
     denied += [(_GROUP, "*", _LITERAL), (_TRANSACTIONAL_ID, "*", _LITERAL)]
@@ -135,7 +136,7 @@ def _deny(target: AttackTarget) -> None:
 
 
 def _answer_time_ms(target: AttackTarget, frame: bytes) -> float:
-    """How long the answer took, in ms; a closed connection is one."""
+    """The time until the answer, or until the connection is closed, in ms."""
     with target.socket() as connection:
         connection.settimeout(60.0)
         begun_s = time.monotonic()
@@ -148,7 +149,7 @@ def _answer_time_ms(target: AttackTarget, frame: bytes) -> float:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Play all of them, or those that are named."""
+    """Play all requests, or those that are named."""
     parser = argparse.ArgumentParser(prog="python -m tests.attacks.largest", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help="the beginning of a name")
     parser.add_argument(

@@ -1,4 +1,4 @@
-"""The requests of ``tests.attacks.largest``: as many elements as one may have."""
+"""The requests of ``tests.attacks.largest``, each with the greatest number of elements allowed."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from txnsim.wire.batch import Record, build_batch
 WIDE: Final = "wide"
 PARTITIONS: Final = 9_990
 ELEMENTS: Final = 19_990
-"""Of the 20,000 that a request may have, less what surrounds them."""
+"""Elements of a request. Of the 20,000 allowed, some are needed around them."""
 TIMES: Final = 10
 CREATE_TOPICS: Final = 19
 _WIDE: Final = range(PARTITIONS)
 
 
 class RequestWorld(NamedTuple):
-    """What requests are made of."""
+    """The names and ids of which requests are made."""
 
     topic_id: uuid.UUID
     producer_id: int
@@ -27,7 +27,7 @@ class RequestWorld(NamedTuple):
 
 
 class Largest(NamedTuple):
-    """A request at its largest."""
+    """An API's largest request."""
 
     name: str
     make: Callable[[RequestWorld, int], bytes]
@@ -161,7 +161,7 @@ def _write_markers(world: RequestWorld, _number: int) -> bytes:
 
 
 def _write_markers_twice(world: RequestWorld, _number: int) -> bytes:
-    """Every partition once, and at the end one of them again."""
+    """Markers for every partition once, and at the end for one of them again."""
     marker = {
         "producer_id": world.producer_id + 2_000,
         "producer_epoch": 0,
@@ -184,7 +184,7 @@ def _add_unknown_partitions(world: RequestWorld, _number: int) -> bytes:
 
 
 def _acls(_world: RequestWorld, number: int) -> bytes:
-    """Half of them are new: more than that one request may not make."""
+    """ACLs of which half are new, as many as one request may create."""
     creations = [
         {
             "resource_type": 2,
@@ -201,7 +201,7 @@ def _acls(_world: RequestWorld, number: int) -> bytes:
 
 
 def _acl_filters(_world: RequestWorld, _number: int) -> bytes:
-    """The ACLs that each of so many filters matches are more than one answer may tell."""
+    """Filters that together match more ACLs than one answer may contain."""
     of_all = {"resource_type_filter": 1, "pattern_type_filter": 1, "permission_type": 1}
     return request(31, 3, filters=[{**of_all, "operation": 1}] * ELEMENTS)
 

@@ -1,4 +1,4 @@
-"""Much that is sent, as far as the process may grow by it."""
+"""Large amounts of data, by which the process may grow up to a limit."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def full(target: AttackTarget) -> int:
 
 
 def _send_most(connection: socket.socket) -> int:
-    """Send the head of a frame and some of it, until it is closed."""
+    """Send the beginning of a large frame until the connection is closed."""
     connection.settimeout(60.0)
     data = FRAME_BYTES.to_bytes(4, "big") + bytes(PIECE_BYTES)
     sent = send_quietly(connection, data)

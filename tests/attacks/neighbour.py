@@ -57,7 +57,7 @@ def main(address: str) -> None:
 
 
 def waits_of(waits_ms: list[float]) -> NeighbourWaits:
-    """The figures of a measurement; there is at least one wait in it."""
+    """Summarise the waits of a measurement; there must be at least one."""
     ordered = sorted(waits_ms)
     return NeighbourWaits(
         answers=len(ordered),

@@ -14,9 +14,11 @@ INIT_PRODUCER_ID: Final = 22
 LIST_TRANSACTIONS: Final = 66
 CONSUMER_GROUP_HEARTBEAT: Final = 68
 COSTLY: Final = "(a?){1000}" * 10 + "x"
-"""Its program has 30,000 instructions, and each of them is tried at each letter of a name."""
+"""A pattern whose program has 30,000 instructions, each of which is tried at each letter of
+a name.
+"""
 COSTLY_WITHIN: Final = "(a?){1000}(a?){1000}(a?){665}x"
-"""As costly as one may be."""
+"""The most costly pattern allowed."""
 LONG_ID: Final = "a" * 3_000
 ONE_BROKER: Final = ("--brokers", "1")
 WITH_ACLS: Final = ("--config", str(Path(__file__).with_name("acls.properties")))

@@ -130,7 +130,7 @@ def empty_frames(target: AttackTarget) -> int:
 
 
 def _make_topic(target: AttackTarget) -> None:
-    """One partition at the broker that is attacked."""
+    """Create a topic with one partition on the attacked broker."""
     with target.connect() as connection:
         brokers = connection.ask(METADATA, 9, topics=[], allow_auto_topic_creation=False).brokers
     broker = next(node.node_id for node in brokers if target.address.endswith(f":{node.port}"))
@@ -148,7 +148,7 @@ def _produce(records: bytes) -> bytes:
 
 
 def _store_loot(target: AttackTarget) -> bytes:
-    """Store what is asked for; a Fetch that asks for all of it."""
+    """Store records, and return a Fetch for all of them."""
     _make_topic(target)
     large = build_batch([Record(key=None, value=bytes(BATCH_BYTES))], timestamp_ms=1)
     with target.socket() as connection:

@@ -1,5 +1,5 @@
-"""What somebody with rights can do to all others: floods of ACLs, passwords of many iterations,
-epochs to their end.
+"""Attacks by a user with rights: floods of ACLs, passwords of many iterations, and all epochs of a
+producer id.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from tests.attacks.target import Attack, AttackTarget
 CREATE_ACLS: Final = 30
 ALTER_SCRAM: Final = 51
 MOST_ACLS: Final = 10_000
-"""That one request may make."""
+"""The most ACLs that one request may create."""
 EPOCHS: Final = 2**15
-"""Of a producer id; with the last one it gets another id."""
+"""Epochs of a producer id. After the last one the producer gets another id."""
 
 
 def acls(target: AttackTarget) -> int:

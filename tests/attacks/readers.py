@@ -34,7 +34,7 @@ from txnsim.wire import codec
 
 TXNSIM: Final = (sys.executable, "-m", "txnsim")
 MEMORY_MIB_MAX: Final = 400.0
-"""Of a reader that has nothing to keep; the program alone takes 60 to 150."""
+"""Memory limit of a reader that keeps nothing. The program alone uses 60 to 150."""
 SECONDS_MAX: Final = 60.0
 METADATA: Final = 3
 BROKERS: Final = 20_000
@@ -44,7 +44,7 @@ _ORDER: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u20
 
 
 class ReaderEnd(NamedTuple):
-    """How a reader has ended."""
+    """The end of a reader."""
 
     seconds: float
     mib: float
@@ -58,11 +58,11 @@ class HostileInput(NamedTuple):
     name: str
     play: Callable[[Path], Iterator[ReaderEnd]]
     statuses: tuple[int, ...]
-    """It may end with."""
+    """The allowed exit statuses."""
     mib_max: float = MEMORY_MIB_MAX
 
     def broken_limits(self, ended: ReaderEnd) -> Iterator[str]:
-        """The limits that it broke, in words."""
+        """The limits that a reader broke, in words."""
         if ended.seconds > SECONDS_MAX:
             yield f"{ended.seconds:.0f} s"
         if ended.mib > self.mib_max:
@@ -211,7 +211,7 @@ def _ask_metadata(address: str) -> None:
 
 
 def _metadata(version: int, frame: bytes, brokers: Callable[[Any], tuple[Any, ...]]) -> bytes:
-    """An answer to Metadata with other brokers, made of its first one."""
+    """The Metadata answer with other brokers, which are made from its first one."""
     correlation_id, message = codec.read_response(METADATA, version, frame)
     changed = dataclasses.replace(message, brokers=brokers(message.brokers[0]))
     body = codec.encode_body(changed)
@@ -219,8 +219,8 @@ def _metadata(version: int, frame: bytes, brokers: Callable[[Any], tuple[Any, ..
 
 
 class _Upstream:
-    """Stands before a server, whose only broker it says it is; changes answers more once it
-    ``is_hostile``.
+    """A proxy in front of a server that poses as its only broker. Once it ``is_hostile``, it
+    changes answers further.
     """
 
     def __init__(
@@ -312,7 +312,7 @@ def _begin(target: AttackTarget, name: str) -> None:
 def start_reader(
     *words: str, environment: dict[str, str] | None = None, cwd: Path | None = None
 ) -> subprocess.Popen[str]:
-    """The program with these arguments."""
+    """Start the program with these arguments."""
     return subprocess.Popen(
         [*TXNSIM, *words],
         env={**os.environ, **(environment or {})},
@@ -333,7 +333,7 @@ def run_reader(
 
 
 def await_reader_end(process: subprocess.Popen[str]) -> ReaderEnd:
-    """Wait for the end, and ask for it where it takes too long."""
+    """Wait for the reader's end, and request it if it takes too long."""
     begun_s = time.monotonic()
     output: list[str] = []
     assert process.stdout is not None
@@ -371,7 +371,7 @@ READERS: Final = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Play all of them, or those that are named."""
+    """Play all inputs, or those that are named."""
     parser = argparse.ArgumentParser(prog="python -m tests.attacks.readers", description=__doc__)
     parser.add_argument("names", nargs="*", choices=[[], *READERS], metavar="NAME")
     parser.add_argument("--strict", action="store_true", help="fail where a limit is broken")

@@ -1,4 +1,4 @@
-"""Plays an attack against a server of its own and measures what it does."""
+"""Plays an attack against its own server and measures the effects."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _play(attack: Attack, target: AttackTarget, neighbour: NeighbourProcess) -> 
 
 
 class _Player(threading.Thread):
-    """Plays an attack; a thread, so that one without an end can be left alone."""
+    """A thread that plays an attack, so that an endless one can be abandoned."""
 
     def __init__(self, attack: Attack, target: AttackTarget) -> None:
         super().__init__(daemon=True, name=attack.name)
@@ -95,7 +95,7 @@ class _Player(threading.Thread):
         self.error: Exception | None = None
 
     def run(self) -> None:
-        """Until it is through, or fails."""
+        """Play the attack until it ends or fails."""
         try:
             self.sent_bytes = self._attack.play(self._target)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is the attack's result
@@ -103,7 +103,7 @@ class _Player(threading.Thread):
 
 
 class NeighbourProcess(ManagedResource):
-    """The other process."""
+    """The process of the neighbour."""
 
     def __init__(self, address: str) -> None:
         self._process = subprocess.Popen(
@@ -121,7 +121,7 @@ class NeighbourProcess(ManagedResource):
         self._process.wait()
 
     def waits(self, limit_s: float) -> NeighbourWaits | None:
-        """Its waits since it was asked last; None where it hears nothing, or has ended."""
+        """The neighbour's waits since the last call; None if it gets no answers or has ended."""
         assert self._process.stdin is not None
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.write("\n")

@@ -1,4 +1,4 @@
-"""Sending much at once, with and without reading the answers."""
+"""Send large amounts at once, with or without reading the answers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ def request(api_key: int, api_version: int, **values: Any) -> bytes:
 
 
 def send_frames(target: AttackTarget, frames: Sequence[bytes]) -> int:
-    """Send one behind the other and take what comes, or the end of it; how many bytes that were."""
+    """Send frames one after the other and read their answers, unless the connection ends before.
+    Returns the size of the frames.
+    """
     data = b"".join(frames)
     with target.socket() as connection:
         connection.settimeout(60.0)
@@ -32,7 +34,7 @@ def send_frames(target: AttackTarget, frames: Sequence[bytes]) -> int:
 
 
 def exchange(connection: socket.socket, data: bytes, *, answers: int) -> None:
-    """Send and read at the same time, until so many answers have come.
+    """Send and read at the same time, until this many answers have come.
 
     Raises:
         ConnectionError: It ended before.
@@ -44,8 +46,8 @@ def exchange(connection: socket.socket, data: bytes, *, answers: int) -> None:
 
 
 def send_quietly(connection: socket.socket, data: bytes) -> int:
-    """Send as much as is taken until the other side closes, or until the socket's timeout; how much
-    that was.
+    """Send until the other side closes, or until the socket's timeout. Returns the number of bytes
+    sent.
     """
     sent = 0
     view = memoryview(data)

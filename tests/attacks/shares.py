@@ -1,4 +1,6 @@
-"""Members of share groups that name much, come by the thousand, or say much about few records."""
+"""Members of share groups that name many partitions, join by the thousand, or send much about few
+records.
+"""
 
 from __future__ import annotations
 

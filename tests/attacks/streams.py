@@ -19,7 +19,7 @@ SERVE: Final = (
     *("--topic", f"{WIDE}:{PARTITIONS}"),
 )
 DELAY_S: Final = 5.0
-"""After so long a first assignment has been made: its delay is 3 s."""
+"""Time after which the first assignment has been made; its delay is 3 s."""
 _HEARTBEAT, _DESCRIBE, _TOPOLOGY = 88, 89, 93
 
 

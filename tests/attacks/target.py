@@ -1,4 +1,6 @@
-"""The server under attack: a process of its own with a ticker, and what an attack may ask of it."""
+"""The server under attack, a separate process with a ticker, and the functions that attacks use on
+it.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ from txnsim.client.raw.connection import RawConnection
 _LAUNCHER: Final = Path(__file__).with_name("ticking_server.py")
 _SETTLED_S: Final = 1.0
 ANSWER_S_MAX: Final = 60.0
-"""How long an attack waits for an answer: on a loaded machine all take longer."""
+"""How long an attack waits for an answer. On a loaded machine every answer takes longer."""
 _POLL_S: Final = 0.05
 
 
@@ -33,15 +35,15 @@ class Attack(NamedTuple):
     serve: tuple[str, ...] = ()
     """Further arguments of ``txnsim serve``."""
     limit_s: float = 2 * ANSWER_S_MAX
-    """How long it may take."""
+    """How long the attack may take."""
     is_refused: bool = False
-    """The neighbour is refused for a while, as is promised, and tries again: its waits are no
-    limit.
+    """Whether the neighbour is refused for a while, as documented, and tries again. Then its waits
+    have no limit.
     """
 
     @property
     def about(self) -> str:
-        """What it does."""
+        """The description of the attack."""
         return (self.play.__doc__ or "").partition("\n")[0]
 
 
@@ -53,20 +55,20 @@ class AttackTarget:
         self._ticks = ticks
         self._round = 0
         self.resident_mib = 0.0
-        """Before the attack, or once all is there that it is played on."""
+        """Resident memory before the attack, or after its preparation."""
 
     # For attacks
 
     def reset_memory_peak(self) -> None:
-        """All is there that the attack is played on, in very many requests: memory is measured from
-        here.
+        """Measure memory from here. Attacks that prepare their data by many requests call this
+        afterwards.
         """
         Path(f"/proc/{self.pid}/clear_refs").write_text("5")  # the peak of the resident set
         self.resident_mib = self.memory_mib("VmRSS")
 
     @property
     def ready(self) -> dict[str, Any]:
-        """What the ready file says."""
+        """The contents of the ready file."""
         return self._server.ready
 
     @property
@@ -86,7 +88,7 @@ class AttackTarget:
         return self._server.pid
 
     def connect(self) -> RawConnection:
-        """A connection to the first broker."""
+        """Connect to the first broker."""
         return RawConnection(self.address, client_id="attack", answer_timeout_s=ANSWER_S_MAX)
 
     def socket(self, *, receive_buffer_bytes: int = 0) -> socket.socket:
@@ -109,7 +111,7 @@ class AttackTarget:
         time.sleep(5 * _POLL_S)
 
     def longest_gap_ms(self) -> tuple[float, float]:
-        """The longest gap so far, one that goes on included, and the most CPU time in a gap."""
+        """The longest gap so far, including a current one, and the most CPU time in a gap."""
         _, measured, last_ns, longest_ns, busiest_ns = TICKS.unpack_from(self._ticks)
         running_ns = time.monotonic_ns() - last_ns
         if measured != self._round:
@@ -117,7 +119,7 @@ class AttackTarget:
         return max(longest_ns, running_ns) / 1e6, busiest_ns / 1e6
 
     def settle(self, limit_s: float) -> bool:
-        """Wait until the loop ticks again without long gaps; whether it does."""
+        """Wait until the loop ticks again without long gaps. Returns whether it does."""
         deadline_s = time.monotonic() + limit_s
         calm_since_s = time.monotonic()
         while time.monotonic() - calm_since_s < _SETTLED_S:
@@ -138,13 +140,13 @@ class AttackTarget:
 
     @property
     def log_bytes(self) -> int:
-        """How much it has logged."""
+        """The size of the server's log."""
         return self._server.log_bytes
 
 
 @contextlib.contextmanager
 def serving(attack: Attack, checkout: Path | None) -> Iterator[AttackTarget]:
-    """Start the server that an attack is for; it is stopped at the end, by force if need be."""
+    """Start the server for an attack. It is stopped at the end, by force if need be."""
     python = sys.executable if checkout is None else str(checkout.resolve() / ".venv/bin/python")
     arguments: Sequence[str] = ("--topic", f"{TOPIC}:1", "--http", "0", *attack.serve)
     with tempfile.NamedTemporaryFile(prefix="txnsim-ticks-") as file:

@@ -1,4 +1,4 @@
-"""What counts as harm, and what a neighbour's waits come to."""
+"""Tests of the limits, and of the figures of a neighbour's waits."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ longest gap in ns, most CPU time of the loop's thread between two ticks in ns.
 
 
 DATA_BYTES_MAX: Final = 4 << 30
-"""More memory the program does not get: an attack on it must not be one on the machine."""
+"""The most memory of the program, so that an attack on it can't harm the machine."""
 
 
 class Ticker:
@@ -68,14 +68,14 @@ _FIRST_USED: Final = (
     ".metrics.exposition",
     "_lab.scenario.reading",
 )
-"""Coordinators and share fetches import these at a first request, a scrape of metrics its own, and
-so does a scenario that is posted.
+"""Modules that are imported on first use, by coordinators, share fetches, a scrape of metrics and a
+posted scenario.
 """
 
 
 def load(package: str) -> None:
-    """Import handlers and coordinators, compile codecs: first requests take up to 100 ms for that,
-    once in a server's life, and an attack of two seconds would be judged by it alone.
+    """Import handlers and coordinators, and compile codecs. Otherwise first requests take up to 100
+    ms for that, once in a server's life, and would decide the verdict on a short attack.
     """
     for name in _FIRST_USED:
         importlib.import_module(f"{package}{name}")
@@ -99,7 +99,7 @@ def load(package: str) -> None:
 
 
 def main(ticks: str, arguments: list[str]) -> int:
-    """Run the program with a ticker on every loop that it runs."""
+    """Run the program with a ticker on each of its loops."""
     resource.setrlimit(resource.RLIMIT_DATA, (DATA_BYTES_MAX, DATA_BYTES_MAX))
     package = "txnsim" if importlib.util.find_spec("txnsim") else "sim"
     real = importlib.import_module(f"{package}.runtime.real")

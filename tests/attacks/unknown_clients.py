@@ -1,4 +1,4 @@
-"""What a client may send before it has said who it is (SASL)."""
+"""Input of clients that have not logged in yet (SASL)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from txnsim.client.raw.connection import RawConnection
 SASL_HANDSHAKE: Final = 17
 SASL_AUTHENTICATE: Final = 36
 SERVE: Final = ("--brokers", "1", "--config", str(Path(__file__).with_name("sasl.properties")))
-"""Without an authorizer, so that the neighbour needs no rights."""
+"""Options of a server without an authorizer, so that the neighbour needs no rights."""
 MESSAGE_BYTES: Final = 500_000
 
 
@@ -39,7 +39,7 @@ def long_name(target: AttackTarget) -> int:
 
 
 def _say(target: AttackTarget, mechanism: str, token: bytes) -> int:
-    """Say it; whatever is answered is an answer."""
+    """Send a token. Any answer is accepted."""
     address = target.ready["security"]["bootstrap"]["SASL"].split(",")[0]
     with RawConnection(address) as connection:
         connection.ask(SASL_HANDSHAKE, 1, mechanism=mechanism)

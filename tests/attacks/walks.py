@@ -1,4 +1,4 @@
-"""A little work for each of very many things, in one step."""
+"""Many small pieces of work in one step."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BATCHES: Final = 50_000
 ADD_PARTITIONS: Final = 24
 ONE_BROKER: Final = ("--brokers", "1")
 LIMIT_S: Final = 600.0
-"""What is walked over takes a while to make."""
+"""The limit includes the preparation, which takes a while."""
 _DAY_MS: Final = 86_400_000
 
 
@@ -121,7 +121,7 @@ def _replicas(target: AttackTarget) -> tuple[int, dict[int, int]]:
 
 
 def _produce(target: AttackTarget, broker: int, producers: range, *, acks: int) -> None:
-    """A batch of each producer."""
+    """Produce a batch of each producer."""
     host, port = target.ready["bootstrap"].split(",")[broker - 1].rsplit(":", 1)
     fields = {"transactional_id": None, "acks": acks, "timeout": 30_000}
     frames = []

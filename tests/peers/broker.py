@@ -21,7 +21,7 @@ from tests.support.apache_kafka import ApacheKafka
 from tests.support.txnsim_server import TxnsimServer
 
 _OURS: Final = "127.0.0.2"
-"""Another address of this machine: who holds a port at 127.0.0.1 leaves it free for us here."""
+"""Another address of this machine, at which ports are free that are taken at 127.0.0.1."""
 _SETTINGS: Final = {
     "group.initial.rebalance.delay.ms": "0",
     # What tests set below Kafka's lower bounds is allowed here.
@@ -60,7 +60,7 @@ def _run_simulated(brokers: int, port: int, properties: Mapping[str, str]) -> No
 
 
 def _real(port: int, properties: Mapping[str, str]) -> None:
-    """One broker, whatever is asked for: a test that needs more says so by failing."""
+    """Run one broker, however many are requested. A test that needs more fails."""
     settings = {**properties, "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}"}
     with ApacheKafka(properties=settings, jvm_options=("-Xmx512m",)) as kafka:
         _tell([kafka.bootstrap])

@@ -94,7 +94,9 @@ _SHARE_CONSUMER: Final = (
     *("0184_share_consumer_topic_recreate", "0185_share_consumer_max_poll_interval"),
 )
 _SHARE_TESTS_SIDE_BY_SIDE: Final = 5
-"""They mostly wait for locks to end: one after the other they take an hour."""
+"""How many share tests run side by side. They mostly wait for locks to expire: one by one they take
+an hour.
+"""
 
 _TIMEOUT_S: Final = 900.0
 _STATES: Final = {
@@ -110,13 +112,13 @@ class _Build(NamedTuple):
     tests: Path
     """The folder of the sources, with the runner in it."""
     kafka: Path
-    """What stands for a distribution of Kafka: tools that some tests call."""
+    """The stand-in for a distribution of Kafka, with the tools that some tests call."""
 
 
 def _ask(
     tests: Sequence[str], target: PeerTarget, names: Sequence[str], *, side_by_side: int = 1
 ) -> Iterator[PeerOutcome]:
-    """Against one cluster, one after the other or some at a time."""
+    """Run tests against one cluster, one by one or some at a time."""
     build = _build_once()
     with contextlib.ExitStack() as stack:
         work = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="txnsim-peer-")))

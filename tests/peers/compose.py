@@ -41,7 +41,7 @@ _BROKER_THERE: Final = re.compile(r"^kafka-\d:9091$")
 
 
 def main(argv: Sequence[str]) -> int:
-    """Do it, or say that it is not offered."""
+    """Carry out the command, or print that it is not offered."""
     match argv:
         case ["compose", "--profile", _, *arguments]:
             return main(["compose", *arguments])
@@ -91,7 +91,7 @@ def _tell_refusals(broker: str, since: datetime) -> int:
 
 
 def _local_word(word: str) -> str:
-    """A word of a command line that was meant for inside of a container."""
+    """Translate a word of a command line that was meant for a container."""
     if _BROKER_THERE.match(word):
         return os.environ["TXNSIM_PEER_BOOTSTRAP"]
     return _TOOLS_THERE.sub(os.environ["TXNSIM_PEER_TOOLS"], word)

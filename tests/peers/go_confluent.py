@@ -55,7 +55,7 @@ def _confluent(target: PeerTarget, names: Sequence[str]) -> Iterator[PeerOutcome
 
 @contextlib.contextmanager
 def _broker(target: PeerTarget, work: Path) -> Iterator[tuple[str, str]]:
-    """Its plain address, and the one that asks for a password."""
+    """Run a broker. Yields its plain address, and the address that requires a password."""
     listeners = plain_users({_USER: _PASSWORD})
     properties = {**_SETTINGS, **listeners.properties}
     if target is PeerTarget.APACHE:
@@ -76,7 +76,7 @@ def _broker(target: PeerTarget, work: Path) -> Iterator[tuple[str, str]]:
 
 
 def _write_config(work: Path, plain: str, sasl: str) -> None:
-    """Where the tests look for it: in their working directory."""
+    """Write the tests' config into their working directory, where they look for it."""
     config = {
         "Brokers": plain,
         "BrokersSasl": sasl,

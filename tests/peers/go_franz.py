@@ -15,7 +15,7 @@ from tests.support.txnsim_server import TxnsimServer
 MODULE: Final = required_module("github.com/twmb/franz-go")
 
 _RECORDS: Final = "20000"
-"""Through each of the long chains of consumers and producers, which would take 500,000."""
+"""Records through each of the long chains of consumers and producers. The default is 500,000."""
 
 _MARKS: Final = (
     "adm()",
@@ -25,7 +25,7 @@ _MARKS: Final = (
     "scramSeeds",
     "tmpTopic",
 )
-"""What the text of a test has that talks to a broker."""
+"""Marks in the text of tests that talk to a broker."""
 
 
 def _franz_go(target: PeerTarget, names: Sequence[str]) -> Iterator[PeerOutcome]:
@@ -41,7 +41,9 @@ def _franz_go(target: PeerTarget, names: Sequence[str]) -> Iterator[PeerOutcome]
 
 @contextlib.contextmanager
 def _three_brokers(target: PeerTarget) -> Iterator[dict[str, str]]:
-    """What franz-go's tests want to be told about a cluster, and one where SCRAM is asked for."""
+    """The environment for franz-go's tests with a cluster's addresses, including a cluster that
+    requires SCRAM.
+    """
     environment = {**os.environ, "KGO_TEST_RF": "3"}
     if target is PeerTarget.APACHE:
         with ApacheKafka(brokers=3, jvm_options=("-Xmx512m",)) as kafka:

@@ -59,13 +59,13 @@ def pick_tests(directory: Path, tests: Iterable[str], *, package: str) -> str:
 
 
 def _uses(code: str, name: str) -> bool:
-    """Whether it means the import of this name, and no variable of its own."""
+    """Whether the code uses the import of this name, and no variable of the same name."""
     own = re.search(rf"\b{name}\b[\w, ]*:=", code)
     return own is None and re.search(rf"\b{name}\.", code) is not None
 
 
 def _declarations(text: str) -> Iterator[tuple[str, str]]:
-    """(name, lines) of what stands at the left margin; of a method its receiver's name."""
+    """The declarations at the left margin as (name, lines). A method has its receiver's name."""
     lines = text.split("\n")
     for first_line, line in enumerate(lines):
         match = _DECLARED.match(line)

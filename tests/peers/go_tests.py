@@ -25,13 +25,13 @@ _ACTIONS: Final = {"pass": PeerResult.PASSED, "fail": PeerResult.FAILED, "skip":
 _TEST: Final = re.compile(r"^func (Test\w+)\(\w+ \*testing\.T\) \{\n(.*?)^\}", re.M | re.S)
 _METHOD: Final = r"^func \(\w+ \*{}\) (Test\w+)\(\) \{{$"
 _SAID: Final = re.compile(r"^\s+(?:\w+\.go:\d+|Error|Messages):\s+(\S.*)$")
-"""What a test says in its own name, or testify in the test's."""
+"""A line that a test prints itself, or that testify prints for it."""
 _TOLD_MAX: Final = 160
 _TAIL_LINES: Final = 60
 
 
 class Module(NamedTuple):
-    """A module as it is fetched."""
+    """A fetched module."""
 
     path: str
     version: str
@@ -56,7 +56,7 @@ def required_module(path: str, *, by: Path = GO_SOURCES / "go.mod") -> Module:
 
 
 def go(*arguments: str, directory: Path) -> str:
-    """What a command of Go prints.
+    """The output of a Go command.
 
     Raises:
         PeerError: There is no Go, or it failed.
@@ -94,7 +94,7 @@ def compile_tests(name: str, package: str, *, directory: Path, tags: str = "") -
 
 
 def names_with(directory: Path, files: str, *, marks: Sequence[str] = ("",)) -> list[str]:
-    """Names of the tests in these files whose text has one of the marks."""
+    """Names of the tests in these files whose text contains one of the marks."""
     return sorted(
         test
         for file in directory.glob(files)
@@ -104,7 +104,7 @@ def names_with(directory: Path, files: str, *, marks: Sequence[str] = ("",)) -> 
 
 
 def methods(directory: Path, files: str, suite: str, *, parent: str) -> list[str]:
-    """Tests that are methods of a suite of testify, as subtests of the function that runs it."""
+    """Test methods of a testify suite, named as subtests of the function that runs it."""
     pattern = re.compile(_METHOD.format(suite), re.M)
     texts = [file.read_text("utf-8") for file in directory.glob(files)]
     return sorted(f"{parent}/{name}" for text in texts for name in pattern.findall(text))
@@ -119,7 +119,7 @@ def run_tests(
     minutes: int,
     parallel: int | None = None,
 ) -> Iterator[PeerOutcome]:
-    """Run these tests and tell each as it ends; ``Test/Sub`` is one of a test's subtests.
+    """Run these tests and yield each outcome as it comes. ``Test/Sub`` is a subtest.
 
     A test that panics has failed, and takes the process with it: the tests that it left are run
     again without it.
@@ -151,7 +151,9 @@ def run_tests(
 
 
 def _patterns(names: Sequence[str]) -> Iterator[str]:
-    """One for the tests, one for the subtests of each test: Go has no pattern for all of them."""
+    """A pattern for the tests, and one for each test's subtests, as Go has no pattern for all of
+    them.
+    """
     by_test: dict[str, list[str]] = {}
     for name in names:
         test, _, sub = name.partition("/")
@@ -183,7 +185,7 @@ def _outcomes(
 
 
 def _owner(test: str, pending: set[str]) -> str:
-    """Of the tests that are waited for, the one that a test is or is a part of."""
+    """The pending test that a test is, or is a part of."""
     while test and test not in pending:
         test = test.rpartition("/")[0]
     return test
@@ -198,6 +200,6 @@ def _event(line: str) -> dict[str, Any]:
 
 
 def _last_message(lines: Sequence[str]) -> str:
-    """The last thing that the test said in its own name: where it gave up."""
+    """The last line that the test printed itself, which is where it gave up."""
     messages = [match[1].strip() for line in lines if (match := _SAID.match(line))]
     return messages[-1][:_TOLD_MAX] if messages else ""

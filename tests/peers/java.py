@@ -65,7 +65,7 @@ STREAMS_REASONS: Final[Mapping[str, str]] = {
 }
 
 _VERSION: Final = "4.3.1"
-"""The newest release whose jars of tests could be had: none of 4.4.0 or 4.2.2 were."""
+"""The newest release with jars of tests: there were none of 4.4.0 and 4.2.2."""
 _SOURCES: Final = Path(__file__).with_name("java_sources")
 _PEERS: Final = CACHE / "peers"
 
@@ -146,7 +146,7 @@ def _ask(
     *,
     newest: bool = False,
 ) -> Iterator[PeerOutcome]:
-    """Run them one after the other, each class in a JVM of its own: some leave threads behind.
+    """Run tests one by one, each class in its own JVM, as some leave threads behind.
 
     Args:
         classes: Of the suite.
@@ -220,7 +220,7 @@ def _java(places: Sequence[str], *options: str) -> list[str]:
 
 
 def _classes_of(names: Sequence[str], classes: Sequence[str]) -> list[str]:
-    """Those of the tests of these names; all if there are no names."""
+    """The classes of these tests; all classes if no names are given."""
     class_names = {name.partition(".")[0] for name in names}
     return [
         test_class
@@ -230,7 +230,7 @@ def _classes_of(names: Sequence[str], classes: Sequence[str]) -> list[str]:
 
 
 def _newest() -> list[str]:
-    """What of the reference an application would bring along.
+    """The part of the reference that an application would include.
 
     Classes that were moved in it, and that the tests name, are found behind.
     """
@@ -254,7 +254,7 @@ def _libs() -> Path:
 
 
 def _classes() -> Path:
-    """What we put beside and in front of them, compiled on first use."""
+    """Our classes beside and in front of theirs, compiled on first use."""
     libs, sources = _libs(), sorted(_SOURCES.rglob("*.java"))
     return java_classes(sources, name=libs.name, libs=libs, error=PeerError)
 

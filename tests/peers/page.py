@@ -27,7 +27,7 @@ NOT_TO_BE_HAD: Final = {
     "rskafka": "Its crate, 0.6.0, holds tests. They need rsasl 2.2.0, which Rust 1.95 refuses.",
     "kafka (Rust), samsa": "Their crates' tests want containers by name, or Redpanda.",
 }
-"""Client → why no verdict of its tests stands here, or none from its package."""
+"""Client → why the page has no verdict of its tests, or none from its package."""
 
 RUNNING: Final = """\
 ```
@@ -41,7 +41,7 @@ What a suite needs is fetched and built on first use, and lies in `.cache/`."""
 
 
 def sections() -> Iterator[str]:
-    """The parts of the page."""
+    """The sections of the page."""
     stored = load()
     yield INTRODUCTION
     yield _overview(stored)
@@ -105,6 +105,6 @@ def _cell(text: str) -> str:
 
 
 def _anchor(suite: Suite) -> str:
-    """As GitHub makes it of the heading."""
+    """The anchor that GitHub gives to the heading."""
     letters = (letter for letter in suite.project.lower() if letter.isalnum() or letter in "- ")
     return "".join(letters).replace(" ", "-")

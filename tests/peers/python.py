@@ -26,7 +26,7 @@ _PEERS: Final = CACHE / "peers"
 _VERSION: Final = "3.0.12"
 _FOLDER: Final = "test/integration"
 _MISSING: Final = Path(__file__).with_name("python_sources") / "service.py"
-"""A module that the tests import and the distribution does not hold."""
+"""A module that the tests import and the distribution lacks."""
 
 _SETTINGS: Final = {
     "allow.everyone.if.no.acl.found": "true",
@@ -35,14 +35,14 @@ _SETTINGS: Final = {
     "group.min.session.timeout.ms": "1000",
     "num.partitions": "4",
 }
-"""As the tests' own broker has them or needs them, but for the wait of a new group."""
+"""Settings of the tests' own broker, except the wait of a new group."""
 
 _TOLD_MAX: Final = 200
 _WORSE: Final = (PeerResult.SKIPPED, PeerResult.PASSED, PeerResult.FAILED)
 
 
 def _kafka_python(target: PeerTarget, names: Sequence[str]) -> Iterator[PeerOutcome]:
-    """One run of pytest; a test with parameters has passed if it has with each of them."""
+    """Run pytest once. A test with parameters has passed if it passes with all of them."""
     sources = _sources()
     with contextlib.ExitStack() as stack:
         work = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="txnsim-peer-")))

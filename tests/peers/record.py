@@ -17,15 +17,15 @@ DIRECTORY: Final = Path(__file__).with_name("results")
 
 
 class StoredTest(NamedTuple):
-    """One test as it was found: against us, and against a real Kafka if it was asked."""
+    """The recorded result of one test against us, and against a real Kafka if it was run there."""
 
     by_target: Mapping[PeerTarget, PeerResult]
     message: str = ""
-    """What it said where it failed against us."""
+    """The message of a failure against us."""
 
 
 class StoredSuite(NamedTuple):
-    """One suite as it was found."""
+    """The recorded results of one suite."""
 
     version: str
     tests: Mapping[str, StoredTest]
@@ -63,8 +63,8 @@ def save(name: str, stored: StoredSuite, directory: Path = DIRECTORY) -> None:
 def unexplained_failures(
     suite: Suite, stored: StoredSuite | None, failed: Iterable[str]
 ) -> list[str]:
-    """Of the tests that failed here, those without a reason that pass on a real Kafka, or were not
-    asked there.
+    """Tests that fail against us without a reason, and pass on a real Kafka or were not run
+    there.
     """
     stored_tests = stored.tests if stored is not None and stored.version == suite.version else {}
     fails_there = {
@@ -92,7 +92,7 @@ def merge_outcomes(
     *,
     is_whole: bool,
 ) -> StoredSuite:
-    """What is stored of a suite, with these outcomes.
+    """Merge these outcomes into the stored suite.
 
     Args:
         is_whole: Every test of the suite was asked. Stored tests that did not answer are dropped.

@@ -1,4 +1,5 @@
-"""Suites whose packages hold no tests: they were played from the sources of a tag, and are kept.
+"""Suites whose packages contain no tests. They were played from the sources of a tag, and the
+results are kept.
 
 They can't be asked from here. Standard library only.
 """

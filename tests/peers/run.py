@@ -21,7 +21,7 @@ from tests.support.txnsim_server import TxnsimServerError
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Ask, print, and keep what was found if told to."""
+    """Run suites, print the outcomes, and keep them if that is requested."""
     parser = argparse.ArgumentParser(prog="python -m tests.peers.run", description=__doc__)
     parser.add_argument("ecosystem", nargs="?", choices=ecosystems(), help="all unless given")
     parser.add_argument("--suite", help="this one alone")

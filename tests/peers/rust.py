@@ -1,4 +1,4 @@
-"""The suite of Rust's rdkafka: a crate carries its tests.
+"""The suite of Rust's rdkafka, whose crate contains the tests.
 
 A crate is fetched by cargo, copied below ``.cache/`` and its tests are built and run there, each of
 them in a run of its own, as a test that hangs says nothing of the others. Standard library only.
@@ -28,7 +28,7 @@ _MESSAGE_MAX: Final = 160
 _PANIC: Final = re.compile(r"^thread '.*' (?:\(\d+\) )?panicked at .*:\n(.+)$", re.M)
 
 _SETTINGS: Final = {"num.partitions": "3"}
-"""As the crates' own clusters have them."""
+"""Settings as in the crates' own clusters."""
 
 
 class _Crate(NamedTuple):
@@ -36,13 +36,13 @@ class _Crate(NamedTuple):
     version: str
     brokers: int
     address: str
-    """The variable of the environment that holds the brokers' addresses."""
+    """The environment variable with the brokers' addresses."""
     environment: Mapping[str, str]
     settings: Mapping[str, str]
     files: tuple[str, ...]
-    """Of ``tests/``, those with tests that ask brokers."""
+    """The files in ``tests/`` with tests that need brokers."""
     left_out: Mapping[str, str]
-    """Tests that are not asked, with the reason: how quick a machine is decides what they say."""
+    """Tests that are not run, with the reason: their result depends on the machine's speed."""
 
     @property
     def home(self) -> Path:
@@ -128,7 +128,7 @@ def _test_programs(crate: _Crate) -> dict[str, Path]:
 
 
 def _fetch(crate: _Crate, home: Path) -> None:
-    """The sources of a crate, as the registry has them."""
+    """Fetch the sources of a crate from the registry."""
     (home / "src").mkdir(parents=True)
     (home / "src" / "lib.rs").touch()
     (home / "Cargo.toml").write_text(

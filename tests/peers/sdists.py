@@ -11,7 +11,7 @@ from tests.support.apache_kafka import output_of
 
 
 def source_distribution(project: str, version: str, directory: Path) -> Path:
-    """Fetch one and unpack it in an empty directory; the folder that it makes there.
+    """Fetch a source distribution, unpack it in an empty directory, and return the new folder.
 
     Raises:
         PeerError: It can't be had.

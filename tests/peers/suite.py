@@ -14,14 +14,14 @@ from typing import Final, NamedTuple
 
 
 class PeerTarget(StrEnum):
-    """Whose brokers are asked."""
+    """The brokers that tests run against."""
 
     TXNSIM = "txnsim"
     APACHE = "apache"
 
 
 class PeerResult(StrEnum):
-    """What became of a test."""
+    """The result of a test."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -29,12 +29,12 @@ class PeerResult(StrEnum):
 
 
 class PeerOutcome(NamedTuple):
-    """One test of a suite."""
+    """The outcome of one test of a suite."""
 
     test: str
     result: PeerResult
     message: str = ""
-    """What the test itself said on failing or on being skipped, in one line."""
+    """The test's own message when it failed or was skipped, in one line."""
 
 
 class PeerError(Exception):
@@ -48,11 +48,11 @@ class Suite(NamedTuple):
     """A suite of one project at one version."""
 
     name: str
-    """Unique among all ecosystems; a word or two, as it is given to ``--suite``."""
+    """The name for ``--suite``: a word or two, unique among all ecosystems."""
     project: str
     version: str
     source: str
-    """Where the tests come from and which of them are meant, in a sentence."""
+    """A sentence on the source of the tests, and on which of them are run."""
     cluster: str
     ask: Callable[[PeerTarget, Sequence[str]], Iterable[PeerOutcome]]
     """Runs the tests of these names, all of them if there are none.
@@ -60,10 +60,12 @@ class Suite(NamedTuple):
     Raises ``PeerError``, ``ForeignClientError``, ``ApacheKafkaError`` or ``TxnsimServerError``.
     """
     reasons: Mapping[str, str] = NO_REASONS
-    """Test → why it does not pass against us, or is skipped. ``Name*`` is for all that begin so."""
+    """Test → why it does not pass against us, or is skipped. ``Name*`` covers all names with this
+    beginning.
+    """
 
     def why(self, test: str) -> str:
-        """The reason that stands for a test, the most exact one; empty if there is none."""
+        """The most specific reason for a test; empty if there is none."""
         if test in self.reasons:
             return self.reasons[test]
         fitting = [key for key in self.reasons if key.endswith("*") and test.startswith(key[:-1])]

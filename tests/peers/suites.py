@@ -28,5 +28,5 @@ def suites(ecosystem: str | None = None) -> Sequence[Suite]:
 
 
 def all_suites() -> Sequence[Suite]:
-    """All, and those that can't be asked from here."""
+    """All suites, including those that can't be run from here."""
     return [*suites(), *RECORDED]

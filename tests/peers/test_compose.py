@@ -1,4 +1,4 @@
-"""The command in the place of ``docker``: what it tells, what it does, what it refuses."""
+"""The command in the place of ``docker``: its output, its actions, its refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests out of Go files: what comes along with them, and what does not."""
+"""Picking tests from Go files: the declarations that come along, and those that do not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What is kept of the suites of peers: it survives the file, and agrees with suites and reasons."""
+"""The recorded results of peers' suites: they survive the file, and agree with suites and
+reasons.
+"""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from tests.support.apache_kafka import hold_lock
 _SOURCES: Final = Path(__file__).with_name("go_sources") / "toxiproxy"
 _MODULE: Final = "github.com/Shopify/toxiproxy/v2"
 PORT: Final = 8474
-"""Of its own API: the one that everybody knows."""
+"""The well-known port of its own API."""
 
 _START_TIMEOUT_S: Final = 20.0
 _POLL_S: Final = 0.05

@@ -9,14 +9,14 @@ class ExternalService:
         self.port = port
 
     def open(self) -> None:
-        """Nothing to start."""
+        """Does nothing."""
 
     def stop(self) -> None:
         """Not ours to stop."""
 
 
 class SpawnedService:
-    """A broker from a distribution of Kafka, which there is not."""
+    """A stand-in for a broker from a distribution of Kafka."""
 
     def __init__(self, *_arguments: object) -> None:
         raise NotImplementedError("no distribution of Kafka to start a broker from")
