@@ -15,7 +15,6 @@ import msgspec
 
 from txnsim.cli.output import TERMINAL
 from txnsim.errors import ConfigError
-from txnsim.files import problem_of
 from txnsim.releases import fleet_from
 from txnsim.types import TRANSACTION_STATE_TOPIC
 
@@ -88,7 +87,7 @@ def disks_of(args: argparse.Namespace) -> Disks | None:
         for path in filter(is_in_use, args.load):
             TERMINAL.complain(f"{path}: a broker runs there; what it writes now may look torn")
     except OSError as error:
-        raise ConfigError(f"--load: {error.filename}: {problem_of(error)}") from error
+        raise ConfigError(f"--load: {error.filename}: {error.strerror}") from error
     if args.load_topic:
         topics_on_disks = {
             folder.replica.topic_partition.topic for _, folder in disks.all_folders()
@@ -155,7 +154,7 @@ def load(options: ClusterOptions, disks: Disks, *, now_ms: int) -> ClusterOption
             on_replica=lambda folder: TERMINAL.progress(f"reading {folder.replica.path}"),
         )
     except OSError as error:
-        raise ConfigError(f"--load: {error.filename}: {problem_of(error)}") from error
+        raise ConfigError(f"--load: {error.filename}: {error.strerror}") from error
     TERMINAL.progress("")
     return msgspec.structs.replace(options, loaded=loaded)
 
