@@ -81,10 +81,10 @@ OPEN: Final = """async (address) => {
 SCRUB: Final = """async () => {
   const frame = () => new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
   __tasks.length = 0;
-  const { choose } = __page["store.js"];
+  const { chooseView } = __page["store.js"];
   const last = __sim.events.length - 1;
   for (const view of ["stage", "coordinator", "producers", "lanes", "events"]) {
-    choose(view);
+    chooseView(view);
     for (let n = 0; n < 20; n += 1) {
       __sim.go(Math.round(last * ((n * 7919) % 1000) / 1000));
       await frame();
@@ -233,7 +233,7 @@ def watched(
     browser: Browser, page: Page, cpu: Cpu, view: str, found: dict[str, list[float]], *, by: str
 ) -> None:
     """One view under load: first let it grow, then look at its tasks."""
-    page.evaluate("(view) => __page['store.js'].choose(view)", view)
+    page.evaluate("(view) => __page['store.js'].chooseView(view)", view)
     page.wait_for_timeout(FLOOD_MS)
     browser.start_tracing(page=page, categories=TASKS)
     cpu.ms()

@@ -33,9 +33,9 @@ CLEAN: Final = """() => [
   Object.keys(Object.prototype), Object.keys(Object), ({}).state, ({}).pid, Object.state, "".state,
 ]"""
 CHOSEN: Final = """([id, tp]) => {
-  const { choose, partition, transaction } = __page["store.js"];
+  const { chooseView, partition, transaction } = __page["store.js"];
   [transaction.value, partition.value] = [id, tp];
-  choose("stage");
+  chooseView("stage");
 }"""
 
 

@@ -99,7 +99,7 @@ def test_a_long_recording_is_read_and_then_nothing_says_that_it_is_read(
 MADE_UP: Final = ("/explain?at=",)
 """The server knows nothing of events that are made in the page, and answers 404."""
 LOOKED_AT: Final = """async ([view, transactions]) => {
-  const { addEvents, choose, count, events } = __page["store.js"];
+  const { addEvents, chooseView, count, events } = __page["store.js"];
   const { Book } = __page["book.js"];
   const frame = () => new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
   const drawn = async () => {
@@ -107,7 +107,7 @@ LOOKED_AT: Final = """async ([view, transactions]) => {
     for (let n = 0; n < 3; n += 1) await frame();
   };
   const isJudged = () => __sim.explained.value?.at === events[events.length - 1].i;
-  choose(view);
+  chooseView(view);
   addEvents(__made(transactions, true));
   await drawn();
   const { event } = Book.prototype;

@@ -183,7 +183,7 @@ def test_a_picture_is_saved_as_svg_and_png_and_embedded(
 # The first screen
 
 MADE: Final = """(number) => {
-  const { events, moment, notes } = __page["store.js"];
+  const { events, moment, storyNotes } = __page["store.js"];
   const { pictureOf } = __page["picture.js"];
   const it = pictureOf(moment.value, "billing", ["orders-0"]);
   const hidden = ["i", "n", "id", "isMarker"];
@@ -191,7 +191,7 @@ MADE: Final = """(number) => {
     for (const name of hidden) delete cell[name];
   }
   for (const one of it.flights) delete one.rule;
-  return JSON.parse(JSON.stringify({ says: events[notes()[number - 1]].d.text, it }));
+  return JSON.parse(JSON.stringify({ says: events[storyNotes()[number - 1]].d.text, it }));
 }"""
 
 

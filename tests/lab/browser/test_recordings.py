@@ -140,7 +140,7 @@ PARSED: Final = """async ([text, ...asked]) => {
   return [parsed, found];
 }"""
 DRAW: Final = """async (view, at) => {
-  __page["store.js"].choose(view);
+  __page["store.js"].chooseView(view);
   __sim.go(at);
   const frame = () => new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
   for (let n = 0; n < 3; n += 1) await frame();

@@ -19,8 +19,8 @@ pytestmark = pytest.mark.browser
 
 PLAY: Final = """async ([name, run]) => {
   await __page["api.js"].play(name, run, "armed");
-  const { events, at } = __page["store.js"];
-  return events[at.value].i;
+  const { events, shownIndex } = __page["store.js"];
+  return events[shownIndex.value].i;
 }"""
 
 

@@ -4,50 +4,50 @@
 
 import { effect } from "@preact/signals";
 import { act, listen, repeatRun } from "./api.js";
-import { addressed, wanted } from "./share.js";
-import { choose, comparison, count, cursor, runFile, goTo, indexOf, lesson, goLive, partition, presenting, source, view } from "./store.js";
+import { currentAddress, parseAddress } from "./share.js";
+import { chooseView, comparison, count, cursor, runFile, goTo, indexOf, lesson, goLive, partition, isPresenting, source, view } from "./store.js";
 import { resume } from "./views/lesson.js";
 
 /** So long the page stands still before its address is written: browsers refuse more than a few a second. */
 const REST_MS = 250;
-let written = "";
-let place = ""; // without the event: another one is a step that Back takes
+let writtenAddress = "";
+let writtenPlace = ""; // without the event: another one is a step that Back takes
 let timer = 0;
 let isRestoring = false;
 
-const placeOf = (where) => [where.get("run"), where.get("label"), where.get("take"), where.get("lesson"), where.get("view"), where.get("with")].join(" ");
+const placeOf = (parameters) => [parameters.get("run"), parameters.get("label"), parameters.get("take"), parameters.get("lesson"), parameters.get("view"), parameters.get("with")].join(" ");
 
-function write() {
-  const where = addressed();
-  const text = `#${where}`;
-  if (isRestoring || text === written) return;
-  const isNew = written !== "" && placeOf(where) !== place;
-  [written, place] = [text, placeOf(where)];
+function writeAddress() {
+  const parameters = currentAddress();
+  const text = `#${parameters}`;
+  if (isRestoring || text === writtenAddress) return;
+  const isNew = writtenAddress !== "" && placeOf(parameters) !== writtenPlace;
+  [writtenAddress, writtenPlace] = [text, placeOf(parameters)];
   history[isNew ? "pushState" : "replaceState"](null, "", location.pathname + text);
 }
 
 /** Show what the address names. */
-async function restore() {
-  const named = wanted(location.hash);
+async function restoreAddress() {
+  const request = parseAddress(location.hash);
   isRestoring = true;
   try {
-    if (named.lesson) await resume(named.lesson, named.part ?? 0);
-    else if (named.name) await repeatRun(named);
+    if (request.lesson) await resume(request.lesson, request.part ?? 0);
+    else if (request.name) await repeatRun(request);
     else if (source.value.kind === "run" || lesson.value) void listen();
-    if (!named.name && !named.lesson) {
-      choose(named.view);
-      const index = named.at === undefined ? undefined : indexOf(named.at);
+    if (!request.name && !request.lesson) {
+      chooseView(request.view);
+      const index = request.at === undefined ? undefined : indexOf(request.at);
       if (index === undefined) goLive();
       else goTo(index);
     }
   } finally {
     isRestoring = false;
-    [written, place] = [location.hash, placeOf(new URLSearchParams(location.hash.slice(1)))];
+    [writtenAddress, writtenPlace] = [location.hash, placeOf(new URLSearchParams(location.hash.slice(1)))];
   }
 }
 
 /** Go to an event of the live cluster once it is read. */
-function onceThere(position) {
+function goOnceRead(position) {
   const stop = effect(() => {
     if (!count.value || indexOf(position) === undefined) return;
     queueMicrotask(() => {
@@ -58,19 +58,19 @@ function onceThere(position) {
 }
 
 /** Keep the address up to date from now on; first show what it names. */
-export async function follow() {
-  const named = wanted(location.hash);
-  if (named.name || named.lesson) await act(restore);
+export async function followAddress() {
+  const request = parseAddress(location.hash);
+  if (request.name || request.lesson) await act(restoreAddress);
   else {
-    choose(named.view);
-    partition.value = named.partition;
-    if (named.at !== undefined) onceThere(named.at);
+    chooseView(request.view);
+    partition.value = request.partition;
+    if (request.at !== undefined) goOnceRead(request.at);
   }
-  if (!runFile.value) write(); // at once, so that Back leads here from what is shown next
+  if (!runFile.value) writeAddress(); // at once, so that Back leads here from what is shown next
   effect(() => {
-    void [view.value, cursor.value, source.value, lesson.value, presenting.value, comparison.value];
+    void [view.value, cursor.value, source.value, lesson.value, isPresenting.value, comparison.value];
     clearTimeout(timer);
-    if (!runFile.value) timer = setTimeout(write, REST_MS);
+    if (!runFile.value) timer = setTimeout(writeAddress, REST_MS);
   });
-  addEventListener("popstate", () => void act(restore));
+  addEventListener("popstate", () => void act(restoreAddress));
 }

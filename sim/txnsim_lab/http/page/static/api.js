@@ -4,7 +4,7 @@
 import { batch } from "@preact/signals";
 import { Book, readBook } from "./book.js";
 import { batchesOf } from "./rows.js";
-import { thisBook, busy, choose, comparison, count, cursor, drivenRun, events, explanation, runFile, goTo, indexOf, lesson, link, goLive, lostCount, notes, partition, problem, showBook, readCount, isReplaced, notice, source, addEvents, view, violations, withNext } from "./store.js";
+import { thisBook, busy, chooseView, comparison, count, cursor, drivenRun, events, explanation, runFile, goTo, indexOf, lesson, link, goLive, lostCount, storyNotes, partition, problem, showBook, readCount, isReplaced, notice, source, addEvents, view, violations, withNext } from "./store.js";
 import { firstDifference, rowsOf } from "./compare.js";
 import { decisive, stepAt } from "./stage.js";
 import { isSite, reach } from "./site.js";
@@ -127,7 +127,7 @@ export async function listen() {
   if (isSite) { // no cluster is there to be followed
     showBook(new Book(), { kind: "site" });
     link.value = "none";
-    choose("stage");
+    chooseView("stage");
     return;
   }
   link.value = "connecting";
@@ -202,7 +202,7 @@ export async function play(name, run, takeName, seed = 1, { paused = false, inpu
     void endRun(startedRun.id);
     return false;
   }
-  choose("stage"); // now, not at its end: by then somebody may look at something else
+  chooseView("stage"); // now, not at its end: by then somebody may look at something else
   if (paused || !drivenRun.value?.next) return true;
   await command("go", {});
   if (ownChoice !== choice) return false;
@@ -245,7 +245,7 @@ export async function compareWith(wantedRun) {
   const pair = { book, about: { ...origin, id: startedRun.id, verdict: startedRun.runs[0] }, names: [ownRun, run], others: otherRuns };
   alignSteps(pair);
   const { first } = comparison.value;
-  if (first) goTo(stepAt(notes()[first.row.left - 1]).to);
+  if (first) goTo(stepAt(storyNotes()[first.row.left - 1]).to);
 }
 
 /** Steps side by side, and where they differ: anew when the run that is shown has gone on. */
@@ -330,7 +330,7 @@ export async function openFile(file) {
     const index = decisive(violations.value);
     if (index !== null) goTo(index);
   }
-  choose("stage");
+  chooseView("stage");
 }
 
 /** One of the runs of the file. */

@@ -5,17 +5,17 @@
 import { otherwise } from "./agreement.js";
 import { LOGS_MAX, pictureOf } from "./picture.js";
 import { SHOWN_MAX, TXN_APIS, coordinated, idsOf, isOwnerless, messages, partitionsOf, stepAt } from "./stage.js";
-import { thisBook, events, notes, stateAt, withBook } from "./store.js";
+import { thisBook, events, storyNotes, stateAt, withBook } from "./store.js";
 import { nameOf, tape } from "./tape.js";
 
 /** Answers after which clients ask again: they tell no difference. */
 const PASSING = new Set(["NONE", "CONCURRENT_TRANSACTIONS", "COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR", "NOT_LEADER_OR_FOLLOWER", "UNKNOWN_TOPIC_OR_PARTITION"]);
 
-const captions = (book) => withBook(book, () => notes().map((n) => events[n].d.text.trim()));
+const captions = (book) => withBook(book, () => storyNotes().map((n) => events[n].d.text.trim()));
 
 /** The first and last event of a step of a trace; `number` counts from 1. */
 function span(book, number) {
-  return withBook(book, () => ({ from: notes()[number - 1], to: (notes()[number] ?? events.length) - 1 }));
+  return withBook(book, () => ({ from: storyNotes()[number - 1], to: (storyNotes()[number] ?? events.length) - 1 }));
 }
 
 /** Steps of two stories in one order, those with the same caption side by side: {text, left, right}. */
@@ -35,31 +35,31 @@ export function rowsOf(mine, theirs) {
 }
 
 /** Where the other trace stands when the one that is shown is at an index: as far in the same step. */
-export function besides({ book, rows }, index) {
+export function indexBeside({ book, rows }, index) {
   const number = stepAt(index)?.number ?? 0;
   const row = rows.findIndex(({ left }) => left === number);
-  const last = rows.slice(0, row + 1).findLast(({ right }) => right !== null);
-  if (!last) return withBook(book, () => (notes()[0] ?? events.length) - 1);
-  const there = span(book, last.right);
-  if (rows[row].right === null) return there.to;
-  const here = span(thisBook(), number);
-  return there.from + Math.floor(((index - here.from) / Math.max(1, here.to - here.from)) * (there.to - there.from));
+  const lastRow = rows.slice(0, row + 1).findLast(({ right }) => right !== null);
+  if (!lastRow) return withBook(book, () => (storyNotes()[0] ?? events.length) - 1);
+  const otherSpan = span(book, lastRow.right);
+  if (rows[row].right === null) return otherSpan.to;
+  const ownSpan = span(thisBook(), number);
+  return otherSpan.from + Math.floor(((index - ownSpan.from) / Math.max(1, ownSpan.to - ownSpan.from)) * (otherSpan.to - otherSpan.from));
 }
 
 /** What a trace shows at an index, as plain values; `open` is what the server says of it, and `sayings` makes sentences
  *  of that for partitions and transactional ids. `like` is the side whose transactional id is drawn here, too. */
-export const picture = (book, index, open, sayings, like = null) => withBook(book, () => {
-  const now = stateAt(index);
-  const ids = idsOf(now, open).slice(0, SHOWN_MAX);
-  const tps = partitionsOf(now, open).slice(0, SHOWN_MAX);
-  const id = ids.includes(like?.id) ? like.id : (open.find((one) => ids.includes(one.transactional_id))?.transactional_id ?? ids[0]);
+export const picture = (book, index, open, sentencesOf, likeSide = null) => withBook(book, () => {
+  const clusterState = stateAt(index);
+  const ids = idsOf(clusterState, open).slice(0, SHOWN_MAX);
+  const tps = partitionsOf(clusterState, open).slice(0, SHOWN_MAX);
+  const id = ids.includes(likeSide?.id) ? likeSide.id : (open.find((verdict) => ids.includes(verdict.transactional_id))?.transactional_id ?? ids[0]);
   return {
-    index, now, open, id,
-    drawn: pictureOf({ now, index, open }, id, tps.slice(0, LOGS_MAX)),
-    said: sayings(now, tps, ids, open, index),
-    ids: ids.map((id) => coordinated(now, id, index)),
-    logs: tps.map((tp) => ({ tp, log: now.logs[tp], of: tape(tp, index, now.logs[tp].lso) })),
-    messages: messages(now, index),
+    index, now: clusterState, open, id,
+    drawn: pictureOf({ now: clusterState, index, open }, id, tps.slice(0, LOGS_MAX)),
+    said: sentencesOf(clusterState, tps, ids, open, index),
+    ids: ids.map((id) => coordinated(clusterState, id, index)),
+    logs: tps.map((tp) => ({ tp, log: clusterState.logs[tp], of: tape(tp, index, clusterState.logs[tp].lso) })),
+    messages: messages(clusterState, index),
   };
 });
 
@@ -67,18 +67,18 @@ export const picture = (book, index, open, sayings, like = null) => withBook(boo
 function signs(book, number) {
   const { from, to } = span(book, number);
   return withBook(book, () => {
-    const now = stateAt(to);
+    const clusterState = stateAt(to);
     /** What does not agree at the end of the step. */
     const trouble = [];
     const records = [];
-    for (const [tp, log] of Object.entries(now.logs).sort()) {
+    for (const [tp, log] of Object.entries(clusterState.logs).sort()) {
       if (tp.startsWith("__")) continue;
-      const torn = otherwise(now, tp, to);
+      const torn = otherwise(clusterState, tp, to);
       if (torn) trouble.push(torn.text);
       for (const { how, t, first, values, isMarker, pid } of tape(tp, to, log.lso).cells) {
         if (isMarker) continue;
         records.push(`${tp} ${values ?? ""} ${how}`);
-        if (how === "open" && isOwnerless(now, tp, t?.id)) trouble.push(`${tp} has ${t ? nameOf(t) : `a transaction of producer ${pid}`} open from offset ${first} on, and no marker will come.`);
+        if (how === "open" && isOwnerless(clusterState, tp, t?.id)) trouble.push(`${tp} has ${t ? nameOf(t) : `a transaction of producer ${pid}`} open from offset ${first} on, and no marker will come.`);
       }
     }
     const refused = new Map();
@@ -87,25 +87,25 @@ function signs(book, number) {
       const api = k === "log.reject" ? "Produce" : k === "marker.refused" ? "WriteTxnMarkers" : k === "msg.send" && d.response && TXN_APIS.has(d.api) ? d.api : null;
       if (api && d.error && !PASSING.has(d.error)) refused.set(`${api} ${d.error}`, `${api} is refused with ${d.error}${d.reason ? `: ${d.reason}` : ""}.`);
     }
-    return { trouble, refused, names: [...refused.keys()].sort(), states: Object.entries(now.transactions).map(([id, { state }]) => `${id} is ${state}`).sort(), records };
+    return { trouble, refused, names: [...refused.keys()].sort(), states: Object.entries(clusterState.transactions).map(([id, { state }]) => `${id} is ${state}`).sort(), records };
   });
 }
 
-const said = (sign, other) => {
-  const [mine] = sign.trouble.filter((one) => !other.trouble.includes(one));
-  const refusal = sign.refused.get(sign.names.find((name) => !other.refused.has(name)));
-  return mine ?? refusal ?? sign.trouble[0] ?? "nothing disagrees, and nothing is refused.";
+const sentenceOf = (ownSigns, otherSigns) => {
+  const [ownTrouble] = ownSigns.trouble.filter((troubleText) => !otherSigns.trouble.includes(troubleText));
+  const refusal = ownSigns.refused.get(ownSigns.names.find((name) => !otherSigns.refused.has(name)));
+  return ownTrouble ?? refusal ?? ownSigns.trouble[0] ?? "nothing disagrees, and nothing is refused.";
 };
 
 /** The first step at which two runs differ: its row, and a sentence; null where the stage shows none. What
  *  disagrees counts most, then what is refused, then what is written. */
 export function firstDifference({ book, rows, names }) {
-  const both = rows.flatMap((row, n) => (row.left && row.right ? [{ row, n, a: signs(thisBook(), row.left), b: signs(book, row.right) }] : []));
+  const pairs = rows.flatMap((row, n) => (row.left && row.right ? [{ row, n, a: signs(thisBook(), row.left), b: signs(book, row.right) }] : []));
   for (const kind of ["trouble", "names", "states", "records"]) {
-    const found = both.find(({ a, b }) => (kind === "trouble" ? (a.trouble.length > 0) !== (b.trouble.length > 0) : String(a[kind]) !== String(b[kind])));
-    if (!found) continue;
-    const { row, a, b } = found;
-    const sides = kind === "states" || kind === "records" ? [a, b].map((one) => `${one[kind].join(", ") || "nothing is written"}.`) : [said(a, b), said(b, a)];
+    const difference = pairs.find(({ a, b }) => (kind === "trouble" ? (a.trouble.length > 0) !== (b.trouble.length > 0) : String(a[kind]) !== String(b[kind])));
+    if (!difference) continue;
+    const { row, a, b } = difference;
+    const sides = kind === "states" || kind === "records" ? [a, b].map((sideSigns) => `${sideSigns[kind].join(", ") || "nothing is written"}.`) : [sentenceOf(a, b), sentenceOf(b, a)];
     return { row, text: `They differ first in “${row.text}” With ${names[0]}, ${sides[0]} With ${names[1]}, ${sides[1]}` };
   }
   return null;

@@ -4,7 +4,7 @@
 import { byStep, toggle } from "./player.js";
 import { idOf } from "./reducer.js";
 import { isSite } from "./site.js";
-import { at, choose, events, runFile, goTo, help, indexOf, lastIndex, goLive, query, notice, sharing, shownEvent } from "./store.js";
+import { shownIndex, chooseView, events, runFile, goTo, isHelpOpen, indexOf, lastIndex, goLive, query, notice, isShareOpen, shownEvent } from "./store.js";
 import { hasFailed } from "./words.js";
 
 export const VIEWS = [
@@ -26,8 +26,8 @@ export const views = () => VIEWS.filter(([name]) => !runFile.value || isSite || 
 /** Open or close what lies over the view: one of them at a time. */
 export function toggleOverlay(overlay) {
   const opens = !overlay.value;
-  help.value = false;
-  sharing.value = false;
+  isHelpOpen.value = false;
+  isShareOpen.value = false;
   overlay.value = opens;
 }
 
@@ -36,7 +36,7 @@ const seek = (from, step, isMeant) => {
   for (let n = from + step; n >= 0 && n < events.length; n += step) if (isMeant(events[n])) return goTo(n);
   return false;
 };
-const seekBy = (step) => seek(at.value, step, () => true);
+const seekBy = (step) => seek(shownIndex.value, step, () => true);
 const isError = (event) => event.k === "log.reject" || event.k === "marker.refused" || hasFailed(event);
 const sameTx = (event) => Boolean(event.tx) && idOf(event.tx) === idOf(shownEvent.value?.tx ?? "");
 
@@ -44,40 +44,40 @@ export const KEYS = [
   [" ", "play, or stand still", toggle],
   [".", "next event", () => seekBy(1)],
   [",", "previous event", () => seekBy(-1)],
-  ["n", "next event of this transaction", () => seek(at.value, 1, sameTx)],
-  ["p", "previous event of this transaction", () => seek(at.value, -1, sameTx)],
+  ["n", "next event of this transaction", () => seek(shownIndex.value, 1, sameTx)],
+  ["p", "previous event of this transaction", () => seek(shownIndex.value, -1, sameTx)],
   ["[", "the event that is the cause", () => {
     const index = shownEvent.value?.p.length ? indexOf(shownEvent.value.p[0]) : undefined;
     return index !== undefined && goTo(index);
   }],
   ["]", "the first event that is an effect", () => {
     const fromEvent = shownEvent.value;
-    return Boolean(fromEvent) && seek(at.value, 1, (event) => event.p[0] === fromEvent.i);
+    return Boolean(fromEvent) && seek(shownIndex.value, 1, (event) => event.p[0] === fromEvent.i);
   }],
-  ["e", "next error", () => seek(at.value, 1, isError)],
-  ["v", "next violation", () => seek(at.value, 1, (event) => event.k === "check.violation")],
+  ["e", "next error", () => seek(shownIndex.value, 1, isError)],
+  ["v", "next violation", () => seek(shownIndex.value, 1, (event) => event.k === "check.violation")],
   ["ArrowRight", "next step of the story", () => byStep(1)],
   ["ArrowLeft", "step of the story before", () => byStep(-1)],
   ["Home", "first event", () => goTo(0)],
   ["End", "last event", () => goTo(lastIndex())],
   ["l", "live: stay at the newest event, also when more come", () => goLive()],
   ["w", "why does the reader wait?", () => {
-    choose("stage");
+    chooseView("stage");
     requestAnimationFrame(() => document.querySelector("#why")?.focus());
   }],
   ["/", "search events", () => {
-    choose("events");
+    chooseView("events");
     requestAnimationFrame(() => document.querySelector("#query")?.focus());
   }],
-  ["s", "share what is shown", () => toggleOverlay(sharing)],
-  ["?", "keys and words", () => toggleOverlay(help)],
+  ["s", "share what is shown", () => toggleOverlay(isShareOpen)],
+  ["?", "keys and words", () => toggleOverlay(isHelpOpen)],
   ["Escape", "close the help or Share, empty the search", () => {
-    help.value = false;
-    sharing.value = false;
+    isHelpOpen.value = false;
+    isShareOpen.value = false;
     query.value = "";
   }],
   ...VIEWS.map(([name, title], n) => [String(n + 1), `view: ${title}`, () => {
-    if (views()[n]) choose(views()[n][0]);
+    if (views()[n]) chooseView(views()[n][0]);
   }]),
 ];
 

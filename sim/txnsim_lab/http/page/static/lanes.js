@@ -21,26 +21,26 @@ const clientOf = ({ d }) => (d?.peer?.startsWith("client/") ? d.peer : null);
 const outsider = (name) => name?.startsWith("client/") && OUTSIDERS.has(name.slice("client/".length));
 
 /** Whether an event is drawn where housekeeping is not wanted. */
-export function isTelling(one) {
-  if (QUIET.has(one.k) || (one.k === "node.up" && one.t === 0) || outsider(one.node) || outsider(clientOf(one)) || one.node === "onlooker") return false;
-  if (!one.k.startsWith("msg.")) return true;
-  return !HOUSEKEEPING.has(one.d.api) && one.d.api !== "AllocateProducerIds" && !(one.k === "msg.send" && !hasFailed(one));
+export function isTelling(event) {
+  if (QUIET.has(event.k) || (event.k === "node.up" && event.t === 0) || outsider(event.node) || outsider(clientOf(event)) || event.node === "onlooker") return false;
+  if (!event.k.startsWith("msg.")) return true;
+  return !HOUSEKEEPING.has(event.d.api) && event.d.api !== "AllocateProducerIds" && !(event.k === "msg.send" && !hasFailed(event));
 }
 
 /** Lane of an event: a request stands where it is dealt with. */
-function laneOf(one, nodes) {
-  if (one.k === "note" || one.k === "input" || one.k.startsWith("check.")) return null;
-  if (one.k.startsWith("fault.")) return "fault";
-  if (one.k.startsWith("msg.") && /^broker\/\d+$/.test(one.node)) {
-    const part = TO_COORDINATOR.has(one.d.api) ? "txn" : one.d.api === "Produce" || one.d.api === "WriteTxnMarkers" ? "log" : null;
-    const found = part && nodes.filter((name) => name.startsWith(`${one.node}/${part}/`));
-    if (found?.length === 1) return found[0];
+function laneOf(event, nodes) {
+  if (event.k === "note" || event.k === "input" || event.k.startsWith("check.")) return null;
+  if (event.k.startsWith("fault.")) return "fault";
+  if (event.k.startsWith("msg.") && /^broker\/\d+$/.test(event.node)) {
+    const part = TO_COORDINATOR.has(event.d.api) ? "txn" : event.d.api === "Produce" || event.d.api === "WriteTxnMarkers" ? "log" : null;
+    const candidates = part && nodes.filter((name) => name.startsWith(`${event.node}/${part}/`));
+    if (candidates?.length === 1) return candidates[0];
   }
-  return one.node;
+  return event.node;
 }
 
 const RANK = [/^client\//, /\/txn\//, /\/log\//, /^broker\//, /./];
-const rankOf = (name) => RANK.findIndex((one) => one.test(name));
+const rankOf = (name) => RANK.findIndex((pattern) => pattern.test(name));
 
 /** What a lane is called. */
 export function nameOf(node) {
@@ -51,78 +51,78 @@ export function nameOf(node) {
 }
 
 /** Everything that is drawn up to an index. */
-export function picture(index, all) {
-  const shown = [];
+export function drawLanes(index, withHousekeeping) {
+  const drawnEvents = [];
   const steps = [];
-  for (let n = index; n >= Math.max(0, index - LOOKED_AT) && shown.length < SHOWN; n -= 1) {
-    const one = events[n];
-    if (one.k === "note" && one.node === "scenario") steps.push({ one, before: shown.length });
-    else if (all || isTelling(one)) shown.push(one);
+  for (let n = index; n >= Math.max(0, index - LOOKED_AT) && drawnEvents.length < SHOWN; n -= 1) {
+    const event = events[n];
+    if (event.k === "note" && event.node === "scenario") steps.push({ one: event, before: drawnEvents.length });
+    else if (withHousekeeping || isTelling(event)) drawnEvents.push(event);
   }
-  shown.reverse();
-  const nodes = [...new Set(shown.map((one) => one.node))];
-  const place = new Map(shown.map((one, n) => [one.i, n]));
-  const found = { shown, marks: [], arrows: [], held: [], states: [], open: [], steps: steps.reverse().map(({ one, before }) => ({ one, x: shown.length - before - 0.5 })) };
+  drawnEvents.reverse();
+  const nodes = [...new Set(drawnEvents.map((event) => event.node))];
+  const columnOf = new Map(drawnEvents.map((event, n) => [event.i, n]));
+  const drawing = { shown: drawnEvents, marks: [], arrows: [], held: [], states: [], open: [], steps: steps.reverse().map(({ one, before }) => ({ one, x: drawnEvents.length - before - 0.5 })) };
   const lanes = new Set();
-  const at = (name) => (lanes.add(name), name);
-  const waiting = new Map(); // position of a strike -> the message that it holds
-  const moved = new Map(); // lane -> its last state
-  const opened = new Map(); // lane and producer -> since where
-  shown.forEach((one, x) => {
-    const lane = laneOf(one, nodes);
+  const useLane = (name) => (lanes.add(name), name);
+  const heldByStrike = new Map(); // position of a strike -> the message that it holds
+  const lastStates = new Map(); // lane -> its last state
+  const openBars = new Map(); // lane and producer -> since where
+  drawnEvents.forEach((event, x) => {
+    const lane = laneOf(event, nodes);
     if (lane === null) return;
-    const t = transactionAt(one) ?? transactionOf(one);
-    const client = one.k.startsWith("msg.") ? clientOf(one) : null;
-    const cause = one.p.length ? place.get(one.p[0]) : undefined;
-    const bad = one.k === "msg.drop" || one.k.endsWith(".refused") || one.k === "log.reject" || hasFailed(one);
-    const arrow = (from, to, x0, x1, text) => found.arrows.push({ one, from: at(from), to: at(to), x0, x1, text, t, bad });
-    if (one.k === "msg.recv" && client && !one.d.response) {
-      const strike = holdOf(one, x, shown);
-      if (!strike) arrow(client, lane, x - 0.7, x, one.d.api);
-    } else if (one.k === "msg.send" && client) arrow(lane, client, x, x + 0.7, one.d.error ?? one.d.api);
-    else if (one.k === "msg.hold") {
-      const hit = one.p.find((i) => events[indexOf(i) ?? -1]?.k === "fault.hit");
-      const item = { one, from: at(client ?? one.d.peer), to: at(lane), x0: x - 0.7, x1: null, text: one.d.response ? `answer to ${one.d.api}` : one.d.api, rule: events[indexOf(hit) ?? -1]?.d.rule, t };
-      waiting.set(hit, item);
-      found.held.push(item);
-    } else if (one.k === "fault.release" && waiting.has(one.p[0])) waiting.get(one.p[0]).x1 = x;
-    else if (cause !== undefined && shown[cause].node !== one.node && !shown[cause].k.startsWith("fault.") && !one.k.startsWith("client.")) {
-      const from = laneOf(shown[cause], nodes);
-      if (from && from !== lane) arrow(from, lane, cause, x, one.k === "marker.written" ? `${one.d.committed ? "COMMIT" : "ABORT"} marker` : "");
+    const t = transactionAt(event) ?? transactionOf(event);
+    const client = event.k.startsWith("msg.") ? clientOf(event) : null;
+    const cause = event.p.length ? columnOf.get(event.p[0]) : undefined;
+    const bad = event.k === "msg.drop" || event.k.endsWith(".refused") || event.k === "log.reject" || hasFailed(event);
+    const arrow = (from, to, x0, x1, text) => drawing.arrows.push({ one: event, from: useLane(from), to: useLane(to), x0, x1, text, t, bad });
+    if (event.k === "msg.recv" && client && !event.d.response) {
+      const strike = holdOf(event, x, drawnEvents);
+      if (!strike) arrow(client, lane, x - 0.7, x, event.d.api);
+    } else if (event.k === "msg.send" && client) arrow(lane, client, x, x + 0.7, event.d.error ?? event.d.api);
+    else if (event.k === "msg.hold") {
+      const hit = event.p.find((i) => events[indexOf(i) ?? -1]?.k === "fault.hit");
+      const heldMessage = { one: event, from: useLane(client ?? event.d.peer), to: useLane(lane), x0: x - 0.7, x1: null, text: event.d.response ? `answer to ${event.d.api}` : event.d.api, rule: events[indexOf(hit) ?? -1]?.d.rule, t };
+      heldByStrike.set(hit, heldMessage);
+      drawing.held.push(heldMessage);
+    } else if (event.k === "fault.release" && heldByStrike.has(event.p[0])) heldByStrike.get(event.p[0]).x1 = x;
+    else if (cause !== undefined && drawnEvents[cause].node !== event.node && !drawnEvents[cause].k.startsWith("fault.") && !event.k.startsWith("client.")) {
+      const from = laneOf(drawnEvents[cause], nodes);
+      if (from && from !== lane) arrow(from, lane, cause, x, event.k === "marker.written" ? `${event.d.committed ? "COMMIT" : "ABORT"} marker` : "");
     }
-    if (one.k === "txn.complete") {
-      const key = `${lane} ${idOf(one.tx)}`;
-      if (moved.has(key)) moved.get(key).x1 = x;
-      const bar = { lane: at(lane), x0: x, x1: null, text: one.d.state, id: idOf(one.tx), t };
-      moved.set(key, bar);
-      found.states.push(bar);
+    if (event.k === "txn.complete") {
+      const key = `${lane} ${idOf(event.tx)}`;
+      if (lastStates.has(key)) lastStates.get(key).x1 = x;
+      const bar = { lane: useLane(lane), x0: x, x1: null, text: event.d.state, id: idOf(event.tx), t };
+      lastStates.set(key, bar);
+      drawing.states.push(bar);
     }
-    if (one.k === "log.append" && one.d.txn && !opened.has(`${lane} ${one.d.pid}`)) {
-      const bar = { lane: at(lane), x0: x, x1: null, t, pid: one.d.pid };
-      opened.set(`${lane} ${one.d.pid}`, bar);
-      found.open.push(bar);
-    } else if (one.k === "marker.written") {
-      const bar = opened.get(`${lane} ${one.d.pid}`);
+    if (event.k === "log.append" && event.d.txn && !openBars.has(`${lane} ${event.d.pid}`)) {
+      const bar = { lane: useLane(lane), x0: x, x1: null, t, pid: event.d.pid };
+      openBars.set(`${lane} ${event.d.pid}`, bar);
+      drawing.open.push(bar);
+    } else if (event.k === "marker.written") {
+      const bar = openBars.get(`${lane} ${event.d.pid}`);
       if (bar) bar.x1 = x;
-      opened.delete(`${lane} ${one.d.pid}`);
+      openBars.delete(`${lane} ${event.d.pid}`);
     }
-    found.marks.push({ one, x, lane: at(lane), t, bad });
+    drawing.marks.push({ one: event, x, lane: useLane(lane), t, bad });
   });
-  apart(found.held);
-  return { ...found, lanes: [...lanes].sort((a, b) => rankOf(a) - rankOf(b) || (a < b ? -1 : 1)) };
+  separateHeld(drawing.held);
+  return { ...drawing, lanes: [...lanes].sort((a, b) => rankOf(a) - rankOf(b) || (a < b ? -1 : 1)) };
 }
 
 /** What is held before a lane at the same time has a way of its own. */
-function apart(held) {
-  held.forEach((one, n) => {
-    const taken = held.slice(0, n).filter((other) => other.to === one.to && (other.x1 === null || other.x1 > one.x0)).map(({ way }) => way);
-    one.way = 0;
-    while (taken.includes(one.way)) one.way += 1;
+function separateHeld(held) {
+  held.forEach((message, n) => {
+    const takenWays = held.slice(0, n).filter((earlier) => earlier.to === message.to && (earlier.x1 === null || earlier.x1 > message.x0)).map(({ way }) => way);
+    message.way = 0;
+    while (takenWays.includes(message.way)) message.way += 1;
   });
 }
 
 /** Whether what was received is held right behind. */
-function holdOf(one, x, shown) {
-  for (let n = x + 1; n < Math.min(shown.length, x + 4); n += 1) if (shown[n].k === "msg.hold" && nearest(shown[n], ({ i }) => i === one.i)) return shown[n];
+function holdOf(received, x, shown) {
+  for (let n = x + 1; n < Math.min(shown.length, x + 4); n += 1) if (shown[n].k === "msg.hold" && nearest(shown[n], ({ i }) => i === received.i)) return shown[n];
   return null;
 }

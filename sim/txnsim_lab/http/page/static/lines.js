@@ -28,7 +28,7 @@ function skip(bytes, pos, expected) {
 }
 
 /** What `number`, `string` or `any` has read. */
-let value;
+let lastValue;
 
 /** Read digits; the place behind them, or NONE. */
 function readDigits(bytes, pos) {
@@ -38,7 +38,7 @@ function readDigits(bytes, pos) {
     sum = sum * 10 + digit;
     end += 1;
   }
-  value = sum;
+  lastValue = sum;
   return end === pos || end - pos > DIGITS_MAX ? NONE : end;
 }
 
@@ -56,8 +56,8 @@ function readString(bytes, from) {
     end += 1;
   }
   const slot = hash & (knownTexts.length - 1);
-  value = knownTexts[slot];
-  if (!isAt(bytes, from, end, value)) value = knownTexts[slot] = textOf(bytes, from, end);
+  lastValue = knownTexts[slot];
+  if (!isAt(bytes, from, end, lastValue)) lastValue = knownTexts[slot] = textOf(bytes, from, end);
   return end + 1;
 }
 
@@ -75,13 +75,13 @@ function readValue(bytes, pos) {
   if (code === BRACKET) return readList(bytes, pos + 1);
   const end = readDigits(bytes, code === MINUS ? pos + 1 : pos);
   if (end !== NONE) {
-    if (code === MINUS) value = -value;
+    if (code === MINUS) lastValue = -lastValue;
     return end;
   }
   for (const [word, meant] of CONSTANTS) {
     const wordEnd = skip(bytes, pos, word);
     if (wordEnd === NONE) continue;
-    value = meant;
+    lastValue = meant;
     return wordEnd;
   }
   return NONE;
@@ -95,9 +95,9 @@ function readList(bytes, from) {
     if (items.length) pos = bytes[pos] === COMMA ? pos + 1 : NONE;
     pos = pos === NONE ? NONE : readValue(bytes, pos);
     if (pos === NONE) return NONE;
-    items.push(value);
+    items.push(lastValue);
   }
-  value = items;
+  lastValue = items;
   return pos + 1;
 }
 
@@ -118,7 +118,7 @@ class Shape {
       if (pos === NONE) return NONE;
       pos = readValue(bytes, pos);
       if (pos === NONE) return NONE;
-      made[names[n]] = value;
+      made[names[n]] = lastValue;
     }
     return bytes[pos] === BRACE_END ? pos + 1 : NONE;
   }
@@ -145,20 +145,20 @@ export class Lines {
     const { bytes, seen } = this;
     let pos = skip(bytes, from, I);
     if (pos === NONE || (pos = readDigits(bytes, pos)) === NONE) return null;
-    seen.i = value;
+    seen.i = lastValue;
     pos = skip(bytes, pos, T);
     if (pos === NONE || (pos = readDigits(bytes, pos)) === NONE) return null;
-    seen.t = value;
+    seen.t = lastValue;
     pos = skip(bytes, pos, N);
     if (pos === NONE || (pos = readDigits(bytes, pos)) === NONE) return null;
-    seen.n = value;
+    seen.n = lastValue;
     while (bytes[pos] !== K) { // between are numbers only
       if (bytes[pos] === NEWLINE || pos >= bytes.length) return null;
       pos += 1;
     }
     pos = skip(bytes, pos - 2, KIND);
     if (pos === NONE || (pos = readString(bytes, pos)) === NONE) return null;
-    const kind = this.kind(value);
+    const kind = this.kind(lastValue);
     seen.k = kind.name;
     seen.tx = "";
     seen.d = undefined;
@@ -169,7 +169,7 @@ export class Lines {
     const tx = skip(bytes, pos, TX);
     if (tx !== NONE) {
       if ((pos = readString(bytes, tx)) === NONE) return null;
-      seen.tx = value;
+      seen.tx = lastValue;
     }
     const d = skip(bytes, pos, D);
     if (d !== NONE) pos = this.payload(kind, d);

@@ -3,7 +3,7 @@
 
 import { render } from "preact";
 import { effect, signal } from "@preact/signals";
-import { follow } from "./address.js";
+import { followAddress } from "./address.js";
 import { explain, leaveRun, listen, openSession, startRecording, showRun, unpackRuns } from "./api.js";
 import { html } from "./html.js";
 import { KEYS, onKey, toggleOverlay, views } from "./keys.js";
@@ -11,7 +11,7 @@ import { SPEEDS, byStep, playing, speed, toggle } from "./player.js";
 import { isSite, keepFiles, start } from "./site.js";
 import { savePng, saveSvg } from "./save.js";
 import { decisive, stepAt } from "./stage.js";
-import { askedFact, at, busy, choose, count, cursor, detailed, embedded, events, explanation, runFile, full, goTo, help, indexOf, info, lastIndex, lesson, link, goLive, lostCount, moment, notes, presenting, problem, rate, readCount, isReplaced, notice, sharing, shownEvent, source, state, view, violations, causesOf } from "./store.js";
+import { askedFact, shownIndex, busy, chooseView, count, cursor, isDetailed, isEmbedded, events, explanation, runFile, isFull, goTo, isHelpOpen, indexOf, info, lastIndex, lesson, link, goLive, lostCount, moment, storyNotes, isPresenting, problem, rate, readCount, isReplaced, notice, isShareOpen, shownEvent, source, state, view, violations, causesOf } from "./store.js";
 import { Cluster } from "./views/cluster.js";
 import { Drive } from "./views/drive.js";
 import { Coordinator } from "./views/coordinator.js";
@@ -50,17 +50,17 @@ function App() {
     <header><h1>txnsim</h1><span class="title"><${Title} from=${origin} /></span><span class=${`link-state ${link.value}`} role="status">${LINK[link.value]}</span>
       <${Reading} /><${Starting} /><${Past} />
       ${runFile.value && html`<span class="remark">${runFile.value.remark}</span>`}
-      ${view.value === "stage" && html`<button id="present" aria-pressed=${presenting.value} onClick=${() => (presenting.value = !presenting.value)} title="The picture as large as the screen, for a projector">Present</button>
+      ${view.value === "stage" && html`<button id="present" aria-pressed=${isPresenting.value} onClick=${() => (isPresenting.value = !isPresenting.value)} title="The picture as large as the screen, for a projector">Present</button>
         ${(count.value > 0 || isSite) && html`<span id="save">Save picture <button onClick=${saveSvg}>SVG<span class="sr">: save the picture</span></button> <button onClick=${savePng}>PNG<span class="sr">: save the picture</span></button></span>`}`}
-      <button id="share" onClick=${() => toggleOverlay(sharing)} aria-expanded=${sharing.value}>Share (s)</button>
-      <button onClick=${() => toggleOverlay(help)} aria-expanded=${help.value} aria-label="Keys and words (?)"><span class="long">Keys and words </span>(?)</button></header>
+      <button id="share" onClick=${() => toggleOverlay(isShareOpen)} aria-expanded=${isShareOpen.value}>Share (s)</button>
+      <button onClick=${() => toggleOverlay(isHelpOpen)} aria-expanded=${isHelpOpen.value} aria-label="Keys and words (?)"><span class="long">Keys and words </span>(?)</button></header>
     <nav aria-label="Views">${views().map(([name, label], n) => html`
-      <button aria-current=${view.value === name && !help.value && !sharing.value ? "page" : undefined} onClick=${() => choose(name)}>${label} <kbd>${n + 1}</kbd></button>`)}</nav>
+      <button aria-current=${view.value === name && !isHelpOpen.value && !isShareOpen.value ? "page" : undefined} onClick=${() => chooseView(name)}>${label} <kbd>${n + 1}</kbd></button>`)}</nav>
     <section class="notices" aria-label="Notices">${lesson.value ? view.value !== "stage" && html`<${Lesson} />` : html`<${Drive} />`}${problem.value && html`<p class="problem" role="alert">${problem.value} <button onClick=${() => (problem.value = "")}>Close</button></p>`}
     ${notice.value && html`<p class="gap" id="said" role="status">${notice.value} <button onClick=${() => (notice.value = "")}>Close</button></p>`}
     ${!askedFact.value && html`<${JudgesFindings} />`}
     <${Gaps} /></section>
-    <main class=${isPast() ? "past" : ""}>${sharing.value ? html`<${Share} />` : help.value ? html`<${Help} />` : html`<section class="view" tabindex="0" aria-label=${view.value}><${View} /></section>`}<${Inspector} /></main>
+    <main class=${isPast() ? "past" : ""}>${isShareOpen.value ? html`<${Share} />` : isHelpOpen.value ? html`<${Help} />` : html`<section class="view" tabindex="0" aria-label=${view.value}><${View} /></section>`}<${Inspector} /></main>
     <${Scrubber} />`;
 }
 
@@ -73,13 +73,13 @@ function JudgesFindings() {
 }
 
 /** Whether an event before the newest is looked at. */
-const isPast = () => cursor.value !== null && at.value < count.value - 1;
+const isPast = () => cursor.value !== null && shownIndex.value < count.value - 1;
 
 /** Which moment is looked at, where it is not the newest, and the way back. */
 function Past() {
   if (!isPast()) return null;
-  const step = stepAt(at.value);
-  return html`<button id="past" class="past-of" onClick=${goLive}>You look at ${step ? `step ${step.number}` : `event #${events[at.value].i}`}. Back to now (l)</button>`;
+  const step = stepAt(shownIndex.value);
+  return html`<button id="past" class="past-of" onClick=${goLive}>You look at ${step ? `step ${step.number}` : `event #${events[shownIndex.value].i}`}. Back to now (l)</button>`;
 }
 
 /** What the page can't show, why, and what can be done about it. */
@@ -95,7 +95,7 @@ function Gaps() {
     ${isLive && isReplaced.value && html`<p class="gap" id="replaced">Another cluster answers here now. What you see is its own, from its beginning. <button onClick=${() => (isReplaced.value = false)}>Close</button></p>`}
     ${first > 0 && html`<p class="gap" id="gap">What happened before event #${first} is no longer kept: the recording begins there with a snapshot of the cluster.
       ${isLive && html` The server keeps the newest events; the setting <code>trace_ring_bytes</code> makes it keep more.`}</p>`}
-    ${full.value && html`<p class="gap" id="full">The page holds ${count.value.toLocaleString("en")} events and takes no more. ${isLive && html`<button onClick=${() => listen()}>Begin anew with what the server keeps</button>`}</p>`}
+    ${isFull.value && html`<p class="gap" id="full">The page holds ${count.value.toLocaleString("en")} events and takes no more. ${isLive && html`<button onClick=${() => listen()}>Begin anew with what the server keeps</button>`}</p>`}
     ${lostCount.value > 0 && html`<p class="gap" id="lost">The page could not keep up: ${lostCount.value.toLocaleString("en")} events are missing, so what it shows may be wrong. <button onClick=${() => listen()}>Read again what the server keeps</button></p>`}
     ${level === "off" && !isLive && html`<p class="gap">Nothing was recorded in this run.</p>`}`;
 }
@@ -139,7 +139,7 @@ function Inspector() {
   if (!event || isNew()) return html`<aside aria-label="Event"><h2>No event yet</h2><p class="hint">${isUnrecorded() ? "Nothing is recorded." : isSite ? "Open a run of the Zoo, or a lesson." : "Point a client at this cluster, make a transaction hang on the stage, or open a run of the Zoo."}</p></aside>`;
   const chain = causesOf(event).slice(1);
   const [earlierCause] = (chain.at(-1) ?? event).p; // it is no longer kept, or is too far back
-  const tp = view.value === "stage" && !help.value && !sharing.value ? inFocus(moment.value.now, explanation.value?.open ?? []) : null;
+  const tp = view.value === "stage" && !isHelpOpen.value && !isShareOpen.value ? inFocus(moment.value.now, explanation.value?.open ?? []) : null;
   return html`<aside aria-label="Event" class=${sheet.value ? "up" : ""}><button id="sheet" aria-expanded=${sheet.value} onClick=${() => (sheet.value = !sheet.value)}>${tp ? "Why, and this event" : "This event"}</button>${tp && html`<${Why} tp=${tp} />`}
     ${!askedFact.value && html`<${Folded} id="event" label=${`Details of event #${event.i}`}>
     <h2>#${event.i} ${event.k}</h2>${KINDS[event.k] && html`<p class="hint">${KINDS[event.k]}</p>`}<p><code>${event.node}</code><br />${ms(event)}${event.tx ? html`<br />${event.tx}` : ""}</p>
@@ -157,28 +157,28 @@ const STEPS_MAX = 60;
 
 function Scrubber() {
   const newest = Math.max(0, count.value - 1);
-  const event = events[at.value];
-  const steps = notes().length;
+  const event = events[shownIndex.value];
+  const steps = storyNotes().length;
   const where = event ? `#${event.i} / ${events[newest].i} · ${ms(event)}` : "no events";
   return html`<footer>
-    ${!steps || detailed.value ? html`<button onClick=${() => goTo(0)} aria-label="first event">|◀</button>
-    <button onClick=${() => goTo(at.value - 1)} aria-label="previous event">◀</button>
-    <button onClick=${() => goTo(at.value + 1)} aria-label="next event">▶</button>
+    ${!steps || isDetailed.value ? html`<button onClick=${() => goTo(0)} aria-label="first event">|◀</button>
+    <button onClick=${() => goTo(shownIndex.value - 1)} aria-label="previous event">◀</button>
+    <button onClick=${() => goTo(shownIndex.value + 1)} aria-label="next event">▶</button>
     <button onClick=${() => goTo(lastIndex())} aria-label="last event">▶|</button>` : ""}
     ${steps > 0 && html`<button id="step-back" onClick=${() => byStep(-1)}>◀ step</button>`}
     <button id="play" class=${steps ? "primary" : ""} aria-pressed=${playing.value} onClick=${toggle} title="Play, or stand still (Space)">${playing.value ? "❚❚ stop" : steps ? "▶ play by steps" : "▶ play"}</button>
     ${steps > 0 && html`<button id="step-on" onClick=${() => byStep(1)}>step ▶</button>`}
     <label class="speed"><span class="sr">Speed</span><select id="speed" value=${speed.value} onChange=${(e) => (speed.value = Number(e.target.value))}>${SPEEDS.map((factor) => html`<option value=${factor}>${factor}×</option>`)}</select></label>
-    <span class="line"><input id="time" type="range" min="0" max=${newest} ref=${(el) => { if (el) el.value = Math.max(0, at.value); }} aria-label="time"
+    <span class="line"><input id="time" type="range" min="0" max=${newest} ref=${(el) => { if (el) el.value = Math.max(0, shownIndex.value); }} aria-label="time"
       aria-valuetext=${event ? `event ${event.i}: ${KINDS[event.k] ?? event.k}` : "no event"} onInput=${(e) => goTo(Number(e.target.value))} />
-      ${notes().slice(-STEPS_MAX).map((index, n, noteIndices) => {
+      ${storyNotes().slice(-STEPS_MAX).map((index, n, noteIndices) => {
         const to = (noteIndices[n + 1] ?? count.value) - 1;
-        return html`<i aria-hidden="true" class=${`step${to <= at.value ? " passed" : ""}`} title=${events[index].d.text} style=${{ "--part": to / Math.max(1, newest) }} onClick=${() => goTo(to)}></i>`;
+        return html`<i aria-hidden="true" class=${`step${to <= shownIndex.value ? " passed" : ""}`} title=${events[index].d.text} style=${{ "--part": to / Math.max(1, newest) }} onClick=${() => goTo(to)}></i>`;
       })}</span>
-    ${steps > 0 && html`<span class="step-of" title=${where}>step ${stepAt(at.value)?.number ?? 0} of ${steps}</span>`}
-    ${(!steps || detailed.value) && html`<span class="where">${where}</span>`}
+    ${steps > 0 && html`<span class="step-of" title=${where}>step ${stepAt(shownIndex.value)?.number ?? 0} of ${steps}</span>`}
+    ${(!steps || isDetailed.value) && html`<span class="where">${where}</span>`}
     ${rate.value > 0 && html`<span id="rate" class="where">${rate.value.toLocaleString("en")} events/s</span>`}
-    ${source.value.kind === "live" && cursor.value === null && html`<button id="pause" onClick=${() => goTo(at.value)} title="Stand still at this event; more go on coming">Pause</button>`}
+    ${source.value.kind === "live" && cursor.value === null && html`<button id="pause" onClick=${() => goTo(shownIndex.value)} title="Stand still at this event; more go on coming">Pause</button>`}
     <button id="live" aria-pressed=${cursor.value === null} onClick=${goLive} title="Stay at the newest event">Now</button></footer>`;
 }
 
@@ -194,7 +194,7 @@ const REST_MS = 120, RESTS = 3;
 let timer = 0, askedMs = 0, tookMs = 0;
 const askedMeanwhile = signal(0); // what came while it was asked
 effect(() => {
-  const index = at.value;
+  const index = shownIndex.value;
   void [source.value, busy.value, askedMeanwhile.value];
   if (source.value.moments) return void explain(index); // it is in the file
   if (timer && cursor.value === null) return; // it is about to be asked for what is newest then
@@ -205,7 +205,7 @@ effect(() => {
     await explain(cursor.value === null ? lastIndex() : index);
     if (timer === ownTimer) timer = 0;
     tookMs = performance.now() - askedMs;
-    if (cursor.value === null && at.value !== index) askedMeanwhile.value += 1;
+    if (cursor.value === null && shownIndex.value !== index) askedMeanwhile.value += 1;
   }, wait);
   timer = ownTimer;
 });
@@ -225,9 +225,9 @@ function startSimulator() {
 }
 
 effect(() => {
-  document.body.classList.toggle("presented", presenting.value && view.value === "stage");
+  document.body.classList.toggle("presented", isPresenting.value && view.value === "stage");
 });
-document.body.classList.toggle("embedded", embedded);
+document.body.classList.toggle("embedded", isEmbedded);
 addEventListener("keydown", onKey);
 // A page that goes away needs its run no more: the process would wait in vain.
 addEventListener("pagehide", () => {
@@ -245,6 +245,6 @@ globalThis.__ready = performance.now();
 if (!runs) {
   const isLive = !/[#&](run|lesson)=/.test(location.hash);
   if (isLive) void listen();
-  await follow();
+  await followAddress();
   if (!isLive && source.value.kind === "live" && !lesson.value) void listen(); // what was named is not to be had
 }

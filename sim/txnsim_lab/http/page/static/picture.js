@@ -24,13 +24,13 @@ const HIDES_LOG = new Set(["markers", "reads", "delivered", "marker-refused"]);
 const ENDED = { committed: "✓", aborted: "✕" };
 
 /** What is drawn of a moment for a transactional id and partitions; what would answer a question is left out while one `asks`. */
-export function pictureOf(it, id, tps, asks = null) {
-  const { now, index } = it;
+export function pictureOf(moment, id, tps, asks = null) {
+  const { now, index } = moment;
   if (HIDES_LOG.has(asks)) tps = [];
   const newest = begunUntil(id, index);
   const belief = newest ? application(newest, index) : null;
   const since = stepAt(index)?.from ?? index - LATELY;
-  const logs = tps.map((tp) => logOf(it, tp, asks));
+  const logs = tps.map((tp) => logOf(moment, tp, asks));
   const sentMessages = messages(now, index).filter((message) => message.isDue || message.how === "lost" || message.how === "refused" || message.how === "cancelled");
   const flights = [];
   const record = lastCell(logs, (cell) => !cell.isMarker && cell.id === id);

@@ -3,7 +3,7 @@
 
 import { effect, signal } from "@preact/signals";
 import { stepAt } from "./stage.js";
-import { at, count, events, goTo, goLive, notes, notice, source } from "./store.js";
+import { shownIndex, count, events, goTo, goLive, storyNotes, notice, source } from "./store.js";
 
 export const SPEEDS = [0.5, 1, 2, 4];
 const PAUSE_MS = 700;
@@ -24,8 +24,8 @@ export const isStill = () => matchMedia("(prefers-reduced-motion: reduce)").matc
 
 /** Begin, or stand still; from the start where the end is reached. */
 export function toggle() {
-  if (!playing.value && at.value >= count.value - 1) {
-    if (notes().length) toStep(1);
+  if (!playing.value && shownIndex.value >= count.value - 1) {
+    if (storyNotes().length) toStep(1);
     else goTo(0);
   }
   playing.value = !playing.value;
@@ -33,7 +33,7 @@ export function toggle() {
 
 /** To where a step of the story ends; false where there is none. */
 export function toStep(number) {
-  const noteIndices = notes();
+  const noteIndices = storyNotes();
   if (number < 1 || number > noteIndices.length) return false;
   if (number === noteIndices.length && source.value.kind === "live") goLive();
   else goTo((noteIndices[number] ?? events.length) - 1);
@@ -41,23 +41,23 @@ export function toStep(number) {
 }
 export function byStep(by) {
   notice.value = ""; // it was said of the step before
-  return toStep((stepAt(at.value)?.number ?? 0) + by);
+  return toStep((stepAt(shownIndex.value)?.number ?? 0) + by);
 }
 
 function playOn() {
-  if (notes().length) {
-    playing.value = byStep(1) && (stepAt(at.value)?.number ?? 0) < notes().length;
+  if (storyNotes().length) {
+    playing.value = byStep(1) && (stepAt(shownIndex.value)?.number ?? 0) < storyNotes().length;
     return;
   }
   const end = count.value - 1;
-  let next = at.value + 1;
+  let next = shownIndex.value + 1;
   while (next < end && !MATTERS.has(events[next].k)) next += 1;
   goTo(Math.min(next, end));
   if (next >= end) playing.value = false;
 }
 
 function pauseMs() {
-  const step = stepAt(at.peek());
+  const step = stepAt(shownIndex.peek());
   return step ? readMs(events[step.from].d.text) : PAUSE_MS;
 }
 

@@ -7,7 +7,7 @@ const SHAPES = "rect, path, circle, text";
 /** A PNG has so many points for each of the picture. */
 const SCALE = 2;
 
-const drawn = () => document.querySelector("svg.drawn");
+const shownSvg = () => document.querySelector("svg.drawn");
 const sizeOf = (svg) => svg.viewBox.baseVal;
 
 function offer(blob, name) {
@@ -18,22 +18,22 @@ function offer(blob, name) {
 
 /** The picture as a text that stands by itself. */
 export function svgText() {
-  const svg = drawn();
+  const svg = shownSvg();
   const { x, y, width, height } = sizeOf(svg);
-  const alone = svg.cloneNode(true);
+  const standalone = svg.cloneNode(true);
   const from = [...svg.querySelectorAll(SHAPES)];
-  [...alone.querySelectorAll(SHAPES)].forEach((one, n) => {
+  [...standalone.querySelectorAll(SHAPES)].forEach((shape, n) => {
     const style = getComputedStyle(from[n]);
-    for (const name of STYLES) one.setAttribute(name === "text-decoration-line" ? "text-decoration" : name, style.getPropertyValue(name));
-    one.removeAttribute("class");
+    for (const name of STYLES) shape.setAttribute(name === "text-decoration-line" ? "text-decoration" : name, style.getPropertyValue(name));
+    shape.removeAttribute("class");
   });
-  for (const one of alone.querySelectorAll("g")) for (const name of ["class", "role", "tabindex"]) one.removeAttribute(name);
+  for (const group of standalone.querySelectorAll("g")) for (const name of ["class", "role", "tabindex"]) group.removeAttribute(name);
   const ground = document.createElementNS(svg.namespaceURI, "rect");
   for (const [name, value] of Object.entries({ x, y, width, height, fill: getComputedStyle(document.body).backgroundColor })) ground.setAttribute(name, String(value));
-  alone.prepend(ground);
-  for (const [name, value] of Object.entries({ width, height, xmlns: svg.namespaceURI })) alone.setAttribute(name, String(value));
-  for (const name of ["class", "role"]) alone.removeAttribute(name);
-  return new XMLSerializer().serializeToString(alone);
+  standalone.prepend(ground);
+  for (const [name, value] of Object.entries({ width, height, xmlns: svg.namespaceURI })) standalone.setAttribute(name, String(value));
+  for (const name of ["class", "role"]) standalone.removeAttribute(name);
+  return new XMLSerializer().serializeToString(standalone);
 }
 
 export const saveSvg = () => offer(new Blob([svgText()], { type: "image/svg+xml" }), "txnsim.svg");
@@ -41,17 +41,17 @@ export const saveSvg = () => offer(new Blob([svgText()], { type: "image/svg+xml"
 /** The stripes of what is open, as a pattern of a canvas. */
 function stripes(pen, svg) {
   const tile = Object.assign(document.createElement("canvas"), { width: 8, height: 8 });
-  const on = tile.getContext("2d");
+  const tilePen = tile.getContext("2d");
   for (const name of [".ground", ".stripe"]) {
-    on.fillStyle = getComputedStyle(svg.querySelector(name)).fill;
-    on.fillRect(0, 0, name === ".stripe" ? 3 : 8, 8);
+    tilePen.fillStyle = getComputedStyle(svg.querySelector(name)).fill;
+    tilePen.fillRect(0, 0, name === ".stripe" ? 3 : 8, 8);
   }
-  const found = pen.createPattern(tile, "repeat");
-  found.setTransform(new DOMMatrix().rotate(45));
-  return found;
+  const pattern = pen.createPattern(tile, "repeat");
+  pattern.setTransform(new DOMMatrix().rotate(45));
+  return pattern;
 }
 
-function paint(pen, style, path, svg) {
+function paintShape(pen, style, path, svg) {
   const { fill, stroke } = style;
   if (fill !== "none") {
     pen.fillStyle = fill.startsWith("url") ? stripes(pen, svg) : fill;
@@ -64,9 +64,9 @@ function paint(pen, style, path, svg) {
   pen.stroke(path);
 }
 
-function write(pen, style, one) {
-  const [x, y] = ["x", "y"].map((name) => Number(one.getAttribute(name)));
-  const text = [...one.childNodes].filter(({ nodeType }) => nodeType === Node.TEXT_NODE).map(({ data }) => data).join("");
+function writeText(pen, style, textElement) {
+  const [x, y] = ["x", "y"].map((name) => Number(textElement.getAttribute(name)));
+  const text = [...textElement.childNodes].filter(({ nodeType }) => nodeType === Node.TEXT_NODE).map(({ data }) => data).join("");
   pen.font = `${style.fontWeight} ${style.fontSize} ${style.fontFamily}`;
   pen.letterSpacing = style.letterSpacing === "normal" ? "0px" : style.letterSpacing;
   pen.setLineDash([]);
@@ -80,11 +80,11 @@ function write(pen, style, one) {
 }
 
 /** The tip of a curve: where it ends, along its last stretch. */
-function tip(pen, svg, one) {
-  const name = /#([\w-]+)/.exec(one.getAttribute("marker-end") ?? "")?.[1];
+function paintTip(pen, svg, curve) {
+  const name = /#([\w-]+)/.exec(curve.getAttribute("marker-end") ?? "")?.[1];
   if (!name) return;
-  const end = one.getTotalLength();
-  const [from, to] = [one.getPointAtLength(end - 1), one.getPointAtLength(end)];
+  const end = curve.getTotalLength();
+  const [from, to] = [curve.getPointAtLength(end - 1), curve.getPointAtLength(end)];
   pen.save();
   pen.translate(to.x, to.y);
   pen.rotate(Math.atan2(to.y - from.y, to.x - from.x));
@@ -96,7 +96,7 @@ function tip(pen, svg, one) {
 
 /** The picture on a canvas. */
 export function canvasOf() {
-  const svg = drawn();
+  const svg = shownSvg();
   const { x, y, width, height } = sizeOf(svg);
   const canvas = Object.assign(document.createElement("canvas"), { width: width * SCALE, height: height * SCALE });
   const pen = canvas.getContext("2d");
@@ -104,20 +104,20 @@ export function canvasOf() {
   pen.translate(-x, -y);
   pen.fillStyle = getComputedStyle(document.body).backgroundColor;
   pen.fillRect(x, y, width, height);
-  for (const one of svg.querySelectorAll(SHAPES)) {
-    if (one.closest("defs")) continue;
-    const style = getComputedStyle(one);
+  for (const shape of svg.querySelectorAll(SHAPES)) {
+    if (shape.closest("defs")) continue;
+    const style = getComputedStyle(shape);
     pen.save();
-    const moved = one.closest("[transform]")?.transform.baseVal.consolidate()?.matrix;
-    if (moved) pen.translate(moved.e, moved.f);
-    if (one.tagName === "text") write(pen, style, one);
+    const shift = shape.closest("[transform]")?.transform.baseVal.consolidate()?.matrix;
+    if (shift) pen.translate(shift.e, shift.f);
+    if (shape.tagName === "text") writeText(pen, style, shape);
     else {
-      const path = new Path2D(one.tagName === "path" ? one.getAttribute("d") : undefined);
-      const at = (name) => Number(one.getAttribute(name));
-      if (one.tagName === "rect") path.roundRect(at("x"), at("y"), at("width"), at("height"), at("rx"));
-      if (one.tagName === "circle") path.arc(at("cx"), at("cy"), at("r"), 0, 2 * Math.PI);
-      paint(pen, style, path, svg);
-      tip(pen, svg, one);
+      const path = new Path2D(shape.tagName === "path" ? shape.getAttribute("d") : undefined);
+      const attributeOf = (name) => Number(shape.getAttribute(name));
+      if (shape.tagName === "rect") path.roundRect(attributeOf("x"), attributeOf("y"), attributeOf("width"), attributeOf("height"), attributeOf("rx"));
+      if (shape.tagName === "circle") path.arc(attributeOf("cx"), attributeOf("cy"), attributeOf("r"), 0, 2 * Math.PI);
+      paintShape(pen, style, path, svg);
+      paintTip(pen, svg, shape);
     }
     pen.restore();
   }

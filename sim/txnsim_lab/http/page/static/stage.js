@@ -4,7 +4,7 @@
 
 import { upTo } from "./book.js";
 import { idOf, owedBy } from "./reducer.js";
-import { chainOf, events, holds, indexOf, movesOf, nearest, notes, releases, stateAt } from "./store.js";
+import { chainOf, events, holds, indexOf, movesOf, nearest, storyNotes, releases, stateAt } from "./store.js";
 import { begunUntil, nameOf, outcomeOf } from "./tape.js";
 
 /** So many of a kind are drawn; the rest is behind a list. */
@@ -29,10 +29,10 @@ export const NO_TROUBLE = 4;
 
 /** The step of the story that an index lies in: {number, from, to}; null before the first. */
 export function stepAt(index) {
-  const number = upTo(notes(), index);
+  const number = upTo(storyNotes(), index);
   if (!number) return null;
-  const next = notes()[number];
-  return { number, from: notes()[number - 1], to: (next ?? events.length) - 1 };
+  const next = storyNotes()[number];
+  return { number, from: storyNotes()[number - 1], to: (next ?? events.length) - 1 };
 }
 
 const rankOf = (one) => TROUBLE[one.verdict] ?? TROUBLE.unknown;
@@ -283,8 +283,8 @@ export function isOwnerless(now, tp, id) {
 /** Where a transaction, which an append has opened, has no owner any more: the end of the first such step. */
 function ownerless(tp, n) {
   const id = idOf(events[n].tx ?? "");
-  for (let number = stepAt(n)?.number ?? 0; number && number <= notes().length; number += 1) {
-    const { to } = stepAt(notes()[number - 1]);
+  for (let number = stepAt(n)?.number ?? 0; number && number <= storyNotes().length; number += 1) {
+    const { to } = stepAt(storyNotes()[number - 1]);
     if (isOwnerless(stateAt(to), tp, id)) return to;
   }
   return movesOf(id).find((move) => move > n && isOwnerless(stateAt(move), tp, id)) ?? stepAt(n)?.to ?? n;

@@ -43,8 +43,8 @@ export const hangsOnly = signal(false);
 export const problem = signal("");
 /** What was done last, for the one who did it. */
 export const notice = signal("");
-export const help = signal(false);
-export const sharing = signal(false);
+export const isHelpOpen = signal(false);
+export const isShareOpen = signal(false);
 /** What the server's reader has said last: {at, partitions, open, state, error, isNewest}, of the event at `at`. */
 export const explanation = signal(null);
 /** The header of the trace that is shown. */
@@ -62,15 +62,15 @@ export const askedFact = computed(() => {
   return part?.ask && !currentLesson.shown ? (part.fact ?? "").split(" ")[0] || "answer" : null;
 });
 /** Whether a lesson is shown to a class: in large type, and answers on demand. */
-export const presenting = signal(/[#&]present=1/.test(globalThis.location?.hash ?? ""));
+export const isPresenting = signal(/[#&]present=1/.test(globalThis.location?.hash ?? ""));
 /** Whether details are unfolded: fields of events, what is beside the point, commands. A tab remembers it. */
-export const detailed = signal(rememberInTab("txnsim-details") === "open");
+export const isDetailed = signal(rememberInTab("txnsim-details") === "open");
 /** Whether the page stands in another one: picture and steps alone. */
-export const embedded = /[#&]embed=1/.test(globalThis.location?.hash ?? "");
+export const isEmbedded = /[#&]embed=1/.test(globalThis.location?.hash ?? "");
 /** Whether a run is on its way. */
 export const busy = signal(false);
 /** Whether the page takes no more events: it has as many as it can bear. */
-export const full = signal(false);
+export const isFull = signal(false);
 /** Whether something can be done to what is shown: a live cluster, or a run that stands at a step. */
 export const canAct = computed(() => source.value.kind === "live" || Boolean(drivenRun.value?.next));
 /** What judges found: the violations of the trace. */
@@ -104,7 +104,7 @@ export function showBook(nextBook, origin) {
     transaction.value = null;
     info.value = book.header;
     violations.value = [...book.violations];
-    full.value = Boolean(book.isFull);
+    isFull.value = Boolean(book.isFull);
     lostCount.value = 0;
     if (origin.kind !== "run" || origin.id !== source.value.id) drivenRun.value = comparison.value = null;
     source.value = origin;
@@ -123,24 +123,24 @@ let nextChanges = [];
 /** Take in more events, in order; what is there already is skipped. */
 export function addEvents(arrivals) {
   cameSo += arrivals.length;
-  if (!arrivals.every((event) => book.add(event))) full.value = true;
-  draw();
+  if (!arrivals.every((event) => book.add(event))) isFull.value = true;
+  scheduleDrawing();
 }
 
 /** Change something with the next drawing: what comes in by itself causes none of its own. */
 export function withNext(change) {
   nextChanges.push(change);
-  draw();
+  scheduleDrawing();
 }
 
-function draw() {
+function scheduleDrawing() {
   if (!drawing) drawing = setTimeout(drawChanges, Math.max(0, dueMs - performance.now()));
 }
 
 function drawChanges() {
   drawing = 0;
   const beganMs = performance.now();
-  if (beganMs < dueMs) return draw(); // what was drawn last took longer than was known then
+  if (beganMs < dueMs) return scheduleDrawing(); // what was drawn last took longer than was known then
   const changes = nextChanges;
   nextChanges = [];
   batch(() => {
@@ -183,7 +183,7 @@ export const cutsOf = (tp) => book.cuts.get(tp) ?? [];
 /** Indices of the completed moves of a transactional id. */
 export const movesOf = (id) => book.moves.get(id) ?? [];
 /** Indices of the story's own sentences; of what was held, and of what was released. */
-export const notes = () => book.notes;
+export const storyNotes = () => book.notes;
 export const holds = () => book.holds;
 export const releases = () => book.releases;
 /** Indices of what ends transactions of an id, by a client's wish; of answers and results. */
@@ -193,15 +193,15 @@ export const answers = () => book.answers;
 export const begunOf = (id) => book.begun.get(id) ?? [];
 export const stateAt = (index) => book.stateAt(index);
 
-export const at = computed(() => {
+export const shownIndex = computed(() => {
   const newest = count.value - 1;
   return cursor.value === null ? newest : Math.min(cursor.value, newest);
 });
 /** The state under the cursor; a new object for each cursor, the same one for the newest. */
-export const state = computed(() => ({ at: at.value, of: source.value, now: stateAt(at.value) }));
+export const state = computed(() => ({ at: shownIndex.value, of: source.value, now: stateAt(shownIndex.value) }));
 /** Of a cluster that goes on, the event that was judged last; else the one under the cursor. */
 const momentAt = computed(() => {
-  const newest = at.value;
+  const newest = shownIndex.value;
   return (cursor.value === null && explanation.value?.isNewest ? indexOf(explanation.value.at) : undefined) ?? newest;
 });
 /** What is shown wherever something is judged: one event, the state behind it, and what the server's reader says
@@ -216,7 +216,7 @@ export const moment = computed(() => {
   // The state of the newest event grows with the next one, and what is shown does not.
   return { index, position, now: index >= lastIndex() ? copy(clusterState) : clusterState, said: judgement, error: answer?.error ?? "", open: judgement?.open ?? [] };
 });
-export const shownEvent = computed(() => events[selected.value ?? at.value]);
+export const shownEvent = computed(() => events[selected.value ?? shownIndex.value]);
 
 export function goTo(index) {
   const newest = events.length - 1;
@@ -236,11 +236,11 @@ export function goLive() {
 }
 
 /** Choose a view: what lay over it is closed. */
-export function choose(name) {
+export function chooseView(name) {
   batch(() => {
     view.value = name;
-    help.value = false;
-    sharing.value = false;
+    isHelpOpen.value = false;
+    isShareOpen.value = false;
   });
 }
 
@@ -273,5 +273,5 @@ export const causesOf = (event) => chainOf(event).filter((cause, n, chain) => n 
 
 // For tests and for the console: what the page thinks.
 globalThis.__sim = {
-  events, stateAt, at, cursor, count, explained: explanation, go: goTo, link,
+  events, stateAt, at: shownIndex, cursor, count, explained: explanation, go: goTo, link,
 };

@@ -9,32 +9,32 @@ import { thisBook, begunOf, cutsOf, events, indexOf, movesOf, nearest, writesOf 
 const CELLS = 60;
 
 /** Partition -> its tape as it was made last: what asks for it in one drawing asks for the same. */
-const made = new Map();
+const tapes = new Map();
 
 /** The newest cells of a partition up to an index, oldest first; and where the last stable offset is
  *  farther back, the cell that it stands in, with how many lie before and between. */
 export function tape(tp, until, lso) {
-  const known = made.get(tp);
-  if (known?.until === until && known.lso === lso && known.of === thisBook()) return known.found;
-  const found = cellsOf(tp, until, lso);
-  made.set(tp, { until, lso, of: thisBook(), found });
-  return found;
+  const lastTape = tapes.get(tp);
+  if (lastTape?.until === until && lastTape.lso === lso && lastTape.of === thisBook()) return lastTape.found;
+  const madeTape = cellsOf(tp, until, lso);
+  tapes.set(tp, { until, lso, of: thisBook(), found: madeTape });
+  return madeTape;
 }
 
 function cellsOf(tp, until, lso) {
   const indices = writesOf(tp);
   const cells = [];
-  const ended = new Map(); // producer id -> how the marker that comes next ends what it has open
+  const endings = new Map(); // producer id -> how the marker that comes next ends what it has open
   const next = new Map(); // producer id -> the cell of that marker, where nothing of the producer lies between
   let cut = Infinity; // from here on, what a new leader does not have
-  const cellOf = (at) => {
-    const event = events[at];
+  const cellOf = (eventIndex) => {
+    const event = events[eventIndex];
     const { d, i, tx } = event;
     const isMarker = event.k === "marker.written";
     const { first, last } = offsetsOf(event);
-    if (isMarker) ended.set(d.pid, d.committed ? "committed" : "aborted");
-    const how = isMarker ? (d.committed ? "COMMIT" : "ABORT") : d.txn ? (ended.get(d.pid) ?? "open") : "plain";
-    return { i, n: at, first, last, pid: d.pid, epoch: d.epoch, txn: d.txn, tx, how, event, isMarker, t: transactionOf(event) };
+    if (isMarker) endings.set(d.pid, d.committed ? "committed" : "aborted");
+    const how = isMarker ? (d.committed ? "COMMIT" : "ABORT") : d.txn ? (endings.get(d.pid) ?? "open") : "plain";
+    return { i, n: eventIndex, first, last, pid: d.pid, epoch: d.epoch, txn: d.txn, tx, how, event, isMarker, t: transactionOf(event) };
   };
   let n = upTo(indices, until) - 1;
   for (; n >= 0 && cells.length < CELLS; n -= 1) {
@@ -43,20 +43,20 @@ function cellsOf(tp, until, lso) {
     if (event.k === "node.role" || offsetsOf(event).last >= cut) continue;
     const cell = cellOf(indices[n]);
     const later = next.get(cell.pid);
-    if (cell.isMarker && later?.how === cell.how && later.epoch === cell.epoch) later.again = againWhy(event, later.event);
+    if (cell.isMarker && later?.how === cell.how && later.epoch === cell.epoch) later.again = repeatReason(event, later.event);
     if (cell.isMarker) next.set(cell.pid, cell);
     else next.delete(cell.pid);
     cells.push(cell);
   }
-  const at = n >= 0 && cells.at(-1).first > lso ? holding(tp, n, lso, cut) : null;
+  const lsoWrite = n >= 0 && cells.at(-1).first > lso ? writeHolding(tp, n, lso, cut) : null;
   // A marker between the two is one that replicas do not have yet: to readers, the transaction is open.
-  const far = at && { cell: cellOf(indices[at.n]), between: at.between };
+  const far = lsoWrite && { cell: cellOf(indices[lsoWrite.n]), between: lsoWrite.between };
   for (const [cell, values] of valuesOf(cells.reverse())) cell.values = values;
-  return { cells, far, earlier: at?.n ?? n + 1, spans: brackets(cells) };
+  return { cells, far, earlier: lsoWrite?.n ?? n + 1, spans: brackets(cells) };
 }
 
 /** A transaction as the page calls it: app/1, the first of the transactional id app. */
-export const nameOf = (one) => `${one.id}/${one.number}`;
+export const nameOf = (transaction) => `${transaction.id}/${transaction.number}`;
 
 /** The transaction that has an offset of a partition open; null where the tape does not tell it. */
 export function openAt(tp, index, lso, offset) {
@@ -70,27 +70,27 @@ const offsetsOf = ({ d }) => ({ first: d.base ?? d.offset, last: d.last ?? d.off
 /** The write that an offset lies in, as {n, between}: its number among the writes of the partition up to
  *  one of them, and how many lie between; null where it is not in the trace. From one cut to the next
  *  offsets only grow: few of the lines are looked at, however far back it is. */
-function holding(tp, newest, offset, cut) {
+function writeHolding(tp, newest, offset, cut) {
   const indices = writesOf(tp);
   const cuts = cutsOf(tp);
-  const firstBehind = (low, high, bound) => lowest(low, high, (n) => offsetsOf(events[indices[n]]).last >= bound);
+  const firstWriteFrom = (low, high, bound) => lowest(low, high, (n) => offsetsOf(events[indices[n]]).last >= bound);
   let between = 0;
   for (let high = newest + 1; high > 0; ) {
-    const before = cuts[upTo(cuts, indices[high - 1]) - 1];
-    const low = before === undefined ? 0 : upTo(indices, before);
-    const end = cut === Infinity ? high : firstBehind(low, high, cut);
-    const n = firstBehind(low, end, offset);
+    const cutBefore = cuts[upTo(cuts, indices[high - 1]) - 1];
+    const low = cutBefore === undefined ? 0 : upTo(indices, cutBefore);
+    const end = cut === Infinity ? high : firstWriteFrom(low, high, cut);
+    const n = firstWriteFrom(low, end, offset);
     if (n < end && offsetsOf(events[indices[n]]).first <= offset) return { n, between: between + end - n - 1 };
     if (n > low || low === 0) return null;
     between += end - low;
-    cut = Math.min(cut, endOfLed(events[before].d));
+    cut = Math.min(cut, endOfLed(events[cutBefore].d));
     high = low - 1;
   }
   return null;
 }
 
 /** Why a marker is written once more. */
-const againWhy = (before, after) => (after.d.coordinator_epoch > before.d.coordinator_epoch
+const repeatReason = (earlierMarker, laterMarker) => (laterMarker.d.coordinator_epoch > earlierMarker.d.coordinator_epoch
   ? "its coordinator was loaded anew, and did not know that it is written"
   : "its coordinator had no answer to the one before");
 
@@ -98,33 +98,33 @@ const againWhy = (before, after) => (after.d.coordinator_epoch > before.d.coordi
  *  {part, t, pid}, where the part is from, in or to. A marker ends what its producer has open. */
 function brackets(cells) {
   const rows = [];
-  const found = cells.map((cell) => {
+  const bracketsByCell = cells.map((cell) => {
     const { pid, txn, isMarker } = cell;
-    let row = rows.findIndex((one) => one?.pid === pid);
+    let row = rows.findIndex((bracket) => bracket?.pid === pid);
     const begins = txn && !isMarker && row < 0;
     if (begins) {
-      row = rows.findIndex((one) => one === null);
+      row = rows.findIndex((bracket) => bracket === null);
       if (row < 0) row = rows.length;
       rows[row] = { pid, t: cell.t };
     }
-    const here = rows.map((one, n) => one && { ...one, part: n !== row ? "in" : isMarker ? "to" : begins ? `from` : "in" });
+    const cellBrackets = rows.map((bracket, n) => bracket && { ...bracket, part: n !== row ? "in" : isMarker ? "to" : begins ? `from` : "in" });
     if (isMarker && row >= 0) rows[row] = null;
-    return here;
+    return cellBrackets;
   });
-  found.push(rows.map((one) => one && { ...one, part: "in" }));
-  return found;
+  bracketsByCell.push(rows.map((bracket) => bracket && { ...bracket, part: "in" }));
+  return bracketsByCell;
 }
 
 /** The transaction that a written batch or marker belongs to; null where the trace does not have it. A
  *  Produce that was late belongs to the transaction in which its broker received it, a late marker to the
  *  one that was decided. */
 export function transactionOf(event) {
-  const tx = event.tx || nearest(event, (one) => one.tx)?.tx;
+  const tx = event.tx || nearest(event, (ancestor) => ancestor.tx)?.tx;
   if (!tx) return null;
   const isMarker = event.k === "marker.written";
-  const cause = nearest(event, (one) => (isMarker ? one.k === "txn.complete" : one.k === "msg.recv" && one.d.api === "Produce"));
-  const before = (one) => begunAt(idOf(tx), one.i, ({ name }) => isMarker || name === tx);
-  return (cause && before(cause)) ?? before(event);
+  const cause = nearest(event, (ancestor) => (isMarker ? ancestor.k === "txn.complete" : ancestor.k === "msg.recv" && ancestor.d.api === "Produce"));
+  const transactionBefore = (ancestor) => begunAt(idOf(tx), ancestor.i, ({ name }) => isMarker || name === tx);
+  return (cause && transactionBefore(cause)) ?? transactionBefore(event);
 }
 
 /** The transaction of an event that a coordinator or a client tells; null where it has none. */
@@ -140,8 +140,8 @@ function begunAt(id, position, isMeant = () => true) {
 
 /** The same at an index. From the newest back: mostly it is one of the last. */
 export function begunUntil(id, until, isMeant = () => true) {
-  const some = begunOf(id);
-  for (let n = lowest(0, some.length, (m) => some[m].index > until) - 1; n >= 0; n -= 1) if (isMeant(some[n])) return some[n];
+  const transactions = begunOf(id);
+  for (let n = lowest(0, transactions.length, (m) => transactions[m].index > until) - 1; n >= 0; n -= 1) if (isMeant(transactions[n])) return transactions[n];
   return null;
 }
 
@@ -157,7 +157,7 @@ export function outcomeOf(t, until) {
 }
 
 /** Call of a client of ours -> what it sent. */
-const callOf = (event) => nearest(event, (one) => one.k === "client.call" && one.d.args?.records);
+const callOf = (event) => nearest(event, (ancestor) => ancestor.k === "client.call" && ancestor.d.args?.records);
 
 /** The values of each cell's records, as far as the client's call says them: the records of a call are
  *  those of its batches, in order. */
@@ -168,12 +168,12 @@ function valuesOf(cells) {
     const call = cell.how in { COMMIT: 1, ABORT: 1 } ? null : callOf(cell.event);
     if (call) ofCall.set(call.i, [...(ofCall.get(call.i) ?? []), { cell, call }]);
   }
-  for (const some of ofCall.values()) {
-    const { records } = some[0].call.d.args;
-    const held = some.reduce((sum, { cell }) => sum + cell.last - cell.first + 1, 0);
-    if (held !== records.length) continue;
+  for (const parts of ofCall.values()) {
+    const { records } = parts[0].call.d.args;
+    const recordCount = parts.reduce((sum, { cell }) => sum + cell.last - cell.first + 1, 0);
+    if (recordCount !== records.length) continue;
     let from = 0;
-    for (const { cell } of some) {
+    for (const { cell } of parts) {
       const end = from + cell.last - cell.first + 1;
       values.set(cell, records.slice(from, end));
       from = end;

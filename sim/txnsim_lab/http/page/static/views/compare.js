@@ -4,9 +4,9 @@
 import { signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { act, compareWith, explainOf } from "../api.js";
-import { besides, picture } from "../compare.js";
+import { indexBeside, picture } from "../compare.js";
 import { html } from "../html.js";
-import { thisBook, comparison, events, goTo, lesson, moment, notes, source, withBook } from "../store.js";
+import { thisBook, comparison, events, goTo, lesson, moment, storyNotes, source, withBook } from "../store.js";
 import { agreements, headline, unread } from "../agreement.js";
 import { highWatermark, stepAt } from "../stage.js";
 import { Folded } from "./folded.js";
@@ -21,7 +21,7 @@ const told = signal(null);
 export function Compare() {
   const it = comparison.value;
   const here = moment.value;
-  const there = besides(it, here.index);
+  const there = indexBeside(it, here.index);
   const position = withBook(it.book, () => events[there]?.i);
   useEffect(() => {
     const tell = (found) => (told.value = { of: it, at: position, ...found });
@@ -37,12 +37,12 @@ export function Compare() {
   return html`<section class="compare" aria-label="Compare">
     <p class="gap" id="difference"><b>${first ? first.text : "The stage shows no difference between the two."}</b>
       ${first && html` <button onClick=${() => toFirst(first)}>See it</button>`} <label>with <select id="compare-with" value=${it.about.run} onChange=${(e) => act(() => compareWith(e.target.value))}>${it.others.map((one) => html`<option value=${one}>${one}</option>`)}</select></label> <button id="compare-end" onClick=${() => (comparison.value = null)}>End comparing</button></p>
-    ${step && html`<p class="says">Step ${step.number} of ${notes().length} · ${events[step.from].d.text}</p>`}
+    ${step && html`<p class="says">Step ${step.number} of ${storyNotes().length} · ${events[step.from].d.text}</p>`}
     <div class="two"><${Side} name=${source.value.run} verdict=${source.value.verdict} it=${mine} of=${headline(mine.said, here)} isShown=${true} /><${Side} name=${it.about.run} verdict=${it.about.verdict} it=${theirs} /></div></section>`;
 }
 
 /** To the end of the step in which two runs differ first. */
-export const toFirst = ({ row }) => goTo(stepAt(notes()[row.left - 1]).to);
+export const toFirst = ({ row }) => goTo(stepAt(storyNotes()[row.left - 1]).to);
 
 /** `of` are the attributes of the headline, which is that of the run that is shown. */
 function Side({ name, verdict, it, of = {}, isShown = false }) {

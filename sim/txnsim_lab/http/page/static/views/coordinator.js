@@ -4,7 +4,7 @@
 import { html } from "../html.js";
 import { upTo } from "../book.js";
 import { owedBy } from "../reducer.js";
-import { at, events, movesOf, state, transaction, causesOf } from "../store.js";
+import { shownIndex, events, movesOf, state, transaction, causesOf } from "../store.js";
 import { ms } from "../words.js";
 import { Event } from "./event.js";
 
@@ -33,7 +33,7 @@ export function Coordinator() {
   const id = ids.includes(transaction.value) ? transaction.value : ids[0];
   const entry = now.transactions[id];
   const made = movesOf(id);
-  const so = upTo(made, at.value);
+  const so = upTo(made, shownIndex.value);
   const move = so ? events[made[so - 1]] : null;
   const before = so > 1 ? events[made[so - 2]].d.state : null;
   const last = before && `${before} ${entry.state}`;

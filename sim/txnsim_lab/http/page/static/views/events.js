@@ -5,7 +5,7 @@ import { signal } from "@preact/signals";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { html } from "../html.js";
 import { upTo } from "../book.js";
-import { at, count, events, goTo, query, source } from "../store.js";
+import { shownIndex, count, events, goTo, query, source } from "../store.js";
 import { IMPORTANCE } from "../meanings.js";
 import { hasFailed, matches, ms, payload } from "../words.js";
 
@@ -45,7 +45,7 @@ export function Events() {
   const found = text.trim() || least.value ? search(text) : null; // null: all of them, and no list is made
   const size = found ? found.length : events.length;
   const nth = (n) => (found ? found[n] : n);
-  const here = found ? Math.max(0, upTo(found, at.value) - 1) : at.value;
+  const here = found ? Math.max(0, upTo(found, shownIndex.value) - 1) : shownIndex.value;
   const height = box.current?.clientHeight ?? 480;
   let from = Math.max(0, Math.floor(Math.min(top, size * ROW - height) / ROW) - 5); // the list may have become shorter
   const isElsewhere = seen.current !== here && (here * ROW < top || (here + 1) * ROW > top + height);
@@ -76,8 +76,8 @@ export function Events() {
       <div class="spacer" style=${{ height: `${size * ROW}px` }} role="presentation">
         ${rows.map((n, offset) => {
           const one = events[n];
-          return html`<div key=${n} role="row" aria-rowindex=${from + offset + 1} aria-selected=${n === at.value}
-            class=${`row${n === at.value ? " now" : ""}${hasFailed(one) ? " error" : ""}`} style=${{ top: `${(from + offset) * ROW}px` }} onClick=${() => goTo(n)}>
+          return html`<div key=${n} role="row" aria-rowindex=${from + offset + 1} aria-selected=${n === shownIndex.value}
+            class=${`row${n === shownIndex.value ? " now" : ""}${hasFailed(one) ? " error" : ""}`} style=${{ top: `${(from + offset) * ROW}px` }} onClick=${() => goTo(n)}>
             <span role="gridcell">#${one.i}</span><span role="gridcell">${ms(one)}</span><span role="gridcell">${one.node}</span>
             <span role="gridcell"><b>${one.k}</b></span><span role="gridcell">${one.tx ?? ""}</span><span role="gridcell">${payload(one)}</span></div>`;
         })}

@@ -2,10 +2,10 @@
 // What is beside the point of a first look: folded away until it is wanted, and then everywhere.
 
 import { html } from "../html.js";
-import { detailed, rememberInTab } from "../store.js";
+import { isDetailed, rememberInTab } from "../store.js";
 
-export const Folded = ({ id, label, children }) => html`<details id=${id} class="folded" open=${detailed.value} onToggle=${({ currentTarget: { open } }) => {
-  if (open === detailed.value) return;
-  detailed.value = open;
+export const Folded = ({ id, label, children }) => html`<details id=${id} class="folded" open=${isDetailed.value} onToggle=${({ currentTarget: { open } }) => {
+  if (open === isDetailed.value) return;
+  isDetailed.value = open;
   rememberInTab("txnsim-details", open ? "open" : "");
-}}><summary>${label}</summary>${detailed.value && children}</details>`;
+}}><summary>${label}</summary>${isDetailed.value && children}</details>`;

@@ -5,7 +5,7 @@
 import { signal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { html } from "../html.js";
-import { nameOf, picture } from "../lanes.js";
+import { nameOf, drawLanes } from "../lanes.js";
 import { count, goTo, indexOf, moment } from "../store.js";
 import { line, ms } from "../words.js";
 import { nameOf as called } from "../tape.js";
@@ -23,7 +23,7 @@ export function Lanes() {
   const box = useRef(null);
   void count.value;
   const { index: end, open } = moment.value;
-  const it = picture(end, all.value);
+  const it = drawLanes(end, all.value);
   const step = STEPS[zoom.value];
   const width = (it.shown.length + 1.5) * step;
   const height = it.lanes.length * LANE + TOP;

@@ -8,7 +8,7 @@ import { act, ask, compareWith, command, drive, listen, play, post, saveAnswer }
 import { html } from "../html.js";
 import { batch } from "@preact/signals";
 import { isSite } from "../site.js";
-import { busy, choose, comparison, drivenRun, events, lesson, goLive, presenting, source } from "../store.js";
+import { busy, chooseView, comparison, drivenRun, events, lesson, goLive, isPresenting, source } from "../store.js";
 
 const KEPT = "txnsim-lessons";
 /** What this browser remembers: lesson -> how many predictions came true, of how many. */
@@ -76,7 +76,7 @@ async function begin(one, part = 0) {
   if (at) await command("go", { steps: at });
   batch(() => {
     lesson.value = { ...one, part, at, shown: null, hints: 0, tried: null, predictions: lesson.value?.predictions ?? [] };
-    choose("stage");
+    chooseView("stage");
   });
   await premise();
 }
@@ -99,7 +99,7 @@ async function beginHere(one, part) {
   void listen(); // it ends what was shown before, a lesson too
   batch(() => {
     lesson.value = { ...one, part, at: 0, shown: null, hints: 0, tried: null, doing: null, met: false, predictions: [], bootstrap };
-    choose("stage");
+    chooseView("stage");
   });
 }
 
@@ -158,7 +158,7 @@ async function reveal(guess) {
   const answer = one.fact ? await ask(`/lessons/${id}/parts/${part}/answer?${new URLSearchParams({ of: from.id, take: from.take })}`) : null;
   if (one.beside) await compareWith(one.beside.run);
   return batch(() => {
-    choose(one.view);
+    chooseView(one.view);
     change({ shown: { guess, answer }, hints: 0, at: Math.max(at, one.until), predictions: answer && guess ? [...predictions, guess === answer.key] : predictions });
   });
 }
@@ -187,7 +187,7 @@ export function Lesson() {
   if (!now) return null;
   const part = now.parts[now.part];
   const View = part?.goal && Object.keys(part.goal).length ? Aim : One;
-  return html`<section ref=${box} class=${presenting.value ? "lesson presented" : "lesson"} id="lesson" aria-label=${`Lesson ${now.id}`} aria-live="polite">
+  return html`<section ref=${box} class=${isPresenting.value ? "lesson presented" : "lesson"} id="lesson" aria-label=${`Lesson ${now.id}`} aria-live="polite">
     <h2>${now.id}: ${now.title} <small>${part ? `part ${now.part + 1} of ${now.parts.length}` : "the end"}</small></h2>
     ${part ? html`<${View} key=${now.part} part=${part} now=${now} />` : html`<${End} now=${now} />`}</section>`;
 }
@@ -215,7 +215,7 @@ function One({ part, now }) {
       <label><input type="radio" name="guess" value=${key} checked=${guess === key} onChange=${() => setGuess(key)} /> ${text}</label>`)}</fieldset>`}
     ${part.ask
       ? html`<button id="lesson-answer" class="primary" disabled=${!guess || busy.value} onClick=${() => go(guess)}>This is my prediction: go on</button>
-        ${presenting.value && html`<button id="lesson-show" disabled=${busy.value} onClick=${() => go("")}>Show the answer</button>`}`
+        ${isPresenting.value && html`<button id="lesson-show" disabled=${busy.value} onClick=${() => go("")}>Show the answer</button>`}`
       : html`<button id="lesson-go" class="primary" disabled=${busy.value} onClick=${() => go("")}>Go on</button>`}
     <${Hints} part=${part} now=${now} />`;
 }

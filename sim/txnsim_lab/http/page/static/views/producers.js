@@ -2,7 +2,7 @@
 // Producers: what the partition's leader says of each, what its coordinator says, and where they disagree.
 
 import { html } from "../html.js";
-import { choose, moment, partition } from "../store.js";
+import { chooseView, moment, partition } from "../store.js";
 import { READING } from "../agreement.js";
 import { Event } from "./event.js";
 
@@ -38,7 +38,7 @@ export function Producers() {
       const sentence = mismatches.length ? html`<b>${mismatches[0].verdict === "decided" ? "They will agree." : "They disagree."}</b> ${mismatches.map((one) => one.text).join("; ")}`
         : entry?.state.startsWith("Prepare") ? html`<b>They will agree.</b> ${id} is ${entry.state}, and not complete.` : "They agree.";
       return html`<tbody><tr class=${`title ${mismatches[0]?.verdict ?? ""}`}><th colspan="8" scope="rowgroup"><b>producer ${pid}</b> ${said ? sentence : error || READING}</th></tr>
-        ${some.map(({ tp, one }, n) => html`<tr><td><button class="link" onClick=${() => { partition.value = tp; choose("stage"); }}>${tp}</button></td>
+        ${some.map(({ tp, one }, n) => html`<tr><td><button class="link" onClick=${() => { partition.value = tp; chooseView("stage"); }}>${tp}</button></td>
           <td>${one.epoch}</td><td>${one.seq}</td>
           <td>${one.first >= 0 ? html`${one.first} ${one.i >= 0 && html`<${Event} i=${one.i} />`}` : "-"}</td>
           <td class="coordinator">${n ? "" : id}</td><td>${n ? "" : (entry?.state ?? "-")}</td><td>${n ? "" : (entry?.epoch ?? "-")}</td>

@@ -10,7 +10,7 @@ import { html } from "../html.js";
 import { READING, agreements, headline, unread } from "../agreement.js";
 import { application } from "../application.js";
 import { SHOWN_MAX, clientsAt, coordinated, highWatermark, idsOf, isBusy, messages, partitionsOf, readersAt, sharersAt, sharing, stepAt } from "../stage.js";
-import { askedFact, begunOf, canAct, choose, comparison, count, drivenRun, events, explanation, goTo, hangsOnly, indexOf, lesson, link, moment, notes, partition, source, transaction, writesOf } from "../store.js";
+import { askedFact, begunOf, canAct, chooseView, comparison, count, drivenRun, events, explanation, goTo, hangsOnly, indexOf, lesson, link, moment, storyNotes, partition, source, transaction, writesOf } from "../store.js";
 import { begunUntil, nameOf, outcomeOf, tape } from "../tape.js";
 import { LOGS_MAX, pictureOf } from "../picture.js";
 import { Compare } from "./compare.js";
@@ -116,7 +116,7 @@ function More({ all, label, id, choice }) {
 // The story
 
 function Story({ index }) {
-  const told = notes();
+  const told = storyNotes();
   const list = useRef(null);
   const step = stepAt(index)?.number ?? 0;
   useEffect(() => {
@@ -254,7 +254,7 @@ const HANG_STEPS = 6;
 /** Show the first step of what was made, once all of it is there; then step by step, where that is wanted. */
 function fromStep(number) {
   const stop = effect(() => {
-    if (!count.value || notes().length < number - 1 + HANG_STEPS) return;
+    if (!count.value || storyNotes().length < number - 1 + HANG_STEPS) return;
     queueMicrotask(() => {
       stop();
       toStep(number);
@@ -278,9 +278,9 @@ const watch = () => act(async () => {
 /** Makes a hanging transaction in the live cluster, and shows it. */
 function Practise({ again = false, children }) {
   return html`<button id="practise" class=${again ? "" : "primary"} onClick=${() => {
-    choose("stage"); // now, not with the answer: by then somebody may look at something else
+    chooseView("stage"); // now, not with the answer: by then somebody may look at something else
     if (source.value.kind === "site") return void watch();
-    const before = notes().length;
+    const before = storyNotes().length;
     void doNow(() => post("/practise"), ({ hangs }) => {
       partition.value = hangs;
       transaction.value = null;
@@ -310,7 +310,7 @@ function First() {
       <p><button onClick=${() => setStep((step + HANG.length - 1) % HANG.length)}>◀<span class="sr"> step before</span></button> <button onClick=${() => setStep((step + 1) % HANG.length)}>▶<span class="sr"> next step</span></button></p></div></div>
     <div class="ways"><p><${Practise}>Watch it happen, step by step (60 s)<//></p>
       <p><${First1} /></p>
-      <p><button id="all-lessons" aria-expanded=${isAll} onClick=${() => setAll(!isAll)}>All lessons</button> <button id="all-stories" onClick=${() => choose("zoo")}>All stories</button></p>
+      <p><button id="all-lessons" aria-expanded=${isAll} onClick=${() => setAll(!isAll)}>All lessons</button> <button id="all-stories" onClick=${() => chooseView("zoo")}>All stories</button></p>
       ${isAll && html`<div class="all"><${Lessons} isRest=${true} /></div>`}
       <details id="plan" class="folded"><summary>A plan for a class: two times 45 minutes</summary><table><tbody>${PLAN.map(([time, what, id]) => html`<tr><td class="hint">${time}</td><td>${what}${id && html`: <a class="link" href=${`#lesson=${id}&part=0`}>${id}</a>`}</td></tr>`)}</tbody></table></details>
       <hr />

@@ -3,7 +3,7 @@
 
 import { html } from "../html.js";
 import { belief } from "../stage.js";
-import { choose, transaction } from "../store.js";
+import { chooseView, transaction } from "../store.js";
 import { nameOf } from "../tape.js";
 import { hueOf } from "./tape.js";
 
@@ -16,7 +16,7 @@ export function Coordinated({ it, isShort = false }) {
       <span class=${`state${n === passed.length - 1 ? " now" : ""}`}>${name}</span>`)}
       ${entry.pending && html`<span aria-hidden="true"> → </span><span class="state pending">${entry.pending}<span class="sr">, being written</span></span>`}
       <span class="belief">${t && html`<span class=${`t ${hueOf(t)}`}>${nameOf(t)}</span>`} <b>It ${belief(it)}.</b></span></p>
-    <p class="facts">producer ${entry.pid}, epoch ${entry.epoch} · partitions: ${(entry.partitions ?? []).join(", ") || "none"} · markers owed: ${owed.map((one) => one.tp).join(", ") || "none"} · <button class="link" onClick=${() => { transaction.value = id; choose("coordinator"); }}>all moves<span class="sr"> of ${id}</span></button></p></div>`;
+    <p class="facts">producer ${entry.pid}, epoch ${entry.epoch} · partitions: ${(entry.partitions ?? []).join(", ") || "none"} · markers owed: ${owed.map((one) => one.tp).join(", ") || "none"} · <button class="link" onClick=${() => { transaction.value = id; chooseView("coordinator"); }}>all moves<span class="sr"> of ${id}</span></button></p></div>`;
 }
 
 /** How far a read_committed consumer gets. */
