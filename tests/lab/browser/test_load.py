@@ -91,7 +91,7 @@ def test_a_long_recording_is_read_and_then_nothing_says_that_it_is_read(
     page.wait_for_selector(".link-state.live")  # what it reads at its start is read
     page.evaluate("__page['store.js'].readCount.value = 227840")
     page.wait_for_selector("text=reading, 227,840 events so far")
-    page.evaluate("void __page['api.js'].listen()")
+    page.evaluate("void __page['api.js'].followLiveTrace()")
     page.wait_for_selector(".link-state.live")
     page.locator("text=events so far").wait_for(state="detached")
 

@@ -129,14 +129,14 @@ PARSED: Final = """async ([text, ...asked]) => {
   const { load } = __page["api.js"];
   await load(new Response(text), { kind: "file", index: 0, title: "a test", moments: [] });
   const { Book } = __page["book.js"];
-  const { whole } = Book.prototype;
+  const { parseEvent } = Book.prototype;
   let parsed = 0;
-  Book.prototype.whole = function (...line) {
+  Book.prototype.parseEvent = function (...line) {
     parsed += 1;
-    return whole.apply(this, line);
+    return parseEvent.apply(this, line);
   };
   const found = await (LOOK)(...asked);
-  Book.prototype.whole = whole;
+  Book.prototype.parseEvent = parseEvent;
   return [parsed, found];
 }"""
 DRAW: Final = """async (view, at) => {

@@ -39,7 +39,7 @@ def page(server: TxnsimServer, new_page: Any) -> Page:
 
 
 def test_each_text_is_one_word_of_a_shell(page: Page) -> None:
-    words = page.evaluate('(texts) => texts.map(__page["share.js"].word)', list(HOSTILE))
+    words = page.evaluate('(texts) => texts.map(__page["share.js"].shellWord)', list(HOSTILE))
     assert [shlex.split(word) for word in words] == [[text] for text in HOSTILE]
 
 

@@ -3,26 +3,26 @@
 // leads to what was shown before.
 
 import { effect } from "@preact/signals";
-import { act, listen, repeatRun } from "./api.js";
+import { act, followLiveTrace, repeatRun } from "./api.js";
 import { currentAddress, parseAddress } from "./share.js";
 import { chooseView, comparison, count, cursor, runFile, goTo, indexOf, lesson, goLive, partition, isPresenting, source, view } from "./store.js";
-import { resume } from "./views/lesson.js";
+import { resumeLesson } from "./views/lesson.js";
 
 /** So long the page stands still before its address is written: browsers refuse more than a few a second. */
 const REST_MS = 250;
 let writtenAddress = "";
-let writtenPlace = ""; // without the event: another one is a step that Back takes
+let writtenScreen = ""; // without the event: another one is a step that Back takes
 let timer = 0;
 let isRestoring = false;
 
-const placeOf = (parameters) => [parameters.get("run"), parameters.get("label"), parameters.get("take"), parameters.get("lesson"), parameters.get("view"), parameters.get("with")].join(" ");
+const screenOf = (parameters) => [parameters.get("run"), parameters.get("label"), parameters.get("take"), parameters.get("lesson"), parameters.get("view"), parameters.get("with")].join(" ");
 
 function writeAddress() {
   const parameters = currentAddress();
   const text = `#${parameters}`;
   if (isRestoring || text === writtenAddress) return;
-  const isNew = writtenAddress !== "" && placeOf(parameters) !== writtenPlace;
-  [writtenAddress, writtenPlace] = [text, placeOf(parameters)];
+  const isNew = writtenAddress !== "" && screenOf(parameters) !== writtenScreen;
+  [writtenAddress, writtenScreen] = [text, screenOf(parameters)];
   history[isNew ? "pushState" : "replaceState"](null, "", location.pathname + text);
 }
 
@@ -31,9 +31,9 @@ async function restoreAddress() {
   const request = parseAddress(location.hash);
   isRestoring = true;
   try {
-    if (request.lesson) await resume(request.lesson, request.part ?? 0);
+    if (request.lesson) await resumeLesson(request.lesson, request.part ?? 0);
     else if (request.name) await repeatRun(request);
-    else if (source.value.kind === "run" || lesson.value) void listen();
+    else if (source.value.kind === "run" || lesson.value) void followLiveTrace();
     if (!request.name && !request.lesson) {
       chooseView(request.view);
       const index = request.at === undefined ? undefined : indexOf(request.at);
@@ -42,7 +42,7 @@ async function restoreAddress() {
     }
   } finally {
     isRestoring = false;
-    [writtenAddress, writtenPlace] = [location.hash, placeOf(new URLSearchParams(location.hash.slice(1)))];
+    [writtenAddress, writtenScreen] = [location.hash, screenOf(new URLSearchParams(location.hash.slice(1)))];
   }
 }
 

@@ -88,7 +88,7 @@ export const doNow = (task, report) => {
 export const startRecording = () =>
   act(async () => {
     await post("/trace", { level: "brief" });
-    await listen();
+    await followLiveTrace();
   });
 
 /** Whether nothing else was asked to be shown meanwhile. */
@@ -118,7 +118,7 @@ async function readOwnTrace(ticket) {
 }
 
 /** Follow the cluster's own trace, from its first event that is kept; again after each break. */
-export async function listen() {
+export async function followLiveTrace() {
   if (source.value.kind === "run") void leaveRun();
   lesson.value = runFile.value = null;
   newChoice();
@@ -255,13 +255,13 @@ function alignSteps(pair) {
 }
 
 const WAIT = "wait_ms=60000";
-const isOver = (run) => run.state === "failed" || run.state === "cancelled";
+const isFailedOrCancelled = (run) => run.state === "failed" || run.state === "cancelled";
 
 /** Show where a driven run stands now. False: something else was chosen meanwhile. */
 async function showDrivenRun(origin, run, ownChoice) {
-  if (isOver(run)) throw new Error(run.error ?? "the run was ended");
-  const where = new URLSearchParams({ run: origin.run, take: origin.take });
-  const answer = await call(`/runs/${origin.id}/trace?${where}`);
+  if (isFailedOrCancelled(run)) throw new Error(run.error ?? "the run was ended");
+  const runQuery = new URLSearchParams({ run: origin.run, take: origin.take });
+  const answer = await call(`/runs/${origin.id}/trace?${runQuery}`);
   if (!answer.ok) throw new Error(`${answer.status} ${answer.statusText}`);
   const partitionBefore = partition.value;
   if (!(await load(answer, { ...origin, verdict: run.runs[0] }, ownChoice))) return false;
@@ -298,10 +298,10 @@ export function leaveRun() {
 const endRun = (id) => ask(`/runs/${id}`, { method: "DELETE", keepalive: true }).catch(() => null);
 
 /** The document that holds runs: this page, or a file that was opened in it. */
-let holder = document;
+let runsDocument = document;
 /** What a page in a file holds under a name, packed. */
 function readPacked(id) {
-  const text = holder.getElementById(id).textContent;
+  const text = runsDocument.getElementById(id).textContent;
   const bytes = Uint8Array.fromBase64?.(text) ?? Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
   return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip")));
 }
@@ -321,7 +321,7 @@ export async function openFile(file) {
   lesson.value = null;
   if (report) {
     if (!report.getElementById("runs")) throw new Error(`${file.name} holds no run`);
-    holder = report;
+    runsDocument = report;
     await unpackRuns();
   } else {
     const { id } = await post("/traces", { name: file.name, trace: text });
@@ -357,10 +357,10 @@ function answerOf(moments, event) {
 
 /** What the server's reader says of a run after an event. */
 export function explainOf(origin, position, signal) {
-  const where = new URLSearchParams({ at: String(position) });
+  const parameters = new URLSearchParams({ at: String(position) });
   const runQuery = origin.kind === "run" ? { of: origin.id, run: origin.run, take: origin.take } : origin.id ? { of: origin.id } : {};
-  for (const [name, value] of Object.entries(runQuery)) where.set(name, value);
-  return ask(`/explain?${where}`, { signal });
+  for (const [name, value] of Object.entries(runQuery)) parameters.set(name, value);
+  return ask(`/explain?${parameters}`, { signal });
 }
 
 /** Show an answer: with what else is drawn, where events come by themselves. */

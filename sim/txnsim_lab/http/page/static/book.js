@@ -5,17 +5,17 @@ import { Lines, endOf, textOf } from "./lines.js";
 import { assigns, endOfLed, follow, idOf, ledLog, newState } from "./reducer.js";
 
 /** Between two kept states there are so many events, or twice, four times, … as many in a long trace. */
-const STEP = 2000;
+const CHECKPOINT_STEP = 2000;
 const CHECKPOINTS_MAX = 512;
 export const EVENTS_MAX = 1_500_000;
 /** Up to so many events are kept once they were looked at; of a longer trace, only their text is. */
-const KEPT_MAX = 50_000;
+const CACHED_EVENTS_MAX = 50_000;
 const VIOLATION = "check.violation";
 /** The node whose notes are the story's own sentences (`trace.story.NARRATOR`). */
 const NARRATOR = "scenario";
-const WRITES = new Set(["log.append", "marker.written"]);
+const WRITE_KINDS = new Set(["log.append", "marker.written"]);
 /** Commands of coordinators by which a client ends a transaction, or leaves one behind. */
-const ENDS = new Set(["EndTxn", "InitProducerId"]);
+const END_COMMANDS = new Set(["EndTxn", "InitProducerId"]);
 const needsPayload = (kind) => assigns(kind) || kind === VIOLATION;
 
 /** A copy of a state: plain objects, tables and arrays, all the way down. */
@@ -49,14 +49,14 @@ export class Book {
     this.header = header;
     /** The trace as it came, and where the line of each event begins in it; events of a stream follow as objects. */
     this.bytes = bytes;
-    this.starts = new Uint32Array(1024);
-    this.inText = 0;
+    this.lineStarts = new Uint32Array(1024);
+    this.lineCount = 0;
     this.streamed = [];
-    this.made = []; // events of a short trace, once they were looked at
+    this.cachedEvents = []; // events of a short trace, once they were looked at
     this.oldest = this.newest = -1; // positions of the first event and of the last
     this.isFull = false;
     /** Partition -> indices of what its leaders have written, and of new leaders that have less of it. */
-    this.written = new Map();
+    this.writes = new Map();
     /** Partition -> indices of those leaders. */
     this.cuts = new Map();
     /** Transactional id -> indices of its completed moves. */
@@ -65,8 +65,8 @@ export class Book {
     /** Indices of the story's own sentences. */
     this.notes = [];
     /** Transactional id -> its transactions, in order. */
-    this.begun = new Map();
-    this.begunSoFar = 0;
+    this.transactions = new Map();
+    this.transactionCount = 0;
     /** Indices of messages that were held, and of their releases. */
     this.holds = [];
     this.releases = [];
@@ -74,29 +74,29 @@ export class Book {
     this.endings = new Map();
     /** Indices of what clients of ours came to, and of answers. */
     this.answers = [];
-    this.grown = newState(header.level ?? "full");
-    this.step = STEP;
+    this.newestState = newState(header.level ?? "full");
+    this.step = CHECKPOINT_STEP;
     this.checkpoints = []; // the state before events[n * step]
   }
 
   get length() {
-    return this.inText + this.streamed.length;
+    return this.lineCount + this.streamed.length;
   }
 
   /** The event of an index, undefined where there is none; `i` is its position in the trace, `node` a name. */
   event(index) {
-    if (index >= this.inText) return this.streamed[index - this.inText];
+    if (index >= this.lineCount) return this.streamed[index - this.lineCount];
     if (!(index >= 0)) return undefined;
-    const knownEvent = this.made[index];
-    if (knownEvent) return knownEvent;
-    const from = this.starts[index];
-    const event = this.whole(from, endOf(this.bytes, from));
-    if (this.inText <= KEPT_MAX) this.made[index] = event;
+    const cachedEvent = this.cachedEvents[index];
+    if (cachedEvent) return cachedEvent;
+    const from = this.lineStarts[index];
+    const event = this.parseEvent(from, endOf(this.bytes, from));
+    if (this.lineCount <= CACHED_EVENTS_MAX) this.cachedEvents[index] = event;
     return event;
   }
 
   /** The event of a line, as a reader wants it. */
-  whole(from, end) {
+  parseEvent(from, end) {
     const event = JSON.parse(textOf(this.bytes, from, end));
     event.node = this.header.nodes[event.n];
     event.p ??= [];
@@ -104,83 +104,83 @@ export class Book {
   }
 
   /** Read the line that begins here; the place of the next one. It says that the book is full by `isFull`. */
-  read(lines, from) {
+  readLine(lines, from) {
     const glimpse = lines.glance(from);
     const end = glimpse ? lines.end : endOf(this.bytes, from);
     if (end === from) return end + 1;
     if (glimpse) glimpse.node = this.header.nodes[glimpse.n];
-    const event = glimpse && glimpse.k !== VIOLATION ? glimpse : this.whole(from, end); // a violation is kept
+    const event = glimpse && glimpse.k !== VIOLATION ? glimpse : this.parseEvent(from, end); // a violation is kept
     if (event.i === undefined || event.i <= this.newest) return end + 1; // the trailer has no position
     if (this.length >= EVENTS_MAX) this.isFull = true;
     else {
-      this.note(event);
-      this.begin(from);
+      this.indexEvent(event);
+      this.addLineStart(from);
     }
     return end + 1;
   }
 
   /** Keep where the line of the next event begins. */
-  begin(from) {
-    if (this.inText === this.starts.length) {
-      const more = new Uint32Array(2 * this.inText);
-      more.set(this.starts);
-      this.starts = more;
+  addLineStart(from) {
+    if (this.lineCount === this.lineStarts.length) {
+      const longerStarts = new Uint32Array(2 * this.lineCount);
+      longerStarts.set(this.lineStarts);
+      this.lineStarts = longerStarts;
     }
-    this.starts[this.inText] = from;
-    this.inText += 1;
+    this.lineStarts[this.lineCount] = from;
+    this.lineCount += 1;
   }
 
   /** One more event, in order; one that is there already is skipped. False: it is full. */
   add(event) {
     if (event.i <= this.newest) return true;
     if (this.length >= EVENTS_MAX) return false;
-    this.note(event);
+    this.indexEvent(event);
     this.streamed.push(event);
     return true;
   }
 
   /** What the next event changes. */
-  note(event) {
+  indexEvent(event) {
     const index = this.length;
     if (!index) this.oldest = event.i;
-    if (index % this.step === 0) this.keep();
-    if (WRITES.has(event.k)) {
-      if (ledLog(this.grown, event.node, event.d)) pushIndex(this.written, event.d.tp, index);
+    if (index % this.step === 0) this.keepCheckpoint();
+    if (WRITE_KINDS.has(event.k)) {
+      if (ledLog(this.newestState, event.node, event.d)) pushIndex(this.writes, event.d.tp, index);
     } else if (event.k === "node.role") {
       // What a follower cuts off its own log, early or late, its leader never had.
-      if (event.d.role === "leader" && endOfLed(event.d) < (this.grown.logs[event.d.tp]?.end ?? 0)) {
-        pushIndex(this.written, event.d.tp, index);
+      if (event.d.role === "leader" && endOfLed(event.d) < (this.newestState.logs[event.d.tp]?.end ?? 0)) {
+        pushIndex(this.writes, event.d.tp, index);
         pushIndex(this.cuts, event.d.tp, index);
       }
     } else if (event.k === "txn.complete") {
       const id = idOf(event.tx);
       pushIndex(this.moves, id, index);
-      if (event.d.state === "Ongoing" && this.grown.transactions[id]?.state !== "Ongoing") this.begins(id, event.tx, index);
+      if (event.d.state === "Ongoing" && this.newestState.transactions[id]?.state !== "Ongoing") this.addTransaction(id, event.tx, index);
     } else if (event.k === "snapshot") {
-      for (const { tx, d } of event.d.transactions) if (d.state === "Ongoing" || d.state.startsWith("Prepare")) this.begins(idOf(tx), tx, index);
+      for (const { tx, d } of event.d.transactions) if (d.state === "Ongoing" || d.state.startsWith("Prepare")) this.addTransaction(idOf(tx), tx, index);
     } else if (event.k === VIOLATION) this.violations.push(event);
     else if (event.k === "note") {
       if (event.node === NARRATOR) this.notes.push(index);
     } else if (event.k === "msg.hold") this.holds.push(index);
     else if (event.k === "fault.release") this.releases.push(index);
     else if (event.k === "txn.decide") {
-      if (ENDS.has(event.d.command)) pushIndex(this.endings, idOf(event.tx), index);
+      if (END_COMMANDS.has(event.d.command)) pushIndex(this.endings, idOf(event.tx), index);
     } else if (event.k === "fault.hit") {
       if (event.d.api === "EndTxn") for (const { id } of event.d.about ?? []) pushIndex(this.endings, id, index);
     } else if (event.k === "client.result" || event.k === "msg.send") this.answers.push(index);
     this.newest = event.i;
-    follow(this.grown, event);
+    follow(this.newestState, event);
   }
 
   /** A transactional id begins its next transaction: its number there, and among all of the trace. */
-  begins(id, name, index) {
-    const countBefore = this.begun.get(id)?.length ?? 0;
-    pushIndex(this.begun, id, { id, name, index, number: countBefore + 1, hue: this.begunSoFar });
-    this.begunSoFar += 1;
+  addTransaction(id, name, index) {
+    const countBefore = this.transactions.get(id)?.length ?? 0;
+    pushIndex(this.transactions, id, { id, name, index, number: countBefore + 1, hue: this.transactionCount });
+    this.transactionCount += 1;
   }
 
-  keep() {
-    this.checkpoints.push(copy(this.grown));
+  keepCheckpoint() {
+    this.checkpoints.push(copy(this.newestState));
     if (this.checkpoints.length <= CHECKPOINTS_MAX) return;
     this.checkpoints = this.checkpoints.filter((_, n) => n % 2 === 0);
     this.step *= 2;
@@ -189,10 +189,10 @@ export class Book {
   /** The state after the event of an index: a kept one and at most `step` assignments. */
   stateAt(index) {
     if (index < 0) return newState(this.header.level ?? "full");
-    if (index >= this.length - 1) return this.grown;
-    const from = Math.floor(index / this.step);
-    const state = copy(this.checkpoints[from]);
-    for (let eventIndex = from * this.step; eventIndex <= index; eventIndex += 1) follow(state, this.event(eventIndex));
+    if (index >= this.length - 1) return this.newestState;
+    const checkpointIndex = Math.floor(index / this.step);
+    const state = copy(this.checkpoints[checkpointIndex]);
+    for (let eventIndex = checkpointIndex * this.step; eventIndex <= index; eventIndex += 1) follow(state, this.event(eventIndex));
     return state;
   }
 
@@ -240,14 +240,14 @@ export async function readBook(answer, reportProgress = () => true) {
   let from = endOf(bytes, 0);
   const book = new Book(JSON.parse(textOf(bytes, 0, from)), bytes);
   const lines = new Lines(bytes, needsPayload);
-  let began = performance.now();
+  let turnStartMs = performance.now();
   from += 1;
   for (let readCount = 1; from < bytes.length && !book.isFull; readCount += 1) {
-    from = book.read(lines, from);
-    if (readCount % 128 === 0 && performance.now() - began > TURN_MS) {
+    from = book.readLine(lines, from);
+    if (readCount % 128 === 0 && performance.now() - turnStartMs > TURN_MS) {
       if (!reportProgress(book.length)) return null;
       await yieldTurn();
-      began = performance.now();
+      turnStartMs = performance.now();
     }
   }
   return book;

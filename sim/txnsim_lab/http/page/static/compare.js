@@ -48,7 +48,7 @@ export function indexBeside({ book, rows }, index) {
 
 /** What a trace shows at an index, as plain values; `open` is what the server says of it, and `sayings` makes sentences
  *  of that for partitions and transactional ids. `like` is the side whose transactional id is drawn here, too. */
-export const picture = (book, index, open, sentencesOf, likeSide = null) => withBook(book, () => {
+export const sideAt = (book, index, open, sentencesOf, likeSide = null) => withBook(book, () => {
   const clusterState = stateAt(index);
   const ids = idsOf(clusterState, open).slice(0, SHOWN_MAX);
   const tps = partitionsOf(clusterState, open).slice(0, SHOWN_MAX);
@@ -58,7 +58,7 @@ export const picture = (book, index, open, sentencesOf, likeSide = null) => with
     drawn: pictureOf({ now: clusterState, index, open }, id, tps.slice(0, LOGS_MAX)),
     said: sentencesOf(clusterState, tps, ids, open, index),
     ids: ids.map((id) => coordinated(clusterState, id, index)),
-    logs: tps.map((tp) => ({ tp, log: clusterState.logs[tp], of: tape(tp, index, clusterState.logs[tp].lso) })),
+    logs: tps.map((tp) => ({ tp, log: clusterState.logs[tp], logTape: tape(tp, index, clusterState.logs[tp].lso) })),
     messages: messages(clusterState, index),
   };
 });

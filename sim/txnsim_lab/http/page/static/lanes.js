@@ -9,20 +9,20 @@ import { idOf } from "./reducer.js";
 import { hasFailed } from "./words.js";
 
 /** So many events are looked at, and so many are drawn. */
-const LOOKED_AT = 3000;
-const SHOWN = 200;
+const EXAMINED_MAX = 3000;
+const DRAWN_MAX = 200;
 /** Told by their ends, or of no interest. */
-const QUIET = new Set([
+const QUIET_KINDS = new Set([
   "conn.open", "conn.close", "txn.load", "txn.unload", "txn.prepare", "txn.decide", "txn.append", "log.hw", "verify.ask", "fault.hit", "node.role",
   "node.state", "marker.acked", "marker.owed", "pid.open", "pid.close", "pid.bump", "log.aborted", "snapshot", "check.pass", "group.offset_pending",
 ]);
 const TO_COORDINATOR = new Set(["InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn"]);
 const clientOf = ({ d }) => (d?.peer?.startsWith("client/") ? d.peer : null);
-const outsider = (name) => name?.startsWith("client/") && OUTSIDERS.has(name.slice("client/".length));
+const isOutsider = (name) => name?.startsWith("client/") && OUTSIDERS.has(name.slice("client/".length));
 
 /** Whether an event is drawn where housekeeping is not wanted. */
 export function isTelling(event) {
-  if (QUIET.has(event.k) || (event.k === "node.up" && event.t === 0) || outsider(event.node) || outsider(clientOf(event)) || event.node === "onlooker") return false;
+  if (QUIET_KINDS.has(event.k) || (event.k === "node.up" && event.t === 0) || isOutsider(event.node) || isOutsider(clientOf(event)) || event.node === "onlooker") return false;
   if (!event.k.startsWith("msg.")) return true;
   return !HOUSEKEEPING.has(event.d.api) && event.d.api !== "AllocateProducerIds" && !(event.k === "msg.send" && !hasFailed(event));
 }
@@ -43,7 +43,7 @@ const RANK = [/^client\//, /\/txn\//, /\/log\//, /^broker\//, /./];
 const rankOf = (name) => RANK.findIndex((pattern) => pattern.test(name));
 
 /** What a lane is called. */
-export function nameOf(node) {
+export function laneTitle(node) {
   const [, broker, kind, part] = /^broker\/(\d+)(?:\/(txn|log)\/(.*))?$/.exec(node) ?? [];
   if (!broker) return node.replace(/^client\//, "");
   if (kind === "txn") return `coordinator · broker ${broker}`;
@@ -54,15 +54,15 @@ export function nameOf(node) {
 export function drawLanes(index, withHousekeeping) {
   const drawnEvents = [];
   const steps = [];
-  for (let n = index; n >= Math.max(0, index - LOOKED_AT) && drawnEvents.length < SHOWN; n -= 1) {
+  for (let n = index; n >= Math.max(0, index - EXAMINED_MAX) && drawnEvents.length < DRAWN_MAX; n -= 1) {
     const event = events[n];
-    if (event.k === "note" && event.node === "scenario") steps.push({ one: event, before: drawnEvents.length });
+    if (event.k === "note" && event.node === "scenario") steps.push({ event, before: drawnEvents.length });
     else if (withHousekeeping || isTelling(event)) drawnEvents.push(event);
   }
   drawnEvents.reverse();
   const nodes = [...new Set(drawnEvents.map((event) => event.node))];
   const columnOf = new Map(drawnEvents.map((event, n) => [event.i, n]));
-  const drawing = { shown: drawnEvents, marks: [], arrows: [], held: [], states: [], open: [], steps: steps.reverse().map(({ one, before }) => ({ one, x: drawnEvents.length - before - 0.5 })) };
+  const drawing = { events: drawnEvents, marks: [], arrows: [], held: [], states: [], open: [], steps: steps.reverse().map(({ event, before }) => ({ event, x: drawnEvents.length - before - 0.5 })) };
   const lanes = new Set();
   const useLane = (name) => (lanes.add(name), name);
   const heldByStrike = new Map(); // position of a strike -> the message that it holds
@@ -75,14 +75,14 @@ export function drawLanes(index, withHousekeeping) {
     const client = event.k.startsWith("msg.") ? clientOf(event) : null;
     const cause = event.p.length ? columnOf.get(event.p[0]) : undefined;
     const bad = event.k === "msg.drop" || event.k.endsWith(".refused") || event.k === "log.reject" || hasFailed(event);
-    const arrow = (from, to, x0, x1, text) => drawing.arrows.push({ one: event, from: useLane(from), to: useLane(to), x0, x1, text, t, bad });
+    const arrow = (from, to, x0, x1, text) => drawing.arrows.push({ event, from: useLane(from), to: useLane(to), x0, x1, text, t, bad });
     if (event.k === "msg.recv" && client && !event.d.response) {
       const strike = holdOf(event, x, drawnEvents);
       if (!strike) arrow(client, lane, x - 0.7, x, event.d.api);
     } else if (event.k === "msg.send" && client) arrow(lane, client, x, x + 0.7, event.d.error ?? event.d.api);
     else if (event.k === "msg.hold") {
       const hit = event.p.find((i) => events[indexOf(i) ?? -1]?.k === "fault.hit");
-      const heldMessage = { one: event, from: useLane(client ?? event.d.peer), to: useLane(lane), x0: x - 0.7, x1: null, text: event.d.response ? `answer to ${event.d.api}` : event.d.api, rule: events[indexOf(hit) ?? -1]?.d.rule, t };
+      const heldMessage = { event, from: useLane(client ?? event.d.peer), to: useLane(lane), x0: x - 0.7, x1: null, text: event.d.response ? `answer to ${event.d.api}` : event.d.api, rule: events[indexOf(hit) ?? -1]?.d.rule, t };
       heldByStrike.set(hit, heldMessage);
       drawing.held.push(heldMessage);
     } else if (event.k === "fault.release" && heldByStrike.has(event.p[0])) heldByStrike.get(event.p[0]).x1 = x;
@@ -106,23 +106,23 @@ export function drawLanes(index, withHousekeeping) {
       if (bar) bar.x1 = x;
       openBars.delete(`${lane} ${event.d.pid}`);
     }
-    drawing.marks.push({ one: event, x, lane: useLane(lane), t, bad });
+    drawing.marks.push({ event, x, lane: useLane(lane), t, bad });
   });
   separateHeld(drawing.held);
   return { ...drawing, lanes: [...lanes].sort((a, b) => rankOf(a) - rankOf(b) || (a < b ? -1 : 1)) };
 }
 
 /** What is held before a lane at the same time has a way of its own. */
-function separateHeld(held) {
-  held.forEach((message, n) => {
-    const takenWays = held.slice(0, n).filter((earlier) => earlier.to === message.to && (earlier.x1 === null || earlier.x1 > message.x0)).map(({ way }) => way);
+function separateHeld(heldMessages) {
+  heldMessages.forEach((message, n) => {
+    const takenWays = heldMessages.slice(0, n).filter((earlier) => earlier.to === message.to && (earlier.x1 === null || earlier.x1 > message.x0)).map(({ way }) => way);
     message.way = 0;
     while (takenWays.includes(message.way)) message.way += 1;
   });
 }
 
 /** Whether what was received is held right behind. */
-function holdOf(received, x, shown) {
-  for (let n = x + 1; n < Math.min(shown.length, x + 4); n += 1) if (shown[n].k === "msg.hold" && nearest(shown[n], ({ i }) => i === received.i)) return shown[n];
+function holdOf(arrival, x, drawnEvents) {
+  for (let n = x + 1; n < Math.min(drawnEvents.length, x + 4); n += 1) if (drawnEvents[n].k === "msg.hold" && nearest(drawnEvents[n], ({ i }) => i === arrival.i)) return drawnEvents[n];
   return null;
 }

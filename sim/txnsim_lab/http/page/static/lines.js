@@ -7,7 +7,7 @@ const QUOTE = 34, COMMA = 44, MINUS = 45, BRACKET = 91, BACKSLASH = 92, BRACKET_
 const NEWLINE = 10, ASCII_END = 128;
 const codes = (text) => new TextEncoder().encode(text);
 const I = codes('{"i":'), T = codes(',"t":'), N = codes(',"n":'), KIND = codes(',"k":"'), TX = codes(',"tx":"'), D = codes(',"d":');
-const CONSTANTS = [["true", true], ["false", false], ["null", null]].map(([word, meant]) => [codes(word), meant]);
+const CONSTANTS = [["true", true], ["false", false], ["null", null]].map(([word, constant]) => [codes(word), constant]);
 /** More digits may be rounded. */
 const DIGITS_MAX = 15;
 const NONE = -1;
@@ -57,12 +57,12 @@ function readString(bytes, from) {
   }
   const slot = hash & (knownTexts.length - 1);
   lastValue = knownTexts[slot];
-  if (!isAt(bytes, from, end, lastValue)) lastValue = knownTexts[slot] = textOf(bytes, from, end);
+  if (!isTextAt(bytes, from, end, lastValue)) lastValue = knownTexts[slot] = textOf(bytes, from, end);
   return end + 1;
 }
 
 /** Whether a text stands here. */
-function isAt(bytes, from, end, text) {
+function isTextAt(bytes, from, end, text) {
   if (text.length !== end - from) return false;
   for (let n = 0; n < text.length; n += 1) if (text.charCodeAt(n) !== bytes[from + n]) return false;
   return true;
@@ -78,10 +78,10 @@ function readValue(bytes, pos) {
     if (code === MINUS) lastValue = -lastValue;
     return end;
   }
-  for (const [word, meant] of CONSTANTS) {
+  for (const [word, constant] of CONSTANTS) {
     const wordEnd = skip(bytes, pos, word);
     if (wordEnd === NONE) continue;
-    lastValue = meant;
+    lastValue = constant;
     return wordEnd;
   }
   return NONE;
@@ -89,36 +89,36 @@ function readValue(bytes, pos) {
 
 /** Read a list behind its bracket; the place behind it, or NONE. */
 function readList(bytes, from) {
-  const items = [];
+  const values = [];
   let pos = from;
   while (bytes[pos] !== BRACKET_END) {
-    if (items.length) pos = bytes[pos] === COMMA ? pos + 1 : NONE;
+    if (values.length) pos = bytes[pos] === COMMA ? pos + 1 : NONE;
     pos = pos === NONE ? NONE : readValue(bytes, pos);
     if (pos === NONE) return NONE;
-    items.push(lastValue);
+    values.push(lastValue);
   }
-  lastValue = items;
+  lastValue = values;
   return pos + 1;
 }
 
 /** How a payload was written: the next one of its kind mostly has the same fields. */
 class Shape {
   constructor(payload) {
-    this.made = { ...payload }; // each reading fills it anew
+    this.payload = { ...payload }; // each reading fills it anew
     this.names = Object.keys(payload);
     this.marks = this.names.map((name, n) => codes(`${n ? "," : "{"}${JSON.stringify(name)}:`));
   }
 
-  /** Read the object that is written here into `made`; the place behind it, NONE where it looks different. */
+  /** Read the object that is written here into `payload`; the place behind it, NONE where it looks different. */
   read(bytes, from) {
-    const { made, names, marks } = this;
+    const { payload, names, marks } = this;
     let pos = from;
     for (let n = 0; n < names.length; n += 1) {
       pos = skip(bytes, pos, marks[n]);
       if (pos === NONE) return NONE;
       pos = readValue(bytes, pos);
       if (pos === NONE) return NONE;
-      made[names[n]] = lastValue;
+      payload[names[n]] = lastValue;
     }
     return bytes[pos] === BRACE_END ? pos + 1 : NONE;
   }
@@ -135,68 +135,68 @@ export class Lines {
     this.bytes = bytes;
     this.isWanted = isWanted;
     /** What `glance` answers: one object for all events, as nothing keeps it. */
-    this.seen = { i: 0, t: 0, n: 0, k: "", tx: "", d: undefined, node: "" };
+    this.glimpse = { i: 0, t: 0, n: 0, k: "", tx: "", d: undefined, node: "" };
     /** Where the line ends that `glance` has read. */
     this.end = 0;
   }
 
   /** What the state asks of the event of a line; null where the line is different. */
   glance(from) {
-    const { bytes, seen } = this;
+    const { bytes, glimpse } = this;
     let pos = skip(bytes, from, I);
     if (pos === NONE || (pos = readDigits(bytes, pos)) === NONE) return null;
-    seen.i = lastValue;
+    glimpse.i = lastValue;
     pos = skip(bytes, pos, T);
     if (pos === NONE || (pos = readDigits(bytes, pos)) === NONE) return null;
-    seen.t = lastValue;
+    glimpse.t = lastValue;
     pos = skip(bytes, pos, N);
     if (pos === NONE || (pos = readDigits(bytes, pos)) === NONE) return null;
-    seen.n = lastValue;
+    glimpse.n = lastValue;
     while (bytes[pos] !== K) { // between are numbers only
       if (bytes[pos] === NEWLINE || pos >= bytes.length) return null;
       pos += 1;
     }
     pos = skip(bytes, pos - 2, KIND);
     if (pos === NONE || (pos = readString(bytes, pos)) === NONE) return null;
-    const kind = this.kind(lastValue);
-    seen.k = kind.name;
-    seen.tx = "";
-    seen.d = undefined;
+    const kind = this.kindOf(lastValue);
+    glimpse.k = kind.name;
+    glimpse.tx = "";
+    glimpse.d = undefined;
     if (!kind.isWanted) {
       this.end = endOf(bytes, pos);
-      return seen;
+      return glimpse;
     }
     const tx = skip(bytes, pos, TX);
     if (tx !== NONE) {
       if ((pos = readString(bytes, tx)) === NONE) return null;
-      seen.tx = lastValue;
+      glimpse.tx = lastValue;
     }
     const d = skip(bytes, pos, D);
-    if (d !== NONE) pos = this.payload(kind, d);
+    if (d !== NONE) pos = this.readPayload(kind, d);
     if (bytes[pos] !== BRACE_END) return null;
     this.end = pos + 1;
-    return this.end === bytes.length || bytes[this.end] === NEWLINE ? seen : null;
+    return this.end === bytes.length || bytes[this.end] === NEWLINE ? glimpse : null;
   }
 
-  kind(name) {
+  kindOf(name) {
     let kind = kindsByName.get(name);
     if (!kind) kindsByName.set(name, (kind = { name, isWanted: this.isWanted(name), shapes: [] }));
     return kind;
   }
 
   /** Read a payload; the place behind it. */
-  payload(kind, from) {
-    const { bytes, seen } = this;
+  readPayload(kind, from) {
+    const { bytes, glimpse } = this;
     for (const shape of kind.shapes) {
       const end = shape.read(bytes, from);
       if (end === NONE) continue;
-      seen.d = shape.made;
+      glimpse.d = shape.payload;
       return end;
     }
     const end = endOf(bytes, from) - 1; // of the event, which it is the last field of
-    seen.d = JSON.parse(textOf(bytes, from, end));
+    glimpse.d = JSON.parse(textOf(bytes, from, end));
     if (kind.shapes.length < SHAPES_MAX) {
-      const shape = new Shape(seen.d);
+      const shape = new Shape(glimpse.d);
       if (shape.read(bytes, from) === end) kind.shapes.push(shape);
     }
     return end;

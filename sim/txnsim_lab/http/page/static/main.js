@@ -4,7 +4,7 @@
 import { render } from "preact";
 import { effect, signal } from "@preact/signals";
 import { followAddress } from "./address.js";
-import { explain, leaveRun, listen, openSession, startRecording, showRun, unpackRuns } from "./api.js";
+import { explain, leaveRun, followLiveTrace, openSession, startRecording, showRun, unpackRuns } from "./api.js";
 import { html } from "./html.js";
 import { KEYS, onKey, toggleOverlay, views } from "./keys.js";
 import { SPEEDS, byStep, playing, speed, toggle } from "./player.js";
@@ -19,36 +19,36 @@ import { Events } from "./views/events.js";
 import { Faults } from "./views/faults.js";
 import { Lanes } from "./views/lanes.js";
 import { Event } from "./views/event.js";
-import { Folded } from "./views/folded.js";
+import { Disclosure } from "./views/folded.js";
 import { Lesson, Lessons } from "./views/lesson.js";
 import { Producers } from "./views/producers.js";
 import { Share } from "./views/share.js";
-import { Servers, Stage, hasBegun, inFocus } from "./views/stage.js";
+import { Servers, Stage, hasBegun, focusPartition } from "./views/stage.js";
 import { Why } from "./views/why.js";
 import { Write } from "./views/write.js";
 import { Zoo } from "./views/zoo.js";
 import { KINDS } from "./meanings.js";
 import { WORDS, ms } from "./words.js";
 
-const SHOW = { stage: Stage, coordinator: Coordinator, producers: Producers, lanes: Lanes, events: Events, faults: Faults, cluster: Cluster, zoo: Zoo, write: Write };
+const VIEW_COMPONENTS = { stage: Stage, coordinator: Coordinator, producers: Producers, lanes: Lanes, events: Events, faults: Faults, cluster: Cluster, zoo: Zoo, write: Write };
 /** Views that need nothing of the cluster that is looked at. */
-const OF_ANY = ["zoo", "write"];
+const CLUSTERLESS_VIEWS = ["zoo", "write"];
 /** Keys that have no sign of their own. */
-const NAMES = { " ": "Space", ArrowLeft: "←", ArrowRight: "→" };
-const LINK = {
+const KEY_LABELS = { " ": "Space", ArrowLeft: "←", ArrowRight: "→" };
+const LINK_TEXTS = {
   connecting: "connecting …", live: "● live", off: "nothing is recorded", lost: "○ the server does not answer, trying again",
   none: "no run is open", done: "■ recorded run", paused: "❚❚ the run waits", refused: "a token is wanted: open the address that txnsim serve printed",
 };
 
 /** Nothing is known of this cluster: views would say that nothing is there. */
-const isUnrecorded = () => source.value.kind === "live" && link.value === "off" && count.value === 0;
+const hasNoRecording = () => source.value.kind === "live" && link.value === "off" && count.value === 0;
 
 function App() {
-  const View = isUnrecorded() && !OF_ANY.includes(view.value) ? Unrecorded : SHOW[view.value];
+  const View = hasNoRecording() && !CLUSTERLESS_VIEWS.includes(view.value) ? NoRecording : VIEW_COMPONENTS[view.value];
   const origin = source.value;
   return html`<button class="skip" onClick=${() => document.querySelector("main > .view").focus()}>Skip to the view</button>
-    <header><h1>txnsim</h1><span class="title"><${Title} from=${origin} /></span><span class=${`link-state ${link.value}`} role="status">${LINK[link.value]}</span>
-      <${Reading} /><${Starting} /><${Past} />
+    <header><h1>txnsim</h1><span class="title"><${Title} from=${origin} /></span><span class=${`link-state ${link.value}`} role="status">${LINK_TEXTS[link.value]}</span>
+      <${ReadProgress} /><${StartProgress} /><${BackToNow} />
       ${runFile.value && html`<span class="remark">${runFile.value.remark}</span>`}
       ${view.value === "stage" && html`<button id="present" aria-pressed=${isPresenting.value} onClick=${() => (isPresenting.value = !isPresenting.value)} title="The picture as large as the screen, for a projector">Present</button>
         ${(count.value > 0 || isSite) && html`<span id="save">Save picture <button onClick=${saveSvg}>SVG<span class="sr">: save the picture</span></button> <button onClick=${savePng}>PNG<span class="sr">: save the picture</span></button></span>`}`}
@@ -76,7 +76,7 @@ function JudgesFindings() {
 const isPast = () => cursor.value !== null && shownIndex.value < count.value - 1;
 
 /** Which moment is looked at, where it is not the newest, and the way back. */
-function Past() {
+function BackToNow() {
   if (!isPast()) return null;
   const step = stepAt(shownIndex.value);
   return html`<button id="past" class="past-of" onClick=${goLive}>You look at ${step ? `step ${step.number}` : `event #${events[shownIndex.value].i}`}. Back to now (l)</button>`;
@@ -95,13 +95,13 @@ function Gaps() {
     ${isLive && isReplaced.value && html`<p class="gap" id="replaced">Another cluster answers here now. What you see is its own, from its beginning. <button onClick=${() => (isReplaced.value = false)}>Close</button></p>`}
     ${first > 0 && html`<p class="gap" id="gap">What happened before event #${first} is no longer kept: the recording begins there with a snapshot of the cluster.
       ${isLive && html` The server keeps the newest events; the setting <code>trace_ring_bytes</code> makes it keep more.`}</p>`}
-    ${isFull.value && html`<p class="gap" id="full">The page holds ${count.value.toLocaleString("en")} events and takes no more. ${isLive && html`<button onClick=${() => listen()}>Begin anew with what the server keeps</button>`}</p>`}
-    ${lostCount.value > 0 && html`<p class="gap" id="lost">The page could not keep up: ${lostCount.value.toLocaleString("en")} events are missing, so what it shows may be wrong. <button onClick=${() => listen()}>Read again what the server keeps</button></p>`}
+    ${isFull.value && html`<p class="gap" id="full">The page holds ${count.value.toLocaleString("en")} events and takes no more. ${isLive && html`<button onClick=${() => followLiveTrace()}>Begin anew with what the server keeps</button>`}</p>`}
+    ${lostCount.value > 0 && html`<p class="gap" id="lost">The page could not keep up: ${lostCount.value.toLocaleString("en")} events are missing, so what it shows may be wrong. <button onClick=${() => followLiveTrace()}>Read again what the server keeps</button></p>`}
     ${level === "off" && !isLive && html`<p class="gap">Nothing was recorded in this run.</p>`}`;
 }
 
 /** In place of every view of a cluster that was never recorded. */
-function Unrecorded() {
+function NoRecording() {
   return html`<section class="why" id="unrecorded"><h2>What is on this cluster is not known here</h2>
     <p>The page shows what is recorded, and nothing was. A recording begins with what there is then: topics, brokers, rules,
       and transactions that are open or hang.</p>
@@ -110,11 +110,11 @@ function Unrecorded() {
 }
 
 /** How far a long trace is read; apart, so that nothing else is drawn anew for it. */
-const Reading = () => readCount.value > 0 && html`<span role="status">reading, ${readCount.value.toLocaleString("en")} events so far …</span>`;
+const ReadProgress = () => readCount.value > 0 && html`<span role="status">reading, ${readCount.value.toLocaleString("en")} events so far …</span>`;
 
 /** How far the simulator is that runs in the browser, or why it does not. */
-const starting = signal("");
-const Starting = () => starting.value && html`<span id="starting" role="status">${starting.value}</span>`;
+const startProgress = signal("");
+const StartProgress = () => startProgress.value && html`<span id="starting" role="status">${startProgress.value}</span>`;
 
 function Title({ from: origin }) {
   if (origin.kind === "site") return "transactions of Kafka, simulated in this browser";
@@ -128,20 +128,20 @@ function Title({ from: origin }) {
 }
 
 /** Whether the stage still says how to begin: what the cluster did at its start greets nobody. */
-const isNew = () => view.value === "stage" && source.value.kind === "live" && cursor.value === null && !hasBegun(state.value.now);
+const isStageEmpty = () => view.value === "stage" && source.value.kind === "live" && cursor.value === null && !hasBegun(state.value.now);
 
 /** On a small screen the inspector is a sheet from below, up or down. */
-const sheet = signal(false);
+const isSheetUp = signal(false);
 
 function Inspector() {
   const event = shownEvent.value;
   void count.value;
-  if (!event || isNew()) return html`<aside aria-label="Event"><h2>No event yet</h2><p class="hint">${isUnrecorded() ? "Nothing is recorded." : isSite ? "Open a run of the Zoo, or a lesson." : "Point a client at this cluster, make a transaction hang on the stage, or open a run of the Zoo."}</p></aside>`;
+  if (!event || isStageEmpty()) return html`<aside aria-label="Event"><h2>No event yet</h2><p class="hint">${hasNoRecording() ? "Nothing is recorded." : isSite ? "Open a run of the Zoo, or a lesson." : "Point a client at this cluster, make a transaction hang on the stage, or open a run of the Zoo."}</p></aside>`;
   const chain = causesOf(event).slice(1);
   const [earlierCause] = (chain.at(-1) ?? event).p; // it is no longer kept, or is too far back
-  const tp = view.value === "stage" && !isHelpOpen.value && !isShareOpen.value ? inFocus(moment.value.now, explanation.value?.open ?? []) : null;
-  return html`<aside aria-label="Event" class=${sheet.value ? "up" : ""}><button id="sheet" aria-expanded=${sheet.value} onClick=${() => (sheet.value = !sheet.value)}>${tp ? "Why, and this event" : "This event"}</button>${tp && html`<${Why} tp=${tp} />`}
-    ${!askedFact.value && html`<${Folded} id="event" label=${`Details of event #${event.i}`}>
+  const tp = view.value === "stage" && !isHelpOpen.value && !isShareOpen.value ? focusPartition(moment.value.now, explanation.value?.open ?? []) : null;
+  return html`<aside aria-label="Event" class=${isSheetUp.value ? "up" : ""}><button id="sheet" aria-expanded=${isSheetUp.value} onClick=${() => (isSheetUp.value = !isSheetUp.value)}>${tp ? "Why, and this event" : "This event"}</button>${tp && html`<${Why} tp=${tp} />`}
+    ${!askedFact.value && html`<${Disclosure} id="event" label=${`Details of event #${event.i}`}>
     <h2>#${event.i} ${event.k}</h2>${KINDS[event.k] && html`<p class="hint">${KINDS[event.k]}</p>`}<p><code>${event.node}</code><br />${ms(event)}${event.tx ? html`<br />${event.tx}` : ""}</p>
     <table><tbody>${Object.entries(event.d ?? {}).sort().map(([name, value]) => html`<tr><th scope="row">${name}</th>
       <td>${typeof value === "object" ? JSON.stringify(value) : String(value)}</td></tr>`)}</tbody></table>
@@ -159,7 +159,7 @@ function Scrubber() {
   const newest = Math.max(0, count.value - 1);
   const event = events[shownIndex.value];
   const steps = storyNotes().length;
-  const where = event ? `#${event.i} / ${events[newest].i} · ${ms(event)}` : "no events";
+  const position = event ? `#${event.i} / ${events[newest].i} · ${ms(event)}` : "no events";
   return html`<footer>
     ${!steps || isDetailed.value ? html`<button onClick=${() => goTo(0)} aria-label="first event">|◀</button>
     <button onClick=${() => goTo(shownIndex.value - 1)} aria-label="previous event">◀</button>
@@ -175,8 +175,8 @@ function Scrubber() {
         const to = (noteIndices[n + 1] ?? count.value) - 1;
         return html`<i aria-hidden="true" class=${`step${to <= shownIndex.value ? " passed" : ""}`} title=${events[index].d.text} style=${{ "--part": to / Math.max(1, newest) }} onClick=${() => goTo(to)}></i>`;
       })}</span>
-    ${steps > 0 && html`<span class="step-of" title=${where}>step ${stepAt(shownIndex.value)?.number ?? 0} of ${steps}</span>`}
-    ${(!steps || isDetailed.value) && html`<span class="where">${where}</span>`}
+    ${steps > 0 && html`<span class="step-of" title=${position}>step ${stepAt(shownIndex.value)?.number ?? 0} of ${steps}</span>`}
+    ${(!steps || isDetailed.value) && html`<span class="where">${position}</span>`}
     ${rate.value > 0 && html`<span id="rate" class="where">${rate.value.toLocaleString("en")} events/s</span>`}
     ${source.value.kind === "live" && cursor.value === null && html`<button id="pause" onClick=${() => goTo(shownIndex.value)} title="Stand still at this event; more go on coming">Pause</button>`}
     <button id="live" aria-pressed=${cursor.value === null} onClick=${goLive} title="Stay at the newest event">Now</button></footer>`;
@@ -184,18 +184,18 @@ function Scrubber() {
 
 function Help() {
   return html`<section class="view help" tabindex="0" aria-label="Keys and words"><div class="sides">
-    <div><h2>Keys</h2><dl>${KEYS.map(([key, what]) => html`<dt><kbd>${NAMES[key] ?? key}</kbd></dt><dd>${what}</dd>`)}</dl></div>
-    <div><h2>Words</h2><dl class="words">${Object.entries(WORDS).map(([word, what]) => html`<dt>${word}</dt><dd>${what}</dd>`)}</dl></div></div></section>`;
+    <div><h2>Keys</h2><dl>${KEYS.map(([key, purpose]) => html`<dt><kbd>${KEY_LABELS[key] ?? key}</kbd></dt><dd>${purpose}</dd>`)}</dl></div>
+    <div><h2>Words</h2><dl class="words">${Object.entries(WORDS).map(([word, meaning]) => html`<dt>${word}</dt><dd>${meaning}</dd>`)}</dl></div></div></section>`;
 }
 
 /** The server's reader is asked once the cursor rests; where events come without end, as often as it can
  *  bear: a part of the time that it needs. */
 const REST_MS = 120, RESTS = 3;
 let timer = 0, askedMs = 0, tookMs = 0;
-const askedMeanwhile = signal(0); // what came while it was asked
+const lateArrivals = signal(0); // what came while it was asked
 effect(() => {
   const index = shownIndex.value;
-  void [source.value, busy.value, askedMeanwhile.value];
+  void [source.value, busy.value, lateArrivals.value];
   if (source.value.moments) return void explain(index); // it is in the file
   if (timer && cursor.value === null) return; // it is about to be asked for what is newest then
   clearTimeout(timer);
@@ -205,7 +205,7 @@ effect(() => {
     await explain(cursor.value === null ? lastIndex() : index);
     if (timer === ownTimer) timer = 0;
     tookMs = performance.now() - askedMs;
-    if (cursor.value === null && shownIndex.value !== index) askedMeanwhile.value += 1;
+    if (cursor.value === null && shownIndex.value !== index) lateArrivals.value += 1;
   }, wait);
   timer = ownTimer;
 });
@@ -214,11 +214,11 @@ effect(() => {
 function startSimulator() {
   start(
     (progress) => {
-      starting.value = progress;
+      startProgress.value = progress;
       if (!progress) void keepFiles();
     },
     (reason) => {
-      starting.value = "";
+      startProgress.value = "";
       problem.value = `The simulator can't run in this browser: ${reason}. It needs WebAssembly and workers with modules.`;
     },
   );
@@ -234,7 +234,7 @@ addEventListener("pagehide", () => {
   if (source.value.kind === "run") void leaveRun();
 });
 addEventListener("pageshow", (event) => {
-  if (event.persisted && source.value.kind === "run") void listen(); // back again: its run has ended
+  if (event.persisted && source.value.kind === "run") void followLiveTrace(); // back again: its run has ended
 });
 render(html`<${App} />`, document.getElementById("app"));
 const runs = document.getElementById("runs");
@@ -244,7 +244,7 @@ else await openSession();
 globalThis.__ready = performance.now();
 if (!runs) {
   const isLive = !/[#&](run|lesson)=/.test(location.hash);
-  if (isLive) void listen();
+  if (isLive) void followLiveTrace();
   await followAddress();
-  if (!isLive && source.value.kind === "live" && !lesson.value) void listen(); // what was named is not to be had
+  if (!isLive && source.value.kind === "live" && !lesson.value) void followLiveTrace(); // what was named is not to be had
 }

@@ -12,56 +12,56 @@ const CELLS_MAX = 5;
 export const LOGS_MAX = 2;
 const SHARERS_MAX = 2;
 /** So many events back are new where no story tells steps. */
-const LATELY = 40;
+const RECENT_EVENTS = 40;
 const SECOND_US = 1_000_000;
 const HOLDS_MAX = 200;
 const MARKERS = { COMMIT: "✓ COMMIT", ABORT: "✕ ABORT" };
 /** Facts that the states of a coordinator would tell; its sentence tells more, and waits for every answer. */
-const TOLD_BY_COORDINATOR = new Set(["state", "epoch", "markers"]);
+const COORDINATOR_FACTS = new Set(["state", "epoch", "markers"]);
 const NONE = { where: "", states: [], pending: null };
 /** Facts that the batches of a log would tell. */
-const HIDES_LOG = new Set(["markers", "reads", "delivered", "marker-refused"]);
-const ENDED = { committed: "✓", aborted: "✕" };
+const LOG_FACTS = new Set(["markers", "reads", "delivered", "marker-refused"]);
+const OUTCOME_SIGNS = { committed: "✓", aborted: "✕" };
 
 /** What is drawn of a moment for a transactional id and partitions; what would answer a question is left out while one `asks`. */
-export function pictureOf(moment, id, tps, asks = null) {
+export function pictureOf(moment, id, tps, askedFact = null) {
   const { now, index } = moment;
-  if (HIDES_LOG.has(asks)) tps = [];
+  if (LOG_FACTS.has(askedFact)) tps = [];
   const newest = begunUntil(id, index);
   const belief = newest ? application(newest, index) : null;
-  const since = stepAt(index)?.from ?? index - LATELY;
-  const logs = tps.map((tp) => logOf(moment, tp, asks));
+  const since = stepAt(index)?.from ?? index - RECENT_EVENTS;
+  const logs = tps.map((tp) => logOf(moment, tp, askedFact));
   const sentMessages = messages(now, index).filter((message) => message.isDue || message.how === "lost" || message.how === "refused" || message.how === "cancelled");
   const flights = [];
   const record = lastCell(logs, (cell) => !cell.isMarker && cell.id === id);
   const produce = sentMessages.find((message) => message.label === "Produce" && !OUTSIDERS.has(message.from));
-  if (produce) flights.push({ kind: "record", label: `${produce.said && produce.how !== "refused" ? produce.said : "a record"}, ${howOf(produce)}${produce.how === "held" ? forSeconds(produce.since, events[index]) : ""}`, how: produce.how, to: null, isNew: true, rule: produce.how === "held" ? produce.rule : null });
+  if (produce) flights.push({ kind: "record", label: `${produce.said && produce.how !== "refused" ? produce.said : "a record"}, ${howOf(produce)}${produce.how === "held" ? durationText(produce.since, events[index]) : ""}`, how: produce.how, to: null, isNew: true, rule: produce.how === "held" ? produce.rule : null });
   else if (record) flights.push({ kind: "record", label: `${record.cell.text || "a record"}${heldFor(events[record.cell.n])}`, how: "delivered", to: record.to, isNew: record.cell.n >= since });
   logs.forEach(({ tp }, number) => {
-    const owed = sentMessages.find((message) => message.to === tp && message.label.endsWith(" marker") && !(asks && message.how === "owed"));
+    const owedMarker = sentMessages.find((message) => message.to === tp && message.label.endsWith(" marker") && !(askedFact && message.how === "owed"));
     const writtenMarker = lastCell([logs[number]], (cell) => cell.isMarker && cell.id === id);
-    if (owed) flights.push({ kind: "marker", label: `${owed.label}, ${howOf(owed)}`, how: owed.how, to: null, log: number, isNew: true, rule: owed.how === "held" ? owed.rule : null });
+    if (owedMarker) flights.push({ kind: "marker", label: `${owedMarker.label}, ${howOf(owedMarker)}`, how: owedMarker.how, to: null, log: number, isNew: true, rule: owedMarker.how === "held" ? owedMarker.rule : null });
     else if (writtenMarker) flights.push({ kind: "marker", label: `${writtenMarker.cell.how} marker`, how: "delivered", to: { ...writtenMarker.to, log: number }, log: number, isNew: writtenMarker.cell.n >= since });
   });
   const entry = now.transactions[id];
   return {
-    app: asks === "answer" ? { text: "?", how: "none" } : { text: belief ? `${nameOf(newest)} ${belief.text}` : "no transaction yet", how: belief?.how ?? "none" },
-    coordinator: TOLD_BY_COORDINATOR.has(asks) ? { ...NONE, text: "?" } : { ...(entry ? coordinatorOf(coordinated(now, id, index)) : { ...NONE, text: "it knows no such id" }), ...(asks && { text: "" }) },
+    app: askedFact === "answer" ? { text: "?", how: "none" } : { text: belief ? `${nameOf(newest)} ${belief.text}` : "no transaction yet", how: belief?.how ?? "none" },
+    coordinator: COORDINATOR_FACTS.has(askedFact) ? { ...NONE, text: "?" } : { ...(entry ? coordinatorOf(coordinated(now, id, index)) : { ...NONE, text: "it knows no such id" }), ...(askedFact && { text: "" }) },
     logs, flights,
   };
 }
 
 const howOf = ({ how }) => ({ owed: "on its way", cancelled: "never sent" })[how] ?? how;
 
-function lastCell(logs, isIt) {
+function lastCell(logs, isSought) {
   for (let log = 0; log < logs.length; log += 1) {
-    const cell = logs[log].cells.findLastIndex(isIt);
+    const cell = logs[log].cells.findLastIndex(isSought);
     if (cell >= 0) return { cell: logs[log].cells[cell], to: { log, cell } };
   }
   return null;
 }
 
-const forSeconds = (from, to) => (to.t - from.t >= SECOND_US / 10 ? ` ${((to.t - from.t) / SECOND_US).toFixed(1)} s` : "");
+const durationText = (from, to) => (to.t - from.t >= SECOND_US / 10 ? ` ${((to.t - from.t) / SECOND_US).toFixed(1)} s` : "");
 
 /** How long the request that has written a batch was held. */
 function heldFor(event) {
@@ -70,7 +70,7 @@ function heldFor(event) {
   for (let n = holdIndices.length - 1; received && n >= Math.max(0, holdIndices.length - HOLDS_MAX); n -= 1) {
     const hold = events[holdIndices[n]];
     if (hold.i < received.i) return "";
-    if (hold.i < event.i && nearest(hold, (cause) => cause.i === received.i)) return `, held${forSeconds(hold, event)}`;
+    if (hold.i < event.i && nearest(hold, (cause) => cause.i === received.i)) return `, held${durationText(hold, event)}`;
   }
   return "";
 }
@@ -84,9 +84,9 @@ function coordinatorOf({ entry, passed, t, outcome, owed }) {
 }
 
 /** Whose a batch is, and what became of it. */
-const subOf = ({ how, t }, asks) => (asks ? nameOf(t) : how === "open" ? `open: ${nameOf(t)}` : how in ENDED ? `${nameOf(t)} ${how} ${ENDED[how]}` : nameOf(t));
+const ownerTextOf = ({ how, t }, askedFact) => (askedFact ? nameOf(t) : how === "open" ? `open: ${nameOf(t)}` : how in OUTCOME_SIGNS ? `${nameOf(t)} ${how} ${OUTCOME_SIGNS[how]}` : nameOf(t));
 
-function logOf({ now, index, open }, tp, asks) {
+function logOf({ now, index, open }, tp, askedFact) {
   const log = now.logs[tp];
   const { cells, far, earlier } = tape(tp, index, log.lso);
   const hangingVerdicts = open.filter((verdict) => verdict.partition === tp && verdict.verdict === "hanging");
@@ -98,17 +98,17 @@ function logOf({ now, index, open }, tp, asks) {
   return {
     tp, where: `broker ${log.leader}`, end: log.end, earlier: earlier + cells.length - shownCells.length,
     cells: shownCells.map((cell) => {
-      const hanging = !asks && cell.how === "open" && hangingVerdicts.some((verdict) => verdict.producer_id === cell.pid && cell.last >= verdict.first);
+      const hanging = !askedFact && cell.how === "open" && hangingVerdicts.some((verdict) => verdict.producer_id === cell.pid && cell.last >= verdict.first);
       return {
-        at: cell.first === cell.last ? `${cell.first}` : `${cell.first}–${cell.last}`, how: hanging ? "hanging" : asks && !cell.isMarker ? "asked" : cell.how, hue: cell.t?.hue, id: cell.t?.id, isMarker: cell.isMarker, i: cell.i, n: cell.n,
+        at: cell.first === cell.last ? `${cell.first}` : `${cell.first}–${cell.last}`, how: hanging ? "hanging" : askedFact && !cell.isMarker ? "asked" : cell.how, hue: cell.t?.hue, id: cell.t?.id, isMarker: cell.isMarker, i: cell.i, n: cell.n,
         text: cell.values?.filter(Boolean).map((recordValue) => `“${recordValue}”`).join(", ") ?? "",
-        title: MARKERS[cell.how] ?? "", sub: cell.t ? subOf(cell, asks) : cell.pid >= 0 && cell.how !== "plain" ? `producer ${cell.pid}` : "",
-        isWall: !asks && isOpen && cell === wall, isUnread: !asks && isOpen && cell.last >= log.lso,
+        title: MARKERS[cell.how] ?? "", sub: cell.t ? ownerTextOf(cell, askedFact) : cell.pid >= 0 && cell.how !== "plain" ? `producer ${cell.pid}` : "",
+        isWall: !askedFact && isOpen && cell === wall, isUnread: !askedFact && isOpen && cell.last >= log.lso,
       };
     }),
-    isOpen: !asks && isOpen,
-    bracket: !isOpen || asks ? "" : hangingVerdicts.length ? "open from here · no marker will come" : "open from here",
-    readers: asks ? [] : readersAt(tp, index, log.lso).map(({ name }) => name).filter((name) => !OUTSIDERS.has(name)),
-    ...(sharers.length && !asks && { sharers: sharers.slice(0, SHARERS_MAX).map(sharing) }),
+    isOpen: !askedFact && isOpen,
+    bracket: !isOpen || askedFact ? "" : hangingVerdicts.length ? "open from here · no marker will come" : "open from here",
+    readers: askedFact ? [] : readersAt(tp, index, log.lso).map(({ name }) => name).filter((name) => !OUTSIDERS.has(name)),
+    ...(sharers.length && !askedFact && { sharers: sharers.slice(0, SHARERS_MAX).map(sharing) }),
   };
 }

@@ -8,10 +8,10 @@ import { shownIndex, count, events, goTo, goLive, storyNotes, notice, source } f
 export const SPEEDS = [0.5, 1, 2, 4];
 const PAUSE_MS = 700;
 /** A step of a story is seen, and its sentence read: some 200 words a minute. */
-const SEEN_MS = 2000, LETTER_MS = 50;
-export const readMs = (sentence) => SEEN_MS + LETTER_MS * sentence.length;
+const STEP_MS = 2000, LETTER_MS = 50;
+export const readingMs = (sentence) => STEP_MS + LETTER_MS * sentence.length;
 /** Kinds that tell something; a sentence of the story is one. */
-const MATTERS = new Set([
+const TELLING_KINDS = new Set([
   "note", "client.call", "client.deliver", "txn.complete", "txn.append", "log.append", "log.reject", "log.truncate", "marker.owed",
   "marker.written", "marker.refused", "msg.hold", "msg.drop", "fault.arm", "fault.release", "node.up", "node.down", "input", "check.violation",
 ]);
@@ -20,7 +20,7 @@ export const playing = signal(false);
 export const speed = signal(1);
 
 /** Whether somebody wants nothing to move by itself. */
-export const isStill = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
+export const prefersStillness = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 
 /** Begin, or stand still; from the start where the end is reached. */
 export function toggle() {
@@ -44,27 +44,27 @@ export function byStep(by) {
   return toStep((stepAt(shownIndex.value)?.number ?? 0) + by);
 }
 
-function playOn() {
+function playNext() {
   if (storyNotes().length) {
     playing.value = byStep(1) && (stepAt(shownIndex.value)?.number ?? 0) < storyNotes().length;
     return;
   }
   const end = count.value - 1;
   let next = shownIndex.value + 1;
-  while (next < end && !MATTERS.has(events[next].k)) next += 1;
+  while (next < end && !TELLING_KINDS.has(events[next].k)) next += 1;
   goTo(Math.min(next, end));
   if (next >= end) playing.value = false;
 }
 
 function pauseMs() {
   const step = stepAt(shownIndex.peek());
-  return step ? readMs(events[step.from].d.text) : PAUSE_MS;
+  return step ? readingMs(events[step.from].d.text) : PAUSE_MS;
 }
 
 let timer = 0;
 function scheduleNext() {
   timer = setTimeout(() => {
-    playOn();
+    playNext();
     if (playing.peek()) scheduleNext();
   }, pauseMs() / speed.peek());
 }

@@ -6,7 +6,7 @@ import { Decoder } from "@msgpack/msgpack";
 import { yieldTurn } from "./book.js";
 
 /** So many events are taken in at once; then the browser gets its turn. */
-const AT_ONCE = 1024;
+const EVENTS_PER_TURN = 1024;
 
 async function* chunksOf(body) {
   const reader = body.getReader();
@@ -18,15 +18,15 @@ async function* chunksOf(body) {
 }
 
 /** The events of a batch that begins at a position of the trace. */
-function eventsOf(first, rows, nodes, startNs) {
+function eventsOf(firstPosition, rows, nodes, startNs) {
   const clocks = new Map();
   const lamport = [];
   return rows.map(([time, n, p, k, tx, d, w, l], index) => {
-    let clock = clocks.get(n) ?? first;
-    for (const parent of p) if (parent >= first) clock = Math.max(clock, lamport[parent - first]);
+    let clock = clocks.get(n) ?? firstPosition;
+    for (const parent of p) if (parent >= firstPosition) clock = Math.max(clock, lamport[parent - firstPosition]);
     clocks.set(n, clock + 1);
     lamport.push(clock + 1);
-    const event = { node: nodes[n], i: first + index, t: startNs === null ? time : Math.floor((time - startNs) / 1000), n, l: l ?? clock + 1, p, k };
+    const event = { node: nodes[n], i: firstPosition + index, t: startNs === null ? time : Math.floor((time - startNs) / 1000), n, l: l ?? clock + 1, p, k };
     if (tx.length) event.tx = typeof tx === "string" ? tx : `${tx[0]}/${tx[1]}:${tx[2]}`;
     if (d !== null) event.d = d;
     if (w !== null) event.w = w;
@@ -39,20 +39,20 @@ export const batchesOf = async function* (body) {
   const nodes = [];
   let startNs = null;
   let lost = 0;
-  let so = 0;
-  for await (const value of new Decoder().decodeStream(chunksOf(body))) {
-    if (Array.isArray(value)) {
-      yield { lost, events: eventsOf(value[0], value[1], nodes, startNs) };
+  let eventsThisTurn = 0;
+  for await (const message of new Decoder().decodeStream(chunksOf(body))) {
+    if (Array.isArray(message)) {
+      yield { lost, events: eventsOf(message[0], message[1], nodes, startNs) };
       lost = 0;
-      so += value[1].length;
-      if (so >= AT_ONCE) {
-        so = 0;
+      eventsThisTurn += message[1].length;
+      if (eventsThisTurn >= EVENTS_PER_TURN) {
+        eventsThisTurn = 0;
         await yieldTurn();
       }
       continue;
     }
-    if (value.start_ns !== undefined) startNs = value.start_ns;
-    if (value.nodes) nodes.push(...value.nodes);
-    lost += value.lost ?? 0;
+    if (message.start_ns !== undefined) startNs = message.start_ns;
+    if (message.nodes) nodes.push(...message.nodes);
+    lost += message.lost ?? 0;
   }
 };

@@ -10,7 +10,7 @@ const SCALE = 2;
 const shownSvg = () => document.querySelector("svg.drawn");
 const sizeOf = (svg) => svg.viewBox.baseVal;
 
-function offer(blob, name) {
+function download(blob, name) {
   const link = Object.assign(document.createElement("a"), { href: URL.createObjectURL(blob), download: name });
   link.click();
   URL.revokeObjectURL(link.href);
@@ -21,22 +21,22 @@ export function svgText() {
   const svg = shownSvg();
   const { x, y, width, height } = sizeOf(svg);
   const standalone = svg.cloneNode(true);
-  const from = [...svg.querySelectorAll(SHAPES)];
+  const originalShapes = [...svg.querySelectorAll(SHAPES)];
   [...standalone.querySelectorAll(SHAPES)].forEach((shape, n) => {
-    const style = getComputedStyle(from[n]);
+    const style = getComputedStyle(originalShapes[n]);
     for (const name of STYLES) shape.setAttribute(name === "text-decoration-line" ? "text-decoration" : name, style.getPropertyValue(name));
     shape.removeAttribute("class");
   });
   for (const group of standalone.querySelectorAll("g")) for (const name of ["class", "role", "tabindex"]) group.removeAttribute(name);
-  const ground = document.createElementNS(svg.namespaceURI, "rect");
-  for (const [name, value] of Object.entries({ x, y, width, height, fill: getComputedStyle(document.body).backgroundColor })) ground.setAttribute(name, String(value));
-  standalone.prepend(ground);
+  const background = document.createElementNS(svg.namespaceURI, "rect");
+  for (const [name, value] of Object.entries({ x, y, width, height, fill: getComputedStyle(document.body).backgroundColor })) background.setAttribute(name, String(value));
+  standalone.prepend(background);
   for (const [name, value] of Object.entries({ width, height, xmlns: svg.namespaceURI })) standalone.setAttribute(name, String(value));
   for (const name of ["class", "role"]) standalone.removeAttribute(name);
   return new XMLSerializer().serializeToString(standalone);
 }
 
-export const saveSvg = () => offer(new Blob([svgText()], { type: "image/svg+xml" }), "txnsim.svg");
+export const saveSvg = () => download(new Blob([svgText()], { type: "image/svg+xml" }), "txnsim.svg");
 
 /** The stripes of what is open, as a pattern of a canvas. */
 function stripes(pen, svg) {
@@ -124,4 +124,4 @@ export function canvasOf() {
   return canvas;
 }
 
-export const savePng = () => canvasOf().toBlob((blob) => blob && offer(blob, "txnsim.png"));
+export const savePng = () => canvasOf().toBlob((blob) => blob && download(blob, "txnsim.png"));

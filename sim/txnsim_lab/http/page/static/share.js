@@ -6,22 +6,22 @@ import { VIEWS } from "./keys.js";
 import { shownIndex, comparison, cursor, drivenRun, isEmbedded, events, explanation, info, lesson, partition, isPresenting, source, view, violations } from "./store.js";
 import { line } from "./words.js";
 
-const LAST = 20;
-const ascii = (text) => text.replace(/[^ -~]/g, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`);
-const encode = (value) => btoa(ascii(JSON.stringify(value))).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
+const LAST_EVENTS = 20;
+const escapeNonAscii = (text) => text.replace(/[^ -~]/g, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`);
+const encode = (value) => btoa(escapeNonAscii(JSON.stringify(value))).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
 const decode = (text) => JSON.parse(atob(text.replaceAll("-", "+").replaceAll("_", "/")));
 /** As one word of a shell: what is shown may be somebody else's trace. */
-export const word = (text) => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
+export const shellWord = (text) => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
 
 /** Of what is shown: scenario, run, take, seed, inputs, the step it waits at; null where nothing repeats it. */
 function shownRun() {
-  const from = source.value;
-  if (from.yaml) return null; // it is not shipped: its text has to go along
-  if (from.kind === "run") {
-    return { name: from.name, run: from.run, take: from.take, seed: from.seed, inputs: drivenRun.value?.inputs ?? [], step: drivenRun.value?.next?.number };
+  const origin = source.value;
+  if (origin.yaml) return null; // it is not shipped: its text has to go along
+  if (origin.kind === "run") {
+    return { name: origin.name, run: origin.run, take: origin.take, seed: origin.seed, inputs: drivenRun.value?.inputs ?? [], step: drivenRun.value?.next?.number };
   }
   const { scenario, run, take, seed } = info.value;
-  return scenario && seed !== null && !from.id ? { name: scenario, run, take, seed, inputs: [] } : null;
+  return scenario && seed !== null && !origin.id ? { name: scenario, run, take, seed, inputs: [] } : null;
 }
 
 /** What is shown, as the part of an address behind its #. */
@@ -47,7 +47,7 @@ export function currentAddress() {
 }
 
 /** The arguments that repeat it. */
-export const commandOf = ({ name, run, take, seed }) => `${word(name)} --mode ${word(run)} ${word(`--${take}`)} --seed ${word(String(seed))}`;
+export const commandOf = ({ name, run, take, seed }) => `${shellWord(name)} --mode ${shellWord(run)} ${shellWord(`--${take}`)} --seed ${shellWord(String(seed))}`;
 
 /** Title and text of each form. */
 export function shareForms() {
@@ -58,7 +58,7 @@ export function shareForms() {
   const rules = [...new Set(violations.value.map(({ d }) => d.rule))].sort();
   const base = location.protocol === "file:" ? "http://127.0.0.1:9080/" : location.origin + location.pathname;
   const link = `${base}#${parameters}`;
-  const command = `txnsim scenario run ${commandOf(run)}${run.inputs.length ? ` --inputs ${word(inputs)}` : ""}`;
+  const command = `txnsim scenario run ${commandOf(run)}${run.inputs.length ? ` --inputs ${shellWord(inputs)}` : ""}`;
   const inputsArgument = run.inputs.length ? `,\n        inputs=json.loads(${JSON.stringify(inputs)}),` : ",";
   const test = `${run.inputs.length ? "import json\n\n" : ""}from txnsim.testing import run_scenario
 
@@ -81,7 +81,7 @@ function issueOf(title, repeatLines) {
     `### ${title}`, "", `txnsim ${info.value.sim ?? ""}`, "", ...repeatLines,
     ...violations.value.map((violation) => `- **${violation.d.rule}**: ${violation.d.found}`),
     ...(judgement ? [`- ${judgement.partition} at event #${judgement.at}: ${judgement.sentences.join(" ")}`] : []),
-    "", `The last ${LAST} events:`, "", "```", ...events.slice(Math.max(0, shownIndex.value + 1 - LAST), shownIndex.value + 1).map(line), "```", "",
+    "", `The last ${LAST_EVENTS} events:`, "", "```", ...events.slice(Math.max(0, shownIndex.value + 1 - LAST_EVENTS), shownIndex.value + 1).map(line), "```", "",
   ].join("\n");
 }
 
@@ -91,11 +91,11 @@ export const liveIssue = () => issueOf(source.value.kind === "live" ? "A live cl
 /** What an address names: a run, a part of a lesson, or a moment of the live cluster. */
 export function parseAddress(hash) {
   const parameters = new URLSearchParams(hash.slice(1));
-  const number = (name) => (parameters.has(name) ? Number(parameters.get(name)) : undefined);
+  const numberOf = (name) => (parameters.has(name) ? Number(parameters.get(name)) : undefined);
   return {
-    lesson: parameters.get("lesson"), part: number("part"),
-    name: parameters.get("run"), run: parameters.get("label"), take: parameters.get("take") ?? "armed", seed: number("seed") ?? 1,
-    inputs: parameters.has("in") ? decode(parameters.get("in")) : [], step: number("step"), at: number("at"),
+    lesson: parameters.get("lesson"), part: numberOf("part"),
+    name: parameters.get("run"), run: parameters.get("label"), take: parameters.get("take") ?? "armed", seed: numberOf("seed") ?? 1,
+    inputs: parameters.has("in") ? decode(parameters.get("in")) : [], step: numberOf("step"), at: numberOf("at"),
     view: VIEWS.some(([name]) => name === parameters.get("view")) ? parameters.get("view") : "stage", partition: parameters.get("p"), other: parameters.get("with"),
   };
 }

@@ -113,7 +113,7 @@ export function showBook(nextBook, origin) {
 
 /** However quickly events come, they are drawn so often at most; and behind each drawing is a rest, so many
  *  times as long as it took. So a page takes a part of a core, however slow it is to draw. */
-const DRAWN_MS = 100, RESTS = 3;
+const DRAW_INTERVAL_MS = 100, REST_FACTOR = 3;
 /** No rest is longer: a page that was hidden meanwhile measures what it was not busy with. */
 const REST_MAX_MS = 2000;
 let drawing = 0, dueMs = 0;
@@ -122,7 +122,7 @@ let nextChanges = [];
 
 /** Take in more events, in order; what is there already is skipped. */
 export function addEvents(arrivals) {
-  cameSo += arrivals.length;
+  arrivedCount += arrivals.length;
   if (!arrivals.every((event) => book.add(event))) isFull.value = true;
   scheduleDrawing();
 }
@@ -149,35 +149,35 @@ function drawChanges() {
     for (const change of changes) change();
   });
   // Components follow in a microtask, layout and paint with the next frame, if the page is seen at all.
-  dueMs = beganMs + DRAWN_MS;
+  dueMs = beganMs + DRAW_INTERVAL_MS;
   queueMicrotask(() => {
-    const madeMs = performance.now();
-    postponeDrawing(madeMs - beganMs);
+    const renderedMs = performance.now();
+    postponeDrawing(renderedMs - beganMs);
     requestAnimationFrame(() => {
       const paintMs = performance.now();
-      setTimeout(() => postponeDrawing(madeMs - beganMs + performance.now() - paintMs));
+      setTimeout(() => postponeDrawing(renderedMs - beganMs + performance.now() - paintMs));
     });
   });
 }
 
 /** Draw no more for a while: a drawing took so long. */
 function postponeDrawing(tookMs) {
-  dueMs = Math.max(dueMs, performance.now() + Math.min(REST_MAX_MS, RESTS * tookMs));
+  dueMs = Math.max(dueMs, performance.now() + Math.min(REST_MAX_MS, REST_FACTOR * tookMs));
 }
 
 /** Events that came in the last second. */
 export const rate = signal(0);
 /** Of those that came by themselves: what the server had kept was read, and is no rate. */
-let cameSo = 0;
+let arrivedCount = 0;
 setInterval(() => {
-  rate.value = source.value.kind === "live" ? cameSo : 0;
-  cameSo = 0;
+  rate.value = source.value.kind === "live" ? arrivedCount : 0;
+  arrivedCount = 0;
 }, 1000);
 
 export const indexOf = (position) => book.indexOf(position);
 export const lastIndex = () => events.length - 1;
 /** Indices of what a partition's leaders have written, and of new leaders that have less of it. */
-export const writesOf = (tp) => book.written.get(tp) ?? [];
+export const writesOf = (tp) => book.writes.get(tp) ?? [];
 /** Of those leaders. */
 export const cutsOf = (tp) => book.cuts.get(tp) ?? [];
 /** Indices of the completed moves of a transactional id. */
@@ -190,7 +190,7 @@ export const releases = () => book.releases;
 export const endingsOf = (id) => book.endings.get(id) ?? [];
 export const answers = () => book.answers;
 /** The transactions of a transactional id, in order. */
-export const begunOf = (id) => book.begun.get(id) ?? [];
+export const begunOf = (id) => book.transactions.get(id) ?? [];
 export const stateAt = (index) => book.stateAt(index);
 
 export const shownIndex = computed(() => {

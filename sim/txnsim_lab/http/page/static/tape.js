@@ -6,7 +6,7 @@ import { lowest, upTo } from "./book.js";
 import { endOfLed, idOf } from "./reducer.js";
 import { thisBook, begunOf, cutsOf, events, indexOf, movesOf, nearest, writesOf } from "./store.js";
 
-const CELLS = 60;
+const CELLS_MAX = 60;
 
 /** Partition -> its tape as it was made last: what asks for it in one drawing asks for the same. */
 const tapes = new Map();
@@ -15,9 +15,9 @@ const tapes = new Map();
  *  farther back, the cell that it stands in, with how many lie before and between. */
 export function tape(tp, until, lso) {
   const lastTape = tapes.get(tp);
-  if (lastTape?.until === until && lastTape.lso === lso && lastTape.of === thisBook()) return lastTape.found;
+  if (lastTape?.until === until && lastTape.lso === lso && lastTape.book === thisBook()) return lastTape.tape;
   const madeTape = cellsOf(tp, until, lso);
-  tapes.set(tp, { until, lso, of: thisBook(), found: madeTape });
+  tapes.set(tp, { until, lso, book: thisBook(), tape: madeTape });
   return madeTape;
 }
 
@@ -25,8 +25,8 @@ function cellsOf(tp, until, lso) {
   const indices = writesOf(tp);
   const cells = [];
   const endings = new Map(); // producer id -> how the marker that comes next ends what it has open
-  const next = new Map(); // producer id -> the cell of that marker, where nothing of the producer lies between
-  let cut = Infinity; // from here on, what a new leader does not have
+  const laterMarkers = new Map(); // producer id -> the cell of that marker, where nothing of the producer lies between
+  let cutOffset = Infinity; // from here on, what a new leader does not have
   const cellOf = (eventIndex) => {
     const event = events[eventIndex];
     const { d, i, tx } = event;
@@ -37,18 +37,18 @@ function cellsOf(tp, until, lso) {
     return { i, n: eventIndex, first, last, pid: d.pid, epoch: d.epoch, txn: d.txn, tx, how, event, isMarker, t: transactionOf(event) };
   };
   let n = upTo(indices, until) - 1;
-  for (; n >= 0 && cells.length < CELLS; n -= 1) {
+  for (; n >= 0 && cells.length < CELLS_MAX; n -= 1) {
     const event = events[indices[n]];
-    if (event.k === "node.role") cut = Math.min(cut, endOfLed(event.d));
-    if (event.k === "node.role" || offsetsOf(event).last >= cut) continue;
+    if (event.k === "node.role") cutOffset = Math.min(cutOffset, endOfLed(event.d));
+    if (event.k === "node.role" || offsetsOf(event).last >= cutOffset) continue;
     const cell = cellOf(indices[n]);
-    const later = next.get(cell.pid);
-    if (cell.isMarker && later?.how === cell.how && later.epoch === cell.epoch) later.again = repeatReason(event, later.event);
-    if (cell.isMarker) next.set(cell.pid, cell);
-    else next.delete(cell.pid);
+    const laterMarker = laterMarkers.get(cell.pid);
+    if (cell.isMarker && laterMarker?.how === cell.how && laterMarker.epoch === cell.epoch) laterMarker.repeatReason = repeatReason(event, laterMarker.event);
+    if (cell.isMarker) laterMarkers.set(cell.pid, cell);
+    else laterMarkers.delete(cell.pid);
     cells.push(cell);
   }
-  const lsoWrite = n >= 0 && cells.at(-1).first > lso ? writeHolding(tp, n, lso, cut) : null;
+  const lsoWrite = n >= 0 && cells.at(-1).first > lso ? writeHolding(tp, n, lso, cutOffset) : null;
   // A marker between the two is one that replicas do not have yet: to readers, the transaction is open.
   const far = lsoWrite && { cell: cellOf(indices[lsoWrite.n]), between: lsoWrite.between };
   for (const [cell, values] of valuesOf(cells.reverse())) cell.values = values;
@@ -61,8 +61,8 @@ export const nameOf = (transaction) => `${transaction.id}/${transaction.number}`
 /** The transaction that has an offset of a partition open; null where the tape does not tell it. */
 export function openAt(tp, index, lso, offset) {
   const { cells, far } = tape(tp, index, lso);
-  const isIt = ({ first, last, how }) => first <= offset && offset <= last && how === "open";
-  return ((far && isIt(far.cell) ? far.cell : null) ?? cells.find(isIt))?.t ?? null;
+  const isOpenThere = ({ first, last, how }) => first <= offset && offset <= last && how === "open";
+  return ((far && isOpenThere(far.cell) ? far.cell : null) ?? cells.find(isOpenThere))?.t ?? null;
 }
 
 const offsetsOf = ({ d }) => ({ first: d.base ?? d.offset, last: d.last ?? d.offset });
@@ -162,13 +162,13 @@ const callOf = (event) => nearest(event, (ancestor) => ancestor.k === "client.ca
 /** The values of each cell's records, as far as the client's call says them: the records of a call are
  *  those of its batches, in order. */
 function valuesOf(cells) {
-  const ofCall = new Map(); // position of a call -> its cells
+  const cellsByCall = new Map(); // position of a call -> its cells
   const values = new Map();
   for (const cell of cells) {
     const call = cell.how in { COMMIT: 1, ABORT: 1 } ? null : callOf(cell.event);
-    if (call) ofCall.set(call.i, [...(ofCall.get(call.i) ?? []), { cell, call }]);
+    if (call) cellsByCall.set(call.i, [...(cellsByCall.get(call.i) ?? []), { cell, call }]);
   }
-  for (const parts of ofCall.values()) {
+  for (const parts of cellsByCall.values()) {
     const { records } = parts[0].call.d.args;
     const recordCount = parts.reduce((sum, { cell }) => sum + cell.last - cell.first + 1, 0);
     if (recordCount !== records.length) continue;

@@ -91,9 +91,9 @@ export const hasFailed = (event) => Boolean(event.d?.error) && event.d.error !==
 /** Words that all occur in an event's line; kind: tx: node: look at that column alone. */
 export function matches(event, text) {
   return text.trim().toLowerCase().split(/\s+/).every((term) => {
-    const [, column, rest] = /^(kind|tx|node):(.*)$/.exec(term) ?? [];
-    const inside = { kind: event.k, tx: event.tx ?? "", node: event.node }[column] ?? line(event);
-    return inside.toLowerCase().includes(rest ?? term);
+    const [, column, columnTerm] = /^(kind|tx|node):(.*)$/.exec(term) ?? [];
+    const searchedText = { kind: event.k, tx: event.tx ?? "", node: event.node }[column] ?? line(event);
+    return searchedText.toLowerCase().includes(columnTerm ?? term);
   });
 }
 

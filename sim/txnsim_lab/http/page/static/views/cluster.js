@@ -8,10 +8,10 @@ import { html } from "../html.js";
 import { canAct, partition, source, state } from "../store.js";
 
 /** So many partitions have a row each; of more, each is a box. */
-const ROWS = 10;
-const LEADS = 6;
-const LOOK_MS = 1000;
-const DONE = { stop: "has stopped", kill: "was killed", start: "has started" };
+const ROWS_MAX = 10;
+const LEADS_MAX = 6;
+const POLL_MS = 1000;
+const DONE_TEXTS = { stop: "has stopped", kill: "was killed", start: "has started" };
 /** Brokers that were told to start, and don't run yet. */
 const starting = signal([]);
 
@@ -21,38 +21,38 @@ export function Cluster() {
   const replicas = useReplicas(isLive);
   const brokers = Object.entries(now.brokers).sort();
   const logs = Object.entries(now.logs).filter(([tp]) => !tp.startsWith("__")).sort(([a], [b]) => a.localeCompare(b, "en", { numeric: true }));
-  const doing = (id, verb) => () => doNow(async () => {
+  const commandBroker = (id, verb) => () => doNow(async () => {
     if (verb === "start") starting.value = [...starting.value, id];
     try {
       await (isLive ? post(`/brokers/${id}/${verb}`) : drive({ cluster: { do: verb, broker: Number(id) } }));
     } finally {
-      starting.value = starting.value.filter((one) => one !== id);
+      starting.value = starting.value.filter((brokerId) => brokerId !== id);
     }
-  }, `Broker ${id} ${DONE[verb]}.`);
-  const move = (tp, where, id) => () => doNow(
-    () => (isLive ? post("/leaders", { ...where, leader: id }) : drive({ cluster: { do: "move-leader", partition: tp, to: id } })), `Broker ${id} leads ${tp}.`);
+  }, `Broker ${id} ${DONE_TEXTS[verb]}.`);
+  const moveLeader = (tp, topicPartition, id) => () => doNow(
+    () => (isLive ? post("/leaders", { ...topicPartition, leader: id }) : drive({ cluster: { do: "move-leader", partition: tp, to: id } })), `Broker ${id} leads ${tp}.`);
   const ids = brokers.map(([node]) => Number(node.split("/")[1]));
-  const rows = logs.length <= ROWS ? logs : logs.filter(([tp]) => tp === partition.value);
+  const rows = logs.length <= ROWS_MAX ? logs : logs.filter(([tp]) => tp === partition.value);
   return html`
     <table class="wide"><caption>Brokers</caption><thead><tr><th>broker</th><th>state</th><th>leads</th><th>do</th></tr></thead><tbody>
-      ${brokers.map(([node, how]) => {
+      ${brokers.map(([node, status]) => {
         const id = node.split("/")[1];
         const leads = logs.filter(([, log]) => String(log.leader) === id).map(([tp]) => tp);
-        return html`<tr><td>${node}</td><td>${how === "running" ? "● running" : starting.value.includes(id) ? "◌ starting …" : `○ ${how}`}</td>
-          <td>${leads.length > LEADS ? `${leads.length} partitions` : leads.join(", ") || "-"}</td>
-          <td>${canAct.value && how === "running" && html`<button onClick=${doing(id, "stop")}>Stop<span class="sr"> ${node}</span></button>
-            <button onClick=${doing(id, "kill")}>Kill<span class="sr"> ${node}</span></button>`}
-            ${canAct.value && how !== "running" && html`<button disabled=${starting.value.includes(id)} onClick=${doing(id, "start")}>Start<span class="sr"> ${node}</span></button>`}</td></tr>`;
+        return html`<tr><td>${node}</td><td>${status === "running" ? "● running" : starting.value.includes(id) ? "◌ starting …" : `○ ${status}`}</td>
+          <td>${leads.length > LEADS_MAX ? `${leads.length} partitions` : leads.join(", ") || "-"}</td>
+          <td>${canAct.value && status === "running" && html`<button onClick=${commandBroker(id, "stop")}>Stop<span class="sr"> ${node}</span></button>
+            <button onClick=${commandBroker(id, "kill")}>Kill<span class="sr"> ${node}</span></button>`}
+            ${canAct.value && status !== "running" && html`<button disabled=${starting.value.includes(id)} onClick=${commandBroker(id, "start")}>Start<span class="sr"> ${node}</span></button>`}</td></tr>`;
       })}</tbody></table>
-    ${logs.length > ROWS && html`<${Boxes} logs=${logs} replicas=${replicas} />`}
+    ${logs.length > ROWS_MAX && html`<${Boxes} logs=${logs} replicas=${replicas} />`}
     <table class="wide"><caption>Partitions</caption><thead><tr><th>partition</th><th>leader</th><th>replicas</th><th>in sync</th><th>epoch</th><th>move the leader to</th></tr></thead><tbody>
       ${rows.length === 0 && html`<tr><td colspan="6">${logs.length ? "choose one above" : "none"}</td></tr>`}
       ${rows.map(([tp, log]) => {
         const dash = tp.lastIndexOf("-");
-        const where = { topic: tp.slice(0, dash), partition: Number(tp.slice(dash + 1)) };
-        const { replicas: all = [], isr = [] } = replicas.get(tp) ?? {};
-        return html`<tr><td>${tp}</td><td>broker ${log.leader}</td><td>${all.join(", ") || "-"}</td><td class=${isr.length < all.length ? "short" : ""}>${isr.join(", ") || "-"}</td><td>${log.epoch}</td><td>${canAct.value
-          ? ids.filter((id) => id !== log.leader && (!all.length || all.includes(id))).map((id) => html`<button onClick=${move(tp, where, id)}>broker ${id}<span class="sr"> leads ${tp}</span></button> `)
+        const topicPartition = { topic: tp.slice(0, dash), partition: Number(tp.slice(dash + 1)) };
+        const { replicas: replicaIds = [], isr = [] } = replicas.get(tp) ?? {};
+        return html`<tr><td>${tp}</td><td>broker ${log.leader}</td><td>${replicaIds.join(", ") || "-"}</td><td class=${isr.length < replicaIds.length ? "short" : ""}>${isr.join(", ") || "-"}</td><td>${log.epoch}</td><td>${canAct.value
+          ? ids.filter((id) => id !== log.leader && (!replicaIds.length || replicaIds.includes(id))).map((id) => html`<button onClick=${moveLeader(tp, topicPartition, id)}>broker ${id}<span class="sr"> leads ${tp}</span></button> `)
           : "-"}</td></tr>`;
       })}</tbody></table>
     ${!isLive && html`<p class="hint">A recording does not tell replicas.</p>`}
@@ -63,29 +63,29 @@ export function Cluster() {
 /** Who has which tasks of Kafka Streams, as the coordinators of their groups have it. */
 const Streams = ({ members }) => Object.keys(members).length > 0 && html`
   <table class="wide" id="streams"><caption>Members of streams groups</caption><thead><tr><th>group</th><th>member</th><th>epoch</th><th>state</th><th>active</th><th>standby</th><th>warm-up</th><th>to be revoked</th></tr></thead><tbody>
-    ${Object.keys(members).sort().map((name) => members[name]).map(({ group, member, epoch, state: how, active, standby, warmup, revoked }) => html`
-      <tr><td>${group}</td><td>${member}</td><td>${epoch}</td><td>${how.replaceAll("_", " ")}</td>
+    ${Object.keys(members).sort().map((name) => members[name]).map(({ group, member, epoch, state: status, active, standby, warmup, revoked }) => html`
+      <tr><td>${group}</td><td>${member}</td><td>${epoch}</td><td>${status.replaceAll("_", " ")}</td>
         ${[active, standby, warmup, revoked].map((tasks) => html`<td>${tasks.join(", ") || "-"}</td>`)}</tr>`)}</tbody></table>`;
 
 /** Hundreds of partitions on one screen: its number, its leader, and a sign where a replica is not in sync. */
 const Boxes = ({ logs, replicas }) => html`<div class="boxes" role="group" aria-label="All partitions">${logs.map(([tp, log]) => {
-  const { replicas: all = [], isr = [] } = replicas.get(tp) ?? {};
-  const isShort = isr.length < all.length;
+  const { replicas: replicaIds = [], isr = [] } = replicas.get(tp) ?? {};
+  const isShort = isr.length < replicaIds.length;
   return html`<button class=${`box-of hue${log.leader % 5}${isShort ? " short" : ""}`} aria-pressed=${partition.value === tp} onClick=${() => (partition.value = tp)}
-    title=${`${tp}: leader broker ${log.leader}${all.length ? `, in sync ${isr.join(", ")} of ${all.join(", ")}` : ""}`}><span class="sr">${tp.slice(0, tp.lastIndexOf("-"))}-</span>${tp.slice(tp.lastIndexOf("-") + 1)}<small> b${log.leader}${isShort ? " !" : ""}</small></button>`;
+    title=${`${tp}: leader broker ${log.leader}${replicaIds.length ? `, in sync ${isr.join(", ")} of ${replicaIds.join(", ")}` : ""}`}><span class="sr">${tp.slice(0, tp.lastIndexOf("-"))}-</span>${tp.slice(tp.lastIndexOf("-") + 1)}<small> b${log.leader}${isShort ? " !" : ""}</small></button>`;
 })}</div>`;
 
 /** Partition -> its replicas, as the controller has them now. */
 function useReplicas(isLive) {
-  const [found, setFound] = useState(new Map());
+  const [replicasByPartition, setReplicas] = useState(new Map());
   useEffect(() => {
     if (!isLive) return undefined;
-    const look = () => ask("/topics").then(
-      (topics) => setFound(new Map(topics.flatMap(({ name, partitions }) => partitions.map((one) => [`${name}-${one.partition}`, one])))),
+    const readTopics = () => ask("/topics").then(
+      (topics) => setReplicas(new Map(topics.flatMap(({ name, partitions }) => partitions.map((topicPartition) => [`${name}-${topicPartition.partition}`, topicPartition])))),
       () => null); // the stream says what is wrong
-    void look();
-    const timer = setInterval(look, LOOK_MS);
+    void readTopics();
+    const timer = setInterval(readTopics, POLL_MS);
     return () => clearInterval(timer);
   }, [isLive]);
-  return isLive ? found : new Map();
+  return isLive ? replicasByPartition : new Map();
 }

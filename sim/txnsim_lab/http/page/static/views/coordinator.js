@@ -32,12 +32,12 @@ export function Coordinator() {
   if (!ids.length) return html`<p class="hint">No transactional id yet: a client gets one with InitProducerId.</p>`;
   const id = ids.includes(transaction.value) ? transaction.value : ids[0];
   const entry = now.transactions[id];
-  const made = movesOf(id);
-  const so = upTo(made, shownIndex.value);
-  const move = so ? events[made[so - 1]] : null;
-  const before = so > 1 ? events[made[so - 2]].d.state : null;
-  const last = before && `${before} ${entry.state}`;
-  const chain = move ? causesOf(move) : [];
+  const moves = movesOf(id);
+  const moveCount = upTo(moves, shownIndex.value);
+  const lastMoveEvent = moveCount ? events[moves[moveCount - 1]] : null;
+  const stateBefore = moveCount > 1 ? events[moves[moveCount - 2]].d.state : null;
+  const lastMove = stateBefore && `${stateBefore} ${entry.state}`;
+  const chain = lastMoveEvent ? causesOf(lastMoveEvent) : [];
   const owed = Object.entries(now.owed).filter(([key]) => owedBy(key).id === id);
   return html`
     <div class="bar"><label>Transactional id <select id="txn" value=${id} onChange=${(e) => (transaction.value = e.target.value)}>
@@ -47,8 +47,8 @@ export function Coordinator() {
       aria-label=${`${id} is ${entry.state}${entry.pending ? `, on its way to ${entry.pending}` : ""}`}>
       <defs>${["", "-last"].map((which) => html`<marker id=${`arrow${which}`} class=${`arrow${which}`} viewBox="0 0 8 8" refX="7" refY="4"
         markerWidth="9" markerHeight="9" markerUnits="userSpaceOnUse" orient="auto"><path d="M0 0L8 4L0 8z" /></marker>`)}</defs>
-      ${Object.entries(EDGES).map(([move, path]) => html`<path class=${`edge${move === last ? " last" : ""}`} d=${path}
-        marker-end=${`url(#arrow${move === last ? "-last" : ""})`} data-move=${move}><title>${move.replace(" ", " → ")}</title></path>`)}
+      ${Object.entries(EDGES).map(([move, path]) => html`<path class=${`edge${move === lastMove ? " last" : ""}`} d=${path}
+        marker-end=${`url(#arrow${move === lastMove ? "-last" : ""})`} data-move=${move}><title>${move.replace(" ", " → ")}</title></path>`)}
       ${Object.entries(BOX).map(([name, [x, y]]) => html`
         <g class=${`box${name === entry.state ? " now" : ""}${name === entry.pending ? " pending" : ""}`}>
           <rect x=${x} y=${y} width=${W} height=${H} rx="5" />
@@ -62,10 +62,10 @@ export function Coordinator() {
       </tbody></table>
       <table><caption>Markers that are owed</caption><tbody>
         ${owed.length === 0 && html`<tr><td>none: every partition has its marker</td></tr>`}
-        ${owed.map(([key, one]) => html`<tr><td>${owedBy(key).tp}</td>
-          <td>${one.committed ? "✓ COMMIT" : "✕ ABORT"}</td><td>${one.how}${one.error ? `: ${one.error}` : ""}</td><td><${Event} i=${one.i} /></td></tr>`)}
+        ${owed.map(([key, owedMarker]) => html`<tr><td>${owedBy(key).tp}</td>
+          <td>${owedMarker.committed ? "✓ COMMIT" : "✕ ABORT"}</td><td>${owedMarker.how}${owedMarker.error ? `: ${owedMarker.error}` : ""}</td><td><${Event} i=${owedMarker.i} /></td></tr>`)}
       </tbody></table>
       <div><h2>The last move, and what caused it</h2>
-        <ol class="chain">${chain.map((one) => html`<li><${Event} i=${one.i} /> <small>${one.node}, ${ms(one)}</small></li>`)}</ol></div>
+        <ol class="chain">${chain.map((cause) => html`<li><${Event} i=${cause.i} /> <small>${cause.node}, ${ms(cause)}</small></li>`)}</ol></div>
     </div>`;
 }

@@ -1,27 +1,27 @@
 // @ts-check
 // A run that is driven: what its story does next, and the buttons that let it go on or bring it back.
 
-import { act, compareWith, command, listen } from "../api.js";
+import { act, compareWith, command, followLiveTrace } from "../api.js";
 import { html } from "../html.js";
 import { busy, comparison, drivenRun, source } from "../store.js";
 
 /** A button that can be off. It is no disabled one: that would lose the focus while the run goes on. */
-const Doing = ({ id, off, main, onClick, children }) =>
+const DriveButton = ({ id, off, main, onClick, children }) =>
   html`<button id=${id} class=${main ? "primary" : ""} aria-disabled=${off} onClick=${() => off || onClick()}>${children}</button>`;
 
 export function Drive() {
-  const at = drivenRun.value;
-  if (source.value.kind !== "run" || !at) return null;
-  const { next, back } = at;
-  const doing = (verb, body) => () => act(() => command(verb, body));
+  const runPosition = drivenRun.value;
+  if (source.value.kind !== "run" || !runPosition) return null;
+  const { next, back } = runPosition;
+  const sendCommand = (verb, body) => () => act(() => command(verb, body));
   return html`<section class="drive" aria-label="The story">
     <span>${next ? html`<b>Next, step ${next.number + 1} of ${next.of}:</b> ${next.text}` : html`<b>The story has ended.</b>`}</span>
     <span class="buttons">
-      <${Doing} id="step" main=${true} off=${!next || busy.value} onClick=${doing("go", { steps: 1 })}>Next step<//>
-      <${Doing} id="to-end" off=${!next || busy.value} onClick=${doing("go", {})}>To the end<//>
-      <${Doing} id="back" off=${!back || busy.value} onClick=${doing("back", { stops: 1 })}>Step back<//>
-      <${Doing} id="from-start" off=${!back || busy.value} onClick=${doing("back", { stops: back })}>To the start<//>
+      <${DriveButton} id="step" main=${true} off=${!next || busy.value} onClick=${sendCommand("go", { steps: 1 })}>Next step<//>
+      <${DriveButton} id="to-end" off=${!next || busy.value} onClick=${sendCommand("go", {})}>To the end<//>
+      <${DriveButton} id="back" off=${!back || busy.value} onClick=${sendCommand("back", { stops: 1 })}>Step back<//>
+      <${DriveButton} id="from-start" off=${!back || busy.value} onClick=${sendCommand("back", { stops: back })}>To the start<//>
       ${!comparison.value && html`<button id="compare" disabled=${busy.value} onClick=${() => act(() => compareWith())} title="The same story in another mode, side by side">Compare</button>`}
-      <button id="leave" onClick=${() => listen()}>Leave the run</button>
+      <button id="leave" onClick=${() => followLiveTrace()}>Leave the run</button>
     </span></section>`;
 }

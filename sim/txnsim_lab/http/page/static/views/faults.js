@@ -16,15 +16,15 @@ const PLANS = {
   "delay markers by 2 s": { point: "peer.request", api: "WriteTxnMarkers", action: { do: "delay", delay_ms: 2000 } },
 };
 
-const OWN = "a rule of your own …";
+const OWN_RULE = "a rule of your own …";
 /** The form at first: texts of a rule's criteria and of its actions' fields, by name. */
-const OWN_FIRST = {
+const FIRST_FORM = {
   id: "", point: "client.request", criteria: { api: "EndTxn", limit: "1" }, action: "hold", then: "",
   fields: { delay_ms: "1000", throttle_ms: "1000", by_ms: "60000", error: "NOT_COORDINATOR", what: "crc", how: "set" },
   thenFields: { delay_ms: "1000", throttle_ms: "1000", error: "NOT_COORDINATOR" },
 };
 const numbers = (text) => text.trim().split(/[ ,]+/).map(Number);
-const READ = {
+const READERS = {
   number: Number,
   numbers,
   flag: (text) => text === "true",
@@ -38,7 +38,7 @@ const READ = {
 const EXAMPLES = { numbers: "1 4", sides: "1 2 | 3", row: "producer_id=7 first_offset=0" };
 const actionsAt = (point) => [...POINTS[point].actions, ...EVERYWHERE];
 /** What may become of the struck crossing once an action on the cluster is done. */
-const thenAt = (point, action) => (EVERYWHERE.includes(action) ? POINTS[point].actions : []);
+const thenActionsAt = (point, action) => (EVERYWHERE.includes(action) ? POINTS[point].actions : []);
 /** Criteria of a rule at a point -> how each is asked for; other rules are named among those in force. */
 function criteriaAt(point, inForce) {
   const { criteria, kinds } = POINTS[point];
@@ -47,48 +47,48 @@ function criteriaAt(point, inForce) {
 }
 
 /** Whether this was filled in; what is no choice here was chosen elsewhere. */
-const isSaid = (text, type) => Boolean(text) && (!Array.isArray(type) || type.includes(text));
+const isFilledIn = (text, type) => Boolean(text) && (!Array.isArray(type) || type.includes(text));
 /** What was filled in; what is left empty is left out. */
-const read = (types, texts) => Object.fromEntries(
-  Object.entries(types).filter(([name, type]) => isSaid(texts[name], type)).map(([name, type]) => [name, (READ[type] ?? String)(texts[name])]));
-const actionOf = (name, fields) => ({ do: name, ...read(ACTIONS[name].fields, fields) });
+const readFields = (types, texts) => Object.fromEntries(
+  Object.entries(types).filter(([name, type]) => isFilledIn(texts[name], type)).map(([name, type]) => [name, (READERS[type] ?? String)(texts[name])]));
+const actionOf = (name, fields) => ({ do: name, ...readFields(ACTIONS[name].fields, fields) });
 
 /** A rule as the form has it, with an id of ours where it names none; what can't be is refused by the
  *  server, with the reason. */
 const ruleOf = ({ id, point, criteria, action, fields, then, thenFields }, free, inForce) => ({
-  id: id || free, point, ...read(criteriaAt(point, inForce), criteria), action: actionOf(action, fields),
-  ...(thenAt(point, action).includes(then) ? { then: actionOf(then, thenFields) } : {}),
+  id: id || free, point, ...readFields(criteriaAt(point, inForce), criteria), action: actionOf(action, fields),
+  ...(thenActionsAt(point, action).includes(then) ? { then: actionOf(then, thenFields) } : {}),
 });
 
 const options = (names) => names.map((name) => html`<option value=${name}>${name}</option>`);
 
 /** A label with a control for each of these. `any` is what an empty choice means. */
-const Asked = ({ of, types, texts, change, any = "-" }) => Object.entries(types).map(([name, type]) => {
-  const control = { id: `own-${of}-${name}`, value: texts[name] ?? "", onInput: (e) => change({ ...texts, [name]: e.target.value }) };
+const FieldControls = ({ group, types, texts, change, any = "-" }) => Object.entries(types).map(([name, type]) => {
+  const control = { id: `own-${group}-${name}`, value: texts[name] ?? "", onInput: (e) => change({ ...texts, [name]: e.target.value }) };
   const choices = type === "flag" ? ["true", "false"] : type;
   return html`<label>${name.replaceAll("_", " ")} ${Array.isArray(choices)
     ? html`<select ...${control}><option value="">${any}</option>${options(choices)}</select>`
     : html`<input type=${type === "number" ? "number" : "text"} step="any" size="14" placeholder=${EXAMPLES[type] ?? ""} ...${control} />`}</label>`;
 });
 
-function Own({ own, change, inForce }) {
+function OwnRuleForm({ own, change, inForce }) {
   const { id, point, action, criteria, fields, then, thenFields } = own;
-  const moved = (e) => {
-    const may = actionsAt(e.target.value);
-    change({ ...own, point: e.target.value, action: may.includes(action) ? action : may[0] });
+  const onPointChange = (e) => {
+    const actions = actionsAt(e.target.value);
+    change({ ...own, point: e.target.value, action: actions.includes(action) ? action : actions[0] });
   };
-  const after = thenAt(point, action);
+  const thenActions = thenActionsAt(point, action);
   return html`<div id="own">
     <div class="bar"><label>Name <input id="own-id" value=${id} placeholder="page-1, page-2 …" size="14" onInput=${(e) => change({ ...own, id: e.target.value })} /></label>
-      <label>Point <select id="own-point" value=${point} onChange=${moved}>${options(Object.keys(POINTS))}</select></label>
-      <${Asked} of="rule" any="any" types=${criteriaAt(point, inForce)} texts=${criteria} change=${(some) => change({ ...own, criteria: some })} /></div>
+      <label>Point <select id="own-point" value=${point} onChange=${onPointChange}>${options(Object.keys(POINTS))}</select></label>
+      <${FieldControls} group="rule" any="any" types=${criteriaAt(point, inForce)} texts=${criteria} change=${(criteriaTexts) => change({ ...own, criteria: criteriaTexts })} /></div>
     <p class="hint">${POINTS[point].about}</p>
     <div class="bar"><label>Action <select id="own-do" value=${action} onChange=${(e) => change({ ...own, action: e.target.value })}>${options(actionsAt(point))}</select></label>
-      <${Asked} of="action" types=${ACTIONS[action].fields} texts=${fields} change=${(some) => change({ ...own, fields: some })} /></div>
+      <${FieldControls} group="action" types=${ACTIONS[action].fields} texts=${fields} change=${(fieldTexts) => change({ ...own, fields: fieldTexts })} /></div>
     <p class="hint">${ACTIONS[action].about}</p>
-    ${after.length > 0 && html`<div class="bar"><label>Then <select id="own-then" value=${then} onChange=${(e) => change({ ...own, then: e.target.value })}>
-      <option value="">let it go on</option>${options(after)}</select></label>
-      ${after.includes(then) && html`<${Asked} of="then" types=${ACTIONS[then].fields} texts=${thenFields} change=${(some) => change({ ...own, thenFields: some })} />`}</div>
+    ${thenActions.length > 0 && html`<div class="bar"><label>Then <select id="own-then" value=${then} onChange=${(e) => change({ ...own, then: e.target.value })}>
+      <option value="">let it go on</option>${options(thenActions)}</select></label>
+      ${thenActions.includes(then) && html`<${FieldControls} group="then" types=${ACTIONS[then].fields} texts=${thenFields} change=${(thenTexts) => change({ ...own, thenFields: thenTexts })} />`}</div>
     <p class="hint">What becomes of the struck crossing, once the action on the cluster is done.</p>`}</div>`;
 }
 
@@ -96,13 +96,13 @@ function Own({ own, change, inForce }) {
 const inShell = (text) => `'${text.replaceAll("'", "'\\''")}'`;
 
 export function Faults() {
-  const [chosen, choose] = useState(Object.keys(PLANS)[0]);
-  const [own, change] = useState(OWN_FIRST);
+  const [planName, choosePlan] = useState(Object.keys(PLANS)[0]);
+  const [ownRule, changeOwnRule] = useState(FIRST_FORM);
   const { now } = state.value;
   const rules = Object.entries(now.faults);
-  const free = (n) => (now.faults[`page-${n}`] ? free(n + 1) : `page-${n}`);
+  const freeId = (n) => (now.faults[`page-${n}`] ? freeId(n + 1) : `page-${n}`);
   const inForce = Object.keys(now.faults);
-  const rule = chosen === OWN ? ruleOf(own, free(1), inForce) : { id: free(1), ...PLANS[chosen] };
+  const rule = planName === OWN_RULE ? ruleOf(ownRule, freeId(1), inForce) : { id: freeId(1), ...PLANS[planName] };
   const isLive = source.value.kind === "live";
   const release = (id) => (isLive ? post(`/faults/${encodeURIComponent(id)}/release`) : drive({ release: id }));
   const disarm = (id) => (isLive ? ask(`/faults/${encodeURIComponent(id)}`, { method: "DELETE" }) : drive({ disarm: id }));
@@ -110,17 +110,17 @@ export function Faults() {
     <table class="wide"><caption>Fault rules in force</caption><thead><tr><th>rule</th><th>point</th><th>action</th>
       <th>matched</th><th>struck</th><th>held</th><th>do</th></tr></thead><tbody>
       ${rules.length === 0 && html`<tr><td colspan="7">none</td></tr>`}
-      ${rules.map(([id, one]) => html`<tr><td>${id}</td><td>${one.point}</td><td>${one.action}</td><td>${one.matched}</td><td>${one.struck}</td>
-        <td>${one.held ? html`<b>${one.held} held</b>` : 0}</td><td>${canAct.value && html`
+      ${rules.map(([id, armedRule]) => html`<tr><td>${id}</td><td>${armedRule.point}</td><td>${armedRule.action}</td><td>${armedRule.matched}</td><td>${armedRule.struck}</td>
+        <td>${armedRule.held ? html`<b>${armedRule.held} held</b>` : 0}</td><td>${canAct.value && html`
           <button onClick=${() => doNow(() => release(id), `What ${id} held goes on.`)}>Release<span class="sr"> ${id}</span></button>
           <button onClick=${() => doNow(() => disarm(id), `The rule ${id} is taken back.`)}>Disarm<span class="sr"> ${id}</span></button>`}</td></tr>`)}
     </tbody></table>
     ${!canAct.value && html`<p class="hint">This is a recorded run: faults can be armed in a live cluster, and in a run that waits at a step.</p>`}
     ${canAct.value && html`<section><h2>Arm a rule</h2>
-      <div class="bar"><label>What <select id="plan" value=${chosen} onChange=${(e) => choose(e.target.value)}>
-        ${Object.keys(PLANS).map((name) => html`<option value=${name}>${name}</option>`)}<option value=${OWN}>${OWN}</option></select></label>
+      <div class="bar"><label>What <select id="plan" value=${planName} onChange=${(e) => choosePlan(e.target.value)}>
+        ${Object.keys(PLANS).map((name) => html`<option value=${name}>${name}</option>`)}<option value=${OWN_RULE}>${OWN_RULE}</option></select></label>
         <button class="primary" id="arm" onClick=${() => doNow(() => (isLive ? post("/faults", rule) : drive({ arm: rule })), `The rule ${rule.id} is armed.`)}>Arm</button></div>
-      ${chosen === OWN && html`<${Own} own=${own} change=${change} inForce=${inForce} />`}
+      ${planName === OWN_RULE && html`<${OwnRuleForm} own=${ownRule} change=${changeOwnRule} inForce=${inForce} />`}
       ${isLive && html`<p class="hint">The same from a terminal:</p>
       <pre tabindex="0">curl -s ${location.origin}/api/v1/faults -d ${inShell(JSON.stringify(rule))}</pre>`}</section>`}`;
 }

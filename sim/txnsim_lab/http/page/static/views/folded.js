@@ -4,7 +4,7 @@
 import { html } from "../html.js";
 import { isDetailed, rememberInTab } from "../store.js";
 
-export const Folded = ({ id, label, children }) => html`<details id=${id} class="folded" open=${isDetailed.value} onToggle=${({ currentTarget: { open } }) => {
+export const Disclosure = ({ id, label, children }) => html`<details id=${id} class="folded" open=${isDetailed.value} onToggle=${({ currentTarget: { open } }) => {
   if (open === isDetailed.value) return;
   isDetailed.value = open;
   rememberInTab("txnsim-details", open ? "open" : "");

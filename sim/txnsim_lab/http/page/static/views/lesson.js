@@ -4,25 +4,25 @@
 // story: it is played on the live cluster, which the learner's own programs talk to.
 
 import { useEffect, useRef, useState } from "preact/hooks";
-import { act, ask, compareWith, command, drive, listen, play, post, saveAnswer } from "../api.js";
+import { act, ask, compareWith, command, drive, followLiveTrace, play, post, saveAnswer } from "../api.js";
 import { html } from "../html.js";
 import { batch } from "@preact/signals";
 import { isSite } from "../site.js";
 import { busy, chooseView, comparison, drivenRun, events, lesson, goLive, isPresenting, source } from "../store.js";
 
-const KEPT = "txnsim-lessons";
+const STORAGE_KEY = "txnsim-lessons";
 /** What this browser remembers: lesson -> how many predictions came true, of how many. */
 function progress() {
   try {
-    return JSON.parse(localStorage.getItem(KEPT) ?? "{}");
+    return JSON.parse(localStorage.getItem(STORAGE_KEY) ?? "{}");
   } catch {
     return {}; // a browser that keeps nothing
   }
 }
 
-function keep({ id, predictions }) {
+function keepProgress({ id, predictions }) {
   try {
-    localStorage.setItem(KEPT, JSON.stringify({ ...progress(), [id]: [predictions.filter(Boolean).length, predictions.length] }));
+    localStorage.setItem(STORAGE_KEY, JSON.stringify({ ...progress(), [id]: [predictions.filter(Boolean).length, predictions.length] }));
   } catch {
     return; // it is played all the same
   }
@@ -30,84 +30,84 @@ function keep({ id, predictions }) {
 
 /** The lessons that the server has; none, until it has told them. */
 function useLessons() {
-  const [known, setKnown] = useState([]);
+  const [lessons, setLessons] = useState([]);
   useEffect(() => {
-    act(async () => setKnown(await ask("/lessons")));
+    act(async () => setLessons(await ask("/lessons")));
   }, []);
-  return known;
+  return lessons;
 }
 
 /** What a first lesson is. */
 const FIRST = "L1";
-export function First() {
-  const one = useLessons().find(({ id }) => id === FIRST);
-  return one ? html`<button id=${`lesson-${FIRST}`} onClick=${() => act(() => begin(one))}>Lesson 1: find it and end it (${one.minutes} min) ${doneOf(FIRST)}</button>` : null;
+export function FirstLesson() {
+  const firstLesson = useLessons().find(({ id }) => id === FIRST);
+  return firstLesson ? html`<button id=${`lesson-${FIRST}`} onClick=${() => act(() => beginLesson(firstLesson))}>Lesson 1: find it and end it (${firstLesson.minutes} min) ${progressText(FIRST)}</button>` : null;
 }
 
-const doneOf = (id) => {
-  const done = progress()[id];
-  return done ? html`<small>done: ${done.join(" of ")} predictions came true</small>` : "";
+const progressText = (id) => {
+  const score = progress()[id];
+  return score ? html`<small>done: ${score.join(" of ")} predictions came true</small>` : "";
 };
 
 /** The lessons there are, as buttons; `isRest`: without the first one, which stands by itself. */
 export function Lessons({ isRest = false }) {
-  const known = useLessons().filter(({ id }) => !isRest || id !== FIRST);
-  const here = known.filter((one) => !isSite || !one.cluster);
-  const others = known.filter((one) => !here.includes(one));
-  return html`${here.map((one) => html`<button class="lesson-choice" id=${`lesson-${one.id}`} onClick=${() => act(() => begin(one))}>${one.id}: ${one.title} <small>${one.minutes} min</small> ${doneOf(one.id)}</button> `)}
-    ${others.length > 0 && html`<small id="lessons-elsewhere">${others.map(({ id }) => id).join(" and ")} need a cluster that your own programs can talk to, so they are not here: <code>txnsim lesson ${others[0].id}</code> starts one.</small>`}`;
+  const lessons = useLessons().filter(({ id }) => !isRest || id !== FIRST);
+  const playableLessons = lessons.filter((lessonInfo) => !isSite || !lessonInfo.cluster);
+  const clusterLessons = lessons.filter((lessonInfo) => !playableLessons.includes(lessonInfo));
+  return html`${playableLessons.map((lessonInfo) => html`<button class="lesson-choice" id=${`lesson-${lessonInfo.id}`} onClick=${() => act(() => beginLesson(lessonInfo))}>${lessonInfo.id}: ${lessonInfo.title} <small>${lessonInfo.minutes} min</small> ${progressText(lessonInfo.id)}</button> `)}
+    ${clusterLessons.length > 0 && html`<small id="lessons-elsewhere">${clusterLessons.map(({ id }) => id).join(" and ")} need a cluster that your own programs can talk to, so they are not here: <code>txnsim lesson ${clusterLessons[0].id}</code> starts one.</small>`}`;
 }
 
 /** The first part of the story that a part is in. */
-const firstOf = ({ parts }, part) => Math.max(0, parts.findLastIndex((one, n) => n <= part && one.story));
+const storyStartOf = ({ parts }, part) => Math.max(0, parts.findLastIndex((lessonPart, n) => n <= part && lessonPart.story));
 
 /** To a part: its story is played up to there, with what reaches the goals before it. */
-async function begin(one, part = 0) {
-  if (one.cluster) return beginHere(one, part);
-  const first = firstOf(one, part);
-  const story = one.parts[first]?.story ?? one.story;
+async function beginLesson(lessonInfo, part = 0) {
+  if (lessonInfo.cluster) return beginOnCluster(lessonInfo, part);
+  const storyStart = storyStartOf(lessonInfo, part);
+  const story = lessonInfo.parts[storyStart]?.story ?? lessonInfo.story;
   const inputs = [];
-  let at = 0;
-  for (const { until, solution, actions } of one.parts.slice(first, part)) {
-    at = Math.max(at, until);
-    for (const number of solution) for (const step of actions[number - 1].steps) inputs.push({ before: at, step });
+  let stepsPlayed = 0;
+  for (const { until, solution, actions } of lessonInfo.parts.slice(storyStart, part)) {
+    stepsPlayed = Math.max(stepsPlayed, until);
+    for (const number of solution) for (const step of actions[number - 1].steps) inputs.push({ before: stepsPlayed, step });
   }
-  if (!(await play(story.scenario, story.run, story.take, 1, { paused: true, of: `${one.id}:${part}`, inputs }))) return;
-  if (at) await command("go", { steps: at });
+  if (!(await play(story.scenario, story.run, story.take, 1, { paused: true, of: `${lessonInfo.id}:${part}`, inputs }))) return;
+  if (stepsPlayed) await command("go", { steps: stepsPlayed });
   batch(() => {
-    lesson.value = { ...one, part, at, shown: null, hints: 0, tried: null, predictions: lesson.value?.predictions ?? [] };
+    lesson.value = { ...lessonInfo, part, at: stepsPlayed, shown: null, hints: 0, tried: null, predictions: lesson.value?.predictions ?? [] };
     chooseView("stage");
   });
-  await premise();
+  await playPremise();
 }
 
 /** Facts that are hidden on the stage while they are asked: what leads to them is played before the question. */
 const HIDDEN = new Set(["lso", "cause", "gets", "withheld", "state", "epoch", "known-epoch", "markers"]);
 
-async function premise() {
+async function playPremise() {
   const { part, parts, at } = lesson.value;
-  const { ask: question, fact, until, beside: other } = parts[part];
-  if (!question || other || until <= at || !HIDDEN.has(fact.split(" ")[0])) return;
-  change({ at: until });
+  const { ask: question, fact, until, beside: besideRun } = parts[part];
+  if (!question || besideRun || until <= at || !HIDDEN.has(fact.split(" ")[0])) return;
+  updateLesson({ at: until });
   await command("go", { steps: until - at });
 }
 
 /** On the live cluster: its topics are made anew unless the lesson goes on. */
-async function beginHere(one, part) {
-  if (isSite) throw new Error(`${one.id} needs a cluster that your own programs can talk to: txnsim lesson ${one.id} starts one`);
-  const { bootstrap } = await post(`/lessons/${one.id}/begin`, { part });
-  void listen(); // it ends what was shown before, a lesson too
+async function beginOnCluster(lessonInfo, part) {
+  if (isSite) throw new Error(`${lessonInfo.id} needs a cluster that your own programs can talk to: txnsim lesson ${lessonInfo.id} starts one`);
+  const { bootstrap } = await post(`/lessons/${lessonInfo.id}/begin`, { part });
+  void followLiveTrace(); // it ends what was shown before, a lesson too
   batch(() => {
-    lesson.value = { ...one, part, at: 0, shown: null, hints: 0, tried: null, doing: null, met: false, predictions: [], bootstrap };
+    lesson.value = { ...lessonInfo, part, at: 0, shown: null, hints: 0, tried: null, doing: null, met: false, predictions: [], bootstrap };
     chooseView("stage");
   });
 }
 
 /** A text with the addresses of the cluster. */
-const filled = (text) => text.replaceAll("{bootstrap}", lesson.value.bootstrap ?? "").replaceAll("{http}", location.origin);
+const withAddresses = (text) => text.replaceAll("{bootstrap}", lesson.value.bootstrap ?? "").replaceAll("{http}", location.origin);
 
 /** What the lesson does to the live cluster; a rule that is in force is armed anew. */
-async function alter({ arms, disarms = [], advance_ms = 0 }) {
+async function alterCluster({ arms, disarms = [], advance_ms = 0 }) {
   const inForce = new Set((await ask("/faults")).map(({ rule }) => rule.id));
   for (const id of new Set([...disarms, ...arms.map((rule) => rule.id)])) if (inForce.has(id)) await ask(`/faults/${id}`, { method: "DELETE" });
   for (const rule of arms) await post("/faults", rule);
@@ -115,164 +115,164 @@ async function alter({ arms, disarms = [], advance_ms = 0 }) {
 }
 
 /** What the lesson has put in force on the live cluster goes with it. */
-const leaveIt = () => act(async () => {
+const leaveLesson = () => act(async () => {
   const { cluster, parts } = lesson.value;
-  const mine = cluster ? parts.flatMap(({ arms = [], actions }) => [...arms, ...actions.flatMap((one) => one.arms ?? [])]).map(({ id }) => id) : [];
-  if (mine.length) await alter({ arms: [], disarms: mine });
-  void listen();
+  const ownRuleIds = cluster ? parts.flatMap(({ arms = [], actions }) => [...arms, ...actions.flatMap((action) => action.arms ?? [])]).map(({ id }) => id) : [];
+  if (ownRuleIds.length) await alterCluster({ arms: [], disarms: ownRuleIds });
+  void followLiveTrace();
 });
 
 /** What a part comes to on the live cluster. */
-const found = () => ask(`/lessons/${lesson.value.id}/parts/${lesson.value.part}/now`);
+const askPartState = () => ask(`/lessons/${lesson.value.id}/parts/${lesson.value.part}/now`);
 
 /** The prediction is made; the learner may have to do something before the answer is there. */
-async function foretell(guess) {
+async function predict(guess) {
   const part = lesson.value.parts[lesson.value.part];
-  await alter(part);
-  if (part.do) return change({ doing: { guess }, hints: 0 });
-  return look(guess);
+  await alterCluster(part);
+  if (part.do) return updateLesson({ doing: { guess }, hints: 0 });
+  return showAnswer(guess);
 }
 
-async function look(guess) {
+async function showAnswer(guess) {
   const { predictions } = lesson.value;
-  const { answer } = await found();
-  change({ shown: { guess, answer }, doing: null, hints: 0, predictions: answer && guess ? [...predictions, guess === answer.key] : predictions });
+  const { answer } = await askPartState();
+  updateLesson({ shown: { guess, answer }, doing: null, hints: 0, predictions: answer && guess ? [...predictions, guess === answer.key] : predictions });
 }
 
 /** A part of a lesson, as an address names it. */
-export async function resume(id, part) {
-  const one = (await ask("/lessons")).find((known) => known.id === id);
-  if (!one) throw new Error(`there is no lesson ${id}`);
-  await begin(one, Math.max(0, Math.min(part, one.parts.length - 1)));
+export async function resumeLesson(id, part) {
+  const lessonInfo = (await ask("/lessons")).find((candidate) => candidate.id === id);
+  if (!lessonInfo) throw new Error(`there is no lesson ${id}`);
+  await beginLesson(lessonInfo, Math.max(0, Math.min(part, lessonInfo.parts.length - 1)));
 }
 
-const change = (some) => (lesson.value = { ...lesson.value, ...some });
+const updateLesson = (changes) => (lesson.value = { ...lesson.value, ...changes });
 
 /** The story goes on, and shows what the question was about. */
 async function reveal(guess) {
-  if (lesson.value.cluster) return foretell(guess);
+  if (lesson.value.cluster) return predict(guess);
   const { id, part, parts, at, predictions } = lesson.value;
-  const one = parts[part];
-  const from = source.value;
-  if (one.until > at) await command("go", { steps: one.until - at });
-  const answer = one.fact ? await ask(`/lessons/${id}/parts/${part}/answer?${new URLSearchParams({ of: from.id, take: from.take })}`) : null;
-  if (one.beside) await compareWith(one.beside.run);
+  const lessonPart = parts[part];
+  const origin = source.value;
+  if (lessonPart.until > at) await command("go", { steps: lessonPart.until - at });
+  const answer = lessonPart.fact ? await ask(`/lessons/${id}/parts/${part}/answer?${new URLSearchParams({ of: origin.id, take: origin.take })}`) : null;
+  if (lessonPart.beside) await compareWith(lessonPart.beside.run);
   return batch(() => {
-    chooseView(one.view);
-    change({ shown: { guess, answer }, hints: 0, at: Math.max(at, one.until), predictions: answer && guess ? [...predictions, guess === answer.key] : predictions });
+    chooseView(lessonPart.view);
+    updateLesson({ shown: { guess, answer }, hints: 0, at: Math.max(at, lessonPart.until), predictions: answer && guess ? [...predictions, guess === answer.key] : predictions });
   });
 }
 
 /** To the next part; another story begins where it says so. */
-async function following() {
-  const now = lesson.value;
-  const part = now.part + 1;
+async function goToNextPart() {
+  const playedLesson = lesson.value;
+  const part = playedLesson.part + 1;
   comparison.value = null;
-  if (part === now.parts.length) keep(now);
-  if (!now.parts[part]?.story) {
-    change({ part, shown: null, hints: 0, tried: null, met: false });
-    return now.parts[part] && !now.cluster ? premise() : null;
+  if (part === playedLesson.parts.length) keepProgress(playedLesson);
+  if (!playedLesson.parts[part]?.story) {
+    updateLesson({ part, shown: null, hints: 0, tried: null, met: false });
+    return playedLesson.parts[part] && !playedLesson.cluster ? playPremise() : null;
   }
-  const { predictions } = now;
-  await begin(now, part);
-  return change({ predictions });
+  const { predictions } = playedLesson;
+  await beginLesson(playedLesson, part);
+  return updateLesson({ predictions });
 }
 
 export function Lesson() {
-  const now = lesson.value;
-  const box = useRef(null);
+  const playedLesson = lesson.value;
+  const sectionRef = useRef(null);
   useEffect(() => { // the button that was pressed is gone, or was off meanwhile: what goes on has the focus
-    if (document.activeElement === document.body) box.current?.querySelector("button.primary:not(:disabled), [name=guess], [id^=lesson-action]")?.focus();
-  }, [now?.part, now?.shown, now?.tried, now?.doing, now?.met, busy.value]);
-  if (!now) return null;
-  const part = now.parts[now.part];
-  const View = part?.goal && Object.keys(part.goal).length ? Aim : One;
-  return html`<section ref=${box} class=${isPresenting.value ? "lesson presented" : "lesson"} id="lesson" aria-label=${`Lesson ${now.id}`} aria-live="polite">
-    <h2>${now.id}: ${now.title} <small>${part ? `part ${now.part + 1} of ${now.parts.length}` : "the end"}</small></h2>
-    ${part ? html`<${View} key=${now.part} part=${part} now=${now} />` : html`<${End} now=${now} />`}</section>`;
+    if (document.activeElement === document.body) sectionRef.current?.querySelector("button.primary:not(:disabled), [name=guess], [id^=lesson-action]")?.focus();
+  }, [playedLesson?.part, playedLesson?.shown, playedLesson?.tried, playedLesson?.doing, playedLesson?.met, busy.value]);
+  if (!playedLesson) return null;
+  const part = playedLesson.parts[playedLesson.part];
+  const View = part?.goal && Object.keys(part.goal).length ? GoalPart : QuestionPart;
+  return html`<section ref=${sectionRef} class=${isPresenting.value ? "lesson presented" : "lesson"} id="lesson" aria-label=${`Lesson ${playedLesson.id}`} aria-live="polite">
+    <h2>${playedLesson.id}: ${playedLesson.title} <small>${part ? `part ${playedLesson.part + 1} of ${playedLesson.parts.length}` : "the end"}</small></h2>
+    ${part ? html`<${View} key=${playedLesson.part} part=${part} playedLesson=${playedLesson} />` : html`<${End} playedLesson=${playedLesson} />`}</section>`;
 }
 
-const Next = ({ now }) => html`<button id="lesson-next" class="primary" disabled=${busy.value} onClick=${() => act(following)}>${now.part + 1 < now.parts.length ? "Next part" : "Finish"}</button>`;
+const Next = ({ playedLesson }) => html`<button id="lesson-next" class="primary" disabled=${busy.value} onClick=${() => act(goToNextPart)}>${playedLesson.part + 1 < playedLesson.parts.length ? "Next part" : "Finish"}</button>`;
 
 /** A program, or commands; a program can be saved. */
-const Code = ({ part }) => part.code && html`<pre tabindex="0" role="group" aria-label="To be typed into a terminal">${filled(part.code)}</pre>
+const Code = ({ part }) => part.code && html`<pre tabindex="0" role="group" aria-label="To be typed into a terminal">${withAddresses(part.code)}</pre>
   ${part.file && html`<p><a class="link" id="lesson-code" download=${part.file} href=${`data:text/plain;charset=utf-8,${encodeURIComponent(part.code)}`}>Save it as ${part.file}</a></p>`}`;
 
-const Hints = ({ part, now }) => html`${part.hints.slice(0, now.hints).map((one) => html`<p class="hint">Hint: ${filled(one)}</p>`)}
-  ${now.hints < part.hints.length && html`<button id="lesson-hint" onClick=${() => change({ hints: now.hints + 1 })}>Hint</button>`}
-  <button id="lesson-leave" onClick=${leaveIt}>Leave the lesson</button>`;
+const Hints = ({ part, playedLesson }) => html`${part.hints.slice(0, playedLesson.hints).map((hint) => html`<p class="hint">Hint: ${withAddresses(hint)}</p>`)}
+  ${playedLesson.hints < part.hints.length && html`<button id="lesson-hint" onClick=${() => updateLesson({ hints: playedLesson.hints + 1 })}>Hint</button>`}
+  <button id="lesson-leave" onClick=${leaveLesson}>Leave the lesson</button>`;
 
-function One({ part, now }) {
+function QuestionPart({ part, playedLesson }) {
   const [guess, setGuess] = useState("");
-  const go = (one) => act(() => reveal(one));
-  if (now.shown) return html`<${Shown} part=${part} now=${now} />`;
-  if (now.doing) {
-    return html`<p id="lesson-do">${filled(part.do)}</p>
-      <button id="lesson-done" class="primary" disabled=${busy.value} onClick=${() => act(() => look(now.doing.guess))}>It is done</button> <button id="lesson-leave" onClick=${leaveIt}>Leave the lesson</button>`;
+  const answerWith = (prediction) => act(() => reveal(prediction));
+  if (playedLesson.shown) return html`<${PredictionResult} part=${part} playedLesson=${playedLesson} />`;
+  if (playedLesson.doing) {
+    return html`<p id="lesson-do">${withAddresses(part.do)}</p>
+      <button id="lesson-done" class="primary" disabled=${busy.value} onClick=${() => act(() => showAnswer(playedLesson.doing.guess))}>It is done</button> <button id="lesson-leave" onClick=${leaveLesson}>Leave the lesson</button>`;
   }
-  return html`<p>${filled(part.say)}</p><${Code} part=${part} />
+  return html`<p>${withAddresses(part.say)}</p><${Code} part=${part} />
     ${part.ask && html`<fieldset><legend>${part.ask}</legend>${Object.entries(part.choices).map(([key, text]) => html`
       <label><input type="radio" name="guess" value=${key} checked=${guess === key} onChange=${() => setGuess(key)} /> ${text}</label>`)}</fieldset>`}
     ${part.ask
-      ? html`<button id="lesson-answer" class="primary" disabled=${!guess || busy.value} onClick=${() => go(guess)}>This is my prediction: go on</button>
-        ${isPresenting.value && html`<button id="lesson-show" disabled=${busy.value} onClick=${() => go("")}>Show the answer</button>`}`
-      : html`<button id="lesson-go" class="primary" disabled=${busy.value} onClick=${() => go("")}>Go on</button>`}
-    <${Hints} part=${part} now=${now} />`;
+      ? html`<button id="lesson-answer" class="primary" disabled=${!guess || busy.value} onClick=${() => answerWith(guess)}>This is my prediction: go on</button>
+        ${isPresenting.value && html`<button id="lesson-show" disabled=${busy.value} onClick=${() => answerWith("")}>Show the answer</button>`}`
+      : html`<button id="lesson-go" class="primary" disabled=${busy.value} onClick=${() => answerWith("")}>Go on</button>`}
+    <${Hints} part=${part} playedLesson=${playedLesson} />`;
 }
 
 /** The prediction beside the answer. */
-function Shown({ part, now }) {
-  const { answer, guess } = now.shown;
+function PredictionResult({ part, playedLesson }) {
+  const { answer, guess } = playedLesson.shown;
   const isRight = guess === answer?.key;
   return html`
     ${answer && html`<dl class="predicted">${guess && html`<dt>You said</dt><dd>${part.choices[guess]}.</dd>`}
       <dt>The run</dt><dd class=${isRight ? "right" : guess ? "wrong" : ""}>${answer.text}. ${guess && html`<b>${isRight ? "✓ Right." : "✕ It is different."}</b>`}</dd></dl>`}
     ${answer && guess && !isRight && part.mistakes[guess] && html`<p>${part.mistakes[guess]}</p>`}
-    <p>${filled(part.then)}</p><${Next} now=${now} />`;
+    <p>${withAddresses(part.then)}</p><${Next} playedLesson=${playedLesson} />`;
 }
 
-function Aim({ part, now }) {
-  const isMet = now.cluster ? now.met : events.some((one) => one.k === "goal" && one.d.met && one.d.goal === part.say);
+function GoalPart({ part, playedLesson }) {
+  const isMet = playedLesson.cluster ? playedLesson.met : events.some((event) => event.k === "goal" && event.d.met && event.d.goal === part.say);
   if (isMet) {
-    return html`<p id="lesson-met" class="right"><b>✓ Goal reached.</b> ${filled(part.then)}</p>
-      ${part.saves && html`<p><a id="lesson-save" class="link" download=${`${mine(now)}.yaml`} href=${`/api/v1${story(part, now)}`}
+    return html`<p id="lesson-met" class="right"><b>✓ Goal reached.</b> ${withAddresses(part.then)}</p>
+      ${part.saves && html`<p><a id="lesson-save" class="link" download=${`${storyName(playedLesson)}.yaml`} href=${`/api/v1${storyPath(part, playedLesson)}`}
         onClick=${(event) => {
           if (!isSite) return; // a browser saves what a server answers by itself
           event.preventDefault();
-          void saveAnswer(story(part, now), `${mine(now)}.yaml`);
+          void saveAnswer(storyPath(part, playedLesson), `${storyName(playedLesson)}.yaml`);
         }}>Save it as a story of your own</a>:
-        then <code>txnsim scenario run ${mine(now)}.yaml --armed</code> plays it again.</p>`}
-      <${Next} now=${now} />`;
+        then <code>txnsim scenario run ${storyName(playedLesson)}.yaml --armed</code> plays it again.</p>`}
+      <${Next} playedLesson=${playedLesson} />`;
   }
-  const attempt = (one) => act(async () => {
-    if (now.cluster) {
-      await alter(one);
-      const { met, goal, because } = await found();
-      return change({ tried: { ...one, goal, because }, met });
+  const attempt = (action) => act(async () => {
+    if (playedLesson.cluster) {
+      await alterCluster(action);
+      const { met, goal, because } = await askPartState();
+      return updateLesson({ tried: { ...action, goal, because }, met });
     }
-    for (const step of one.steps) await drive(step);
+    for (const step of action.steps) await drive(step);
     goLive();
-    return change({ tried: one });
+    return updateLesson({ tried: action });
   });
-  return html`<p>${filled(part.say)}</p><${Code} part=${part} />
-    ${now.tried && html`<p class="wrong"><b>✕ Not yet.</b> ${filled(now.tried.then)} ${!now.cluster && html`<button class="link" disabled=${!drivenRun.value?.back} onClick=${() => act(() => back(now.tried))}>Take it back</button>`}</p>
-      ${now.tried.goal && html`<ul>${now.tried.goal.map((one) => one.found === one.wanted ? html`<li class="right">✓ ${one.fact}: ${one.found}</li>` : html`<li class="wrong">✕ ${one.fact}: ${one.found}; wanted: ${one.wanted}</li>`)}${now.tried.because.map((one) => html`<li>${one}</li>`)}</ul>`}`}
-    ${part.actions.map((one, n) => html`<p><button id=${`lesson-action-${n}`} disabled=${busy.value} onClick=${() => attempt(one)}>${filled(one.text)}</button></p>`)}
-    <${Hints} part=${part} now=${now} />`;
+  return html`<p>${withAddresses(part.say)}</p><${Code} part=${part} />
+    ${playedLesson.tried && html`<p class="wrong"><b>✕ Not yet.</b> ${withAddresses(playedLesson.tried.then)} ${!playedLesson.cluster && html`<button class="link" disabled=${!drivenRun.value?.back} onClick=${() => act(() => takeBack(playedLesson.tried))}>Take it back</button>`}</p>
+      ${playedLesson.tried.goal && html`<ul>${playedLesson.tried.goal.map((goalFact) => goalFact.found === goalFact.wanted ? html`<li class="right">✓ ${goalFact.fact}: ${goalFact.found}</li>` : html`<li class="wrong">✕ ${goalFact.fact}: ${goalFact.found}; wanted: ${goalFact.wanted}</li>`)}${playedLesson.tried.because.map((sentence) => html`<li>${sentence}</li>`)}</ul>`}`}
+    ${part.actions.map((action, n) => html`<p><button id=${`lesson-action-${n}`} disabled=${busy.value} onClick=${() => attempt(action)}>${withAddresses(action.text)}</button></p>`)}
+    <${Hints} part=${part} playedLesson=${playedLesson} />`;
 }
 
 /** Where the story is that the learner made. */
-const story = (part, now) => `/runs/${source.value.id}/story?${new URLSearchParams({ name: mine(now), verdict: part.saves })}`;
-const mine = ({ id }) => `my-${id.toLowerCase()}`;
+const storyPath = (part, playedLesson) => `/runs/${source.value.id}/story?${new URLSearchParams({ name: storyName(playedLesson), verdict: part.saves })}`;
+const storyName = ({ id }) => `my-${id.toLowerCase()}`;
 
-async function back(tried) {
-  await command("back", { stops: tried.steps.length });
-  change({ tried: null });
+async function takeBack(action) {
+  await command("back", { stops: action.steps.length });
+  updateLesson({ tried: null });
 }
 
-function End({ now }) {
-  const right = now.predictions.filter(Boolean).length;
-  return html`<p id="lesson-end" class="right"><b>✓ That was ${now.id}.</b> ${now.predictions.length > 0 && `${right} of your ${now.predictions.length} predictions came true.`}</p>
+function End({ playedLesson }) {
+  const trueCount = playedLesson.predictions.filter(Boolean).length;
+  return html`<p id="lesson-end" class="right"><b>✓ That was ${playedLesson.id}.</b> ${playedLesson.predictions.length > 0 && `${trueCount} of your ${playedLesson.predictions.length} predictions came true.`}</p>
     <p>You can look around in all views, step back, or try something else.</p>
-    <button id="lesson-leave" class="primary" onClick=${leaveIt}>Leave the lesson</button>`;
+    <button id="lesson-leave" class="primary" onClick=${leaveLesson}>Leave the lesson</button>`;
 }

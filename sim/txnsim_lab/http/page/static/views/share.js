@@ -8,22 +8,22 @@ import { shareForms, liveIssue } from "../share.js";
 export function Share() {
   const forms = shareForms();
   return html`<section class="view help" tabindex="0" aria-label="Share"><h2>Share</h2>
-    ${forms.length === 0 && source.value.kind !== "live" && html`<p>What is shown is no run of a shipped story: send its file along.</p><${Form} title="Issue" text=${liveIssue()} />`}
+    ${forms.length === 0 && source.value.kind !== "live" && html`<p>What is shown is no run of a shipped story: send its file along.</p><${ShareForm} title="Issue" text=${liveIssue()} />`}
     ${forms.length === 0 && source.value.kind === "live" && html`<p>A live cluster can't be repeated from a link. Save what it has recorded, and send the file:</p>
       <p><a id="share-save" class="link" href="/api/v1/trace" download="trace.jsonl">Save the trace: trace.jsonl</a></p>
       <p>Or in one HTML file that opens without a server:</p>
       <pre tabindex="0">txnsim trace convert trace.jsonl --as html --to run.html</pre>
       <p class="hint">The file holds record values; --redact leaves them out.</p>
-      <${Form} title="Issue" text=${liveIssue()} />`}
+      <${ShareForm} title="Issue" text=${liveIssue()} />`}
     ${forms.length > 0 && html`<p class="hint">The run is played again from its scenario, seed and inputs: the same events, on any machine with this version.</p>`}
-    ${forms.map(([title, text]) => html`<${Form} title=${title} text=${text} />`)}
+    ${forms.map(([title, text]) => html`<${ShareForm} title=${title} text=${text} />`)}
     <p><button class="primary" onClick=${() => (isShareOpen.value = false)}>Close</button></p></section>`;
 }
 
-const Form = ({ title, text }) => html`<h3>${title} <button onClick=${(e) => copy(e.target, text)}>Copy<span class="sr"> ${title}</span></button></h3>
+const ShareForm = ({ title, text }) => html`<h3>${title} <button onClick=${(e) => copyText(e.target, text)}>Copy<span class="sr"> ${title}</span></button></h3>
   <pre tabindex="0" id=${`share-${title.split(" ")[0].toLowerCase()}`}>${text}</pre>`;
 
-async function copy(button, text) {
+async function copyText(button, text) {
   try {
     await navigator.clipboard.writeText(text);
     button.textContent = "Copied";

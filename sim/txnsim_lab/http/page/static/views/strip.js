@@ -8,21 +8,21 @@ import { nameOf } from "../tape.js";
 import { hueOf } from "./tape.js";
 
 /** `isShort`: it has nothing open, and others have. */
-export function Coordinated({ it, isShort = false }) {
-  const { id, entry, passed, t, owed } = it;
-  if (isShort) return html`<div class="strip"><p><b>${id}</b> <span class="state">${entry.state}</span> ${t && html`<span class=${`t ${hueOf(t)}`}>${nameOf(t)}</span>`} It ${belief(it)}.</p></div>`;
+export function CoordinatorBelief({ idBelief, isShort = false }) {
+  const { id, entry, passed, t, owed } = idBelief;
+  if (isShort) return html`<div class="strip"><p><b>${id}</b> <span class="state">${entry.state}</span> ${t && html`<span class=${`t ${hueOf(t)}`}>${nameOf(t)}</span>`} It ${belief(idBelief)}.</p></div>`;
   return html`<div class="strip"><h3>${id} <small>${entry.node.startsWith("broker/") ? `coordinator: broker ${entry.node.split("/")[1]}` : "no coordinator has it loaded"}</small></h3>
     <p class="states">${passed.map((name, n) => html`${n > 0 && html`<span aria-hidden="true"> → </span>`}
       <span class=${`state${n === passed.length - 1 ? " now" : ""}`}>${name}</span>`)}
       ${entry.pending && html`<span aria-hidden="true"> → </span><span class="state pending">${entry.pending}<span class="sr">, being written</span></span>`}
-      <span class="belief">${t && html`<span class=${`t ${hueOf(t)}`}>${nameOf(t)}</span>`} <b>It ${belief(it)}.</b></span></p>
-    <p class="facts">producer ${entry.pid}, epoch ${entry.epoch} · partitions: ${(entry.partitions ?? []).join(", ") || "none"} · markers owed: ${owed.map((one) => one.tp).join(", ") || "none"} · <button class="link" onClick=${() => { transaction.value = id; chooseView("coordinator"); }}>all moves<span class="sr"> of ${id}</span></button></p></div>`;
+      <span class="belief">${t && html`<span class=${`t ${hueOf(t)}`}>${nameOf(t)}</span>`} <b>It ${belief(idBelief)}.</b></span></p>
+    <p class="facts">producer ${entry.pid}, epoch ${entry.epoch} · partitions: ${(entry.partitions ?? []).join(", ") || "none"} · markers owed: ${owed.map((owedMarker) => owedMarker.tp).join(", ") || "none"} · <button class="link" onClick=${() => { transaction.value = id; chooseView("coordinator"); }}>all moves<span class="sr"> of ${id}</span></button></p></div>`;
 }
 
 /** How far a read_committed consumer gets. */
-export const gets = ({ end, lso, producers }) => (lso < end
+export const readerText = ({ end, lso, producers }) => (lso < end
   ? `A read_committed consumer stops at ${lso}: it gets nothing from here on, ${end - lso} ${end - lso === 1 ? "offset" : "offsets"} before the log end${
     Object.values(producers).some(({ first }) => first === lso) ? ". Only a marker can tell it whether the transaction there counts" : ""}.`
   : "A read_committed consumer gets everything up to the log end, but no aborted record.");
 
-export const HOW = { held: "held", delayed: "delayed", released: "was held, released", owed: "on its way", delivered: "delivered", refused: "refused", lost: "lost", cancelled: "never sent", doubled: "arrives twice" };
+export const STATUS_WORDS = { held: "held", delayed: "delayed", released: "was held, released", owed: "on its way", delivered: "delivered", refused: "refused", lost: "lost", cancelled: "never sent", doubled: "arrives twice" };

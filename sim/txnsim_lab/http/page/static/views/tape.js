@@ -4,7 +4,7 @@
 import { html } from "../html.js";
 import { nameOf } from "../tape.js";
 
-export const SAY = {
+export const CELL_WORDS = {
   plain: "no transaction", open: "open", committed: "committed", aborted: "aborted",
   hanging: "hanging", alive: "open", decided: "decided, marker owed", COMMIT: "COMMIT marker", ABORT: "ABORT marker",
 };
@@ -12,53 +12,53 @@ const SIGN = { plain: "·", open: "…", committed: "✓", aborted: "✕", hangi
 const VALUE_MAX = 24;
 
 /** One hue and one pattern for each transaction: twenty, then again. */
-export const hueOf = (one) => (one ? `hue${one.hue % 5} pattern${one.hue % 4}` : "huenone");
+export const hueOf = (transaction) => (transaction ? `hue${transaction.hue % 5} pattern${transaction.hue % 4}` : "huenone");
 
-/** `of` is a tape as tape.js makes it, `open` the open transactions of the partition as the server judges. */
-export function Tape({ tp, log, hw, of, open, onChoose }) {
-  const { cells, far, earlier, spans } = of;
-  const verdict = (cell) => {
+/** `logTape` is a tape as tape.js makes it, `open` the open transactions of the partition as the server judges. */
+export function Tape({ tp, log, hw, logTape, open, onChoose }) {
+  const { cells, far, earlier, spans } = logTape;
+  const verdictOf = (cell) => {
     if (cell.how !== "open") return cell.how;
-    const one = open.find((found) => found.producer_id === cell.pid && cell.last >= found.first);
-    return one && one.verdict !== "alive" ? one.verdict : "open";
+    const openVerdict = open.find((candidate) => candidate.producer_id === cell.pid && cell.last >= candidate.first);
+    return openVerdict && openVerdict.verdict !== "alive" ? openVerdict.verdict : "open";
   };
-  const hangs = new Map(open.filter((one) => one.verdict === "hanging").map((one) => [one.producer_id, one]));
-  const shown = (cell, n) => html`<${Cell} key=${cell.i} cell=${cell} how=${verdict(cell)} log=${log} hw=${hw} onChoose=${onChoose}><${Brackets} spans=${spans[n] ?? []} hangs=${hangs} /><//>`;
-  return html`<ol class="tape" tabindex="0" aria-label=${`Batches of ${tp}`} ref=${toLso}>
+  const hangs = new Map(open.filter((openVerdict) => openVerdict.verdict === "hanging").map((openVerdict) => [openVerdict.producer_id, openVerdict]));
+  const renderCell = (cell, n) => html`<${Cell} key=${cell.i} cell=${cell} how=${verdictOf(cell)} log=${log} hw=${hw} onChoose=${onChoose}><${Brackets} spans=${spans[n] ?? []} hangs=${hangs} /><//>`;
+  return html`<ol class="tape" tabindex="0" aria-label=${`Batches of ${tp}`} ref=${scrollToLso}>
     ${earlier > 0 && html`<li class="cell more">${earlier} earlier</li>`}
-    ${far && shown(far.cell, -1)}
+    ${far && renderCell(far.cell, -1)}
     ${far?.between > 0 && html`<li class="cell more">${far.between} more</li>`}
-    ${cells.map(shown)}
+    ${cells.map(renderCell)}
     <li class=${log.lso < log.end ? "unread" : ""}><${Carets} first=${log.end} last=${Infinity} log=${log} hw=${hw} /><span class="cell end"><b>${log.end}</b><i>log end</i></span><${Brackets} spans=${spans.at(-1)} hangs=${hangs} /></li>
   </ol>`;
 }
 
 /** Where readers stop, and where replicas do: what is known of them is drawn. */
 const Carets = ({ first, last, log, hw }) => {
-  const some = [["LSO", log.lso], ["HW", hw]].filter(([, offset]) => offset !== null && first <= offset && offset <= last);
-  return some.length > 0 && html`<span class=${`caret${some[0][0] === "LSO" ? " lso" : ""}`}>${some.map(([name, offset]) => `${name} ${offset}`).join(" · ")}</span>`;
+  const carets = [["LSO", log.lso], ["HW", hw]].filter(([, offset]) => offset !== null && first <= offset && offset <= last);
+  return carets.length > 0 && html`<span class=${`caret${carets[0][0] === "LSO" ? " lso" : ""}`}>${carets.map(([name, offset]) => `${name} ${offset}`).join(" · ")}</span>`;
 };
 
 /** From the first record of a transaction to its marker; it has no end where none came. */
-const Brackets = ({ spans, hangs }) => spans.map((one, row) => one && html`<span class=${`bracket ${one.part} ${hangs.has(one.pid) ? "hangs" : hueOf(one.t).split(" ")[0]}`} style=${{ "--row": row }} title=${one.t ? nameOf(one.t) : `producer ${one.pid}`}>${one.part === `from` && hangs.has(one.pid)
+const Brackets = ({ spans, hangs }) => spans.map((bracket, row) => bracket && html`<span class=${`bracket ${bracket.part} ${hangs.has(bracket.pid) ? "hangs" : hueOf(bracket.t).split(" ")[0]}`} style=${{ "--row": row }} title=${bracket.t ? nameOf(bracket.t) : `producer ${bracket.pid}`}>${bracket.part === `from` && hangs.has(bracket.pid)
   && html`<em>open from here · no marker will come</em>`}</span>`);
 
 function Cell({ cell, how, log, hw, onChoose, children }) {
   const offsets = cell.first === cell.last ? cell.first : `${cell.first}–${cell.last}`;
   const { t } = cell;
-  const value = cell.values?.filter(Boolean).map((one) => `“${one}”`).join(", ") ?? "";
-  const text = value.length > VALUE_MAX ? `${value.slice(0, VALUE_MAX)}…` : value;
-  const whose = t ? nameOf(t) : cell.pid >= 0 ? `producer ${cell.pid}` : "";
+  const valuesText = cell.values?.filter(Boolean).map((recordValue) => `“${recordValue}”`).join(", ") ?? "";
+  const text = valuesText.length > VALUE_MAX ? `${valuesText.slice(0, VALUE_MAX)}…` : valuesText;
+  const ownerName = t ? nameOf(t) : cell.pid >= 0 ? `producer ${cell.pid}` : "";
   return html`<li class=${cell.last >= log.lso ? "unread" : ""}>
     <${Carets} first=${cell.first} last=${cell.last} log=${log} hw=${hw} />
     <button class=${`cell ${how} ${hueOf(t)}`} onClick=${() => onChoose?.(cell)}
-      title=${`${offsets}: ${value ? `${value}, ` : ""}${SAY[how]}${cell.again ? `, again: ${cell.again}` : ""}${cell.pid >= 0 ? `, producer ${cell.pid}, epoch ${cell.epoch}` : ""}`}>
-      <b>${offsets}</b>${text && html`<span class="record">${text}</span>`}<i>${SIGN[how]} ${SAY[how]}${cell.again ? ", again" : ""}</i><small>${whose}</small>${cell.again && html`<small class="again">${cell.again}</small>`}
+      title=${`${offsets}: ${valuesText ? `${valuesText}, ` : ""}${CELL_WORDS[how]}${cell.repeatReason ? `, again: ${cell.repeatReason}` : ""}${cell.pid >= 0 ? `, producer ${cell.pid}, epoch ${cell.epoch}` : ""}`}>
+      <b>${offsets}</b>${text && html`<span class="record">${text}</span>`}<i>${SIGN[how]} ${CELL_WORDS[how]}${cell.repeatReason ? ", again" : ""}</i><small>${ownerName}</small>${cell.repeatReason && html`<small class="again">${cell.repeatReason}</small>`}
     </button>${children}</li>`;
 }
 
 /** The tape shows where readers stop, and not its oldest end. */
-const toLso = (list) => {
+const scrollToLso = (list) => {
   const caret = list?.querySelector(".caret.lso");
   if (caret) list.scrollLeft = Math.max(0, caret.parentElement.offsetLeft - list.clientWidth / 2);
 };

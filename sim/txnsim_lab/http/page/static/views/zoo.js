@@ -2,56 +2,56 @@
 // The zoo: documented anomalies by generation of the protocol. A cell plays its run and opens it.
 
 import { useEffect, useState } from "preact/hooks";
-import { act, ask, listen, openFile, play } from "../api.js";
+import { act, ask, followLiveTrace, openFile, play } from "../api.js";
 import { html } from "../html.js";
 import { Lessons } from "./lesson.js";
 import { isSite } from "../site.js";
 import { source } from "../store.js";
 import { GENERATIONS } from "../words.js";
 
-const alias = (one) => one.aliases[0] ?? "~";
+const aliasOf = (scenario) => scenario.aliases[0] ?? "~";
 // First comes what one kill -9 does to Kafka 4.3 and 4.4.
-const FIRST = "z27";
-const sorted = (some) => [...some].sort((a, b) =>
-  (alias(b) === FIRST) - (alias(a) === FIRST) || alias(a).localeCompare(alias(b), "en", { numeric: true }));
+const FIRST_ALIAS = "z27";
+const sortScenarios = (scenarios) => [...scenarios].sort((a, b) =>
+  (aliasOf(b) === FIRST_ALIAS) - (aliasOf(a) === FIRST_ALIAS) || aliasOf(a).localeCompare(aliasOf(b), "en", { numeric: true }));
 
 /** Generations of the protocol: a column each; a run is one of them, or a variant as V-/before. */
 const MODES = Object.keys(GENERATIONS);
 const modeOf = (run) => run.split("/")[0];
-const modesOf = (known) => [...new Set([...MODES, ...known.flatMap((one) => Object.keys(one.runs).map(modeOf))])];
+const modesOf = (scenarios) => [...new Set([...MODES, ...scenarios.flatMap((scenario) => Object.keys(scenario.runs).map(modeOf))])];
 
 export function Zoo() {
-  const [known, setKnown] = useState(null);
+  const [scenarios, setScenarios] = useState(null);
   const [busy, setBusy] = useState("");
-  const [stop, setStop] = useState(false);
+  const [isPausedFirst, setPausedFirst] = useState(false);
   const [seed, setSeed] = useState(1);
   useEffect(() => {
-    act(async () => setKnown(await ask("/scenarios")));
+    act(async () => setScenarios(await ask("/scenarios")));
   }, []);
   const start = (name, run, take) => act(async () => {
     setBusy(`Playing ${name} ${run} …`);
     try {
-      await play(name, run, take, seed, { paused: stop });
+      await play(name, run, take, seed, { paused: isPausedFirst });
     } finally {
       setBusy("");
     }
   });
   return html`
     <p>Each row is a documented anomaly of Kafka's transactions, each cell a run in a cluster of its own, in virtual time. Choose one to play it and look inside.
-      ${!isSite && source.value.kind !== "live" && html` <button id="to-live" onClick=${() => listen()}>Back to the live cluster</button>`}
+      ${!isSite && source.value.kind !== "live" && html` <button id="to-live" onClick=${() => followLiveTrace()}>Back to the live cluster</button>`}
 </p>
-    <dl class="generations">${Object.entries(GENERATIONS).map(([mode, what]) => html`<div><dt>${mode}</dt><dd>${what}</dd></div>`)}
+    <dl class="generations">${Object.entries(GENERATIONS).map(([mode, meaning]) => html`<div><dt>${mode}</dt><dd>${meaning}</dd></div>`)}
       <div><dt>✖ ✓</dt><dd>what the judges must find in the run, or that they find nothing; controls beside it must stay healthy</dd></div></dl>
-    <p><label><input type="checkbox" id="stop-first" checked=${stop} onChange=${(e) => setStop(e.target.checked)} /> Stop before the first step, to play it step by step</label>
+    <p><label><input type="checkbox" id="stop-first" checked=${isPausedFirst} onChange=${(e) => setPausedFirst(e.target.checked)} /> Stop before the first step, to play it step by step</label>
       <label>Seed <input id="seed" type="number" min="0" step="1" value=${seed} onChange=${(e) => setSeed(Math.max(0, Math.trunc(Number(e.target.value)) || 0))} /></label> <span class="hint">Another seed: other delays in the network, the same story.</span></p>
     ${isSite && html`<p><label>Open a trace, or a run in one HTML file: <input id="open-file" type="file" accept=".jsonl,.html" onChange=${(e) => e.target.files[0] && act(() => openFile(e.target.files[0]))} /></label> <span class="hint">It stays in this browser.</span></p>`}
     <p>Lessons: <${Lessons} /></p>
     <p role="status">${busy}</p>
-    ${!known && html`<p class="hint">Reading the scenarios …</p>`}
-    ${known && html`<table class="wide zoo"><caption>Runs and their verdicts</caption><thead><tr><th>anomaly</th><th>what happens</th>${modesOf(known).map((mode) => html`<th>${mode}</th>`)}</tr></thead><tbody>
-      ${sorted(known).map((one) => html`<tr><td>${one.aliases.join(", ") || one.name}</td><td>${one.title}</td>${modesOf(known).map((mode) => html`<td>
-        ${Object.entries(one.runs).filter(([run]) => modeOf(run) === mode).map(([run, verdict]) => html`
-          <button class=${verdict === "healthy" ? "run healthy" : "run bad"} disabled=${busy !== ""} onClick=${() => start(one.name, run, "armed")}>
+    ${!scenarios && html`<p class="hint">Reading the scenarios …</p>`}
+    ${scenarios && html`<table class="wide zoo"><caption>Runs and their verdicts</caption><thead><tr><th>anomaly</th><th>what happens</th>${modesOf(scenarios).map((mode) => html`<th>${mode}</th>`)}</tr></thead><tbody>
+      ${sortScenarios(scenarios).map((scenario) => html`<tr><td>${scenario.aliases.join(", ") || scenario.name}</td><td>${scenario.title}</td>${modesOf(scenarios).map((mode) => html`<td>
+        ${Object.entries(scenario.runs).filter(([run]) => modeOf(run) === mode).map(([run, verdict]) => html`
+          <button class=${verdict === "healthy" ? "run healthy" : "run bad"} disabled=${busy !== ""} onClick=${() => start(scenario.name, run, "armed")}>
             ${verdict === "healthy" ? "✓" : "✖"} ${run}<small>${verdict}</small></button> `)}</td>`)}</tr>`)}
     </tbody></table>`}`;
 }
