@@ -6,17 +6,17 @@ if (location.protocol === 'file:') {
       const frame = document.createElement('iframe')
       frame.hidden = true
       document.body.append(frame)
-      const inside = frame.contentWindow
-      this.ready = new Promise(resolve => { inside.started = resolve })
-      inside.document.open()
-      inside.document.write('<body><script>postMessage = data => parent.postMessage(data, "*")\n' +
+      const frameWindow = frame.contentWindow
+      this.ready = new Promise(resolve => { frameWindow.started = resolve })
+      frameWindow.document.open()
+      frameWindow.document.write('<body><script>postMessage = data => parent.postMessage(data, "*")\n' +
         'importScripts = (...urls) => urls.reduce((before, url) => before.then(() => new Promise(loaded => {\n' +
-        '  const one = document.createElement("script"); one.src = url; one.onload = loaded; document.body.append(one)\n' +
+        '  const script = document.createElement("script"); script.src = url; script.onload = loaded; document.body.append(script)\n' +
         '})), Promise.resolve())<\/script><script src="' + url + '" onload="started()"><\/script>')
-      inside.document.close()
-      this.inside = inside
+      frameWindow.document.close()
+      this.frameWindow = frameWindow
       addEventListener('message', event => {
-        if (event.source !== inside) return
+        if (event.source !== frameWindow) return
         this.dispatchEvent(new MessageEvent('message', { data: event.data }))
         this.onmessage?.(event)
       })
@@ -24,10 +24,10 @@ if (location.protocol === 'file:') {
 
     async postMessage (data) {
       await this.ready
-      this.inside.dispatchEvent(new MessageEvent('message', { data: structuredClone(data) }))
+      this.frameWindow.dispatchEvent(new MessageEvent('message', { data: structuredClone(data) }))
     }
 
-    terminate () { this.inside.frameElement.remove() }
+    terminate () { this.frameWindow.frameElement.remove() }
   }
   // Python in WebAssembly needs a server: a click on a story says which.
   document.addEventListener('click', event => {

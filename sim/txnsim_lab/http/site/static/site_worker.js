@@ -3,62 +3,62 @@
 // them one after the other. `txnsim site build` puts in front: `FILES`, each file and its digest; `PACKED`, what
 // is sent packed, and as which file. The worker's name is "kept" where a service worker has the files.
 
-const here = new URL("./", location.href).href;
-const plain = fetch;
+const siteUrl = new URL("./", location.href).href;
+const originalFetch = fetch;
 const TYPES = { wasm: "application/wasm", zip: "application/zip" };
 /** What is fetched is what was built, or it is not taken; what is packed is unpacked. */
-globalThis.fetch = async (what, options) => {
-  const name = String(what.url ?? what).replace(here, "").replace("./", "");
-  const sent = PACKED[name];
-  if (sent && self.name === "kept") {
-    const kept = await plain(`${here}${name}?${encodeURIComponent(FILES[sent])}`, options).catch(() => null);
-    if (kept?.ok) return kept; // unpacked, by the service worker of this build
+globalThis.fetch = async (resource, options) => {
+  const name = String(resource.url ?? resource).replace(siteUrl, "").replace("./", "");
+  const packedName = PACKED[name];
+  if (packedName && self.name === "kept") {
+    const cachedAnswer = await originalFetch(`${siteUrl}${name}?${encodeURIComponent(FILES[packedName])}`, options).catch(() => null);
+    if (cachedAnswer?.ok) return cachedAnswer; // unpacked, by the service worker of this build
   }
-  const answer = await plain(sent ? here + sent : what, { ...options, ...(FILES[sent ?? name] && { integrity: FILES[sent ?? name] }) });
-  if (!sent || !answer.ok) return answer;
+  const answer = await originalFetch(packedName ? siteUrl + packedName : resource, { ...options, ...(FILES[packedName ?? name] && { integrity: FILES[packedName ?? name] }) });
+  if (!packedName || !answer.ok) return answer;
   return new Response(answer.body.pipeThrough(new DecompressionStream("gzip")), { headers: { "Content-Type": TYPES[name.split(".").at(-1)] } });
 };
 /** The smallest module: where a policy or a setting forbids WebAssembly, it says so at once. */
 const LEAST = new Uint8Array([0, 97, 115, 109, 1, 0, 0, 0]);
 
-const tell = (what) => postMessage({ told: what });
+const reportProgress = (text) => postMessage({ told: text });
 
 async function bytesOf(name) {
-  const answer = await fetch(here + name);
+  const answer = await fetch(siteUrl + name);
   if (!answer.ok) throw new Error(`${name}: ${answer.status} ${answer.statusText}`);
   return answer.arrayBuffer();
 }
 
 /** Put the files of an archive below /site. What pack.py writes is not compressed inside, so it takes no Python. */
 function unpack({ FS }, archive) {
-  const view = new DataView(archive);
-  const made = new Set();
-  for (let at = 0; view.getUint32(at, true) === 0x04034b50; ) { // a local file header
-    const size = view.getUint32(at + 18, true), begin = at + 30 + view.getUint16(at + 26, true);
-    const name = new TextDecoder().decode(new Uint8Array(archive, at + 30, begin - at - 30));
+  const zip = new DataView(archive);
+  const createdFolders = new Set();
+  for (let headerOffset = 0; zip.getUint32(headerOffset, true) === 0x04034b50; ) { // a local file header
+    const size = zip.getUint32(headerOffset + 18, true), contentStart = headerOffset + 30 + zip.getUint16(headerOffset + 26, true);
+    const name = new TextDecoder().decode(new Uint8Array(archive, headerOffset + 30, contentStart - headerOffset - 30));
     const folder = `/site/${name}`.replace(/\/[^/]*$/, "");
-    if (!made.has(folder)) FS.mkdirTree(folder);
-    made.add(folder);
-    FS.writeFile(`/site/${name}`, new Uint8Array(archive, begin, size), { canOwn: true });
-    at = begin + size;
+    if (!createdFolders.has(folder)) FS.mkdirTree(folder);
+    createdFolders.add(folder);
+    FS.writeFile(`/site/${name}`, new Uint8Array(archive, contentStart, size), { canOwn: true });
+    headerOffset = contentStart + size;
   }
 }
 
-async function begin() {
+async function startSimulator() {
   if (typeof WebAssembly !== "object") throw new Error("this browser has no WebAssembly");
   await WebAssembly.instantiate(LEAST);
-  tell("Python is fetched …");
-  const modules = bytesOf("modules.zip"), own = bytesOf("txnsim.zip");
+  reportProgress("Python is fetched …");
+  const modules = bytesOf("modules.zip"), ownModules = bytesOf("txnsim.zip");
   const { loadPyodide } = await import("./pyodide.mjs");
   const python = await loadPyodide({
-    indexURL: here, packageBaseUrl: here, stdLibURL: `${here}library.zip`,
+    indexURL: siteUrl, packageBaseUrl: siteUrl, stdLibURL: `${siteUrl}library.zip`,
     lockFileContents: { info: LOCK, packages: {} },
     env: { HOME: "/home/pyodide", PYTHONHASHSEED: "0" },
   });
-  tell("The simulator is unpacked …");
+  reportProgress("The simulator is unpacked …");
   unpack(python, await modules);
-  unpack(python, await own);
-  tell("The simulator starts …");
+  unpack(python, await ownModules);
+  reportProgress("The simulator starts …");
   const answer = await python.runPythonAsync(`
 import sys
 sys.path.insert(0, "/site")
@@ -67,23 +67,23 @@ import txnsim_lab.scenario.runner  # the first run needs it: it is there while t
 Backend().answer
 `);
   return async ({ method, path, query, body }) => {
-    const found = await answer(method, path, query, body ?? "");
+    const reply = await answer(method, path, query, body ?? "");
     try {
-      const [status, type, content] = found.toJs();
+      const [status, type, content] = reply.toJs();
       return { status, type, content };
     } finally {
-      found.destroy();
+      reply.destroy();
     }
   };
 }
 
-const begun = begin();
-begun.then(() => tell(""), (error) => postMessage({ failed: error.message }));
-let last = Promise.resolve();
+const simulatorReady = startSimulator();
+simulatorReady.then(() => reportProgress(""), (error) => postMessage({ failed: error.message }));
+let lastAnswer = Promise.resolve();
 addEventListener("message", ({ data }) => {
-  last = last.then(async () => {
+  lastAnswer = lastAnswer.then(async () => {
     try {
-      const { status, type, content } = await (await begun)(data);
+      const { status, type, content } = await (await simulatorReady)(data);
       postMessage({ id: data.id, status, type, content }, { transfer: [content.buffer] });
     } catch (error) {
       postMessage({ id: data.id, status: 500, type: "application/json", content: new TextEncoder().encode(JSON.stringify({ error: error.message })) });

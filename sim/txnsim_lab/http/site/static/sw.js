@@ -7,10 +7,10 @@
 const root = new URL("./", location.href).href;
 const NAME = `txnsim ${root} ${BUILD}`; // sites below other paths of the host have their own
 const TYPES = { wasm: "application/wasm", zip: "application/zip" };
-const sent = (name) => new Request(root + name, { integrity: FILES[name], cache: "no-cache" });
+const fileRequest = (name) => new Request(root + name, { integrity: FILES[name], cache: "no-cache" });
 
-async function keep(cache, name) {
-  const answer = await fetch(sent(PACKED[name]));
+async function keepUnpacked(cache, name) {
+  const answer = await fetch(fileRequest(PACKED[name]));
   if (!answer.ok) throw new Error(`${PACKED[name]}: ${answer.status}`);
   const plain = answer.body.pipeThrough(new DecompressionStream("gzip"));
   await cache.put(`${root}${name}?${encodeURIComponent(FILES[PACKED[name]])}`, new Response(plain, { headers: { "Content-Type": TYPES[name.split(".").at(-1)] } }));
@@ -20,15 +20,15 @@ addEventListener("install", (event) => {
   event.waitUntil((async () => {
     const cache = await caches.open(NAME);
     const packed = Object.values(PACKED);
-    await cache.addAll(Object.keys(FILES).filter((name) => !packed.includes(name)).map(sent));
-    await Promise.all(Object.keys(PACKED).map((name) => keep(cache, name)));
+    await cache.addAll(Object.keys(FILES).filter((name) => !packed.includes(name)).map(fileRequest));
+    await Promise.all(Object.keys(PACKED).map((name) => keepUnpacked(cache, name)));
     await skipWaiting();
   })());
 });
 
 addEventListener("activate", (event) => {
   event.waitUntil((async () => {
-    for (const one of await caches.keys()) if (one.startsWith(`txnsim ${root} `) && one !== NAME) await caches.delete(one);
+    for (const cacheName of await caches.keys()) if (cacheName.startsWith(`txnsim ${root} `) && cacheName !== NAME) await caches.delete(cacheName);
     await clients.claim();
   })());
 });
@@ -38,8 +38,8 @@ addEventListener("fetch", (event) => {
   const name = url.split(/[?#]/)[0].replace(root, "") || "index.html";
   if (method !== "GET" || !(name in FILES || name in PACKED)) return;
   event.respondWith((async () => {
-    const wanted = name in PACKED ? url : root + (mode === "navigate" ? "index.html" : name);
-    const kept = await (await caches.open(NAME)).match(wanted);
-    return kept ?? fetch(event.request);
+    const cachedUrl = name in PACKED ? url : root + (mode === "navigate" ? "index.html" : name);
+    const cachedAnswer = await (await caches.open(NAME)).match(cachedUrl);
+    return cachedAnswer ?? fetch(event.request);
   })());
 });
