@@ -1,6 +1,6 @@
 // @ts-check
-// The address says what is shown: run, lesson and part, view, event. So a reload shows the same, and Back
-// leads to what was shown before.
+// The address names what is shown: run, lesson and part, view, event. A reload therefore shows the same, and
+// Back leads to what was shown before.
 
 import { effect } from "@preact/signals";
 import { act, followLiveTrace, repeatRun } from "./api.js";
@@ -8,10 +8,11 @@ import { currentAddress, parseAddress } from "./share.js";
 import { chooseView, comparison, count, cursor, runFile, goTo, indexOf, lesson, goLive, partition, isPresenting, source, view } from "./store.js";
 import { resumeLesson } from "./views/lesson.js";
 
-/** So long the page stands still before its address is written: browsers refuse more than a few a second. */
+/** The address is written once the page has stood still for so long: browsers refuse more than a few changes
+ *  per second. */
 const REST_MS = 250;
 let writtenAddress = "";
-let writtenScreen = ""; // without the event: another one is a step that Back takes
+let writtenScreen = ""; // without the event: Back returns to another screen, not to another event
 let timer = 0;
 let isRestoring = false;
 
@@ -66,7 +67,7 @@ export async function followAddress() {
     partition.value = request.partition;
     if (request.at !== undefined) goOnceRead(request.at);
   }
-  if (!runFile.value) writeAddress(); // at once, so that Back leads here from what is shown next
+  if (!runFile.value) writeAddress(); // now, so that Back leads here from what is shown next
   effect(() => {
     void [view.value, cursor.value, source.value, lesson.value, isPresenting.value, comparison.value];
     clearTimeout(timer);

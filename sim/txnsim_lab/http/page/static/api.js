@@ -1,5 +1,5 @@
 // @ts-check
-// The control port: the session, the stream of events, questions and actions.
+// What the page asks of the control port: the session, the stream of events, questions and actions.
 
 import { batch } from "@preact/signals";
 import { Book, readBook } from "./book.js";
@@ -11,13 +11,13 @@ import { isSite, reach } from "./site.js";
 
 const PREFIX = "/api/v1";
 const RETRY_MS = 1000;
-/** From so many events on a trace takes its time, and the page says how far it is. */
+/** Reading a trace of more events takes a while, so the page shows its progress. */
 const SHOWN_FROM = 20_000;
 const SHOWN_MS = 200;
-/** Counts what is shown, or read to be shown. */
+/** Rises with each trace that is shown, or is being read to be shown. */
 let generation = 0;
-/** Counts what the reader chose to see: an answer that is late for an earlier choice is not shown. A live trace
- *  goes on until what was chosen is there. */
+/** Rises with each choice of what to show: an answer that belongs to an earlier choice is dropped. A live trace
+ *  stays on the screen until what was chosen has arrived. */
 let choice = 0;
 const newChoice = () => (choice += 1);
 
@@ -32,7 +32,7 @@ export async function openSession() {
   }
 }
 
-/** The control port, or what stands for it in the browser. */
+/** Ask the control port or, on a site without a server, the worker that takes its place. */
 const call = isSite ? reach : (path, options) => fetch(PREFIX + path, options);
 
 export async function ask(path, options = {}) {
@@ -55,7 +55,7 @@ export const post = (path, body) =>
     body: body === undefined ? undefined : JSON.stringify(body),
   });
 
-/** Save an answer to a question as a file. */
+/** Save what the control port answers for a path as a file. */
 export const saveAnswer = (path, name) =>
   act(async () => {
     const answer = await call(path);
@@ -65,7 +65,7 @@ export const saveAnswer = (path, name) =>
     URL.revokeObjectURL(link.href);
   });
 
-/** Do something, and show why it did not work where it did not. */
+/** Run a task; if it fails, show the reason. */
 export async function act(task) {
   try {
     problem.value = notice.value = "";
@@ -76,9 +76,10 @@ export async function act(task) {
   }
 }
 
-/** Do something to what there is now, and say what was done: `what` is a sentence, or makes one of the answer. */
+/** Change the cluster as it is now, and show what was done: `report` is a sentence, or a function that makes one
+ *  of the answer. */
 export const doNow = (task, report) => {
-  goLive(); // whatever is done is done now
+  goLive(); // an action always happens at the newest event
   return act(async () => {
     const answer = await task();
     notice.value = typeof report === "string" ? report : report(answer);
@@ -91,7 +92,7 @@ export const startRecording = () =>
     await followLiveTrace();
   });
 
-/** Whether nothing else was asked to be shown meanwhile. */
+/** A function that shows how many events were read, and tells whether the trace is still wanted. */
 const progressOf = (ticket) => {
   let shownMs = 0;
   return (eventCount) => {
@@ -101,10 +102,10 @@ const progressOf = (ticket) => {
   };
 };
 
-/** Which trace an answer is of: a cluster that was started anew has another one. */
+/** The id of the trace that an answer belongs to: a restarted cluster has another one. */
 const identityOf = (answer) => answer.headers.get("Txnsim-Trace");
 
-/** The cluster's own trace as far as it is kept, and which one it is; null where it is no more wanted. */
+/** The cluster's own trace, as far as the server keeps it, with its id; null if it is no longer wanted. */
 async function readOwnTrace(ticket) {
   const answer = await fetch(`${PREFIX}/trace`);
   if (answer.status === 401) {
@@ -117,14 +118,14 @@ async function readOwnTrace(ticket) {
   return book && { book, identity: identityOf(answer) };
 }
 
-/** Follow the cluster's own trace, from its first event that is kept; again after each break. */
+/** Follow the cluster's own trace from the first event that the server keeps; after a break, connect again. */
 export async function followLiveTrace() {
   if (source.value.kind === "run") void leaveRun();
   lesson.value = runFile.value = null;
   newChoice();
   generation += 1;
   const ticket = generation;
-  if (isSite) { // no cluster is there to be followed
+  if (isSite) { // there is no cluster to follow
     showBook(new Book(), { kind: "site" });
     link.value = "none";
     chooseView("stage");
@@ -132,7 +133,7 @@ export async function followLiveTrace() {
   }
   link.value = "connecting";
   showBook(new Book(), { kind: "live" });
-  let next = -1; // nothing was read yet
+  let next = -1; // nothing has been read yet
   let identity = null;
   while (ticket === generation) {
     try {
@@ -154,7 +155,7 @@ export async function followLiveTrace() {
       }
       if (!answer.ok) throw new Error(answer.statusText);
       if (ticket !== generation) return void answer.body.cancel();
-      if (identityOf(answer) !== identity) { // nothing of two clusters is ever joined
+      if (identityOf(answer) !== identity) { // events of two clusters must not be mixed
         void answer.body.cancel();
         isReplaced.value = true;
         next = -1;
@@ -168,7 +169,7 @@ export async function followLiveTrace() {
         next = Math.max(next, arrival.events.at(-1).i + 1);
       }
     } catch {
-      // The server went away, or the network did: try again below.
+      // The server or the network has failed: try again below.
     }
     if (ticket !== generation) return;
     link.value = "lost";
@@ -176,7 +177,7 @@ export async function followLiveTrace() {
   }
 }
 
-/** Show a whole trace: header, events, trailer as JSON lines. False: there is a newer choice, or trace, by now. */
+/** Show a whole trace: header, events, trailer as JSON lines. False if something else was chosen meanwhile. */
 export async function load(answer, kind, ownChoice = newChoice()) {
   if (ownChoice !== choice) return false;
   generation += 1;
@@ -189,8 +190,8 @@ export async function load(answer, kind, ownChoice = newChoice()) {
   return true;
 }
 
-/** Run a scenario in virtual time, in a process of its own, and look at it; to its end unless paused. One of
- *  the reader's own has its text. False: something else was chosen meanwhile. */
+/** Run a scenario in virtual time, in a process of its own, and show it: to its end unless `paused`. `yaml` is the
+ *  text of a story that is not shipped. False if something else was chosen meanwhile. */
 export async function play(name, run, takeName, seed = 1, { paused = false, inputs = [], of: lessonPart = "", yaml } = {}) {
   if (source.value.kind === "run") void leaveRun();
   lesson.value = runFile.value = null;
@@ -202,16 +203,16 @@ export async function play(name, run, takeName, seed = 1, { paused = false, inpu
     void endRun(startedRun.id);
     return false;
   }
-  chooseView("stage"); // now, not at its end: by then somebody may look at something else
+  chooseView("stage"); // now: at the end of the run the reader may be in another view
   if (paused || !drivenRun.value?.next) return true;
   await command("go", {});
   if (ownChoice !== choice) return false;
   const index = decisive(violations.value);
-  if (index !== null) goTo(index); // where there is something to see, not at the healed end
+  if (index !== null) goTo(index); // the violation, not the end of the run, where it is cured
   return true;
 }
 
-/** Play the run that a link names, up to where it was. */
+/** Play the run that a link names, and show the event and the view that the link names. */
 export async function repeatRun({ name, run, take: takeName, seed, inputs, step, at: position, view: viewName, partition: tp, other: otherRun }) {
   if (!(await play(name, run, takeName, seed, { paused: step !== undefined, inputs }))) return;
   if (step) await command("go", { steps: step });
@@ -224,8 +225,8 @@ export async function repeatRun({ name, run, take: takeName, seed, inputs, step,
   if (index !== undefined) goTo(index);
 }
 
-/** Play another run of the same story, with the same inputs, and show it beside the one that is shown; which
- *  one, unless it is named: one whose verdict is of the other kind, with transactions v2 if it can be. */
+/** Play another run of the same story, with the same inputs, beside the run that is shown. Unless it is named,
+ *  it is a run with the opposite verdict, preferably the one with transactions v2. */
 export async function compareWith(wantedRun) {
   const { name, take: takeName, seed, run: ownRun, yaml } = source.value;
   const ownChoice = choice;
@@ -248,7 +249,7 @@ export async function compareWith(wantedRun) {
   if (first) goTo(stepAt(storyNotes()[first.row.left - 1]).to);
 }
 
-/** Steps side by side, and where they differ: anew when the run that is shown has gone on. */
+/** Align the steps of two runs, and find the first that differs. Repeated whenever the shown run goes on. */
 function alignSteps(pair) {
   const rows = rowsOf(thisBook(), pair.book);
   comparison.value = { ...pair, rows, first: firstDifference({ ...pair, rows }) };
@@ -257,7 +258,7 @@ function alignSteps(pair) {
 const WAIT = "wait_ms=60000";
 const isFailedOrCancelled = (run) => run.state === "failed" || run.state === "cancelled";
 
-/** Show where a driven run stands now. False: something else was chosen meanwhile. */
+/** Show where a driven run stands now. False if something else was chosen meanwhile. */
 async function showDrivenRun(origin, run, ownChoice) {
   if (isFailedOrCancelled(run)) throw new Error(run.error ?? "the run was ended");
   const runQuery = new URLSearchParams({ run: origin.run, take: origin.take });
@@ -275,7 +276,7 @@ async function showDrivenRun(origin, run, ownChoice) {
   return true;
 }
 
-/** Tell the run that is shown to go on, to do something, to go back. */
+/** Send a command to the run that is shown: to go on, to go back, to take an input. */
 export async function command(verb, body) {
   const origin = source.value;
   busy.value = true;
@@ -290,29 +291,29 @@ export async function command(verb, body) {
 }
 export const drive = (step) => command("inputs", { step });
 
-/** The run that was shown is not needed any more: its process ends. */
+/** End the process of the run that was shown. */
 export function leaveRun() {
   dropQuestion();
   return endRun(source.value.id);
 }
 const endRun = (id) => ask(`/runs/${id}`, { method: "DELETE", keepalive: true }).catch(() => null);
 
-/** The document that holds runs: this page, or a file that was opened in it. */
+/** The document that holds the runs: this page, or a file that was opened in it. */
 let runsDocument = document;
-/** What a page in a file holds under a name, packed. */
+/** Unpack what a page in a file holds in the element with this id. */
 function readPacked(id) {
   const text = runsDocument.getElementById(id).textContent;
   const bytes = Uint8Array.fromBase64?.(text) ?? Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
   return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip")));
 }
 
-/** A page in a file carries its runs: show the first. */
+/** Read the list of runs that a page in a file carries, and show the first run. */
 export async function unpackRuns() {
   runFile.value = await readPacked("runs").json();
   await showRun(0);
 }
 
-/** Open a trace, or a run in one file, that the reader has on disk. */
+/** Open a trace, or a page with its runs, from the reader's disk. */
 export async function openFile(file) {
   const ownChoice = newChoice();
   const text = await file.text();
@@ -333,7 +334,7 @@ export async function openFile(file) {
   chooseView("stage");
 }
 
-/** One of the runs of the file. */
+/** Show one of the runs of the file. */
 export async function showRun(index) {
   const { title, moments } = runFile.value.runs[index];
   if (!(await load(readPacked(`trace-${index}`), { kind: "file", index, title, moments }))) return;
@@ -342,7 +343,7 @@ export async function showRun(index) {
   if (target !== null) goTo(target);
 }
 
-/** What was worked out beforehand for the event under the cursor. */
+/** The explanation of an event that the file holds; `moments` are sorted by position. */
 function answerOf(moments, event) {
   let low = 0, high = moments.length;
   while (low < high) {
@@ -355,7 +356,7 @@ function answerOf(moments, event) {
   return { at: event.i, partitions: [], open: [], error };
 }
 
-/** What the server's reader says of a run after an event. */
+/** Ask the server to explain the state of a run after an event. */
 export function explainOf(origin, position, signal) {
   const parameters = new URLSearchParams({ at: String(position) });
   const runQuery = origin.kind === "run" ? { of: origin.id, run: origin.run, take: origin.take } : origin.id ? { of: origin.id } : {};
@@ -363,7 +364,7 @@ export function explainOf(origin, position, signal) {
   return ask(`/explain?${parameters}`, { signal });
 }
 
-/** Show an answer: with what else is drawn, where events come by themselves. */
+/** Show an explanation; where events arrive by themselves, together with the next drawing. */
 function showAnswer(origin, answer, signal) {
   const isStillShown = () => origin === source.value;
   if (signal.aborted || !isStillShown()) return;
@@ -372,13 +373,13 @@ function showAnswer(origin, answer, signal) {
 }
 
 let question = new AbortController();
-/** Nobody wants the answer any more: the run may lose the event that was asked about. */
+/** Cancel the open question: the run may lose the event that it is about. */
 const dropQuestion = () => question.abort();
 
-/** What the server's reader says of the event under the cursor; the newest question wins. */
+/** Explain the event under the cursor. A newer question cancels an older one. */
 export async function explain(index) {
   const event = events[index];
-  if (!event || busy.value) return; // once it is no longer busy, it is asked again
+  if (!event || busy.value) return; // it is asked again when `busy` ends
   if (source.value.moments) {
     explanation.value = answerOf(source.value.moments, event);
     return;

@@ -1,24 +1,24 @@
 // @ts-check
-// A trace as the page keeps it: events in order, what was written where, and the state at any of them.
+// A trace as the page keeps it: its events in order, indices of some kinds of events, and the state after each.
 
 import { Lines, endOf, textOf } from "./lines.js";
 import { assigns, endOfLed, follow, idOf, ledLog, newState } from "./reducer.js";
 
-/** Between two kept states there are so many events, or twice, four times, … as many in a long trace. */
+/** A state is kept every so many events; in a long trace every 2, 4, … times as many. */
 const CHECKPOINT_STEP = 2000;
 const CHECKPOINTS_MAX = 512;
 export const EVENTS_MAX = 1_500_000;
-/** Up to so many events are kept once they were looked at; of a longer trace, only their text is. */
+/** In a trace of at most so many events, parsed events are kept; of a longer one only the text is. */
 const CACHED_EVENTS_MAX = 50_000;
 const VIOLATION = "check.violation";
 /** The node whose notes are the story's own sentences (`trace.story.NARRATOR`). */
 const NARRATOR = "scenario";
 const WRITE_KINDS = new Set(["log.append", "marker.written"]);
-/** Commands of coordinators by which a client ends a transaction, or leaves one behind. */
+/** Requests by which a client ends a transaction, or abandons one. */
 const END_COMMANDS = new Set(["EndTxn", "InitProducerId"]);
 const needsPayload = (kind) => assigns(kind) || kind === VIOLATION;
 
-/** A copy of a state: plain objects, tables and arrays, all the way down. */
+/** A deep copy of a state, which holds plain objects, tables and arrays. */
 export function copy(value) {
   if (typeof value !== "object" || value === null) return value;
   if (Array.isArray(value)) return value.map(copy);
@@ -34,7 +34,7 @@ const pushIndex = (map, key, index) => {
   else map.set(key, [index]);
 };
 
-/** The events of the book that there is at the time, as an array; each is made when it is looked at. */
+/** The events of a book as an array. `book` is asked at each access, and each event is parsed on access. */
 export const eventsOf = (book) => new Proxy([], {
   get(target, key) {
     if (key === "length") return book().length;
@@ -47,19 +47,19 @@ export const eventsOf = (book) => new Proxy([], {
 export class Book {
   constructor(header = {}, bytes = new Uint8Array(0)) {
     this.header = header;
-    /** The trace as it came, and where the line of each event begins in it; events of a stream follow as objects. */
+    /** The trace as it arrived, and where the line of each event begins in it. Events of a stream follow as objects. */
     this.bytes = bytes;
     this.lineStarts = new Uint32Array(1024);
     this.lineCount = 0;
     this.streamed = [];
-    this.cachedEvents = []; // events of a short trace, once they were looked at
+    this.cachedEvents = []; // parsed events of a short trace
     this.oldest = this.newest = -1; // positions of the first event and of the last
     this.isFull = false;
-    /** Partition -> indices of what its leaders have written, and of new leaders that have less of it. */
+    /** Partition -> indices of the writes of its leaders, and of elections whose leader has a shorter log. */
     this.writes = new Map();
-    /** Partition -> indices of those leaders. */
+    /** Partition -> indices of the elections whose leader has a shorter log. */
     this.cuts = new Map();
-    /** Transactional id -> indices of its completed moves. */
+    /** Transactional id -> indices of its completed changes of state. */
     this.moves = new Map();
     this.violations = [];
     /** Indices of the story's own sentences. */
@@ -67,12 +67,12 @@ export class Book {
     /** Transactional id -> its transactions, in order. */
     this.transactions = new Map();
     this.transactionCount = 0;
-    /** Indices of messages that were held, and of their releases. */
+    /** Indices of messages that were held, and of releases. */
     this.holds = [];
     this.releases = [];
-    /** Transactional id -> indices of decisions about requests to end a transaction or to begin anew, and of faults that met them. */
+    /** Transactional id -> indices of decisions about EndTxn and InitProducerId, and of faults that hit an EndTxn. */
     this.endings = new Map();
-    /** Indices of what clients of ours came to, and of answers. */
+    /** Indices of results of txnsim's own clients, and of messages sent (answers to clients among them). */
     this.answers = [];
     this.newestState = newState(header.level ?? "full");
     this.step = CHECKPOINT_STEP;
@@ -83,7 +83,7 @@ export class Book {
     return this.lineCount + this.streamed.length;
   }
 
-  /** The event of an index, undefined where there is none; `i` is its position in the trace, `node` a name. */
+  /** The event at an index, undefined where there is none. `i` is its position in the trace, `node` a name. */
   event(index) {
     if (index >= this.lineCount) return this.streamed[index - this.lineCount];
     if (!(index >= 0)) return undefined;
@@ -95,7 +95,7 @@ export class Book {
     return event;
   }
 
-  /** The event of a line, as a reader wants it. */
+  /** Parse the event of a line; readers of it expect `node` and `p`. */
   parseEvent(from, end) {
     const event = JSON.parse(textOf(this.bytes, from, end));
     event.node = this.header.nodes[event.n];
@@ -103,13 +103,13 @@ export class Book {
     return event;
   }
 
-  /** Read the line that begins here; the place of the next one. It says that the book is full by `isFull`. */
+  /** Read the line that begins at a byte; returns where the next one begins. Sets `isFull` when the book is full. */
   readLine(lines, from) {
     const glimpse = lines.glance(from);
     const end = glimpse ? lines.end : endOf(this.bytes, from);
     if (end === from) return end + 1;
     if (glimpse) glimpse.node = this.header.nodes[glimpse.n];
-    const event = glimpse && glimpse.k !== VIOLATION ? glimpse : this.parseEvent(from, end); // a violation is kept
+    const event = glimpse && glimpse.k !== VIOLATION ? glimpse : this.parseEvent(from, end); // violations are kept, a glimpse is reused
     if (event.i === undefined || event.i <= this.newest) return end + 1; // the trailer has no position
     if (this.length >= EVENTS_MAX) this.isFull = true;
     else {
@@ -119,7 +119,7 @@ export class Book {
     return end + 1;
   }
 
-  /** Keep where the line of the next event begins. */
+  /** Note where the line of the next event begins. */
   addLineStart(from) {
     if (this.lineCount === this.lineStarts.length) {
       const longerStarts = new Uint32Array(2 * this.lineCount);
@@ -130,7 +130,7 @@ export class Book {
     this.lineCount += 1;
   }
 
-  /** One more event, in order; one that is there already is skipped. False: it is full. */
+  /** Append an event of the stream; one that is already there is skipped. False if the book is full. */
   add(event) {
     if (event.i <= this.newest) return true;
     if (this.length >= EVENTS_MAX) return false;
@@ -139,7 +139,7 @@ export class Book {
     return true;
   }
 
-  /** What the next event changes. */
+  /** Add the next event to the indices and to the newest state. */
   indexEvent(event) {
     const index = this.length;
     if (!index) this.oldest = event.i;
@@ -147,7 +147,7 @@ export class Book {
     if (WRITE_KINDS.has(event.k)) {
       if (ledLog(this.newestState, event.node, event.d)) pushIndex(this.writes, event.d.tp, index);
     } else if (event.k === "node.role") {
-      // What a follower cuts off its own log, early or late, its leader never had.
+      // Truncation by a follower does not count: what it cuts off its own log, its leader never had.
       if (event.d.role === "leader" && endOfLed(event.d) < (this.newestState.logs[event.d.tp]?.end ?? 0)) {
         pushIndex(this.writes, event.d.tp, index);
         pushIndex(this.cuts, event.d.tp, index);
@@ -172,13 +172,14 @@ export class Book {
     follow(this.newestState, event);
   }
 
-  /** A transactional id begins its next transaction: its number there, and among all of the trace. */
+  /** Add the next transaction of a transactional id: `number` counts those of the id, `hue` all of the trace. */
   addTransaction(id, name, index) {
     const countBefore = this.transactions.get(id)?.length ?? 0;
     pushIndex(this.transactions, id, { id, name, index, number: countBefore + 1, hue: this.transactionCount });
     this.transactionCount += 1;
   }
 
+  /** Keep a copy of the newest state; when there are too many, drop every second one. */
   keepCheckpoint() {
     this.checkpoints.push(copy(this.newestState));
     if (this.checkpoints.length <= CHECKPOINTS_MAX) return;
@@ -186,7 +187,7 @@ export class Book {
     this.step *= 2;
   }
 
-  /** The state after the event of an index: a kept one and at most `step` assignments. */
+  /** The state after the event at an index: the nearest checkpoint before it, with the events since applied. */
   stateAt(index) {
     if (index < 0) return newState(this.header.level ?? "full");
     if (index >= this.length - 1) return this.newestState;
@@ -196,10 +197,10 @@ export class Book {
     return state;
   }
 
-  /** Index of the event of a position; undefined where it is not kept. */
+  /** The index of the event at a position of the trace; undefined where it is not kept. */
   indexOf(position) {
     if (!this.length) return undefined;
-    const guess = position - this.oldest; // right away, where none is missing
+    const guess = position - this.oldest; // right if no event is missing
     if (this.event(guess)?.i === position) return guess;
     let low = 0, high = this.length - 1;
     while (low <= high) {
@@ -213,10 +214,11 @@ export class Book {
   }
 }
 
-/** How many of these sorted numbers are not above one. */
+/** How many of the sorted numbers are at most `bound`. */
 export const upTo = (sorted, bound) => lowest(0, sorted.length, (n) => sorted[n] > bound);
 
-/** The lowest number of a range for which something holds, as it does for all behind it; `high` where it holds for none. */
+/** Binary search: the lowest number from `low` on, below `high`, for which the predicate holds (it then holds for
+ *  all higher ones); `high` where it holds for none. */
 export function lowest(low, high, predicate) {
   while (low < high) {
     const mid = (low + high) >> 1;
@@ -226,14 +228,14 @@ export function lowest(low, high, predicate) {
   return low;
 }
 
-/** A task that is longer is felt; where the machine is busy it takes longer than this. */
+/** A longer task is noticed by the user; on a busy machine a turn takes longer than this. */
 const TURN_MS = 60;
-/** The browser gets its turn; where it can say so, we go on right behind it. */
+/** Let the browser do its own work. Where it has scheduler.yield, we go on right after it. */
 export const yieldTurn = () => globalThis.scheduler?.yield?.() ?? new Promise((resolve) => setTimeout(resolve));
 
-/** Read a trace: header, events, trailer as JSON lines. The page stays usable meanwhile: `tell` is called
- *  with how many events there are, and ends the reading by answering false. The answer is taken whole:
- *  piece by piece, as it comes in, a long one took half as long again. */
+/** Read a trace: header, events, trailer as JSON lines. The page stays usable meanwhile: `reportProgress` gets the
+ *  number of events so far, and ends the reading (null) by returning false. The answer is read in one piece: read in
+ *  chunks, a long one took half as long again. */
 export async function readBook(answer, reportProgress = () => true) {
   const bytes = new Uint8Array(await answer.arrayBuffer());
   if (!bytes.length) return new Book();

@@ -1,6 +1,6 @@
 // @ts-check
-// Two runs of one story beside each other: their steps by caption, what each shows at a step, and the
-// first step at which they differ, in one sentence.
+// Two runs of one story side by side: their steps aligned by caption, what each shows at a step, and the first
+// step at which they differ, in one sentence.
 
 import { otherwise } from "./agreement.js";
 import { LOGS_MAX, pictureOf } from "./picture.js";
@@ -8,17 +8,18 @@ import { SHOWN_MAX, TXN_APIS, coordinated, idsOf, isOwnerless, messages, partiti
 import { thisBook, events, storyNotes, stateAt, withBook } from "./store.js";
 import { nameOf, tape } from "./tape.js";
 
-/** Answers after which clients ask again: they tell no difference. */
+/** Errors after which clients retry: they are no difference between two runs. */
 const PASSING = new Set(["NONE", "CONCURRENT_TRANSACTIONS", "COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR", "NOT_LEADER_OR_FOLLOWER", "UNKNOWN_TOPIC_OR_PARTITION"]);
 
 const captions = (book) => withBook(book, () => storyNotes().map((n) => events[n].d.text.trim()));
 
-/** The first and last event of a step of a trace; `number` counts from 1. */
+/** Indices of the first and the last event of a step; `number` counts from 1. */
 function span(book, number) {
   return withBook(book, () => ({ from: storyNotes()[number - 1], to: (storyNotes()[number] ?? events.length) - 1 }));
 }
 
-/** Steps of two stories in one order, those with the same caption side by side: {text, left, right}. */
+/** The steps of two runs as rows {text, left, right}: steps with the same caption share a row (longest common
+ *  subsequence). */
 export function rowsOf(mine, theirs) {
   const [a, b] = [captions(mine), captions(theirs)];
   const common = Array.from({ length: a.length + 1 }, () => new Array(b.length + 1).fill(0));
@@ -34,7 +35,7 @@ export function rowsOf(mine, theirs) {
   return rows;
 }
 
-/** Where the other trace stands when the one that is shown is at an index: as far in the same step. */
+/** The index in the other trace that belongs to an index of the shown one: as far into the same step. */
 export function indexBeside({ book, rows }, index) {
   const number = stepAt(index)?.number ?? 0;
   const row = rows.findIndex(({ left }) => left === number);
@@ -46,8 +47,8 @@ export function indexBeside({ book, rows }, index) {
   return otherSpan.from + Math.floor(((index - ownSpan.from) / Math.max(1, ownSpan.to - ownSpan.from)) * (otherSpan.to - otherSpan.from));
 }
 
-/** What a trace shows at an index, as plain values; `open` is what the server says of it, and `sayings` makes sentences
- *  of that for partitions and transactional ids. `like` is the side whose transactional id is drawn here, too. */
+/** What one side shows at an index, as plain values. `open`: the open transactions as the server judges them;
+ *  `sentencesOf` makes sentences of them; `likeSide`: the side whose transactional id is drawn here, too. */
 export const sideAt = (book, index, open, sentencesOf, likeSide = null) => withBook(book, () => {
   const clusterState = stateAt(index);
   const ids = idsOf(clusterState, open).slice(0, SHOWN_MAX);
@@ -63,12 +64,12 @@ export const sideAt = (book, index, open, sentencesOf, likeSide = null) => withB
   };
 });
 
-/** What of a step could tell two runs apart: what disagrees at its end, what was refused in it, records. */
+/** What could tell two runs apart at a step: what disagrees at its end, what was refused in it, the records. */
 function signs(book, number) {
   const { from, to } = span(book, number);
   return withBook(book, () => {
     const clusterState = stateAt(to);
-    /** What does not agree at the end of the step. */
+    /** Sentences about what disagrees at the end of the step. */
     const trouble = [];
     const records = [];
     for (const [tp, log] of Object.entries(clusterState.logs).sort()) {
@@ -91,14 +92,15 @@ function signs(book, number) {
   });
 }
 
+/** The sentence that tells most about one side of a difference. */
 const sentenceOf = (ownSigns, otherSigns) => {
   const [ownTrouble] = ownSigns.trouble.filter((troubleText) => !otherSigns.trouble.includes(troubleText));
   const refusal = ownSigns.refused.get(ownSigns.names.find((name) => !otherSigns.refused.has(name)));
   return ownTrouble ?? refusal ?? ownSigns.trouble[0] ?? "nothing disagrees, and nothing is refused.";
 };
 
-/** The first step at which two runs differ: its row, and a sentence; null where the stage shows none. What
- *  disagrees counts most, then what is refused, then what is written. */
+/** The first step at which two runs differ: its row and a sentence; null where the stage shows no difference. What
+ *  disagrees counts most, then what is refused, then states, then records. */
 export function firstDifference({ book, rows, names }) {
   const pairs = rows.flatMap((row, n) => (row.left && row.right ? [{ row, n, a: signs(thisBook(), row.left), b: signs(book, row.right) }] : []));
   for (const kind of ["trouble", "names", "states", "records"]) {

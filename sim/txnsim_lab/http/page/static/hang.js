@@ -1,6 +1,6 @@
 // @ts-check
-// How a transaction hangs, step by step, as the first screen shows it before there is a run: what picture.js makes of the
-// story of `txnsim practise` in the page (a browser test makes it anew).
+// How a transaction hangs, step by step. The first screen shows it before there is a run. It is what picture.js makes
+// of the story that the button of the first screen plays (a browser test compares the two).
 
 export const HANG = [
   {"says":"An application begins the transaction billing/1. Its coordinator notes that it is open on orders-0.","it":{"app":{"text":"billing/1 is open","how":"open"},"coordinator":{"where":"broker 2","states":["Empty","Ongoing"],"pending":null,"text":"billing/1 is open"},"logs":[{"tp":"orders-0","where":"broker 1","end":0,"earlier":0,"cells":[],"isOpen":false,"bracket":"","readers":[]}],"flights":[]}},

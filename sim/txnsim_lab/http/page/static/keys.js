@@ -1,5 +1,5 @@
 // @ts-check
-// One table of keys: it feeds the handler, the help and the test. None acts while somebody types.
+// The table of keys, used by the handler, the help and a test. No key acts while somebody types.
 
 import { byStep, toggle } from "./player.js";
 import { idOf } from "./reducer.js";
@@ -19,11 +19,11 @@ export const VIEWS = [
   ["write", "Write a story"],
 ];
 
-/** Views that can be shown: a page in a file has no cluster to act on. */
+/** Views that need a server: a page in a file does not show them. */
 const NEED_A_SERVER = ["cluster", "zoo", "write"];
 export const views = () => VIEWS.filter(([name]) => !runFile.value || isSite || !NEED_A_SERVER.includes(name));
 
-/** Open or close what lies over the view: one of them at a time. */
+/** Open or close the help or Share, which lie over the view; at most one of them is open. */
 export function toggleOverlay(overlay) {
   const opens = !overlay.value;
   isHelpOpen.value = false;
@@ -31,7 +31,7 @@ export function toggleOverlay(overlay) {
   overlay.value = opens;
 }
 
-/** Keys answer with false where there is nothing to go to. */
+/** Go to the next event, forwards or backwards, for which `isMeant` holds; false where there is none. */
 const seek = (from, step, isMeant) => {
   for (let n = from + step; n >= 0 && n < events.length; n += step) if (isMeant(events[n])) return goTo(n);
   return false;
@@ -81,7 +81,7 @@ export const KEYS = [
   }]),
 ];
 
-/** What sliders and tables use themselves. */
+/** Keys that sliders and tables handle themselves. */
 const NAVIGATE = ["Home", "End", "ArrowLeft", "ArrowRight"];
 
 export function onKey(event) {
@@ -91,7 +91,7 @@ export function onKey(event) {
   const binding = KEYS.find(([key]) => key === event.key);
   if (!binding) return;
   if (event.target.closest?.("[type=range], [role=grid], .lane-box") && NAVIGATE.includes(event.key)) return;
-  if (binding[0] === " " && event.target.closest?.("button, a, [type=radio], [type=checkbox], summary")) return; // Space presses it
+  if (binding[0] === " " && event.target.closest?.("button, a, [type=radio], [type=checkbox], summary")) return; // Space presses the control
   event.preventDefault();
   const outcome = binding[2]();
   notice.value = outcome === false ? `Nothing to go to: ${binding[1]}.` : "";

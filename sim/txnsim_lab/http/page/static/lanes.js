@@ -1,6 +1,6 @@
 // @ts-check
-// What the lanes draw of the events up to an index: who takes part, messages between them with what was
-// held, states of coordinators, open transactions of partitions. Places are numbers of shown events.
+// What the lanes draw of the events up to an index: a lane for each node, messages between them (also held ones),
+// states of coordinators, open transactions of partitions. An x coordinate is the number of a drawn event.
 
 import { HOUSEKEEPING, OUTSIDERS } from "./stage.js";
 import { transactionAt, transactionOf } from "./tape.js";
@@ -8,10 +8,10 @@ import { events, indexOf, nearest } from "./store.js";
 import { idOf } from "./reducer.js";
 import { hasFailed } from "./words.js";
 
-/** So many events are looked at, and so many are drawn. */
+/** At most so many events are examined, and at most so many of them drawn. */
 const EXAMINED_MAX = 3000;
 const DRAWN_MAX = 200;
-/** Told by their ends, or of no interest. */
+/** Kinds that are not drawn: another event tells the same, or they are of no interest. */
 const QUIET_KINDS = new Set([
   "conn.open", "conn.close", "txn.load", "txn.unload", "txn.prepare", "txn.decide", "txn.append", "log.hw", "verify.ask", "fault.hit", "node.role",
   "node.state", "marker.acked", "marker.owed", "pid.open", "pid.close", "pid.bump", "log.aborted", "snapshot", "check.pass", "group.offset_pending",
@@ -20,14 +20,14 @@ const TO_COORDINATOR = new Set(["InitProducerId", "AddPartitionsToTxn", "AddOffs
 const clientOf = ({ d }) => (d?.peer?.startsWith("client/") ? d.peer : null);
 const isOutsider = (name) => name?.startsWith("client/") && OUTSIDERS.has(name.slice("client/".length));
 
-/** Whether an event is drawn where housekeeping is not wanted. */
+/** Whether an event is drawn when housekeeping is left out. */
 export function isTelling(event) {
   if (QUIET_KINDS.has(event.k) || (event.k === "node.up" && event.t === 0) || isOutsider(event.node) || isOutsider(clientOf(event)) || event.node === "onlooker") return false;
   if (!event.k.startsWith("msg.")) return true;
   return !HOUSEKEEPING.has(event.d.api) && event.d.api !== "AllocateProducerIds" && !(event.k === "msg.send" && !hasFailed(event));
 }
 
-/** Lane of an event: a request stands where it is dealt with. */
+/** The lane of an event: a request is drawn where it is handled. Null for events that have no lane. */
 function laneOf(event, nodes) {
   if (event.k === "note" || event.k === "input" || event.k.startsWith("check.")) return null;
   if (event.k.startsWith("fault.")) return "fault";
@@ -42,7 +42,7 @@ function laneOf(event, nodes) {
 const RANK = [/^client\//, /\/txn\//, /\/log\//, /^broker\//, /./];
 const rankOf = (name) => RANK.findIndex((pattern) => pattern.test(name));
 
-/** What a lane is called. */
+/** The title of a node's lane. */
 export function laneTitle(node) {
   const [, broker, kind, part] = /^broker\/(\d+)(?:\/(txn|log)\/(.*))?$/.exec(node) ?? [];
   if (!broker) return node.replace(/^client\//, "");
@@ -50,7 +50,7 @@ export function laneTitle(node) {
   return kind === "log" ? `${part} · broker ${broker}` : `broker ${broker}`;
 }
 
-/** Everything that is drawn up to an index. */
+/** Everything that the lanes draw up to an index, as plain values. */
 export function drawLanes(index, withHousekeeping) {
   const drawnEvents = [];
   const steps = [];
@@ -65,9 +65,9 @@ export function drawLanes(index, withHousekeeping) {
   const drawing = { events: drawnEvents, marks: [], arrows: [], held: [], states: [], open: [], steps: steps.reverse().map(({ event, before }) => ({ event, x: drawnEvents.length - before - 0.5 })) };
   const lanes = new Set();
   const useLane = (name) => (lanes.add(name), name);
-  const heldByStrike = new Map(); // position of a strike -> the message that it holds
-  const lastStates = new Map(); // lane -> its last state
-  const openBars = new Map(); // lane and producer -> since where
+  const heldByStrike = new Map(); // position of a rule's hit -> the message that it holds
+  const lastStates = new Map(); // lane and transactional id -> the bar of its last state
+  const openBars = new Map(); // lane and producer -> the bar of its open transaction
   drawnEvents.forEach((event, x) => {
     const lane = laneOf(event, nodes);
     if (lane === null) return;
@@ -112,7 +112,7 @@ export function drawLanes(index, withHousekeeping) {
   return { ...drawing, lanes: [...lanes].sort((a, b) => rankOf(a) - rankOf(b) || (a < b ? -1 : 1)) };
 }
 
-/** What is held before a lane at the same time has a way of its own. */
+/** Give messages that are held before one lane at the same time different ways, so that they don't overlap. */
 function separateHeld(heldMessages) {
   heldMessages.forEach((message, n) => {
     const takenWays = heldMessages.slice(0, n).filter((earlier) => earlier.to === message.to && (earlier.x1 === null || earlier.x1 > message.x0)).map(({ way }) => way);
@@ -121,7 +121,7 @@ function separateHeld(heldMessages) {
   });
 }
 
-/** Whether what was received is held right behind. */
+/** The event that holds an arrived request, if it follows within a few events; else null. */
 function holdOf(arrival, x, drawnEvents) {
   for (let n = x + 1; n < Math.min(drawnEvents.length, x + 4); n += 1) if (drawnEvents[n].k === "msg.hold" && nearest(drawnEvents[n], ({ i }) => i === arrival.i)) return drawnEvents[n];
   return null;

@@ -1,18 +1,18 @@
 // @ts-check
-// What the state asks of the events of a trace, from their lines. Nearly all of a long trace is read
-// here, so no object is made and nothing is parsed that is not asked for. The trace's writer has one
-// order of fields; where a line is different, the answer is null and JSON.parse is asked.
+// Reads from the lines of a trace what the state needs of each event. Nearly all of a long trace passes here, so no
+// object is made and only what is needed is parsed. txnsim writes fields in one order; where a line differs, the
+// answer is null and the caller uses JSON.parse.
 
 const QUOTE = 34, COMMA = 44, MINUS = 45, BRACKET = 91, BACKSLASH = 92, BRACKET_END = 93, K = 107, BRACE_END = 125;
 const NEWLINE = 10, ASCII_END = 128;
 const codes = (text) => new TextEncoder().encode(text);
 const I = codes('{"i":'), T = codes(',"t":'), N = codes(',"n":'), KIND = codes(',"k":"'), TX = codes(',"tx":"'), D = codes(',"d":');
 const CONSTANTS = [["true", true], ["false", false], ["null", null]].map(([word, constant]) => [codes(word), constant]);
-/** More digits may be rounded. */
+/** A number of more digits could be rounded. */
 const DIGITS_MAX = 15;
 const NONE = -1;
 
-/** Where the line ends that a place is in. */
+/** Where the line that contains a byte ends. */
 export function endOf(bytes, pos) {
   const end = bytes.indexOf(NEWLINE, pos);
   return end < 0 ? bytes.length : end;
@@ -21,16 +21,16 @@ export function endOf(bytes, pos) {
 const decoder = new TextDecoder();
 export const textOf = (bytes, from, end) => decoder.decode(bytes.subarray(from, end));
 
-/** The place behind what is expected here; NONE where something else stands. */
+/** The position after the expected bytes; NONE where other bytes stand here. */
 function skip(bytes, pos, expected) {
   for (let n = 0; n < expected.length; n += 1) if (bytes[pos + n] !== expected[n]) return NONE;
   return pos + expected.length;
 }
 
-/** What `number`, `string` or `any` has read. */
+/** The value that `readDigits`, `readString`, `readValue` or `readList` has read last. */
 let lastValue;
 
-/** Read digits; the place behind them, or NONE. */
+/** Read digits; returns the position after them, or NONE. */
 function readDigits(bytes, pos) {
   let end = pos;
   let sum = 0;
@@ -42,16 +42,16 @@ function readDigits(bytes, pos) {
   return end === pos || end - pos > DIGITS_MAX ? NONE : end;
 }
 
-/** Texts that were met, each at the place of its hash. The same few stand in nearly all lines: a text that
- *  is known needs not be made, and maps find it at once. */
+/** Texts that were read before, each in the slot of its hash. Nearly all lines repeat the same few: a known text
+ *  is not decoded again, and maps find it quickly. */
 const knownTexts = new Array(4096).fill("");
 
-/** Read a text of ASCII up to its quote; the place behind that, or NONE. */
+/** Read an ASCII text up to its quote; returns the position after the quote, or NONE. */
 function readString(bytes, from) {
   let hash = 0;
   let end = from;
   for (let code = bytes[end]; code !== QUOTE; code = bytes[end]) {
-    if (code === BACKSLASH || !(code < ASCII_END)) return NONE; // also behind the last byte
+    if (code === BACKSLASH || !(code < ASCII_END)) return NONE; // true after the last byte, too
     hash = (Math.imul(hash, 31) + code) | 0;
     end += 1;
   }
@@ -61,14 +61,14 @@ function readString(bytes, from) {
   return end + 1;
 }
 
-/** Whether a text stands here. */
+/** Whether the bytes spell the text. */
 function isTextAt(bytes, from, end, text) {
   if (text.length !== end - from) return false;
   for (let n = 0; n < text.length; n += 1) if (text.charCodeAt(n) !== bytes[from + n]) return false;
   return true;
 }
 
-/** Read a value that is no object; the place behind it, or NONE. */
+/** Read a value that is not an object; returns the position after it, or NONE. */
 function readValue(bytes, pos) {
   const code = bytes[pos];
   if (code === QUOTE) return readString(bytes, pos + 1);
@@ -87,7 +87,7 @@ function readValue(bytes, pos) {
   return NONE;
 }
 
-/** Read a list behind its bracket; the place behind it, or NONE. */
+/** Read a list after its opening bracket; returns the position after it, or NONE. */
 function readList(bytes, from) {
   const values = [];
   let pos = from;
@@ -101,7 +101,7 @@ function readList(bytes, from) {
   return pos + 1;
 }
 
-/** How a payload was written: the next one of its kind mostly has the same fields. */
+/** The fields of a payload in their order: the next payload of its kind mostly has the same. */
 class Shape {
   constructor(payload) {
     this.payload = { ...payload }; // each reading fills it anew
@@ -109,7 +109,7 @@ class Shape {
     this.marks = this.names.map((name, n) => codes(`${n ? "," : "{"}${JSON.stringify(name)}:`));
   }
 
-  /** Read the object that is written here into `payload`; the place behind it, NONE where it looks different. */
+  /** Read an object of this shape into `payload`; returns the position after it, NONE where the shape differs. */
   read(bytes, from) {
     const { payload, names, marks } = this;
     let pos = from;
@@ -125,22 +125,22 @@ class Shape {
 }
 
 const SHAPES_MAX = 4;
-/** Name of a kind -> {name, isWanted, shapes}: how its payloads were written so far. */
+/** Name of a kind -> {name, isWanted, shapes}: the shapes of its payloads so far. */
 const kindsByName = new Map();
 
 /** The lines of a trace. */
 export class Lines {
-  /** `isWanted` says of a kind whether its payload is asked for. */
+  /** `isWanted` tells for a kind whether its payload is needed. */
   constructor(bytes, isWanted) {
     this.bytes = bytes;
     this.isWanted = isWanted;
-    /** What `glance` answers: one object for all events, as nothing keeps it. */
+    /** What `glance` returns: the same object for each event, because no caller keeps it. */
     this.glimpse = { i: 0, t: 0, n: 0, k: "", tx: "", d: undefined, node: "" };
-    /** Where the line ends that `glance` has read. */
+    /** Where the line that `glance` has read ends. */
     this.end = 0;
   }
 
-  /** What the state asks of the event of a line; null where the line is different. */
+  /** Read what the state needs of the event on a line; null where the fields are not in the usual order. */
   glance(from) {
     const { bytes, glimpse } = this;
     let pos = skip(bytes, from, I);
@@ -152,7 +152,7 @@ export class Lines {
     pos = skip(bytes, pos, N);
     if (pos === NONE || (pos = readDigits(bytes, pos)) === NONE) return null;
     glimpse.n = lastValue;
-    while (bytes[pos] !== K) { // between are numbers only
+    while (bytes[pos] !== K) { // only numbers stand between
       if (bytes[pos] === NEWLINE || pos >= bytes.length) return null;
       pos += 1;
     }
@@ -184,7 +184,7 @@ export class Lines {
     return kind;
   }
 
-  /** Read a payload; the place behind it. */
+  /** Read a payload; returns the position after it. */
   readPayload(kind, from) {
     const { bytes, glimpse } = this;
     for (const shape of kind.shapes) {
@@ -193,7 +193,7 @@ export class Lines {
       glimpse.d = shape.payload;
       return end;
     }
-    const end = endOf(bytes, from) - 1; // of the event, which it is the last field of
+    const end = endOf(bytes, from) - 1; // before the brace of the event: the payload is its last field
     glimpse.d = JSON.parse(textOf(bytes, from, end));
     if (kind.shapes.length < SHAPES_MAX) {
       const shape = new Shape(glimpse.d);

@@ -1,5 +1,5 @@
 // @ts-check
-// The frame: where the events come from, the views, the inspector, the scrubber, the keys.
+// The frame of the page: title, views, notices, inspector, scrubber, keys.
 
 import { render } from "preact";
 import { effect, signal } from "@preact/signals";
@@ -31,16 +31,16 @@ import { KINDS } from "./meanings.js";
 import { WORDS, ms } from "./words.js";
 
 const VIEW_COMPONENTS = { stage: Stage, coordinator: Coordinator, producers: Producers, lanes: Lanes, events: Events, faults: Faults, cluster: Cluster, zoo: Zoo, write: Write };
-/** Views that need nothing of the cluster that is looked at. */
+/** Views that need no recording of the cluster. */
 const CLUSTERLESS_VIEWS = ["zoo", "write"];
-/** Keys that have no sign of their own. */
+/** What the help calls keys that print no character. */
 const KEY_LABELS = { " ": "Space", ArrowLeft: "←", ArrowRight: "→" };
 const LINK_TEXTS = {
   connecting: "connecting …", live: "● live", off: "nothing is recorded", lost: "○ the server does not answer, trying again",
   none: "no run is open", done: "■ recorded run", paused: "❚❚ the run waits", refused: "a token is wanted: open the address that txnsim serve printed",
 };
 
-/** Nothing is known of this cluster: views would say that nothing is there. */
+/** Whether the live cluster was never recorded: views would wrongly say that it is empty. */
 const hasNoRecording = () => source.value.kind === "live" && link.value === "off" && count.value === 0;
 
 function App() {
@@ -64,25 +64,25 @@ function App() {
     <${Scrubber} />`;
 }
 
-/** What the judges found, in one box; each leads to where the tape shows it. */
+/** What the judges found, in one box; each finding has a link to its place on the tape. */
 function JudgesFindings() {
-  const byFinding = new Map(violations.value.map((violation) => [`${violation.d.rule} ${violation.d.found}`, violation])); // before the cure and after it
+  const byFinding = new Map(violations.value.map((violation) => [`${violation.d.rule} ${violation.d.found}`, violation])); // a finding is there twice: before the cure and after it
   if (!byFinding.size) return null;
   return html`<div class="problem">✖ The judges found ${[...byFinding.values()].map((violation, n) => html`${n > 0 && "; "}<b>${violation.d.rule}</b>: ${violation.d.found} <button
     class="link" onClick=${() => goTo(decisive([violation]) ?? indexOf(violation.i))}>see it<span class="sr">: ${violation.d.rule}</span></button>`)}</div>`;
 }
 
-/** Whether an event before the newest is looked at. */
+/** Whether the shown event is not the newest. */
 const isPast = () => cursor.value !== null && shownIndex.value < count.value - 1;
 
-/** Which moment is looked at, where it is not the newest, and the way back. */
+/** A button that names the shown step or event, where it is not the newest, and leads back to the newest. */
 function BackToNow() {
   if (!isPast()) return null;
   const step = stepAt(shownIndex.value);
   return html`<button id="past" class="past-of" onClick=${goLive}>You look at ${step ? `step ${step.number}` : `event #${events[shownIndex.value].i}`}. Back to now (l)</button>`;
 }
 
-/** What the page can't show, why, and what can be done about it. */
+/** Notices of what the page can't show, why, and what can be done about it. */
 function Gaps() {
   const isLive = source.value.kind === "live";
   const { first = 0, level } = info.value;
@@ -100,7 +100,7 @@ function Gaps() {
     ${level === "off" && !isLive && html`<p class="gap">Nothing was recorded in this run.</p>`}`;
 }
 
-/** In place of every view of a cluster that was never recorded. */
+/** Shown in place of the views of a cluster that was never recorded. */
 function NoRecording() {
   return html`<section class="why" id="unrecorded"><h2>What is on this cluster is not known here</h2>
     <p>The page shows what is recorded, and nothing was. A recording begins with what there is then: topics, brokers, rules,
@@ -109,10 +109,10 @@ function NoRecording() {
     <h2>Or learn how it works, in ten minutes</h2><p><${Lessons} /></p></section>`;
 }
 
-/** How far a long trace is read; apart, so that nothing else is drawn anew for it. */
+/** How far a long trace has been read. A component of its own, so that nothing else is redrawn for it. */
 const ReadProgress = () => readCount.value > 0 && html`<span role="status">reading, ${readCount.value.toLocaleString("en")} events so far …</span>`;
 
-/** How far the simulator is that runs in the browser, or why it does not. */
+/** How far the start of the simulator in the browser has come, or why it failed. */
 const startProgress = signal("");
 const StartProgress = () => startProgress.value && html`<span id="starting" role="status">${startProgress.value}</span>`;
 
@@ -127,10 +127,10 @@ function Title({ from: origin }) {
     ${runs.map((run, n) => html`<option value=${n}>${run.title}</option>`)}</select></label>`;
 }
 
-/** Whether the stage still says how to begin: what the cluster did at its start greets nobody. */
+/** Whether the stage shows its first screen. The inspector then hides events of the cluster's own start. */
 const isStageEmpty = () => view.value === "stage" && source.value.kind === "live" && cursor.value === null && !hasBegun(state.value.now);
 
-/** On a small screen the inspector is a sheet from below, up or down. */
+/** On a small screen the inspector is a sheet at the bottom; this tells whether it is up. */
 const isSheetUp = signal(false);
 
 function Inspector() {
@@ -138,7 +138,7 @@ function Inspector() {
   void count.value;
   if (!event || isStageEmpty()) return html`<aside aria-label="Event"><h2>No event yet</h2><p class="hint">${hasNoRecording() ? "Nothing is recorded." : isSite ? "Open a run of the Zoo, or a lesson." : "Point a client at this cluster, make a transaction hang on the stage, or open a run of the Zoo."}</p></aside>`;
   const chain = causesOf(event).slice(1);
-  const [earlierCause] = (chain.at(-1) ?? event).p; // it is no longer kept, or is too far back
+  const [earlierCause] = (chain.at(-1) ?? event).p; // a cause that is no longer kept, or too far back to follow
   const tp = view.value === "stage" && !isHelpOpen.value && !isShareOpen.value ? focusPartition(moment.value.now, explanation.value?.open ?? []) : null;
   return html`<aside aria-label="Event" class=${isSheetUp.value ? "up" : ""}><button id="sheet" aria-expanded=${isSheetUp.value} onClick=${() => (isSheetUp.value = !isSheetUp.value)}>${tp ? "Why, and this event" : "This event"}</button>${tp && html`<${Why} tp=${tp} />`}
     ${!askedFact.value && html`<${Disclosure} id="event" label=${`Details of event #${event.i}`}>
@@ -152,7 +152,7 @@ function Inspector() {
   </aside>`;
 }
 
-/** So many steps of a story are marked on the line of time. */
+/** At most so many steps of a story are marked on the time line. */
 const STEPS_MAX = 60;
 
 function Scrubber() {
@@ -188,16 +188,16 @@ function Help() {
     <div><h2>Words</h2><dl class="words">${Object.entries(WORDS).map(([word, meaning]) => html`<dt>${word}</dt><dd>${meaning}</dd>`)}</dl></div></div></section>`;
 }
 
-/** The server's reader is asked once the cursor rests; where events come without end, as often as it can
- *  bear: a part of the time that it needs. */
+/** The server is asked to explain an event once the cursor has rested for REST_MS. Where events keep arriving, the
+ *  pause is RESTS times as long as the last answer took, so that the server is busy for a part of the time only. */
 const REST_MS = 120, RESTS = 3;
 let timer = 0, askedMs = 0, tookMs = 0;
-const lateArrivals = signal(0); // what came while it was asked
+const lateArrivals = signal(0); // rises when the shown event has changed while the server was asked
 effect(() => {
   const index = shownIndex.value;
   void [source.value, busy.value, lateArrivals.value];
-  if (source.value.moments) return void explain(index); // it is in the file
-  if (timer && cursor.value === null) return; // it is about to be asked for what is newest then
+  if (source.value.moments) return void explain(index); // the file holds the explanation
+  if (timer && cursor.value === null) return; // the pending question will be about the newest event
   clearTimeout(timer);
   const wait = Math.max(REST_MS, cursor.value === null ? askedMs + RESTS * tookMs - performance.now() : 0);
   const ownTimer = setTimeout(async () => {
@@ -210,7 +210,7 @@ effect(() => {
   timer = ownTimer;
 });
 
-/** Start the simulator in the browser. Once it is there, the files are kept for a visit without a network. */
+/** Start the simulator in the browser. Once it runs, the files are kept for visits without a network. */
 function startSimulator() {
   start(
     (progress) => {
@@ -229,12 +229,12 @@ effect(() => {
 });
 document.body.classList.toggle("embedded", isEmbedded);
 addEventListener("keydown", onKey);
-// A page that goes away needs its run no more: the process would wait in vain.
+// A page that is closed ends its run: the process would wait in vain.
 addEventListener("pagehide", () => {
   if (source.value.kind === "run") void leaveRun();
 });
 addEventListener("pageshow", (event) => {
-  if (event.persisted && source.value.kind === "run") void followLiveTrace(); // back again: its run has ended
+  if (event.persisted && source.value.kind === "run") void followLiveTrace(); // the page came back, but its run has ended
 });
 render(html`<${App} />`, document.getElementById("app"));
 const runs = document.getElementById("runs");
@@ -246,5 +246,5 @@ if (!runs) {
   const isLive = !/[#&](run|lesson)=/.test(location.hash);
   if (isLive) void followLiveTrace();
   await followAddress();
-  if (!isLive && source.value.kind === "live" && !lesson.value) void followLiveTrace(); // what was named is not to be had
+  if (!isLive && source.value.kind === "live" && !lesson.value) void followLiveTrace(); // what the address names can't be shown
 }

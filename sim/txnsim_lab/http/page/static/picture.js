@@ -1,29 +1,30 @@
 // @ts-check
-// The picture of the stage as plain values: what application, coordinator and partitions believe of the transactions
-// of one id, and what has gone, or goes, from one to the other. How it looks is the view's.
+// The picture of the stage as plain values: what the application, the coordinator and the partitions believe of the
+// transactions of one transactional id, and the messages between them. views/picture.js draws it.
 
 import { application } from "./application.js";
 import { OUTSIDERS, coordinated, messages, readersAt, sharersAt, sharing, stepAt } from "./stage.js";
 import { events, holds, nearest } from "./store.js";
 import { begunUntil, nameOf, tape } from "./tape.js";
 
-/** Batches that a log shows at most, logs, and share groups of a log. */
+/** How many batches of a log, logs, and share groups of a log are shown at most. */
 const CELLS_MAX = 5;
 export const LOGS_MAX = 2;
 const SHARERS_MAX = 2;
-/** So many events back are new where no story tells steps. */
+/** Without steps of a story, the last so many events count as new. */
 const RECENT_EVENTS = 40;
 const SECOND_US = 1_000_000;
 const HOLDS_MAX = 200;
 const MARKERS = { COMMIT: "✓ COMMIT", ABORT: "✕ ABORT" };
-/** Facts that the states of a coordinator would tell; its sentence tells more, and waits for every answer. */
+/** Facts of questions that the coordinator's states would give away. Its sentence is hidden for every question. */
 const COORDINATOR_FACTS = new Set(["state", "epoch", "markers"]);
 const NONE = { where: "", states: [], pending: null };
-/** Facts that the batches of a log would tell. */
+/** Facts of questions that the batches of a log would give away. */
 const LOG_FACTS = new Set(["markers", "reads", "delivered", "marker-refused"]);
 const OUTCOME_SIGNS = { committed: "✓", aborted: "✕" };
 
-/** What is drawn of a moment for a transactional id and partitions; what would answer a question is left out while one `asks`. */
+/** What is drawn of a moment for a transactional id and partitions. While a lesson asks about `askedFact`, what would
+ *  answer the question is left out. */
 export function pictureOf(moment, id, tps, askedFact = null) {
   const { now, index } = moment;
   if (LOG_FACTS.has(askedFact)) tps = [];
@@ -63,7 +64,7 @@ function lastCell(logs, isSought) {
 
 const durationText = (from, to) => (to.t - from.t >= SECOND_US / 10 ? ` ${((to.t - from.t) / SECOND_US).toFixed(1)} s` : "");
 
-/** How long the request that has written a batch was held. */
+/** For how long the request that wrote a batch was held, as text; "" if it was not. */
 function heldFor(event) {
   const received = nearest(event, (cause) => cause.k === "msg.recv" && cause.d.api === "Produce");
   const holdIndices = holds();
@@ -83,7 +84,7 @@ function coordinatorOf({ entry, passed, t, outcome, owed }) {
   return { where, states: passed, pending: entry.pending, text };
 }
 
-/** Whose a batch is, and what became of it. */
+/** The transaction of a batch and what became of it, as text. */
 const ownerTextOf = ({ how, t }, askedFact) => (askedFact ? nameOf(t) : how === "open" ? `open: ${nameOf(t)}` : how in OUTCOME_SIGNS ? `${nameOf(t)} ${how} ${OUTCOME_SIGNS[how]}` : nameOf(t));
 
 function logOf({ now, index, open }, tp, askedFact) {

@@ -1,5 +1,5 @@
 // @ts-check
-// Two times forty-five minutes for a class: when, what, and the lesson that is played. docs/teaching.md is made of it.
+// A plan for a class, two times 45 minutes: the time, what happens, the lesson. docs/teaching.md is generated from it.
 
 export const PLAN = [
   ["0:00", "Can a record of an aborted transaction still arrive? Take a vote, say nothing", ""],

@@ -1,5 +1,5 @@
 // @ts-check
-// Play: time moves by itself, from one event that matters to the next, as quickly as is wanted.
+// Play: the cursor moves by itself, from step to step of a story or from one telling event to the next.
 
 import { effect, signal } from "@preact/signals";
 import { stepAt } from "./stage.js";
@@ -7,10 +7,10 @@ import { shownIndex, count, events, goTo, goLive, storyNotes, notice, source } f
 
 export const SPEEDS = [0.5, 1, 2, 4];
 const PAUSE_MS = 700;
-/** A step of a story is seen, and its sentence read: some 200 words a minute. */
+/** How long a step of a story is shown: some time to look, and time to read its sentence at some 200 words a minute. */
 const STEP_MS = 2000, LETTER_MS = 50;
 export const readingMs = (sentence) => STEP_MS + LETTER_MS * sentence.length;
-/** Kinds that tell something; a sentence of the story is one. */
+/** Kinds of events at which play pauses; it skips all others. */
 const TELLING_KINDS = new Set([
   "note", "client.call", "client.deliver", "txn.complete", "txn.append", "log.append", "log.reject", "log.truncate", "marker.owed",
   "marker.written", "marker.refused", "msg.hold", "msg.drop", "fault.arm", "fault.release", "node.up", "node.down", "input", "check.violation",
@@ -19,10 +19,10 @@ const TELLING_KINDS = new Set([
 export const playing = signal(false);
 export const speed = signal(1);
 
-/** Whether somebody wants nothing to move by itself. */
+/** Whether the user has asked their system for reduced motion. */
 export const prefersStillness = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 
-/** Begin, or stand still; from the start where the end is reached. */
+/** Start or stop playing; from the start if the end is reached. */
 export function toggle() {
   if (!playing.value && shownIndex.value >= count.value - 1) {
     if (storyNotes().length) toStep(1);
@@ -31,7 +31,7 @@ export function toggle() {
   playing.value = !playing.value;
 }
 
-/** To where a step of the story ends; false where there is none. */
+/** Go to the end of a step of the story; false where there is no such step. */
 export function toStep(number) {
   const noteIndices = storyNotes();
   if (number < 1 || number > noteIndices.length) return false;
@@ -40,7 +40,7 @@ export function toStep(number) {
   return true;
 }
 export function byStep(by) {
-  notice.value = ""; // it was said of the step before
+  notice.value = ""; // it belongs to the step before
   return toStep((stepAt(shownIndex.value)?.number ?? 0) + by);
 }
 

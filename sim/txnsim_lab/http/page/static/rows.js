@@ -1,11 +1,12 @@
 // @ts-check
-// The stream of events as the server keeps them: rows in MessagePack. What a line of the trace says
-// is worked out here, so that it costs the brokers nothing (`TraceRows` in txnsim/runtime/_trace_encodings.py).
+// Decodes the stream of events. The server sends them as rows in MessagePack, as it keeps them; the page works out
+// the other fields of an event, so that this costs the brokers nothing (`TraceRows` in
+// txnsim/runtime/_trace_encodings.py).
 
 import { Decoder } from "@msgpack/msgpack";
 import { yieldTurn } from "./book.js";
 
-/** So many events are taken in at once; then the browser gets its turn. */
+/** After so many events the browser gets its turn. */
 const EVENTS_PER_TURN = 1024;
 
 async function* chunksOf(body) {
@@ -17,7 +18,7 @@ async function* chunksOf(body) {
   }
 }
 
-/** The events of a batch that begins at a position of the trace. */
+/** Make events of the rows of a batch that begins at a position of the trace. */
 function eventsOf(firstPosition, rows, nodes, startNs) {
   const clocks = new Map();
   const lamport = [];
@@ -34,7 +35,7 @@ function eventsOf(firstPosition, rows, nodes, startNs) {
   });
 }
 
-/** Batches of events, as the stream brings them, and how many it has left out before each. */
+/** The batches of the stream, as {lost, events}: `lost` is how many events the server left out before the batch. */
 export const batchesOf = async function* (body) {
   const nodes = [];
   let startNs = null;

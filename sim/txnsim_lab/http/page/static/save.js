@@ -1,10 +1,10 @@
 // @ts-check
-// Save the picture of the stage as a file, as it looks: SVG with its styles in it, or PNG. Nothing is loaded for it:
-// the page's policy lets no image in that was made here, so a PNG is drawn shape by shape.
+// Saves the picture of the stage as a file: SVG with its styles, or PNG. The page's Content-Security-Policy allows no
+// image that was made here, so the SVG can't be drawn as an image: the PNG is drawn shape by shape.
 
 const STYLES = ["fill", "stroke", "stroke-width", "stroke-dasharray", "stroke-linejoin", "paint-order", "font-family", "font-size", "font-weight", "letter-spacing", "text-decoration-line"];
 const SHAPES = "rect, path, circle, text";
-/** A PNG has so many points for each of the picture. */
+/** Pixels of the PNG for each pixel of the picture. */
 const SCALE = 2;
 
 const shownSvg = () => document.querySelector("svg.drawn");
@@ -16,7 +16,7 @@ function download(blob, name) {
   URL.revokeObjectURL(link.href);
 }
 
-/** The picture as a text that stands by itself. */
+/** The picture as SVG text with all its styles, so that it needs no style sheet. */
 export function svgText() {
   const svg = shownSvg();
   const { x, y, width, height } = sizeOf(svg);
@@ -38,7 +38,7 @@ export function svgText() {
 
 export const saveSvg = () => download(new Blob([svgText()], { type: "image/svg+xml" }), "txnsim.svg");
 
-/** The stripes of what is open, as a pattern of a canvas. */
+/** The stripes of an open batch, as a canvas pattern. */
 function stripes(pen, svg) {
   const tile = Object.assign(document.createElement("canvas"), { width: 8, height: 8 });
   const tilePen = tile.getContext("2d");
@@ -79,7 +79,7 @@ function writeText(pen, style, textElement) {
   if (style.textDecorationLine.includes("line-through")) pen.fillRect(x, y - Number.parseFloat(style.fontSize) / 3, pen.measureText(text).width, 1);
 }
 
-/** The tip of a curve: where it ends, along its last stretch. */
+/** Draw the arrow head of a curve, in the direction in which the curve ends. */
 function paintTip(pen, svg, curve) {
   const name = /#([\w-]+)/.exec(curve.getAttribute("marker-end") ?? "")?.[1];
   if (!name) return;
@@ -94,7 +94,7 @@ function paintTip(pen, svg, curve) {
   pen.restore();
 }
 
-/** The picture on a canvas. */
+/** Draw the picture on a canvas. */
 export function canvasOf() {
   const svg = shownSvg();
   const { x, y, width, height } = sizeOf(svg);

@@ -1,6 +1,6 @@
 // @ts-check
-// What is shown, for others: as a link, a command, a test, an issue. A run is repeated from its scenario,
-// seed and inputs alone, so a link holds no trace.
+// What is shown, in forms to share: a link, a command, a test, an issue. Scenario, seed and inputs are enough to
+// repeat a run, so a link holds no trace.
 
 import { VIEWS } from "./keys.js";
 import { shownIndex, comparison, cursor, drivenRun, isEmbedded, events, explanation, info, lesson, partition, isPresenting, source, view, violations } from "./store.js";
@@ -10,13 +10,13 @@ const LAST_EVENTS = 20;
 const escapeNonAscii = (text) => text.replace(/[^ -~]/g, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`);
 const encode = (value) => btoa(escapeNonAscii(JSON.stringify(value))).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
 const decode = (text) => JSON.parse(atob(text.replaceAll("-", "+").replaceAll("_", "/")));
-/** As one word of a shell: what is shown may be somebody else's trace. */
+/** Quote a text as one word of a shell: it may come from somebody else's trace. */
 export const shellWord = (text) => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
 
-/** Of what is shown: scenario, run, take, seed, inputs, the step it waits at; null where nothing repeats it. */
+/** The run that is shown: scenario, run, take, seed, inputs, the step at which it waits. Null if it can't be repeated. */
 function shownRun() {
   const origin = source.value;
-  if (origin.yaml) return null; // it is not shipped: its text has to go along
+  if (origin.yaml) return null; // the story is not shipped: its text has to be sent along
   if (origin.kind === "run") {
     return { name: origin.name, run: origin.run, take: origin.take, seed: origin.seed, inputs: drivenRun.value?.inputs ?? [], step: drivenRun.value?.next?.number };
   }
@@ -24,7 +24,7 @@ function shownRun() {
   return scenario && seed !== null && !origin.id ? { name: scenario, run, take, seed, inputs: [] } : null;
 }
 
-/** What is shown, as the part of an address behind its #. */
+/** What is shown, as the part of an address after the #. */
 export function currentAddress() {
   const parameters = new URLSearchParams();
   const run = source.value.kind === "live" ? null : shownRun();
@@ -46,10 +46,10 @@ export function currentAddress() {
   return parameters;
 }
 
-/** The arguments that repeat it. */
+/** The arguments of `txnsim scenario run` that repeat a run. */
 export const commandOf = ({ name, run, take, seed }) => `${shellWord(name)} --mode ${shellWord(run)} ${shellWord(`--${take}`)} --seed ${shellWord(String(seed))}`;
 
-/** Title and text of each form. */
+/** Title and text of each form of the run that is shown; empty if it can't be repeated. */
 export function shareForms() {
   const run = shownRun();
   if (!run) return [];
@@ -74,7 +74,7 @@ def test_${run.name.replace(/\W/g, "_")}():
   return [["Link", link], ["Command", command], ["pytest test", test], ["Issue", issue]];
 }
 
-/** What is shown, as the text of an issue. */
+/** The text of an issue about what is shown. */
 function issueOf(title, repeatLines) {
   const judgement = explanation.value?.partitions.find((verdict) => verdict.partition === partition.value) ?? explanation.value?.partitions[0];
   return [
@@ -85,7 +85,7 @@ function issueOf(title, repeatLines) {
   ].join("\n");
 }
 
-/** What can't be repeated: its trace, or its text, has to go along. */
+/** The issue for what can't be repeated: the trace, or the text of the story, is sent along. */
 export const liveIssue = () => issueOf(source.value.kind === "live" ? "A live cluster" : (source.value.title ?? source.value.name), source.value.yaml ? ["```yaml", source.value.yaml, "```", ""] : ["The trace is in the file trace.jsonl.", ""]);
 
 /** What an address names: a run, a part of a lesson, or a moment of the live cluster. */

@@ -1,16 +1,16 @@
 // @ts-check
-// The page without a server: a worker answers what the control port answers (txnsim site build).
+// The page on a static site (`txnsim site build`): a worker answers in place of the control port.
 
-/** Whether the page is such a site. */
+/** Whether the page is on such a site. */
 export const isSite = document.documentElement.hasAttribute("data-site");
 
-/** Answers that are the same in every visit: they are there before the simulator is. */
+/** Answers that are the same in every visit. They are files of the site, so they need no simulator. */
 const knownAnswers = isSite ? fetch("./known.json").then((answer) => answer.json(), () => ({})) : null;
 let worker = null;
 let requestCount = 0;
 const resolvers = new Map();
 
-/** Start the simulator. `tell` hears how far it is, "" once it is there; `fail` why it is not to be had. */
+/** Start the simulator. `tell` gets its progress, "" once it runs; `fail` gets the reason if it can't start. */
 export function start(tell, fail) {
   const name = navigator.serviceWorker?.controller ? "kept" : "";
   worker = new Worker("./site_worker.js", { type: "module", name });
@@ -23,7 +23,7 @@ export function start(tell, fail) {
   };
 }
 
-/** As `fetch`, of a path of the control port. */
+/** Like `fetch`, for a path of the control port. */
 export async function reach(target, { method = "GET", body, signal } = {}) {
   const [path, query = ""] = target.split("?");
   const knownAnswer = method === "GET" ? (await knownAnswers)[path] : undefined;
@@ -35,5 +35,5 @@ export async function reach(target, { method = "GET", body, signal } = {}) {
   });
 }
 
-/** Keep the files for a visit without a network. */
+/** Keep the files for visits without a network. */
 export const keepFiles = () => navigator.serviceWorker?.register("./sw.js", { scope: "./" });

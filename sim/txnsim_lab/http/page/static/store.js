@@ -1,12 +1,12 @@
 // @ts-check
-// What the page has: the trace it has read, one time cursor for all views, and where the trace comes from.
-// A view asks nothing of a broker: it shows the events, and what the server's reader says of them.
+// The page's state: the trace that was read, where it comes from, and one time cursor for all views. A view asks no
+// broker: it shows the events, and the server's explanations of them.
 
 import { batch, computed, signal } from "@preact/signals";
 import { Book, copy, eventsOf } from "./book.js";
 import { isSite } from "./site.js";
 
-/** What this tab remembers; a browser that keeps nothing, nothing. */
+/** Read, or first set, a value that this tab remembers; null where the browser stores nothing. */
 export function rememberInTab(name, value) {
   try {
     if (value !== undefined) sessionStorage.setItem(name, value);
@@ -21,65 +21,65 @@ let book = new Book();
 export const events = eventsOf(() => book);
 
 export const count = signal(0);
-/** Index of the event that is shown; null: the newest (live). */
+/** The index of the event that is shown; null for the newest (live). */
 export const cursor = signal(null);
-/** Index of the event in the inspector; null: the one under the cursor. */
+/** The index of the event in the inspector; null for the one under the cursor. */
 export const selected = signal(null);
-/** A page in a file has its runs with it, and no server. */
+/** Where the shown trace comes from. `kind`: live, run, file (a page with its runs in one file), site. */
 export const source = signal({ kind: document.getElementById("runs") ? "file" : isSite ? "site" : "live" });
 export const link = signal("connecting"); // connecting, reading, live, off, lost, refused, paused, done
-/** How many events were read of a trace that is on its way. */
+/** How many events of a trace have been read, while it is read; else 0. */
 export const readCount = signal(0);
-/** How many events the stream left out, because the page could not keep up. */
+/** How many events the stream has left out because the page could not keep up. */
 export const lostCount = signal(0);
-/** Whether another cluster has taken the place of the one that was shown. */
+/** Whether another cluster answers now at the address of the one that was shown. */
 export const isReplaced = signal(false);
 export const view = signal("stage");
 export const partition = signal(null);
 export const transaction = signal(null);
 export const query = signal("");
-/** Whether only what hangs is wanted on the stage. */
+/** Whether the stage shows only what hangs. */
 export const hangsOnly = signal(false);
 export const problem = signal("");
-/** What was done last, for the one who did it. */
+/** The notice about the last action. */
 export const notice = signal("");
 export const isHelpOpen = signal(false);
 export const isShareOpen = signal(false);
-/** What the server's reader has said last: {at, partitions, open, state, error, isNewest}, of the event at `at`. */
+/** The server's last explanation: {at, partitions, open, state, error, isNewest}, of the event at position `at`. */
 export const explanation = signal(null);
 /** The header of the trace that is shown. */
 export const info = signal({});
-/** What a page in a file holds: {remark, runs}; null where a server answers. */
+/** The list of runs of a page in a file: {remark, runs}; null where a server answers. */
 export const runFile = signal(null);
-/** Where a run that is driven stands: {next, back, inputs, error}; null for everything else. */
+/** Where a driven run stands: {next, back, inputs, error}; null if no run is driven. */
 export const drivenRun = signal(null);
-/** The lesson that is played: its texts, the part, what was answered; null for none. */
+/** The lesson that is played: its texts, the part, the answers so far; null for none. */
 export const lesson = signal(null);
-/** The fact that a question of the lesson is about, while it is open: what would answer it is not shown. */
+/** The fact that an open question of the lesson asks about; null if none is open. Views hide what would answer it. */
 export const askedFact = computed(() => {
   const currentLesson = lesson.value;
   const part = currentLesson?.parts[currentLesson.part];
   return part?.ask && !currentLesson.shown ? (part.fact ?? "").split(" ")[0] || "answer" : null;
 });
-/** Whether a lesson is shown to a class: in large type, and answers on demand. */
+/** Whether the page is presented to a class: in large type, with answers on demand. */
 export const isPresenting = signal(/[#&]present=1/.test(globalThis.location?.hash ?? ""));
-/** Whether details are unfolded: fields of events, what is beside the point, commands. A tab remembers it. */
+/** Whether details are unfolded: fields of events, commands, evidence. A tab remembers it. */
 export const isDetailed = signal(rememberInTab("txnsim-details") === "open");
-/** Whether the page stands in another one: picture and steps alone. */
+/** Whether the page is embedded in another one and shows the picture and the steps only. */
 export const isEmbedded = /[#&]embed=1/.test(globalThis.location?.hash ?? "");
-/** Whether a run is on its way. */
+/** Whether a command to a driven run is under way. */
 export const busy = signal(false);
-/** Whether the page takes no more events: it has as many as it can bear. */
+/** Whether the page holds as many events as it can, and takes no more. */
 export const isFull = signal(false);
-/** Whether something can be done to what is shown: a live cluster, or a run that stands at a step. */
+/** Whether actions are possible: on a live cluster, or in a run that waits at a step. */
 export const canAct = computed(() => source.value.kind === "live" || Boolean(drivenRun.value?.next));
-/** What judges found: the violations of the trace. */
+/** The violations of the trace, as the judges found them. */
 export const violations = signal([]);
 
-/** The run beside the one that is shown, and where the two are compared; null for none. */
+/** The run beside the shown one, and the rows in which the two are compared; null for none. */
 export const comparison = signal(null);
 
-/** Ask as if another trace were shown: everything that is asked of it until this returns. */
+/** Call a function while another trace is the current one: every function of this module then asks that trace. */
 export function withBook(otherBook, question) {
   const shownBook = book;
   book = otherBook;
@@ -89,7 +89,7 @@ export function withBook(otherBook, question) {
     book = shownBook;
   }
 }
-/** The trace that is shown, or asked. */
+/** The current trace: the one that is shown, or that of `withBook`. */
 export const thisBook = () => book;
 
 /** Show another trace. */
@@ -111,23 +111,23 @@ export function showBook(nextBook, origin) {
   });
 }
 
-/** However quickly events come, they are drawn so often at most; and behind each drawing is a rest, so many
- *  times as long as it took. So a page takes a part of a core, however slow it is to draw. */
+/** Events are drawn at most once per DRAW_INTERVAL_MS, and after each drawing there is a rest, REST_FACTOR times as
+ *  long as the drawing took. So the page takes a part of a core only, however slowly it draws. */
 const DRAW_INTERVAL_MS = 100, REST_FACTOR = 3;
-/** No rest is longer: a page that was hidden meanwhile measures what it was not busy with. */
+/** No rest is longer: a page that was hidden meanwhile measures too long a drawing. */
 const REST_MAX_MS = 2000;
 let drawing = 0, dueMs = 0;
-/** What else changes with the next drawing. */
+/** Functions to call with the next drawing. */
 let nextChanges = [];
 
-/** Take in more events, in order; what is there already is skipped. */
+/** Add arrived events, in order; those that are already there are skipped. */
 export function addEvents(arrivals) {
   arrivedCount += arrivals.length;
   if (!arrivals.every((event) => book.add(event))) isFull.value = true;
   scheduleDrawing();
 }
 
-/** Change something with the next drawing: what comes in by itself causes none of its own. */
+/** Make a change with the next drawing, so that it causes no drawing of its own. */
 export function withNext(change) {
   nextChanges.push(change);
   scheduleDrawing();
@@ -140,7 +140,7 @@ function scheduleDrawing() {
 function drawChanges() {
   drawing = 0;
   const beganMs = performance.now();
-  if (beganMs < dueMs) return scheduleDrawing(); // what was drawn last took longer than was known then
+  if (beganMs < dueMs) return scheduleDrawing(); // the last drawing took longer than was known when this was scheduled
   const changes = nextChanges;
   nextChanges = [];
   batch(() => {
@@ -148,7 +148,7 @@ function drawChanges() {
     count.value = events.length;
     for (const change of changes) change();
   });
-  // Components follow in a microtask, layout and paint with the next frame, if the page is seen at all.
+  // Components render in a microtask; layout and paint follow in the next frame, if the page is visible at all.
   dueMs = beganMs + DRAW_INTERVAL_MS;
   queueMicrotask(() => {
     const renderedMs = performance.now();
@@ -160,14 +160,14 @@ function drawChanges() {
   });
 }
 
-/** Draw no more for a while: a drawing took so long. */
+/** Delay the next drawing according to how long one took. */
 function postponeDrawing(tookMs) {
   dueMs = Math.max(dueMs, performance.now() + Math.min(REST_MAX_MS, REST_FACTOR * tookMs));
 }
 
-/** Events that came in the last second. */
+/** Events that arrived in the last second. */
 export const rate = signal(0);
-/** Of those that came by themselves: what the server had kept was read, and is no rate. */
+/** Events that have arrived in the current second. Events that the server had kept are read at once, and don't count. */
 let arrivedCount = 0;
 setInterval(() => {
   rate.value = source.value.kind === "live" ? arrivedCount : 0;
@@ -176,17 +176,17 @@ setInterval(() => {
 
 export const indexOf = (position) => book.indexOf(position);
 export const lastIndex = () => events.length - 1;
-/** Indices of what a partition's leaders have written, and of new leaders that have less of it. */
+/** Indices of the writes of a partition's leaders, and of elections whose leader has a shorter log. */
 export const writesOf = (tp) => book.writes.get(tp) ?? [];
-/** Of those leaders. */
+/** Indices of the elections whose leader has a shorter log. */
 export const cutsOf = (tp) => book.cuts.get(tp) ?? [];
-/** Indices of the completed moves of a transactional id. */
+/** Indices of the completed changes of state of a transactional id. */
 export const movesOf = (id) => book.moves.get(id) ?? [];
-/** Indices of the story's own sentences; of what was held, and of what was released. */
+/** Indices of the story's own sentences, of held messages, of releases. */
 export const storyNotes = () => book.notes;
 export const holds = () => book.holds;
 export const releases = () => book.releases;
-/** Indices of what ends transactions of an id, by a client's wish; of answers and results. */
+/** Indices of requests of clients that end transactions of an id; of answers and results. */
 export const endingsOf = (id) => book.endings.get(id) ?? [];
 export const answers = () => book.answers;
 /** The transactions of a transactional id, in order. */
@@ -199,13 +199,13 @@ export const shownIndex = computed(() => {
 });
 /** The state under the cursor; a new object for each cursor, the same one for the newest. */
 export const state = computed(() => ({ at: shownIndex.value, of: source.value, now: stateAt(shownIndex.value) }));
-/** Of a cluster that goes on, the event that was judged last; else the one under the cursor. */
+/** The index of `moment`: on a live cluster the event that was explained last, else the event under the cursor. */
 const momentAt = computed(() => {
   const newest = shownIndex.value;
   return (cursor.value === null && explanation.value?.isNewest ? indexOf(explanation.value.at) : undefined) ?? newest;
 });
-/** What is shown wherever something is judged: one event, the state behind it, and what the server's reader says
- *  of that very event. `said` is null while it is read, and where it is not to be had: `error` says why. */
+/** What all views that judge show: one event, the state after it, and the server's explanation of that very event.
+ *  `said`, the explanation, is null until it has arrived, and where there is none: `error` tells why. */
 export const moment = computed(() => {
   void source.value;
   const index = momentAt.value;
@@ -213,7 +213,7 @@ export const moment = computed(() => {
   const clusterState = stateAt(index);
   const answer = explanation.value?.at === position ? explanation.value : null;
   const judgement = answer && !answer.error ? answer : null;
-  // The state of the newest event grows with the next one, and what is shown does not.
+  // The book changes its newest state with the next event; what is shown must not change.
   return { index, position, now: index >= lastIndex() ? copy(clusterState) : clusterState, said: judgement, error: answer?.error ?? "", open: judgement?.open ?? [] };
 });
 export const shownEvent = computed(() => events[selected.value ?? shownIndex.value]);
@@ -221,7 +221,7 @@ export const shownEvent = computed(() => events[selected.value ?? shownIndex.val
 export function goTo(index) {
   const newest = events.length - 1;
   batch(() => {
-    count.value = events.length; // it may be one that is not drawn yet
+    count.value = events.length; // the event may not be drawn yet
     cursor.value = Math.max(0, Math.min(index, newest));
     selected.value = null;
   });
@@ -235,7 +235,7 @@ export function goLive() {
   });
 }
 
-/** Choose a view: what lay over it is closed. */
+/** Choose a view, and close the help or Share. */
 export function chooseView(name) {
   batch(() => {
     view.value = name;
@@ -244,7 +244,7 @@ export function chooseView(name) {
   });
 }
 
-/** So far back causes are followed. Those of a cluster that goes on for days may have no end. */
+/** At most so many causes are followed: on a cluster that has run for days the chain may be endless. */
 const CAUSES_MAX = 200;
 
 /** The main cause of an event; undefined for a root, or where it is not kept. */
@@ -254,24 +254,24 @@ function causeOf({ i, p }) {
   return cause && cause.i < i ? cause : undefined;
 }
 
-/** The nearest of an event and its main causes for which something holds. */
+/** The first of an event and its main causes for which the predicate holds; undefined for none. */
 export function nearest(event, predicate) {
   for (let ancestor = event, n = 0; ancestor && n < CAUSES_MAX; ancestor = causeOf(ancestor), n += 1) if (predicate(ancestor)) return ancestor;
   return undefined;
 }
 
-/** An event and its main causes, back to the root, as far as they are followed. */
+/** An event and its main causes, back to the root, at most CAUSES_MAX. */
 export function chainOf(event) {
   const chain = [];
   nearest(event, (cause) => void chain.push(cause));
   return chain;
 }
 
-/** The same with copies skipped, but for the root: as txnsim_lab.trace.explain walks. */
+/** Kinds that only repeat their cause: `causesOf` skips them, except at the root, as txnsim_lab.trace.explain does. */
 const COPIES = new Set(["msg.send", "msg.recv", "log.hw", "txn.decide", "txn.prepare"]);
 export const causesOf = (event) => chainOf(event).filter((cause, n, chain) => n === 0 || n === chain.length - 1 || !COPIES.has(cause.k));
 
-// For tests and for the console: what the page thinks.
+// For tests and for the console.
 globalThis.__sim = {
   events, stateAt, at: shownIndex, cursor, count, explained: explanation, go: goTo, link,
 };

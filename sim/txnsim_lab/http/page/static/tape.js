@@ -1,6 +1,6 @@
 // @ts-check
-// The newest batches of a partition, from its events alone: what became of each, whose transaction it
-// belongs to, and the values of its records where the trace has them.
+// The tape of a partition: its newest batches, made from the events alone. Each with its transaction, what became
+// of it, and the values of its records where the trace has them.
 
 import { lowest, upTo } from "./book.js";
 import { endOfLed, idOf } from "./reducer.js";
@@ -8,11 +8,11 @@ import { thisBook, begunOf, cutsOf, events, indexOf, movesOf, nearest, writesOf 
 
 const CELLS_MAX = 60;
 
-/** Partition -> its tape as it was made last: what asks for it in one drawing asks for the same. */
+/** Partition -> the tape that was made last: within one drawing it is asked for several times. */
 const tapes = new Map();
 
-/** The newest cells of a partition up to an index, oldest first; and where the last stable offset is
- *  farther back, the cell that it stands in, with how many lie before and between. */
+/** The tape of a partition up to an index: {cells, far, earlier, spans}. `cells` are the newest, oldest first; `far` is
+ *  the cell of the last stable offset where it lies before them; `earlier` is how many cells come before all these. */
 export function tape(tp, until, lso) {
   const lastTape = tapes.get(tp);
   if (lastTape?.until === until && lastTape.lso === lso && lastTape.book === thisBook()) return lastTape.tape;
@@ -24,9 +24,9 @@ export function tape(tp, until, lso) {
 function cellsOf(tp, until, lso) {
   const indices = writesOf(tp);
   const cells = [];
-  const endings = new Map(); // producer id -> how the marker that comes next ends what it has open
-  const laterMarkers = new Map(); // producer id -> the cell of that marker, where nothing of the producer lies between
-  let cutOffset = Infinity; // from here on, what a new leader does not have
+  const endings = new Map(); // producer id -> how its next marker ends the transaction: committed, aborted
+  const laterMarkers = new Map(); // producer id -> the cell of its next marker, if no batch of the producer lies between
+  let cutOffset = Infinity; // offsets from here on are missing in the log of a later leader
   const cellOf = (eventIndex) => {
     const event = events[eventIndex];
     const { d, i, tx } = event;
@@ -49,7 +49,7 @@ function cellsOf(tp, until, lso) {
     cells.push(cell);
   }
   const lsoWrite = n >= 0 && cells.at(-1).first > lso ? writeHolding(tp, n, lso, cutOffset) : null;
-  // A marker between the two is one that replicas do not have yet: to readers, the transaction is open.
+  // A marker between `far` and the cells is not yet on all replicas: to readers, the transaction is still open.
   const far = lsoWrite && { cell: cellOf(indices[lsoWrite.n]), between: lsoWrite.between };
   for (const [cell, values] of valuesOf(cells.reverse())) cell.values = values;
   return { cells, far, earlier: lsoWrite?.n ?? n + 1, spans: brackets(cells) };
@@ -58,7 +58,7 @@ function cellsOf(tp, until, lso) {
 /** A transaction as the page calls it: app/1, the first of the transactional id app. */
 export const nameOf = (transaction) => `${transaction.id}/${transaction.number}`;
 
-/** The transaction that has an offset of a partition open; null where the tape does not tell it. */
+/** The transaction of the open batch that contains an offset; null where the tape does not tell. */
 export function openAt(tp, index, lso, offset) {
   const { cells, far } = tape(tp, index, lso);
   const isOpenThere = ({ first, last, how }) => first <= offset && offset <= last && how === "open";
@@ -67,9 +67,9 @@ export function openAt(tp, index, lso, offset) {
 
 const offsetsOf = ({ d }) => ({ first: d.base ?? d.offset, last: d.last ?? d.offset });
 
-/** The write that an offset lies in, as {n, between}: its number among the writes of the partition up to
- *  one of them, and how many lie between; null where it is not in the trace. From one cut to the next
- *  offsets only grow: few of the lines are looked at, however far back it is. */
+/** The write that contains an offset, as {n, between}: its number among the writes of the partition, and how many
+ *  writes lie between it and `newest`. Null where it is not in the trace. Offsets grow from one cut to the next, so a
+ *  binary search finds it, however far back it is. */
 function writeHolding(tp, newest, offset, cut) {
   const indices = writesOf(tp);
   const cuts = cutsOf(tp);
@@ -89,13 +89,13 @@ function writeHolding(tp, newest, offset, cut) {
   return null;
 }
 
-/** Why a marker is written once more. */
+/** Why a marker was written a second time. */
 const repeatReason = (earlierMarker, laterMarker) => (laterMarker.d.coordinator_epoch > earlierMarker.d.coordinator_epoch
   ? "its coordinator was loaded anew, and did not know that it is written"
   : "its coordinator had no answer to the one before");
 
-/** For each cell, and for the log end behind them, the transactions that are open there: `row` by `row`
- *  {part, t, pid}, where the part is from, in or to. A marker ends what its producer has open. */
+/** For each cell, and for the log end after them, the open transactions there, one per row: {part, t, pid}. `part`
+ *  tells whether the bracket begins here (from), goes on (in) or ends (to), as it does at the producer's marker. */
 function brackets(cells) {
   const rows = [];
   const bracketsByCell = cells.map((cell) => {
@@ -115,9 +115,8 @@ function brackets(cells) {
   return bracketsByCell;
 }
 
-/** The transaction that a written batch or marker belongs to; null where the trace does not have it. A
- *  Produce that was late belongs to the transaction in which its broker received it, a late marker to the
- *  one that was decided. */
+/** The transaction that a batch or marker belongs to; null where the trace does not have it. A late Produce belongs
+ *  to the transaction in which the broker received it, a late marker to the transaction that was decided. */
 export function transactionOf(event) {
   const tx = event.tx || nearest(event, (ancestor) => ancestor.tx)?.tx;
   if (!tx) return null;
@@ -127,25 +126,25 @@ export function transactionOf(event) {
   return (cause && transactionBefore(cause)) ?? transactionBefore(event);
 }
 
-/** The transaction of an event that a coordinator or a client tells; null where it has none. */
+/** The newest transaction of the transactional id of an event; null where the event has no id. */
 export function transactionAt({ tx, i }) {
   return tx ? begunAt(idOf(tx), i) : null;
 }
 
-/** The last transaction of an id, of those that are meant, that had begun at a position; null for none. */
+/** The last transaction of an id that had begun at a position and is meant; null for none. */
 function begunAt(id, position, isMeant = () => true) {
-  const until = indexOf(position); // once: where it lies is looked up in the text
+  const until = indexOf(position); // computed once: it searches the text
   return until === undefined ? null : begunUntil(id, until, isMeant);
 }
 
-/** The same at an index. From the newest back: mostly it is one of the last. */
+/** The same for an index. It searches backwards: mostly it is one of the last. */
 export function begunUntil(id, until, isMeant = () => true) {
   const transactions = begunOf(id);
   for (let n = lowest(0, transactions.length, (m) => transactions[m].index > until) - 1; n >= 0; n -= 1) if (isMeant(transactions[n])) return transactions[n];
   return null;
 }
 
-/** How a coordinator has ended a transaction up to an index: committed, aborted, null where it has not. */
+/** How the coordinator had ended a transaction at an index: committed, aborted, or null if it had not. */
 export function outcomeOf(t, until) {
   const next = begunOf(t.id)[t.number]?.index ?? Infinity;
   const moves = movesOf(t.id);
@@ -156,13 +155,13 @@ export function outcomeOf(t, until) {
   return null;
 }
 
-/** Call of a client of ours -> what it sent. */
+/** The call of one of txnsim's clients that sent the records of an event. */
 const callOf = (event) => nearest(event, (ancestor) => ancestor.k === "client.call" && ancestor.d.args?.records);
 
-/** The values of each cell's records, as far as the client's call says them: the records of a call are
- *  those of its batches, in order. */
+/** Cell -> the values of its records, as far as calls of clients tell them: the records of a call are those of its
+ *  batches, in order. */
 function valuesOf(cells) {
-  const cellsByCall = new Map(); // position of a call -> its cells
+  const cellsByCall = new Map(); // position of a call -> the call and its cells
   const values = new Map();
   for (const cell of cells) {
     const call = cell.how in { COMMIT: 1, ABORT: 1 } ? null : callOf(cell.event);

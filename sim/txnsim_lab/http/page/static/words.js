@@ -1,5 +1,6 @@
 // @ts-check
-// Every term on the screen, in Kafka's sense, and an event as a line of text. A test reads the screen.
+// The terms on the screen, explained in Kafka's sense, and an event as a line of text. A test reads the screen and
+// looks for terms that are missing here.
 
 import { ANOMALIES } from "./meanings.js";
 
@@ -85,10 +86,10 @@ export const payload = (event) =>
 
 export const line = (event) => `#${event.i} ${event.node} ${event.k} ${event.tx ?? ""} ${payload(event)}`;
 
-/** Whether an event tells of an error; answers name it also where there is none. */
+/** Whether an event tells of an error; answers without an error say NONE. */
 export const hasFailed = (event) => Boolean(event.d?.error) && event.d.error !== "NONE";
 
-/** Words that all occur in an event's line; kind: tx: node: look at that column alone. */
+/** Whether all words of a search occur in an event's line; with kind:, tx: or node:, in that column. */
 export function matches(event, text) {
   return text.trim().toLowerCase().split(/\s+/).every((term) => {
     const [, column, columnTerm] = /^(kind|tx|node):(.*)$/.exec(term) ?? [];
@@ -97,7 +98,7 @@ export function matches(event, text) {
   });
 }
 
-/** Generations of the protocol, as runs of stories are named by. */
+/** Generations of the transaction protocol, by the names that runs of stories have. */
 export const GENERATIONS = {
   "V-": "transaction.version 0, without verification: a leader takes records without asking whether their transaction is open",
   "V+": "transaction.version 1, with verification: the leader asks the coordinator before a transaction's first record",

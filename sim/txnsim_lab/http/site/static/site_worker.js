@@ -1,12 +1,12 @@
 // @ts-check
-// The simulator in a worker: Python in WebAssembly. It takes requests as the control port does, and answers
-// them one after the other. `txnsim site build` puts in front: `FILES`, each file and its digest; `PACKED`, what
-// is sent packed, and as which file. The worker's name is "kept" where a service worker has the files.
+// The simulator in a worker: Python in WebAssembly. It takes the requests of the control port, and answers them one
+// after the other. `txnsim site build` puts constants in front: `FILES`, file -> digest; `PACKED`, file -> the packed
+// file that is sent for it; `LOCK`. The worker's name is "kept" where a service worker has the files.
 
 const siteUrl = new URL("./", location.href).href;
 const originalFetch = fetch;
 const TYPES = { wasm: "application/wasm", zip: "application/zip" };
-/** What is fetched is what was built, or it is not taken; what is packed is unpacked. */
+/** Fetch a file of the site: its digest is checked, and a packed file is unpacked. */
 globalThis.fetch = async (resource, options) => {
   const name = String(resource.url ?? resource).replace(siteUrl, "").replace("./", "");
   const packedName = PACKED[name];
@@ -18,7 +18,7 @@ globalThis.fetch = async (resource, options) => {
   if (!packedName || !answer.ok) return answer;
   return new Response(answer.body.pipeThrough(new DecompressionStream("gzip")), { headers: { "Content-Type": TYPES[name.split(".").at(-1)] } });
 };
-/** The smallest module: where a policy or a setting forbids WebAssembly, it says so at once. */
+/** The smallest WebAssembly module: loading it fails at once where a policy or a setting forbids WebAssembly. */
 const LEAST = new Uint8Array([0, 97, 115, 109, 1, 0, 0, 0]);
 
 const reportProgress = (text) => postMessage({ told: text });
@@ -29,7 +29,7 @@ async function bytesOf(name) {
   return answer.arrayBuffer();
 }
 
-/** Put the files of an archive below /site. What pack.py writes is not compressed inside, so it takes no Python. */
+/** Write the files of a zip archive below /site. Its members are stored uncompressed, so this needs no Python. */
 function unpack({ FS }, archive) {
   const zip = new DataView(archive);
   const createdFolders = new Set();

@@ -1,11 +1,11 @@
 // @ts-check
-// Keeps the site's files, so that it works without a network after the first visit. `txnsim site build` puts in
-// front: `FILES`, each file and its digest; `PACKED`, what is sent packed, and as which file; `BUILD`, what this
-// build is called. What is packed is kept unpacked: the browser then keeps what it has compiled of WebAssembly, too,
-// which it does for a file that is kept, and not for one that a script has unpacked.
+// The service worker: it keeps the site's files, so that the site works without a network after the first visit.
+// `txnsim site build` puts constants in front: `FILES`, file -> digest; `PACKED`, file -> the packed file that is sent
+// for it; `BUILD`, the id of the build. Packed files are kept unpacked: browsers cache compiled WebAssembly for a file
+// from a cache, but not for one that a script has unpacked.
 
 const root = new URL("./", location.href).href;
-const NAME = `txnsim ${root} ${BUILD}`; // sites below other paths of the host have their own
+const NAME = `txnsim ${root} ${BUILD}`; // sites at other paths of the same host have their own
 const TYPES = { wasm: "application/wasm", zip: "application/zip" };
 const fileRequest = (name) => new Request(root + name, { integrity: FILES[name], cache: "no-cache" });
 

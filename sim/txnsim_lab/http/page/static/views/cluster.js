@@ -7,12 +7,12 @@ import { ask, doNow, drive, post } from "../api.js";
 import { html } from "../html.js";
 import { canAct, partition, source, state } from "../store.js";
 
-/** So many partitions have a row each; of more, each is a box. */
+/** Up to so many partitions are shown as rows; more are shown as boxes. */
 const ROWS_MAX = 10;
 const LEADS_MAX = 6;
 const POLL_MS = 1000;
 const DONE_TEXTS = { stop: "has stopped", kill: "was killed", start: "has started" };
-/** Brokers that were told to start, and don't run yet. */
+/** Ids of brokers that were told to start and don't run yet. */
 const starting = signal([]);
 
 export function Cluster() {
@@ -60,14 +60,14 @@ export function Cluster() {
     ${!canAct.value && html`<p class="hint">This is a recorded run: brokers can be stopped in a live cluster, and in a run that waits at a step.</p>`}`;
 }
 
-/** Who has which tasks of Kafka Streams, as the coordinators of their groups have it. */
+/** The members of streams groups and their tasks, as the coordinators of the groups know them. */
 const Streams = ({ members }) => Object.keys(members).length > 0 && html`
   <table class="wide" id="streams"><caption>Members of streams groups</caption><thead><tr><th>group</th><th>member</th><th>epoch</th><th>state</th><th>active</th><th>standby</th><th>warm-up</th><th>to be revoked</th></tr></thead><tbody>
     ${Object.keys(members).sort().map((name) => members[name]).map(({ group, member, epoch, state: status, active, standby, warmup, revoked }) => html`
       <tr><td>${group}</td><td>${member}</td><td>${epoch}</td><td>${status.replaceAll("_", " ")}</td>
         ${[active, standby, warmup, revoked].map((tasks) => html`<td>${tasks.join(", ") || "-"}</td>`)}</tr>`)}</tbody></table>`;
 
-/** Hundreds of partitions on one screen: its number, its leader, and a sign where a replica is not in sync. */
+/** Many partitions on one screen: each a box with its number, its leader, and a sign if a replica is not in sync. */
 const Boxes = ({ logs, replicas }) => html`<div class="boxes" role="group" aria-label="All partitions">${logs.map(([tp, log]) => {
   const { replicas: replicaIds = [], isr = [] } = replicas.get(tp) ?? {};
   const isShort = isr.length < replicaIds.length;
@@ -75,7 +75,7 @@ const Boxes = ({ logs, replicas }) => html`<div class="boxes" role="group" aria-
     title=${`${tp}: leader broker ${log.leader}${replicaIds.length ? `, in sync ${isr.join(", ")} of ${replicaIds.join(", ")}` : ""}`}><span class="sr">${tp.slice(0, tp.lastIndexOf("-"))}-</span>${tp.slice(tp.lastIndexOf("-") + 1)}<small> b${log.leader}${isShort ? " !" : ""}</small></button>`;
 })}</div>`;
 
-/** Partition -> its replicas, as the controller has them now. */
+/** Partition -> its replicas, as the controller knows them; read again every POLL_MS. */
 function useReplicas(isLive) {
   const [replicasByPartition, setReplicas] = useState(new Map());
   useEffect(() => {

@@ -1,5 +1,5 @@
 // @ts-check
-// Compare: the same story in two modes beside each other, with one cursor: that of the run that is shown.
+// Compare: two runs of one story side by side. The cursor is that of the run that is shown.
 
 import { signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
@@ -15,7 +15,7 @@ import { CoordinatorBelief, STATUS_WORDS, readerText } from "./strip.js";
 import { Tape } from "./tape.js";
 import { GENERATIONS } from "../words.js";
 
-/** What the server says of the other run: {of, at, open, error}. */
+/** The server's explanation of the other run: {of, at, open, error}. */
 const otherAnswer = signal(null);
 
 export function Compare() {
@@ -41,10 +41,10 @@ export function Compare() {
     <div class="two"><${Side} name=${source.value.run} verdict=${source.value.verdict} side=${ownSide} headlineAttributes=${headline(ownSide.said, ownMoment)} isShown=${true} /><${Side} name=${pair.about.run} verdict=${pair.about.verdict} side=${otherSide} /></div></section>`;
 }
 
-/** To the end of the step in which two runs differ first. */
+/** Go to the end of the first step in which the two runs differ. */
 export const toFirst = ({ row }) => goTo(stepAt(storyNotes()[row.left - 1]).to);
 
-/** `headlineAttributes` are the attributes of the headline, which is that of the run that is shown. */
+/** One of the two runs. `headlineAttributes` belong to the sentences of the run that is shown. */
 function Side({ name, verdict, side, headlineAttributes = {}, isShown = false }) {
   return html`<section class="side"><h2>${name}${verdict ? html` <small>${verdict.observed}</small>` : ""}</h2>
     <p class="hint">${GENERATIONS[name.split("/")[0]]}</p>

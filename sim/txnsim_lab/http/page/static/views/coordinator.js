@@ -1,5 +1,5 @@
 // @ts-check
-// The state machine of a transactional id, with the cause of its last move.
+// The state machine of a transactional id, with the cause of its last change of state.
 
 import { html } from "../html.js";
 import { upTo } from "../book.js";
@@ -12,8 +12,8 @@ const BOX = {
   Empty: [20, 160], Ongoing: [230, 160], PrepareCommit: [450, 60], PrepareAbort: [450, 260],
   CompleteCommit: [670, 60], CompleteAbort: [670, 260], PrepareEpochFence: [230, 260], Dead: [20, 330],
 };
-/** Moves of Kafka's table (transaction.version 2), and how each is drawn: around the boxes. Tests hold
- *  the two together. */
+/** Changes of state that Kafka allows (transaction.version 2) -> the path that draws each around the boxes. Tests
+ *  compare them with the coordinator's table. */
 const EDGES = {
   "Empty Ongoing": "M160 178H228", "Ongoing PrepareCommit": "M360 160L460 98", "Ongoing PrepareAbort": "M360 196L460 258",
   "PrepareCommit CompleteCommit": "M590 78H668", "PrepareAbort CompleteAbort": "M590 270H668",

@@ -1,11 +1,11 @@
 // @ts-check
-// A run that is driven: what its story does next, and the buttons that let it go on or bring it back.
+// A driven run: what its story does next, and the buttons that let it go on or take it back.
 
 import { act, compareWith, command, followLiveTrace } from "../api.js";
 import { html } from "../html.js";
 import { busy, comparison, drivenRun, source } from "../store.js";
 
-/** A button that can be off. It is no disabled one: that would lose the focus while the run goes on. */
+/** A button that can be off. It is not `disabled`, because it would then lose the focus while the run goes on. */
 const DriveButton = ({ id, off, main, onClick, children }) =>
   html`<button id=${id} class=${main ? "primary" : ""} aria-disabled=${off} onClick=${() => off || onClick()}>${children}</button>`;
 

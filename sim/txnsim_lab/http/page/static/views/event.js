@@ -1,5 +1,5 @@
 // @ts-check
-// A link to an event.
+// A link that goes to an event.
 
 import { html } from "../html.js";
 import { events, goTo, indexOf } from "../store.js";

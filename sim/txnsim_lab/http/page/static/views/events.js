@@ -1,5 +1,5 @@
 // @ts-check
-// All events as text: a grid of which only the rows on the screen exist.
+// All events as text, in a grid; only the rows on the screen are elements.
 
 import { signal } from "@preact/signals";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
@@ -12,12 +12,12 @@ import { hasFailed, matches, ms, payload } from "../words.js";
 const ROW_HEIGHT = 24;
 const TURN_MS = 12;
 
-// What was found so far: a long trace is searched in turns, so that the page stays usable.
+// The search and its matches so far: a long trace is searched in turns, so that the page stays usable.
 let searchState = { text: "", of: null, upto: 0, found: [] };
 let timer = 0;
 const searchTurns = signal(0);
 
-/** The least importance that is shown, and what it is called. */
+/** Levels of importance: the least importance that is shown, and what the level is called. */
 const LEVELS = [[0, "all events"], [1, "without housekeeping"], [2, "what the story is about"]];
 const leastImportance = signal(0);
 
@@ -42,21 +42,21 @@ export function Events() {
   const text = query.value;
   void count.value;
   void searchTurns.value;
-  const matchIndices = text.trim() || leastImportance.value ? search(text) : null; // null: all of them, and no list is made
+  const matchIndices = text.trim() || leastImportance.value ? search(text) : null; // null: all events are shown, and no list is made
   const size = matchIndices ? matchIndices.length : events.length;
   const indexOfRow = (n) => (matchIndices ? matchIndices[n] : n);
   const cursorRow = matchIndices ? Math.max(0, upTo(matchIndices, shownIndex.value) - 1) : shownIndex.value;
   const height = gridRef.current?.clientHeight ?? 480;
-  let from = Math.max(0, Math.floor(Math.min(top, size * ROW_HEIGHT - height) / ROW_HEIGHT) - 5); // the list may have become shorter
+  let from = Math.max(0, Math.floor(Math.min(top, size * ROW_HEIGHT - height) / ROW_HEIGHT) - 5); // the list may be shorter than at the last drawing
   const isCursorOutside = drawnRow.current !== cursorRow && (cursorRow * ROW_HEIGHT < top || (cursorRow + 1) * ROW_HEIGHT > top + height);
   drawnRow.current = cursorRow;
-  if (isCursorOutside) from = Math.max(0, cursorRow - Math.ceil(height / ROW_HEIGHT / 2) - 5); // drawn at once: where events come quickly, the next one is due before it is scrolled
+  if (isCursorOutside) from = Math.max(0, cursorRow - Math.ceil(height / ROW_HEIGHT / 2) - 5); // drawn there now: where events arrive quickly, the next drawing comes before the scrolling
   const rows = Array.from({ length: Math.max(0, Math.min(size - from, Math.ceil(height / ROW_HEIGHT) + 10)) }, (_, n) => indexOfRow(from + n));
   useLayoutEffect(() => {
     const el = gridRef.current;
     if (el && (cursorRow * ROW_HEIGHT < el.scrollTop || (cursorRow + 1) * ROW_HEIGHT > el.scrollTop + el.clientHeight)) {
       el.scrollTop = Math.max(0, cursorRow * ROW_HEIGHT - el.clientHeight / 2);
-      setTop(el.scrollTop); // now: where events come quickly, the scroll's own event is late
+      setTop(el.scrollTop); // now: where events arrive quickly, the scroll event is late
     }
   }, [cursorRow, text]);
   const onKeyDown = (event) => {

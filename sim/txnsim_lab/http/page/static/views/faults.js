@@ -1,5 +1,5 @@
 // @ts-check
-// Faults: what is armed, what it has struck and holds; arm, release, disarm.
+// Faults: the armed rules and what each has matched, struck and holds; buttons to arm, release and disarm.
 
 import { useState } from "preact/hooks";
 import { ask, doNow, drive, post } from "../api.js";
@@ -17,7 +17,7 @@ const PLANS = {
 };
 
 const OWN_RULE = "a rule of your own …";
-/** The form at first: texts of a rule's criteria and of its actions' fields, by name. */
+/** The form as it is at first: texts of a rule's criteria and of the fields of its actions, by name. */
 const FIRST_FORM = {
   id: "", point: "client.request", criteria: { api: "EndTxn", limit: "1" }, action: "hold", then: "",
   fields: { delay_ms: "1000", throttle_ms: "1000", by_ms: "60000", error: "NOT_COORDINATOR", what: "crc", how: "set" },
@@ -34,27 +34,27 @@ const READERS = {
     return [name, /^-?\d+$/.test(value) ? Number(value) : value];
   })),
 };
-/** How what is no single word is written. */
+/** Examples of values that are not single words. */
 const EXAMPLES = { numbers: "1 4", sides: "1 2 | 3", row: "producer_id=7 first_offset=0" };
 const actionsAt = (point) => [...POINTS[point].actions, ...EVERYWHERE];
-/** What may become of the struck crossing once an action on the cluster is done. */
+/** What a rule may do to the message it struck after an action on the cluster. */
 const thenActionsAt = (point, action) => (EVERYWHERE.includes(action) ? POINTS[point].actions : []);
-/** Criteria of a rule at a point -> how each is asked for; other rules are named among those in force. */
+/** Criteria of a rule at a point -> their types, or their choices. `after` and `until` name a rule in force. */
 function criteriaAt(point, inForce) {
   const { criteria, kinds } = POINTS[point];
   const lists = { api: APIS, kind: kinds, role: ["leader", "follower"], after: inForce, until: inForce };
   return Object.fromEntries(criteria.map((name) => [name, lists[name] ?? CRITERIA[name]]));
 }
 
-/** Whether this was filled in; what is no choice here was chosen elsewhere. */
+/** Whether a field is filled in. A text that is not among the choices was chosen at another point, and does not count. */
 const isFilledIn = (text, type) => Boolean(text) && (!Array.isArray(type) || type.includes(text));
-/** What was filled in; what is left empty is left out. */
+/** The values of the fields that are filled in. */
 const readFields = (types, texts) => Object.fromEntries(
   Object.entries(types).filter(([name, type]) => isFilledIn(texts[name], type)).map(([name, type]) => [name, (READERS[type] ?? String)(texts[name])]));
 const actionOf = (name, fields) => ({ do: name, ...readFields(ACTIONS[name].fields, fields) });
 
-/** A rule as the form has it, with an id of ours where it names none; what can't be is refused by the
- *  server, with the reason. */
+/** The rule that the form describes, with a free id if it names none. The server refuses a rule that is wrong, with
+ *  the reason. */
 const ruleOf = ({ id, point, criteria, action, fields, then, thenFields }, free, inForce) => ({
   id: id || free, point, ...readFields(criteriaAt(point, inForce), criteria), action: actionOf(action, fields),
   ...(thenActionsAt(point, action).includes(then) ? { then: actionOf(then, thenFields) } : {}),
@@ -62,7 +62,7 @@ const ruleOf = ({ id, point, criteria, action, fields, then, thenFields }, free,
 
 const options = (names) => names.map((name) => html`<option value=${name}>${name}</option>`);
 
-/** A label with a control for each of these. `any` is what an empty choice means. */
+/** A label with a control for each field of `types`. `any` is the text of the empty choice. */
 const FieldControls = ({ group, types, texts, change, any = "-" }) => Object.entries(types).map(([name, type]) => {
   const control = { id: `own-${group}-${name}`, value: texts[name] ?? "", onInput: (e) => change({ ...texts, [name]: e.target.value }) };
   const choices = type === "flag" ? ["true", "false"] : type;
@@ -92,7 +92,7 @@ function OwnRuleForm({ own, change, inForce }) {
     <p class="hint">What becomes of the struck crossing, once the action on the cluster is done.</p>`}</div>`;
 }
 
-/** One word of a POSIX shell. */
+/** Quote a text as one word of a POSIX shell. */
 const inShell = (text) => `'${text.replaceAll("'", "'\\''")}'`;
 
 export function Faults() {

@@ -1,5 +1,5 @@
 // @ts-check
-// What is beside the point of a first look: folded away until it is wanted, and then everywhere.
+// Details that a first look does not need. They are folded; unfolding one unfolds all, in every view.
 
 import { html } from "../html.js";
 import { isDetailed, rememberInTab } from "../store.js";

@@ -1,6 +1,6 @@
 // @ts-check
-// Lanes: one per client, coordinator and partition. Messages are arrows with their names; what is held is
-// dashed up to where it is released, or to the cursor.
+// Lanes: one per client, coordinator and partition. Messages are arrows with their names; a held message is dashed up
+// to its release, or to the cursor.
 
 import { signal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
@@ -76,10 +76,10 @@ function Arrow({ message, x, row }) {
     <path d=${`M${x0} ${y0}L${x1} ${y1 + short}`} marker-end="url(#head)" />${message.text && html`<text x=${x0 + (x1 - x0) * 0.4 + 5} y=${y0 + (y1 - y0) * 0.4 + (y1 > y0 ? 3 : 8)}>${message.text}</text>`}</g>`;
 }
 
-/** So far before a lane, and apart, messages are held that go there; so many side by side. */
+/** Held messages are drawn BEFORE pixels before their lane, APART pixels from each other, BESIDE of them in a row. */
 const BEFORE = 15, APART = 15, BESIDE = 3;
 
-/** Up to the lane, then it waits; to its end where it was released. */
+/** A held message: a line to just before its lane, where it waits; then, if it was released, on to the lane. */
 function HeldMessage({ message, x, row, end }) {
   const [x0, y0, y1] = [x(message.x0), row.get(message.from), row.get(message.to)];
   const mid = y1 + (y1 > y0 ? -1 : 1) * (BEFORE + APART * (message.way % BESIDE));

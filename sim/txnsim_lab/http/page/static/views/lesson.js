@@ -1,7 +1,7 @@
 // @ts-check
-// A lesson: a text, perhaps a question, then the story goes on and shows the answer; and goals that the
-// learner reaches. What is right is read from the trace of the run, in Python. A lesson with a `cluster` has no
-// story: it is played on the live cluster, which the learner's own programs talk to.
+// A lesson. Each part is a text and perhaps a question, whose answer the story then shows; or a goal to reach. The
+// server reads the right answer from the trace of the run. A lesson with a `cluster` has no story: it is played on
+// the live cluster, with the learner's own programs.
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { act, ask, compareWith, command, drive, followLiveTrace, play, post, saveAnswer } from "../api.js";
@@ -11,24 +11,25 @@ import { isSite } from "../site.js";
 import { busy, chooseView, comparison, drivenRun, events, lesson, goLive, isPresenting, source } from "../store.js";
 
 const STORAGE_KEY = "txnsim-lessons";
-/** What this browser remembers: lesson -> how many predictions came true, of how many. */
+/** What this browser remembers: lesson -> [predictions that came true, predictions]. */
 function progress() {
   try {
     return JSON.parse(localStorage.getItem(STORAGE_KEY) ?? "{}");
   } catch {
-    return {}; // a browser that keeps nothing
+    return {}; // the browser stores nothing
   }
 }
 
+/** Remember the result of a lesson. */
 function keepProgress({ id, predictions }) {
   try {
     localStorage.setItem(STORAGE_KEY, JSON.stringify({ ...progress(), [id]: [predictions.filter(Boolean).length, predictions.length] }));
   } catch {
-    return; // it is played all the same
+    return; // the browser stores nothing; the lesson goes on
   }
 }
 
-/** The lessons that the server has; none, until it has told them. */
+/** The lessons of the server; none until it has answered. */
 function useLessons() {
   const [lessons, setLessons] = useState([]);
   useEffect(() => {
@@ -37,7 +38,7 @@ function useLessons() {
   return lessons;
 }
 
-/** What a first lesson is. */
+/** The lesson that the first screen offers. */
 const FIRST = "L1";
 export function FirstLesson() {
   const firstLesson = useLessons().find(({ id }) => id === FIRST);
@@ -49,7 +50,7 @@ const progressText = (id) => {
   return score ? html`<small>done: ${score.join(" of ")} predictions came true</small>` : "";
 };
 
-/** The lessons there are, as buttons; `isRest`: without the first one, which stands by itself. */
+/** Buttons for the lessons; with `isRest` without the first one, which has its own button. */
 export function Lessons({ isRest = false }) {
   const lessons = useLessons().filter(({ id }) => !isRest || id !== FIRST);
   const playableLessons = lessons.filter((lessonInfo) => !isSite || !lessonInfo.cluster);
@@ -58,10 +59,10 @@ export function Lessons({ isRest = false }) {
     ${clusterLessons.length > 0 && html`<small id="lessons-elsewhere">${clusterLessons.map(({ id }) => id).join(" and ")} need a cluster that your own programs can talk to, so they are not here: <code>txnsim lesson ${clusterLessons[0].id}</code> starts one.</small>`}`;
 }
 
-/** The first part of the story that a part is in. */
+/** The number of the part at which the story of a part begins. */
 const storyStartOf = ({ parts }, part) => Math.max(0, parts.findLastIndex((lessonPart, n) => n <= part && lessonPart.story));
 
-/** To a part: its story is played up to there, with what reaches the goals before it. */
+/** Begin a lesson at a part: its story is played up to there, with the solutions of the goals before it. */
 async function beginLesson(lessonInfo, part = 0) {
   if (lessonInfo.cluster) return beginOnCluster(lessonInfo, part);
   const storyStart = storyStartOf(lessonInfo, part);
@@ -81,9 +82,10 @@ async function beginLesson(lessonInfo, part = 0) {
   await playPremise();
 }
 
-/** Facts that are hidden on the stage while they are asked: what leads to them is played before the question. */
+/** Facts that the stage hides while a question asks about them. So the story may be played before the question. */
 const HIDDEN = new Set(["lso", "cause", "gets", "withheld", "state", "epoch", "known-epoch", "markers"]);
 
+/** Play what leads to the answer before the question, if the stage hides the answer. */
 async function playPremise() {
   const { part, parts, at } = lesson.value;
   const { ask: question, fact, until, beside: besideRun } = parts[part];
@@ -92,21 +94,21 @@ async function playPremise() {
   await command("go", { steps: until - at });
 }
 
-/** On the live cluster: its topics are made anew unless the lesson goes on. */
+/** Begin a lesson on the live cluster; at its first part, the server creates its topics anew. */
 async function beginOnCluster(lessonInfo, part) {
   if (isSite) throw new Error(`${lessonInfo.id} needs a cluster that your own programs can talk to: txnsim lesson ${lessonInfo.id} starts one`);
   const { bootstrap } = await post(`/lessons/${lessonInfo.id}/begin`, { part });
-  void followLiveTrace(); // it ends what was shown before, a lesson too
+  void followLiveTrace(); // it ends what was shown before, including a lesson
   batch(() => {
     lesson.value = { ...lessonInfo, part, at: 0, shown: null, hints: 0, tried: null, doing: null, met: false, predictions: [], bootstrap };
     chooseView("stage");
   });
 }
 
-/** A text with the addresses of the cluster. */
+/** Fill the addresses of the cluster into a text. */
 const withAddresses = (text) => text.replaceAll("{bootstrap}", lesson.value.bootstrap ?? "").replaceAll("{http}", location.origin);
 
-/** What the lesson does to the live cluster; a rule that is in force is armed anew. */
+/** Arm and disarm rules on the live cluster, and advance its clock. A rule that is in force is armed anew. */
 async function alterCluster({ arms, disarms = [], advance_ms = 0 }) {
   const inForce = new Set((await ask("/faults")).map(({ rule }) => rule.id));
   for (const id of new Set([...disarms, ...arms.map((rule) => rule.id)])) if (inForce.has(id)) await ask(`/faults/${id}`, { method: "DELETE" });
@@ -114,7 +116,7 @@ async function alterCluster({ arms, disarms = [], advance_ms = 0 }) {
   if (advance_ms) await post("/clock", { advance_ms });
 }
 
-/** What the lesson has put in force on the live cluster goes with it. */
+/** Leave the lesson, and disarm the rules that it has armed on the live cluster. */
 const leaveLesson = () => act(async () => {
   const { cluster, parts } = lesson.value;
   const ownRuleIds = cluster ? parts.flatMap(({ arms = [], actions }) => [...arms, ...actions.flatMap((action) => action.arms ?? [])]).map(({ id }) => id) : [];
@@ -122,10 +124,10 @@ const leaveLesson = () => act(async () => {
   void followLiveTrace();
 });
 
-/** What a part comes to on the live cluster. */
+/** Ask the server how a part stands on the live cluster. */
 const askPartState = () => ask(`/lessons/${lesson.value.id}/parts/${lesson.value.part}/now`);
 
-/** The prediction is made; the learner may have to do something before the answer is there. */
+/** Take a prediction on the live cluster. The learner may have to do something before there is an answer. */
 async function predict(guess) {
   const part = lesson.value.parts[lesson.value.part];
   await alterCluster(part);
@@ -133,13 +135,14 @@ async function predict(guess) {
   return showAnswer(guess);
 }
 
+/** Ask for the answer of the part on the live cluster, and show it. */
 async function showAnswer(guess) {
   const { predictions } = lesson.value;
   const { answer } = await askPartState();
   updateLesson({ shown: { guess, answer }, doing: null, hints: 0, predictions: answer && guess ? [...predictions, guess === answer.key] : predictions });
 }
 
-/** A part of a lesson, as an address names it. */
+/** Begin the part of a lesson that an address names. */
 export async function resumeLesson(id, part) {
   const lessonInfo = (await ask("/lessons")).find((candidate) => candidate.id === id);
   if (!lessonInfo) throw new Error(`there is no lesson ${id}`);
@@ -148,7 +151,7 @@ export async function resumeLesson(id, part) {
 
 const updateLesson = (changes) => (lesson.value = { ...lesson.value, ...changes });
 
-/** The story goes on, and shows what the question was about. */
+/** Let the story go on, and show the answer to the question. */
 async function reveal(guess) {
   if (lesson.value.cluster) return predict(guess);
   const { id, part, parts, at, predictions } = lesson.value;
@@ -163,7 +166,7 @@ async function reveal(guess) {
   });
 }
 
-/** To the next part; another story begins where it says so. */
+/** Go to the next part, which may begin another story. */
 async function goToNextPart() {
   const playedLesson = lesson.value;
   const part = playedLesson.part + 1;
@@ -181,7 +184,7 @@ async function goToNextPart() {
 export function Lesson() {
   const playedLesson = lesson.value;
   const sectionRef = useRef(null);
-  useEffect(() => { // the button that was pressed is gone, or was off meanwhile: what goes on has the focus
+  useEffect(() => { // the pressed button is gone, or was disabled: focus the next one
     if (document.activeElement === document.body) sectionRef.current?.querySelector("button.primary:not(:disabled), [name=guess], [id^=lesson-action]")?.focus();
   }, [playedLesson?.part, playedLesson?.shown, playedLesson?.tried, playedLesson?.doing, playedLesson?.met, busy.value]);
   if (!playedLesson) return null;
@@ -194,7 +197,7 @@ export function Lesson() {
 
 const Next = ({ playedLesson }) => html`<button id="lesson-next" class="primary" disabled=${busy.value} onClick=${() => act(goToNextPart)}>${playedLesson.part + 1 < playedLesson.parts.length ? "Next part" : "Finish"}</button>`;
 
-/** A program, or commands; a program can be saved. */
+/** A program or commands of a part; a program can be saved. */
 const Code = ({ part }) => part.code && html`<pre tabindex="0" role="group" aria-label="To be typed into a terminal">${withAddresses(part.code)}</pre>
   ${part.file && html`<p><a class="link" id="lesson-code" download=${part.file} href=${`data:text/plain;charset=utf-8,${encodeURIComponent(part.code)}`}>Save it as ${part.file}</a></p>`}`;
 
@@ -220,7 +223,7 @@ function QuestionPart({ part, playedLesson }) {
     <${Hints} part=${part} playedLesson=${playedLesson} />`;
 }
 
-/** The prediction beside the answer. */
+/** The prediction next to the answer. */
 function PredictionResult({ part, playedLesson }) {
   const { answer, guess } = playedLesson.shown;
   const isRight = guess === answer?.key;
@@ -237,7 +240,7 @@ function GoalPart({ part, playedLesson }) {
     return html`<p id="lesson-met" class="right"><b>✓ Goal reached.</b> ${withAddresses(part.then)}</p>
       ${part.saves && html`<p><a id="lesson-save" class="link" download=${`${storyName(playedLesson)}.yaml`} href=${`/api/v1${storyPath(part, playedLesson)}`}
         onClick=${(event) => {
-          if (!isSite) return; // a browser saves what a server answers by itself
+          if (!isSite) return; // from a server, the browser downloads it by itself
           event.preventDefault();
           void saveAnswer(storyPath(part, playedLesson), `${storyName(playedLesson)}.yaml`);
         }}>Save it as a story of your own</a>:
@@ -261,10 +264,11 @@ function GoalPart({ part, playedLesson }) {
     <${Hints} part=${part} playedLesson=${playedLesson} />`;
 }
 
-/** Where the story is that the learner made. */
+/** The path of the story that the learner has made. */
 const storyPath = (part, playedLesson) => `/runs/${source.value.id}/story?${new URLSearchParams({ name: storyName(playedLesson), verdict: part.saves })}`;
 const storyName = ({ id }) => `my-${id.toLowerCase()}`;
 
+/** Take an action back: the run goes back by its steps. */
 async function takeBack(action) {
   await command("back", { stops: action.steps.length });
   updateLesson({ tried: null });

@@ -1,6 +1,6 @@
 // @ts-check
-// The picture of the stage: three believers above each other, marker and record as curves into the log, and the
-// reader at the wall that it must not pass.
+// Draws the picture of the stage: application, coordinator and logs above each other, marker and record as curves into
+// the log, and the reader at the batch that it must not pass (the wall).
 
 import { signal } from "@preact/signals";
 import { html } from "../html.js";
@@ -10,13 +10,13 @@ import { hueOf } from "./tape.js";
 const narrowScreen = matchMedia("(max-width: 760px)");
 const isSmall = signal(narrowScreen.matches);
 narrowScreen.addEventListener("change", () => (isSmall.value = narrowScreen.matches));
-/** On a telephone, and where two pictures stand beside a lesson, the bands are narrower, and the text is not smaller. */
+/** On a small screen, and where two pictures stand beside a lesson, the picture is narrower; its text stays as large. */
 const pictureWidth = () => (isSmall.value ? 380 : hasTwoPictures() ? 470 : 660);
 const hasTwoPictures = () => Boolean(comparison.value && lesson.value);
 const isNarrow = () => isSmall.value || hasTwoPictures();
-/** So many states fit there. */
+/** How many states of the coordinator fit. */
 const pillsMax = () => (isNarrow() ? 2 : 4);
-const LEFT = 34; // room for the reader's figure left of a wall at the first batch
+const LEFT = 34; // room for the reader's figure left of the first batch
 const TOP = { app: 14, coordinator: 92, log: 236 };
 const BOX = 34, PILL = 30, CELL = 70, LOG = 106, READERS = 56, SHARER = 22;
 const GAP = 8, SPACE = 12;
@@ -24,7 +24,7 @@ const FONT = '14px system-ui, "DejaVu Sans", sans-serif';
 const TEXT_MAX = 34, CELL_TEXT_MAX = 18;
 
 let pen = null;
-/** How wide a text is. */
+/** The width of a text in pixels. */
 function widthOf(text, isBold = false) {
   pen ??= document.createElement("canvas").getContext("2d");
   pen.font = isBold ? `700 ${FONT}` : FONT;
@@ -32,7 +32,7 @@ function widthOf(text, isBold = false) {
 }
 const shorten = (text, lengthMax = TEXT_MAX) => (text.length > lengthMax ? `${[...text].slice(0, lengthMax - 1).join("")}…` : text);
 
-/** `picture` is what picture.js makes of a moment. */
+/** `picture` is what `pictureOf` in picture.js returns for a moment. */
 export function Picture({ picture, label = "The picture", isStill = false }) {
   const app = shorten(picture.app.text, isNarrow() ? 40 : 60);
   const appWidth = widthOf(app) + 2 * SPACE;
@@ -42,7 +42,7 @@ export function Picture({ picture, label = "The picture", isStill = false }) {
   let height = TOP.log;
   const logs = picture.logs.map((log) => {
     const logLayout = layOutLog(log, height);
-    height += LOG + (log.isOpen || picture.logs.length === 1 ? READERS : 0); // one log stands still when a reader comes
+    height += LOG + (log.isOpen || picture.logs.length === 1 ? READERS : 0); // a single log keeps this room, so that it stands still when a reader comes
     height += SHARER * logLayout.sharers.length;
     return logLayout;
   });
@@ -62,9 +62,10 @@ export function Picture({ picture, label = "The picture", isStill = false }) {
     ${picture.flights.map((flight) => html`<${Label} key=${keyOf(flight)} flight=${flight} logs=${logs} from=${startOf(flight)} />`)}</svg>`;
 }
 
-/** What is new comes into sight anew (app.css), unless nothing is to move. */
+/** A key that changes when a flight changes: a new element is animated (app.css), unless motion is unwanted. */
 const keyOf = ({ kind, log = 0, how, isNew }) => `${kind} ${log} ${how} ${isNew}`;
 
+/** The last states of the coordinator, and the pending one, with their places. */
 function pillsOf({ states, pending }) {
   let x = 0;
   const shownStates = states.slice(-pillsMax());
@@ -77,7 +78,7 @@ function pillsOf({ states, pending }) {
   });
 }
 
-/** Where the batches of a log are. */
+/** Place the batches of a log: the newest that fit, and always the wall. */
 function layOutLog(log, top) {
   const measuredCells = log.cells.map((cell) => {
     const lines = [cell.title || shorten(cell.text, CELL_TEXT_MAX) || "record", shorten(cell.sub, 22)];
@@ -87,7 +88,7 @@ function layOutLog(log, top) {
   let firstShown = measuredCells.length;
   while (firstShown > 0 && room - measuredCells[firstShown - 1].width - GAP >= 0) room -= measuredCells[(firstShown -= 1)].width + GAP;
   const wall = measuredCells.findIndex(({ cell }) => cell.isWall);
-  if (wall >= 0 && wall < firstShown) measuredCells.splice(0, firstShown, measuredCells[wall]); // the wall is always there
+  if (wall >= 0 && wall < firstShown) measuredCells.splice(0, firstShown, measuredCells[wall]); // the wall is shown in place of those that don't fit
   else measuredCells.splice(0, firstShown);
   const isCut = log.earlier > 0 || firstShown > 0;
   let x = LEFT;
@@ -99,9 +100,7 @@ function layOutLog(log, top) {
   return { sharers: [], ...log, top, cells, isCut, endX: x, dropped: firstShown };
 }
 
-const cellAt = (log, number) => log?.cells.find(({ cell }) => cell === log.all[number]);
-
-/** A batch leads to the event that has written it, but in a picture of no run. */
+/** Attributes that make a batch a link to the event that wrote it; none in a picture that belongs to no run. */
 const linkAttributes = (cell, isStill) => (isStill ? {} : { role: "button", tabindex: "0", onClick: () => goTo(indexOf(cell.i)), onKeyDown: (e) => e.key === "Enter" && goTo(indexOf(cell.i)) });
 
 function Log({ log, arrows, isStill }) {
@@ -110,7 +109,7 @@ function Log({ log, arrows, isStill }) {
   const readerX = wall ? wall.x - 20 : log.endX + 20;
   const names = log.readers.length ? shorten(log.readers.join(", "), 24) : "";
   const caption = `THE PARTITION BELIEVES · ${shorten(log.tp)}, ${log.where}`;
-  const captionX = Math.max(0, ...arrows.filter(({ x: to, isShort }) => to && !isShort).map(({ x: to }) => to + 36)); // no curve crosses it
+  const captionX = Math.max(0, ...arrows.filter(({ x: to, isShort }) => to && !isShort).map(({ x: to }) => to + 36)); // so that no curve crosses the caption
   return html`<g class="log"><text class="cap" x=${captionX && captionX + widthOf(caption, true) < pictureWidth() ? captionX : LEFT} y=${log.top + 2}>${caption}</text>
     ${log.isCut && html`<text class="dim" x="0" y=${y + 40}>…</text>`}
     ${log.cells.map(({ cell, lines, x, width }) => html`<g key=${`${cell.at} ${cell.how}`} class=${`batch ${cell.how} ${hueOf(cell.hue === undefined ? null : cell)}`} ...${linkAttributes(cell, isStill)}>
@@ -122,7 +121,7 @@ function Log({ log, arrows, isStill }) {
     ${log.sharers.map((sharerText, n) => html`<text class="sharer" x=${LEFT} y=${y + CELL + (log.isOpen ? 80 : 24) + SHARER * n}>${shorten(sharerText, isNarrow() ? 50 : 84)}<title>${sharerText}</title></text>`)}</g>`;
 }
 
-/** Where a curve ends: at its batch, or before the log, where it has not arrived. */
+/** Where the curve of a flight ends: at its batch, or before the log if it has not arrived; null if not drawn. */
 function aimOf(flight, logs) {
   const log = logs[flight.to?.log ?? flight.log ?? 0];
   if (!log) return null;
@@ -130,10 +129,11 @@ function aimOf(flight, logs) {
   return targetCell ? { x: targetCell.x + targetCell.width / 2, y: log.top + 10 } : flight.to ? null : { x: log.endX + 20, y: log.top - 20, isShort: true };
 }
 
-/** Right of the coordinator, where a record passes, or waits. */
+/** The point right of the coordinator that a record passes, or where it waits. */
 const passingPoint = () => ({ x: pictureWidth() - 45, y: TOP.coordinator + 26 });
 
-/** A curve: where it begins, then three points for each part. It comes down on a batch, and crosses no caption. */
+/** The Bézier curve of a flight: its start, then three points for each part. It comes down on a batch, and crosses no
+ *  caption. */
 function curveOf(flight, aim, [x, y]) {
   if (flight.kind === "marker") return [[x, y], [[x, y + 60], [aim.x - 10, aim.y - 60], [aim.x - 10, aim.y]]];
   const passing = passingPoint();
@@ -141,7 +141,7 @@ function curveOf(flight, aim, [x, y]) {
   return aim.isShort ? [[x, y], bend] : [[x, y], bend, [[passing.x, passing.y + 97], [aim.x + 10, aim.y - 60], [aim.x + 10, aim.y]]];
 }
 
-/** The middle of a curve of one part. */
+/** The middle of a Bézier curve of one part. */
 const middleOf = ([a, [b, c, d]]) => [0, 1].map((n) => (a[n] + 3 * b[n] + 3 * c[n] + d[n]) / 8);
 
 function Flight({ flight, logs, from }) {
@@ -152,10 +152,10 @@ function Flight({ flight, logs, from }) {
   return html`<path class=${`flight ${flight.kind} ${name} ${flight.how}`} d=${`M${start} ${parts.map((part) => `C${part.join(" ")}`).join(" ")}`} pathLength=${flight.isNew && !aim.isShort && flight.how === "delivered" ? 1 : undefined} marker-end=${aim.isShort ? undefined : `url(#tip-${name})`} />`;
 }
 
-/** What goes there, on its curve. */
+/** The label of a flight, on its curve. */
 function Label({ flight, logs, from }) {
   const aim = aimOf(flight, logs);
-  if (!aim || (flight.log > 0 && flight.how === "delivered")) return null; // it is as the one above
+  if (!aim || (flight.log > 0 && flight.how === "delivered")) return null; // the same label as at the first log
   const text = shorten(flight.label, flight.kind === "record" ? 22 : 30);
   const width = widthOf(text) + 20;
   const isRecord = flight.kind === "record";

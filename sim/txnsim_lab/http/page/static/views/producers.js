@@ -1,5 +1,5 @@
 // @ts-check
-// Producers: what the partition's leader says of each, what its coordinator says, and where they disagree.
+// Producers: what the leaders of partitions know of each, what its coordinator knows, and where they disagree.
 
 import { html } from "../html.js";
 import { chooseView, moment, partition } from "../store.js";
@@ -8,7 +8,7 @@ import { Event } from "./event.js";
 
 const SHOWN = 100;
 
-/** Producer id -> what partitions say of it; those with an open transaction first. */
+/** Pairs of a producer id and its state on partitions [{tp, producer}]; those with an open transaction first. */
 function producersOf(logs) {
   const producers = new Map();
   for (const [tp, log] of Object.entries(logs)) {

@@ -1,5 +1,5 @@
 // @ts-check
-// Share: what is shown as a link, a command, a test, an issue.
+// Share: what is shown, as a link, a command, a test, an issue; each can be copied.
 
 import { html } from "../html.js";
 import { isShareOpen, source } from "../store.js";

@@ -1,6 +1,6 @@
 // @ts-check
-// The stage: the story, and two truths side by side. What coordinators believe, what is on its way, what
-// partitions believe, and one sentence where they disagree.
+// The stage: the story, the picture of what application, coordinator and partitions believe, what is on its way, and
+// one sentence about whether they agree.
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { effect } from "@preact/signals";
@@ -27,7 +27,7 @@ import { goToLastMove } from "./why.js";
 export function Stage() {
   const shownMoment = moment.value;
   const { now, index } = shownMoment;
-  const order = explanation.value?.open ?? []; // who was in trouble last comes first, until it is known anew
+  const order = explanation.value?.open ?? []; // until there is a new explanation, the order is by the last one
   const isEmpty = !hasBegun(now);
   return html`<div class=${`stage${isEmpty ? " empty" : ""}`} data-event=${shownMoment.position}>
     ${lesson.value ? html`<${Lesson} />` : html`<${Story} index=${index} />`}
@@ -41,7 +41,8 @@ export function Stage() {
     </div></div>`;
 }
 
-/** What the picture is of: {id, tps, ids, all}. A transactional id and partitions that were chosen, or those in most trouble. */
+/** What the picture shows: {id, tps, ids, partitions}: a transactional id and partitions, as chosen or those in most
+ *  trouble, and all there are to choose from. */
 function focusOf({ now, index }, order) {
   const [ids, partitions] = [idsOf(now, order), partitionsOf(now, order)];
   const tp = focusPartition(now, order);
@@ -64,7 +65,7 @@ function StagePicture({ shownMoment, order }) {
     <${Picture} picture=${pictureOf(shownMoment, id, tps, askedFact.value)} />`;
 }
 
-/** What can be released, or lost, now. */
+/** Messages that are under way now, and can be released or dropped. */
 function DueMessages({ now, index }) {
   const dueMessages = messages(now, index).filter((message) => message.isDue);
   return dueMessages.length > 0 && html`<section class="way due" aria-label="On its way now"><h2>On its way</h2><ul>${dueMessages.map((message) => html`<${Message} key=${message.key} message=${message} now=${now} />`)}</ul></section>`;
@@ -90,18 +91,18 @@ function Details({ shownMoment, order }) {
 
 const noHang = ({ said, error }) => (said ? "Nothing hangs." : error || READING);
 
-/** Whether there is something to see: a transactional id, or a partition. */
+/** Whether the cluster has a transactional id or a partition of users. */
 export const hasBegun = (clusterState) => Object.keys(clusterState.transactions).length > 0 || Object.keys(clusterState.logs).some((tp) => !tp.startsWith("__"));
 
-/** The first ones, and the one that was chosen. */
+/** The first names, the chosen one in front. */
 const shownNames = (names, chosenName) => (names.includes(chosenName) ? [chosenName, ...names.filter((name) => name !== chosenName)] : names).slice(0, SHOWN_MAX);
-/** The partition that "why" is about: the one that was chosen, or the one in most trouble. */
+/** The partition that "Why" is about: the chosen one, or the one in most trouble. */
 export function focusPartition(clusterState, open) {
   const partitions = partitionsOf(clusterState, open);
   return partitions.includes(partition.value) ? partition.value : (partitions[0] ?? null);
 }
 
-/** The rest, behind a list that can be searched. */
+/** A search field for the names that are not shown. */
 function MoreNames({ names, label, id, choice }) {
   if (names.length <= SHOWN_MAX) return null;
   const onChoose = ({ target }) => {
@@ -122,7 +123,7 @@ function Story({ index }) {
   useEffect(() => {
     const listElement = listRef.current;
     const currentItem = listElement?.querySelector(".now");
-    if (currentItem) listElement.scrollTop = currentItem.offsetTop - listElement.offsetTop - Math.max(0, Math.min(currentItem.offsetHeight, listElement.clientHeight - currentItem.offsetHeight)); // whole, and what was before
+    if (currentItem) listElement.scrollTop = currentItem.offsetTop - listElement.offsetTop - Math.max(0, Math.min(currentItem.offsetHeight, listElement.clientHeight - currentItem.offsetHeight)); // the step is visible as a whole, and what came before it
   }, [step, noteIndices.length]);
   if (!noteIndices.length) return null;
   const next = drivenRun.value?.next;
@@ -135,18 +136,18 @@ function Story({ index }) {
 
 // Where they disagree
 
-/** What is said of a moment, in sentences about the partitions and transactional ids in question. */
+/** Sentences about a moment: whether the partitions and transactional ids in question agree. */
 function stageSentences(shownMoment, order) {
   const { now, said, open, index } = shownMoment;
   if (!said) return unread(shownMoment);
   return agreements(now, shownNames(partitionsOf(now, order), focusPartition(now, order)), shownNames(idsOf(now, order), transaction.value), open, index);
 }
 
-/** One sentence for each partition in question; where all is well, one for all of them. */
+/** A sentence for each partition in question; if all agree, one sentence for all of them. */
 const Agreement = ({ sentences, shownMoment }) => html`<section id="agreement" aria-label="Do they agree?" aria-live="polite" ...${headline(sentences, shownMoment)}>${sentences.map(({ kind, title, text }) =>
   html`<p class=${`agreement ${kind}`}><b>${title}</b> ${text}</p>`)}</section>`;
 
-/** What the application knows of its newest transaction, and of those before where it is not what became of them. */
+/** What the application knows of its newest transaction, and of earlier ones where it is wrong about the outcome. */
 const TRANSACTIONS_MAX = 3;
 function ApplicationBelief({ id, index }) {
   const newest = begunUntil(id, index);
@@ -157,7 +158,7 @@ function ApplicationBelief({ id, index }) {
 
 // Between
 
-/** What was delivered, lost or refused a moment ago, and who has asked for something. */
+/** Messages that were delivered, lost or refused a moment ago, and clients that have sent requests lately. */
 function RecentMessages({ now, index }) {
   const recentMessages = messages(now, index).filter((message) => !message.isDue);
   const clients = clientsAt(index);
@@ -166,11 +167,11 @@ function RecentMessages({ now, index }) {
     ${clients.length > 0 && html`<p class="clients"><small>Clients lately:</small> ${clients.map(([name, api]) => html`<span class="end-of">${name} <small>${api}</small></span> `)}</p>`}</section>`;
 }
 
-/** A message; a click on it tells what can be done to it, or to the next one like it. */
+/** A message; a click on it offers what can be done to it, or to the next one like it. */
 function Message({ message, now }) {
   const [isOpen, setOpen] = useState(false);
   const { how, like, rule, since, times } = message;
-  const isKept = rule && how !== "delayed"; // a delay ends by itself, and no release shortens it
+  const isKept = rule && how !== "delayed"; // a delay ends by itself, and a release does not shorten it
   const next = `the next ${like.api}${like.client_id ? ` of ${like.client_id}` : ""}`;
   return html`<li class=${`message ${how}`}>
     <span class="end-of">${message.from}</span>
@@ -186,16 +187,18 @@ function Message({ message, now }) {
 
 const NEXT = { hold: "Hold", drop: "Drop", duplicate: "Deliver twice" };
 
+/** Release what a rule holds; `fate`: drop or duplicate it instead. */
 function release(rule, fate) {
   const isLive = source.value.kind === "live";
   const path = `/faults/${encodeURIComponent(rule)}`;
   return doNow(async () => {
     if (!isLive) return drive({ release: fate ? { rule, as: fate } : rule });
     await post(`${path}/release${fate ? `?as=${fate}` : ""}`);
-    if (fate === "duplicate") await ask(path, { method: "DELETE" }); // it would hold the copy, too
+    if (fate === "duplicate") await ask(path, { method: "DELETE" }); // the rule would hold the copy, too
   }, `What ${rule} held ${{ drop: "is lost", duplicate: "arrives twice" }[fate] ?? "goes on"}.`);
 }
 
+/** Arm a rule that does something to the next message like one. */
 function arm(now, like, actionName) {
   const freeId = (n) => (now.faults[`page-${n}`] ? freeId(n + 1) : `page-${n}`);
   const rule = { id: freeId(1), ...like, limit: 1, action: { do: actionName } };
@@ -239,7 +242,7 @@ function Beginning({ shownMoment }) {
   return html`<div ...${headlineAttributes}><${FirstScreen} /></div>`;
 }
 
-/** Where clients connect: the value of their bootstrap.servers. */
+/** The address of the cluster, for the bootstrap.servers of clients. */
 export function Servers() {
   const [address, setAddress] = useState("ADDRESS");
   useEffect(() => {
@@ -248,10 +251,10 @@ export function Servers() {
   return address;
 }
 
-/** The story of a hang has so many steps. */
+/** How many steps the story of a hang has. */
 const HANG_STEPS = 6;
 
-/** Show the first step of what was made, once all of it is there; then step by step, where that is wanted. */
+/** Once all steps of the hang have arrived, show its first step, and play on unless motion is unwanted. */
 function playFromStep(number) {
   const stop = effect(() => {
     if (!count.value || storyNotes().length < number - 1 + HANG_STEPS) return;
@@ -263,22 +266,22 @@ function playFromStep(number) {
   });
 }
 
-/** The same story where the leader verifies, beside the one where it does not. */
+/** Compare the story without verification with the same story where the leader verifies. */
 const showPrevention = () => act(async () => {
   if (await play("z01", "V-", "armed")) await compareWith("V+");
 });
 
-/** The same on a site, where no cluster is: its story is played. */
+/** Play the story of a hang on a site, where there is no cluster. */
 const playHang = () => act(async () => {
   if (!(await play("z01", "V-", "armed"))) return;
   toStep(1);
   playing.value = !prefersStillness();
 });
 
-/** Makes a hanging transaction in the live cluster, and shows it. */
+/** A button that makes a transaction hang on the live cluster, and shows it. */
 function Practise({ again = false, children }) {
   return html`<button id="practise" class=${again ? "" : "primary"} onClick=${() => {
-    chooseView("stage"); // now, not with the answer: by then somebody may look at something else
+    chooseView("stage"); // now: when the answer arrives, the reader may be in another view
     if (source.value.kind === "site") return void playHang();
     const stepsBefore = storyNotes().length;
     void doNow(() => post("/practise"), ({ hangs }) => {
@@ -290,7 +293,7 @@ function Practise({ again = false, children }) {
   }}>${again ? "Make another one hang" : children}</button>`;
 }
 
-/** The first screen: one sentence, the hang as it happens, and where to go on. */
+/** The first screen: one sentence, the hang step by step, and where to go from here. */
 function FirstScreen() {
   const [step, setStep] = useState(0);
   const [isHeld, hold] = useState(prefersStillness());

@@ -1,5 +1,5 @@
 // @ts-check
-// What one coordinator believes of one transactional id; and what readers of a partition get.
+// What the coordinator believes of a transactional id, and what readers of a partition get.
 
 import { html } from "../html.js";
 import { belief } from "../stage.js";
@@ -7,7 +7,7 @@ import { chooseView, transaction } from "../store.js";
 import { nameOf } from "../tape.js";
 import { hueOf } from "./tape.js";
 
-/** `isShort`: it has nothing open, and others have. */
+/** What the coordinator believes of a transactional id; `isShort` for one that has nothing open while others have. */
 export function CoordinatorBelief({ idBelief, isShort = false }) {
   const { id, entry, passed, t, owed } = idBelief;
   if (isShort) return html`<div class="strip"><p><b>${id}</b> <span class="state">${entry.state}</span> ${t && html`<span class=${`t ${hueOf(t)}`}>${nameOf(t)}</span>`} It ${belief(idBelief)}.</p></div>`;
@@ -19,7 +19,7 @@ export function CoordinatorBelief({ idBelief, isShort = false }) {
     <p class="facts">producer ${entry.pid}, epoch ${entry.epoch} · partitions: ${(entry.partitions ?? []).join(", ") || "none"} · markers owed: ${owed.map((owedMarker) => owedMarker.tp).join(", ") || "none"} · <button class="link" onClick=${() => { transaction.value = id; chooseView("coordinator"); }}>all moves<span class="sr"> of ${id}</span></button></p></div>`;
 }
 
-/** How far a read_committed consumer gets. */
+/** A sentence about how far a read_committed consumer gets. */
 export const readerText = ({ end, lso, producers }) => (lso < end
   ? `A read_committed consumer stops at ${lso}: it gets nothing from here on, ${end - lso} ${end - lso === 1 ? "offset" : "offsets"} before the log end${
     Object.values(producers).some(({ first }) => first === lso) ? ". Only a marker can tell it whether the transaction there counts" : ""}.`

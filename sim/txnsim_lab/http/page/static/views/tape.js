@@ -1,5 +1,5 @@
 // @ts-check
-// A partition as a tape: batches and markers with their transaction, and where readers stop.
+// Draws a partition as a tape: batches and markers with their transactions, and where readers stop.
 
 import { html } from "../html.js";
 import { nameOf } from "../tape.js";
@@ -11,10 +11,10 @@ export const CELL_WORDS = {
 const SIGN = { plain: "·", open: "…", committed: "✓", aborted: "✕", hanging: "!", decided: "◇", COMMIT: "✓", ABORT: "✕" };
 const VALUE_MAX = 24;
 
-/** One hue and one pattern for each transaction: twenty, then again. */
+/** The classes of a transaction's hue and pattern: twenty pairs, then they repeat. */
 export const hueOf = (transaction) => (transaction ? `hue${transaction.hue % 5} pattern${transaction.hue % 4}` : "huenone");
 
-/** `logTape` is a tape as tape.js makes it, `open` the open transactions of the partition as the server judges. */
+/** `logTape`: what `tape` in tape.js returns; `open`: the open transactions of the partition, as the server judges. */
 export function Tape({ tp, log, hw, logTape, open, onChoose }) {
   const { cells, far, earlier, spans } = logTape;
   const verdictOf = (cell) => {
@@ -33,13 +33,13 @@ export function Tape({ tp, log, hw, logTape, open, onChoose }) {
   </ol>`;
 }
 
-/** Where readers stop, and where replicas do: what is known of them is drawn. */
+/** Marks for the last stable offset and the high watermark, if they are in a cell and known. */
 const Carets = ({ first, last, log, hw }) => {
   const carets = [["LSO", log.lso], ["HW", hw]].filter(([, offset]) => offset !== null && first <= offset && offset <= last);
   return carets.length > 0 && html`<span class=${`caret${carets[0][0] === "LSO" ? " lso" : ""}`}>${carets.map(([name, offset]) => `${name} ${offset}`).join(" · ")}</span>`;
 };
 
-/** From the first record of a transaction to its marker; it has no end where none came. */
+/** Brackets over a cell: each reaches from the first record of a transaction to its marker, if there is one. */
 const Brackets = ({ spans, hangs }) => spans.map((bracket, row) => bracket && html`<span class=${`bracket ${bracket.part} ${hangs.has(bracket.pid) ? "hangs" : hueOf(bracket.t).split(" ")[0]}`} style=${{ "--row": row }} title=${bracket.t ? nameOf(bracket.t) : `producer ${bracket.pid}`}>${bracket.part === `from` && hangs.has(bracket.pid)
   && html`<em>open from here · no marker will come</em>`}</span>`);
 
@@ -57,7 +57,7 @@ function Cell({ cell, how, log, hw, onChoose, children }) {
     </button>${children}</li>`;
 }
 
-/** The tape shows where readers stop, and not its oldest end. */
+/** Scroll the tape to where readers stop, not to its oldest end. */
 const scrollToLso = (list) => {
   const caret = list?.querySelector(".caret.lso");
   if (caret) list.scrollLeft = Math.max(0, caret.parentElement.offsetLeft - list.clientWidth / 2);

@@ -1,5 +1,5 @@
 // @ts-check
-// Why is the last stable offset of a partition where it is? What the server's reader says, and the cure.
+// Why is the last stable offset of a partition where it is? The server's explanation, and a button for the repair.
 
 import { doNow, drive, post } from "../api.js";
 import { html } from "../html.js";
@@ -9,30 +9,30 @@ import { nameOf, openAt } from "../tape.js";
 import { Event } from "./event.js";
 import { Disclosure } from "./folded.js";
 
-/** Why a reader has to wait, in short: the sentences that the server says beside it stand below, as evidence. */
+/** Cause -> why a reader has to wait, in short. The server's own sentences stand below it, as evidence. */
 const REASONS = {
   "hanging transaction": (name, offset) => [`It must not pass offset ${offset}: only a marker says whether ${name} counts, and none will come.`,
     "No timeout helps: a coordinator's timeout ends only what that coordinator has open."],
   "marker outstanding": (name, offset) => [`It must not pass offset ${offset} yet: only a marker says whether ${name} counts, and that marker is on its way.`],
   "open transaction": (name, offset) => [`It must not pass offset ${offset} yet: ${name} is open, and can still be committed or aborted.`],
 };
-/** So many of the server's sentences say the same in detail. */
+/** With such a reason, the server's first sentences say the same in detail: so many move below. */
 const DETAIL_SENTENCES = 2;
-/** What the causes of txnsim.txn.open_txn_verdict are called here. */
+/** Cause of txnsim.txn.open_txn_verdict -> what it is called here. */
 const CAUSE_TEXTS = { nothing: "no transaction holds readers back", "marker outstanding": "the marker is still owed" };
 
-/** How old what holds readers back is: it is no reason, and stands below. */
+/** The part of a sentence that tells the age of a transaction: it is no reason, and moves below. */
 const AGE = / its newest record is stamped ([^;]+);/;
-/** How a remark on the recording begins: it is no reason. */
+/** The beginning of a remark about the recording: it is no reason either. */
 const REMARK = "This trace was recorded at brief";
 
 export function Why({ tp }) {
   const { said, error } = moment.value;
   const isStale = !said;
-  const lastAnswer = said ?? explanation.value; // what was said last, of another event: it is grey, and offers no cure
+  const lastAnswer = said ?? explanation.value; // the last explanation, of another event: drawn grey, without a repair
   const judgement = lastAnswer?.partitions.find((verdict) => verdict.partition === tp);
   const age = judgement?.sentences.map((sentence) => AGE.exec(sentence)?.[1]).find(Boolean) ?? "";
-  const isLearnersTask = lesson.value && lesson.value.part < lesson.value.parts.length; // the cure is the learner's own to find
+  const isLearnersTask = lesson.value && lesson.value.part < lesson.value.parts.length; // the learner has to find the repair
   if (askedFact.value) return html`<section id="why" class="why stale" tabindex="-1"><h2>Why?</h2><p class="hint">First the question: what do you think?</p></section>`;
   const name = judgement ? transactionName(tp, judgement, lastAnswer.at) : "";
   const sentences = judgement ? shownSentences(judgement, isLearnersTask, name).filter((sentence) => !sentence.startsWith(REMARK)) : [];
@@ -59,7 +59,7 @@ export function Why({ tp }) {
   </section>`;
 }
 
-/** The same on a cluster of one's own: Kafka's metric, tool and settings (KIP-664, KIP-890). */
+/** What to do on a real cluster: Kafka's metric, tool and settings (KIP-664, KIP-890). */
 function OnRealKafka({ tp, judgement }) {
   const dash = tp.lastIndexOf("-");
   const tool = "kafka-transactions.sh --bootstrap-server HOST:PORT";
@@ -70,29 +70,29 @@ function OnRealKafka({ tp, judgement }) {
     <p><b>Prevent:</b> brokers from 3.6 on verify (transaction.partition.verification.enable, on by default). From 4.0 on raise transaction.version to 2, with clients that speak it.</p><//>`;
 }
 
-/** What the server says, without the command, which stands below its button; and without the cure, where
- *  it is asked for. */
+/** The server's sentences without the repair command, which stands below the button; while the learner has to find
+ *  the repair, also without sentences about it. */
 const shownSentences = ({ sentences }, isLearnersTask, name) => sentences.filter((sentence) => !isLearnersTask || !sentence.includes("To end it:"))
   .map((sentence) => sentence.replace(/ To end it: .*$/, "").replace(AGE, "").replace(/the transaction of (producer id \d+, epoch -?\d+), begins, which/, name ? `${name} ($1) begins, which` : "$&"));
 
-/** The transaction that begins at the last stable offset, as the stage calls it. */
+/** The name of the transaction that begins at the last stable offset, as the stage writes it; "" if unknown. */
 function transactionName(tp, { last_stable_offset: lso }, position) {
   const index = indexOf(position);
   const t = index === undefined ? null : openAt(tp, index, lso, lso);
   return t ? nameOf(t) : "";
 }
 
-/** Where a bound was moved to where it stands. */
+/** Go to the event that moved a bound of a partition (`kind`) last. */
 export function goToLastMove(tp, kind, index) {
   for (let n = index; n >= 0; n -= 1) if (events[n].k === kind && events[n].d.tp === tp) return goTo(n);
 }
 
-/** What was decided of each is written, and where that is unknown what the button says. */
+/** Write the marker of each hanging transaction: its coordinator's decision, or ABORT where that is unknown. */
 function repair(tp, marker, open) {
   const hanging = open.filter((verdict) => verdict.partition === tp && verdict.verdict === "hanging");
   const dash = tp.lastIndexOf("-");
   const guess = marker ? null : "abort";
-  partition.value = tp; // once it is healed others may be in more trouble, and it stays in sight
+  partition.value = tp; // it stays in sight after the repair, when others are in more trouble
   return doNow(async () => {
     if (source.value.kind === "live") return post("/repairs", { topic: tp.slice(0, dash), partition: Number(tp.slice(dash + 1)), guess });
     for (const verdict of hanging) {

@@ -1,5 +1,5 @@
 // @ts-check
-// Write a story: the text of a scenario, checked and played at once, in all its runs.
+// Write a story: a text field for a scenario, which is checked and played in all its runs.
 
 import { signal } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
@@ -13,7 +13,7 @@ function storedText() {
   try {
     return localStorage.getItem(STORAGE_KEY) ?? "";
   } catch {
-    return ""; // a browser that keeps nothing
+    return ""; // the browser stores nothing
   }
 }
 
@@ -23,15 +23,15 @@ function setText(newText) {
   try {
     localStorage.setItem(STORAGE_KEY, newText);
   } catch {
-    return; // it is there as long as the page is
+    return; // the browser stores nothing: the text lasts as long as the page
   }
 }
 
-/** What the checker says, and what the runs came to; they outlive a look at another view. */
+/** Complaints about the text, and the results of the runs. They stay while another view is shown. */
 const complaints = signal([]);
 const outcome = signal(null);
 
-/** Show the line that a complaint names. */
+/** Select the line that a complaint names. */
 function toLine(complaint) {
   const area = document.getElementById("story-text");
   const number = Number(/^posted\.yaml:(\d+):/.exec(complaint)?.[1] ?? 1);

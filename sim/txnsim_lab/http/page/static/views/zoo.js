@@ -1,5 +1,5 @@
 // @ts-check
-// The zoo: documented anomalies by generation of the protocol. A cell plays its run and opens it.
+// The zoo: documented anomalies by generation of the protocol. A click on a cell plays its run and shows it.
 
 import { useEffect, useState } from "preact/hooks";
 import { act, ask, followLiveTrace, openFile, play } from "../api.js";
@@ -10,12 +10,12 @@ import { source } from "../store.js";
 import { GENERATIONS } from "../words.js";
 
 const aliasOf = (scenario) => scenario.aliases[0] ?? "~";
-// First comes what one kill -9 does to Kafka 4.3 and 4.4.
+// The first row: what one kill -9 does to Kafka 4.3 and 4.4.
 const FIRST_ALIAS = "z27";
 const sortScenarios = (scenarios) => [...scenarios].sort((a, b) =>
   (aliasOf(b) === FIRST_ALIAS) - (aliasOf(a) === FIRST_ALIAS) || aliasOf(a).localeCompare(aliasOf(b), "en", { numeric: true }));
 
-/** Generations of the protocol: a column each; a run is one of them, or a variant as V-/before. */
+/** Generations of the protocol, a column each. A run is named by its generation, or is a variant of it (V-/before). */
 const MODES = Object.keys(GENERATIONS);
 const modeOf = (run) => run.split("/")[0];
 const modesOf = (scenarios) => [...new Set([...MODES, ...scenarios.flatMap((scenario) => Object.keys(scenario.runs).map(modeOf))])];
