@@ -1,9 +1,9 @@
-"""What a trace says of the cluster after an event: the state, why each last stable offset stands
-where it stands, which producers two brokers disagree about.
+"""Answers about a trace after an event: the cluster's state, why each last stable offset stands
+where it does, which producers leader and coordinator disagree about.
 
-Read from the trace alone, by the functions of ``txnsim explain``, in a thread beside the brokers.
-A page asks about the newest event of a living cluster again and again. What was read for one answer
-is not read for the next: all that a ring keeps takes seconds.
+It is read from the trace alone, by the functions of ``txnsim explain``, in a thread beside the
+brokers. A page asks about the newest event of a live cluster again and again, so the state is kept
+between answers: reading a whole ring anew takes seconds.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Explained(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExplainRoutes(Noun):
-    """The route over one cluster's trace, and those of runs."""
+    """The route that explains the cluster's own trace, and the traces of runs."""
 
     def __init__(self, tracer: Tracer, bootstrap: str, run_trace: RunTrace) -> None:
         """Args:
@@ -62,7 +62,7 @@ class ExplainRoutes(Noun):
         self._is_closed = False
 
     def close(self) -> None:
-        """The control port closes."""
+        """Stop the thread; the control port closes."""
         self._is_closed = True
         self._thread.close()
 
@@ -81,8 +81,8 @@ class ExplainRoutes(Noun):
         refusals=("404", "409", "422", "503"),
     )
     async def explain(self, request: Request) -> Explained:
-        """What the trace says after an event: why each last stable offset stands where it does,
-        open transactions with both views, the whole state.
+        """Explain the trace after an event: why each last stable offset stands where it does, open
+        transactions with both views, the whole state.
         """
         position = number_of(request, "at", default=-1, least=0)
         partition = request.query_params.get("partition")
@@ -108,10 +108,10 @@ class ExplainRoutes(Noun):
 
 
 class _Living:
-    """The cluster's own trace, as far as it was read. Only the thread reads.
+    """The cluster's own trace, as far as it has been read. Only the thread reads.
 
-    The state is as large as the cluster. What is remembered beside it is forgotten with the events
-    that the ring drops.
+    The state is as large as the cluster. What is remembered beside it is dropped together with the
+    events that the ring drops.
     """
 
     def __init__(self, program: str) -> None:
@@ -119,14 +119,16 @@ class _Living:
         self._state = TraceState()
         self._remembered = Remembered()
         self._next = 0
-        """The event that is read next."""
+        """The position of the event that is read next."""
         self._level = ""
-        """What was recorded when the trace was read from its beginning; empty: it was not."""
+        """The level at which the trace was recorded when it was read from its beginning; empty
+        before.
+        """
 
     def reading(
         self, tracer: Tracer, position: int | None, partition: str | None
     ) -> Callable[[], Explained]:
-        """Work for the thread: the answer for the trace as it is now."""
+        """Work for the thread: it returns the answer for the trace as it is now."""
         return partial(
             self._answer,
             position,
@@ -163,7 +165,7 @@ class _Living:
         position = self._next - 1
         if asked_position is not None and position != asked_position:
             raise Recording.no_event(asked_position, first_kept, position)
-        state = _state_of(_encode(self._state))  # it goes on while the answer is sent
+        state = _state_of(_encode(self._state))  # the state changes while the answer is sent
         return _explanation(state, self._remembered, position, partition, self._program)
 
     def _follow(

@@ -1,8 +1,8 @@
 """Histories through the control port: an onlooker for tests in other languages, and the judges.
 
-A test notes what its clients saw in the words of ``txnsim_lab.check.observations``. What a
-client library does not tell (who has a transaction open, what coordinators list, the last
-stable offset) an onlooker sees for it, over the wire as everybody; the judges know nothing else.
+A test notes what its clients saw, as observations of ``txnsim_lab.check.observations``. What a
+client library does not tell (open transactions, what coordinators list, the last stable offset) an
+onlooker reads over the wire, as any client could. The judges know nothing else.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ else:
 
 LOOK_TIMEOUT_MS: Final = 10_000
 JUDGE_S_MAX: Final = 5.0
-"""How long the judges may take, beside the loop."""
+"""How long the judges may take; they run beside the event loop."""
 
 
 class Look(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Look at a partition."""
+    """The body of a request to look at a partition."""
 
     topic: str
     partition: int
     offset: int = 0
-    """Where the reading begins."""
+    """The offset from which readers read."""
 
 
 class AnomalyView(msgspec.Struct, frozen=True, kw_only=True):
-    """One conviction."""
+    """An anomaly that the judges found."""
 
     kind: str
     because: str
@@ -55,7 +55,7 @@ class AnomalyView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class VerdictView(msgspec.Struct, frozen=True, kw_only=True):
-    """What a history comes to."""
+    """The verdict on a history."""
 
     healthy: bool
     kinds: tuple[str, ...]
@@ -63,7 +63,7 @@ class VerdictView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JudgingRoutes(WireNoun):
-    """The routes over one cluster."""
+    """The routes for the onlooker and the judges."""
 
     @cached_property
     def _judge(self) -> WorkThread:
@@ -71,7 +71,7 @@ class JudgingRoutes(WireNoun):
 
     @Operation("post", f"{PREFIX}/looks", refusals=("404", "422", "503"))
     async def look(self, _request: Request, body: Body[Look]) -> list[Seen]:
-        """What an onlooker sees over the wire: open transactions of a partition, every
+        """Look at a partition as an onlooker does, over the wire: its open transactions, every
         transactional id, the open transactions again, and what readers get from an offset on.
         """
         look = await body.read()
@@ -91,7 +91,7 @@ class JudgingRoutes(WireNoun):
 
     @Operation("post", f"{PREFIX}/verdicts", refusals=("413", "422"))
     async def judge(self, _request: Request, body: Body[list[Seen]]) -> VerdictView:
-        """What the checkers make of a history: an array of observations, in order."""
+        """Judge a history: an array of observations, in order."""
         history = History(await body.read())
         try:
             verdict = await self._judge.do_within(JUDGE_S_MAX, lambda: judges.judge(history))

@@ -1,4 +1,4 @@
-"""A transaction that hangs, made on request."""
+"""The operation that makes a transaction hang, for practice."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ class Practised(msgspec.Struct, frozen=True, kw_only=True):
     """The transaction made for practice."""
 
     hangs: str
-    """The partition."""
+    """The partition on which it hangs."""
     transactional_id: str
-    """Of the application."""
+    """The transactional id of the application."""
 
 
 class PractiseRoutes(ClusterNoun):
-    """The routes over one cluster."""
+    """The route that makes a transaction hang."""
 
     def __init__(self, cluster: SimCluster) -> None:
         super().__init__(cluster)
         self._made = itertools.count(1)
-        """Hanging transactions that were asked for."""
+        """Numbers the hanging transactions."""
 
     @Operation("post", f"{PREFIX}/practise", refusals=("409", "503"))
     async def practise(self, _request: Request) -> Practised:

@@ -26,7 +26,7 @@ NOUNS: Final[tuple[type[Noun], ...]] = (
     LessonRoutes,
     OwnClusterRoutes,
 )
-"""Nouns whose operations the OpenAPI document lists."""
+"""The classes whose operations the OpenAPI document lists."""
 
 
 class _Routed(Protocol):
@@ -34,7 +34,7 @@ class _Routed(Protocol):
 
 
 class LabRoutes:
-    """The routes over one cluster."""
+    """The lab's routes over one cluster."""
 
     def __init__(self, cluster: SimCluster, fork_server: ForkServer | None) -> None:
         self._cluster = cluster

@@ -20,12 +20,12 @@ class ListenerView(msgspec.Struct, frozen=True, kw_only=True):
 
     node_id: int
     side: str
-    """``client``, or ``peer``: brokers reach each other by it."""
+    """Who connects to it: ``client``, or ``peer`` for other brokers."""
     port: int
     upstream: str
     connections: int
     accepted: int
-    """Connections so far."""
+    """The number of connections so far."""
 
 
 class ProxyView(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,7 +37,7 @@ class ProxyView(msgspec.Struct, frozen=True, kw_only=True):
     bootstrap: str
     listeners: tuple[ListenerView, ...]
     faults: int
-    """Rules in force."""
+    """The number of rules in force."""
 
 
 _REASONS: Final = {
@@ -67,16 +67,18 @@ class ProxyApi(PartialApi):
         self._proxy = proxy
 
     def brokers(self) -> int:
-        """Those that clients reach through the proxy."""
+        """The brokers that clients reach through the proxy."""
         return len(list(self._proxy.clients))
 
     def why_not(self, path: str) -> str:
-        """By the beginning of the path; else: needs a simulated cluster."""
+        """The reason why a path is not served, by its beginning; for others: it needs a simulated
+        cluster.
+        """
         reasons = (reason for where, reason in _REASONS.items() if path.startswith(where))
         return f"a fault proxy can't do this: {next(reasons, _SIMULATED)}"
 
     def document(self) -> dict[str, Any]:
-        """That of a proxy, by name."""
+        """The OpenAPI document of a proxy."""
         described = super().document()
         described["info"]["title"] = "txnsim fault proxy control port"
         described["info"]["description"] = (
@@ -86,7 +88,7 @@ class ProxyApi(PartialApi):
 
     @Operation("get", f"{PREFIX}/cluster")
     async def cluster(self, _request: Request) -> ProxyView:
-        """The proxy in short: the cluster behind it, a listener for each broker."""
+        """Describe the proxy: the cluster behind it, a listener for each broker."""
         proxy = self._proxy
         return ProxyView(
             cluster_id=proxy.cluster_id,

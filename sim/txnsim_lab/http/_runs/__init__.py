@@ -1,1 +1,1 @@
-"""Scenarios that the control port runs: posted runs, runs that are driven, lessons."""
+"""Scenarios that the control port runs: posted runs, driven runs, lessons."""

@@ -1,7 +1,7 @@
-"""Lessons through the control port: their texts, and what the learner's own run answers.
+"""Lessons through the control port: their texts, and the answers of the learner's own run.
 
-A lesson is played in a driven run (``driven_runs``); whether its goal is reached stands in the
-trace.
+A lesson is played in a driven run (``driven_runs``). The trace of the run tells whether its goal is
+reached.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from txnsim_lab.scenario.teaching.trace_facts import fact
 
 
 class LessonAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run answers to a question."""
+    """The answer of a run to a question."""
 
     key: str
-    """Which of the choices is right."""
+    """The choice that is right."""
     text: str
-    """In words."""
+    """The answer in words."""
 
 
 def lesson_of(lesson_id: str) -> Lesson:
-    """A lesson by its id, which may name a part: ``L1:5``.
+    """Find a lesson by its id, which may name a part: ``L1:5``.
 
     Raises:
         RefusedError: There is none of that id.
@@ -43,7 +43,7 @@ def lesson_of(lesson_id: str) -> Lesson:
 
 
 class LessonRoutes(Noun):
-    """The routes."""
+    """The routes for lessons."""
 
     def __init__(
         self, trace_of: Callable[[Request], bytes | None], warm_up: Callable[[], object]
@@ -57,7 +57,7 @@ class LessonRoutes(Noun):
 
     @Operation("get", f"{PREFIX}/lessons")
     async def lessons(self, _request: Request) -> list[Lesson]:
-        """Every lesson: its run, its texts, its questions, its goal."""
+        """List every lesson: its run, its texts, its questions, its goal."""
         self._warm_up()
         return list((await WorkThread.beside(lessons)).values())
 
@@ -71,7 +71,7 @@ class LessonRoutes(Noun):
         refusals=("404", "409", "422"),
     )
     async def answer(self, request: Request) -> LessonAnswer:
-        """What a run answers to the question of a part of a lesson, read from its trace."""
+        """Answer the question of a part of a lesson from the trace of a run."""
         asked_lesson = lesson_of(str(request.path_params["id"]))
         number = digits_of(str(request.path_params["part"]))
         # A lesson on a cluster of one's own has no run: its questions go to …/now.

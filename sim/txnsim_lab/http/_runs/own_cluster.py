@@ -1,8 +1,8 @@
-"""Lessons on the cluster itself: made ready, told what the learner's client saw, asked whether a
-goal is reached.
+"""Lessons on the live cluster: prepare one, note what the learner's client saw, tell how a part
+stands.
 
-What a lesson asks is a fact of the cluster's own trace, or of what clients saw: the learner's,
-which notes it here, and an onlooker, who reads over the wire.
+A question or goal of such a lesson is a fact of the cluster's own trace, or of what clients saw:
+the learner's client, which posts it here, and an onlooker, who reads over the wire.
 """
 
 from __future__ import annotations
@@ -44,24 +44,24 @@ else:
     recorder = OnDemand("txnsim_lab.scenario.recorder")
 
 NOTED_MAX: Final = 10_000
-"""Maximum number of observations of a lesson; a runaway client exceeds it."""
+"""A lesson keeps at most so many observations, as a bound against a runaway client."""
 
 
 class LessonBegin(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Make a lesson ready."""
+    """The body of a request to begin a lesson on this cluster."""
 
     part: int = 0
     """Part to continue from; part 0 recreates the topics."""
 
 
 class LessonPlace(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a lesson is played."""
+    """Where the lesson is played."""
 
     bootstrap: str
 
 
 class Noted(msgspec.Struct, frozen=True, kw_only=True):
-    """The observations of the learner's client."""
+    """How many observations of the learner's client are noted."""
 
     observations: int
 
@@ -70,7 +70,7 @@ class GoalFact(msgspec.Struct, frozen=True, kw_only=True):
     """A fact on which a goal depends."""
 
     fact: str
-    """In words."""
+    """The fact in words."""
     wanted: str
     found: str
 
@@ -79,15 +79,15 @@ class LessonNow(msgspec.Struct, frozen=True, kw_only=True):
     """The state of a part of a lesson on the present cluster."""
 
     answer: LessonAnswer | None
-    """To its question."""
+    """The answer to its question."""
     goal: tuple[GoalFact, ...]
     met: bool
-    """Whether the part has a goal and has reached it."""
+    """Whether the part has a goal that is reached."""
     because: tuple[str, ...]
 
 
 class OwnClusterRoutes(ClusterNoun):
-    """The routes over one cluster."""
+    """The routes for lessons on this cluster."""
 
     def __init__(self, cluster: SimCluster) -> None:
         super().__init__(cluster)
@@ -96,8 +96,8 @@ class OwnClusterRoutes(ClusterNoun):
 
     @Operation("post", f"{PREFIX}/lessons/{{id}}/begin", refusals=("404", "409", "422", "503"))
     async def begin(self, request: Request, body: Body[LessonBegin]) -> LessonPlace:
-        """Make a lesson ready on this cluster: its topics anew, none of its fault rules in force,
-        nothing noted. Refused where the cluster lacks what the lesson needs.
+        """Prepare this cluster for a lesson: create its topics anew, disarm its fault rules, forget
+        its observations. Refused if the cluster lacks what the lesson needs.
         """
         lesson, cluster = _lesson_of(request)
         if (await body.read()).part == 0:
@@ -117,7 +117,7 @@ class OwnClusterRoutes(ClusterNoun):
 
     @Operation("post", f"{PREFIX}/lessons/{{id}}/seen", refusals=("404", "409", "413", "422"))
     async def seen(self, request: Request, body: Body[list[Seen]]) -> Noted:
-        """Note what the learner's client saw, in order: observations of docs/checkers.md."""
+        """Note what the learner's client saw, in order, as observations of docs/checkers.md."""
         lesson, _ = _lesson_of(request)
         noted = self._noted.setdefault(lesson.id, [])
         new_bytes = await body.read()
@@ -130,7 +130,7 @@ class OwnClusterRoutes(ClusterNoun):
         "get", f"{PREFIX}/lessons/{{id}}/parts/{{part}}/now", refusals=("404", "409", "422", "503")
     )
     async def now(self, request: Request) -> LessonNow:
-        """What a part of a lesson comes to now: the answer to its question, whether its goal is
+        """Tell how a part of a lesson stands: the answer to its question, whether its goal is
         reached.
         """
         lesson, _ = _lesson_of(request)
@@ -170,7 +170,7 @@ class OwnClusterRoutes(ClusterNoun):
     async def _facts(
         self, lesson: Lesson, names: Iterable[str]
     ) -> tuple[Mapping[str, str], tuple[str, ...]]:
-        """Facts by name, or why unknown; and the findings of the judges."""
+        """Facts by name, or the reason why one is unknown; and the findings of the judges."""
         words = tuple(names)
         history, because = await self._look_at_partitions(lesson, words)
         pieces = self._cluster.environment.tracer.pieces()
@@ -182,7 +182,7 @@ class OwnClusterRoutes(ClusterNoun):
     async def _look_at_partitions(
         self, lesson: Lesson, words: tuple[str, ...]
     ) -> tuple[History, tuple[str, ...]]:
-        """What the learner's client has noted, then what an onlooker sees."""
+        """The observations of the learner's client, followed by those of an onlooker."""
         environment = self._cluster.environment
         notes = recorder.Recorder(environment.clock)
         partitions = [self.partition(of_fact.topic, of_fact.partition) for of_fact in places(words)]

@@ -1,7 +1,7 @@
-"""Runs of a request that nobody drives: each in a process of its own, one after the other.
+"""Runs of a request that are not driven: each in a process of its own, one after the other.
 
-A story is what somebody posted: it may take more memory and time than the brokers can spare. Its
-process has bounds of both, and ends when it is asked to.
+Anybody may post a story, so a run may need more memory and time than the brokers can spare. Its
+process has limits of both, and can be ended.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _ENDED: Final = (
 
 
 class PostedRun(RunRequest):
-    """One such request."""
+    """A request for runs that are not driven."""
 
     _child: RunPlayer | None = None
     is_cancelled = False
@@ -49,7 +49,7 @@ class PostedRun(RunRequest):
                 self.error = None if self.is_cancelled else _ENDED
 
     async def _make(self, child: RunPlayer, order: Order, clock: Clock) -> str | None:
-        """Make a run; the error of a failed run, else None."""
+        """Make a run; returns the error of a failed one, else None."""
         self._child = child
         timer = clock.call_later(RUN_MS_MAX, partial(child.kill))
         try:
@@ -68,7 +68,7 @@ class PostedRun(RunRequest):
             child.kill()
 
     def cancel(self) -> None:
-        """End it, whatever it does."""
+        """End the request in any state."""
         if not self.has_ended:
             self.is_cancelled = True
         if self._child is not None:
@@ -76,7 +76,7 @@ class PostedRun(RunRequest):
 
 
 def result_of(encoded: bytes) -> Any:
-    """A run's result, as its process has sent it."""
+    """Decode the result of a run, as its process has sent it."""
     from txnsim_lab.scenario.runner import RunResult
 
     return msgspec.msgpack.decode(encoded, type=RunResult)

@@ -1,9 +1,9 @@
-"""A driven run without processes: to go back, or on, it is told again from its beginning with the
+"""A driven run without processes: for each command it is repeated from its beginning, with the
 commands that it has obeyed.
 
-The same seed and the same commands give the same run, so nobody sees a difference to a run that
-lives in a process of its own (``scenario.driven_run``), whose rules are these. A story of twenty
-steps takes some hundredths of a second. For systems without fork, and for WebAssembly.
+The same seed and the same commands give the same run, so it behaves like a run that lives in a
+process of its own (``scenario.driven_run``). A story of twenty steps takes some hundredths of a
+second. This is for systems without fork, and for WebAssembly.
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ from txnsim_lab.scenario.driven_run import run_driven
 from txnsim_lab.scenario.driver_commands import Back, to_command
 
 
-class _NoMore(BaseException):  # no bug of a story: what catches those must let it pass
-    """Leaves the run once all commands are carried out, before the next one."""
+class _NoMore(BaseException):
+    """Ends the repetition when all commands are carried out. A BaseException, so that a story that
+    catches errors does not catch it.
+    """
 
 
 class _Return(BaseException):
@@ -25,7 +27,7 @@ class _Return(BaseException):
 
 
 class _Replay:
-    """One run from its start: both ends of ``driven.DriverChannel``, and its ``driven.Kept``."""
+    """One repetition of a run: both ends of ``driven.DriverChannel``, and its ``driven.Kept``."""
 
     def __init__(self, orders: list[bytes]) -> None:
         self._orders = iter(orders)
@@ -53,12 +55,12 @@ class _Replay:
 
 
 class Replayed:
-    """One driven run, repeated from the start up to the next stop for each command."""
+    """A driven run that is repeated for each command, from the start up to the next stop."""
 
     def __init__(self) -> None:
         self._order = b""
         self._obeyed: list[bytes] = []
-        """Commands up to the present stop; each can be undone."""
+        """The commands up to the present stop; each can be undone."""
 
     def tell(self, message: bytes) -> list[bytes]:
         """Obey an order or a command, as a process would that was sent it.

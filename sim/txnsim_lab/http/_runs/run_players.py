@@ -1,5 +1,5 @@
-"""What plays a run: a process of its own (``forked_processes.Child``). Where a system has no fork,
-a thread plays the run again from its beginning for each command (``http._runs.replayed_run``).
+"""What plays a run: a process of its own (``forked_processes.Child``), or on a system without fork
+a thread that repeats the run from its beginning for each command (``http._runs.replayed_run``).
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ else:
 
 
 class RunPlayer(Protocol):
-    """Makes one run, to orders (``scenario.driver_commands``)."""
+    """Plays one run, by commands (``scenario.driver_commands``)."""
 
     async def send(self, message: bytes) -> None:
-        """Send an order or a command."""
+        """Send the order for the run, or a command."""
         ...
 
     async def hear(self) -> bytes:
@@ -46,17 +46,17 @@ class ReplayedPlayer:
         self._is_killed = False
 
     async def send(self, message: bytes) -> None:
-        """As ``RunPlayer.send``; comes back when it is obeyed."""
+        """Send the order or a command, and wait until it is obeyed."""
         self._answers += await self._thread.do(partial(self._tell, message))
 
     async def hear(self) -> bytes:
-        """As ``RunPlayer.hear``."""
+        """The next answer, which ``send`` has stored."""
         if self._is_killed or not self._answers:
             raise ProcessEndedError("the run has ended")
         return self._answers.popleft()
 
     def kill(self) -> None:
-        """As ``RunPlayer.kill``. What it does just now it does to its end."""
+        """Mark the run as ended. A command that is being obeyed goes on to its end."""
         self._is_killed = True
 
     def _tell(self, message: bytes) -> list[bytes]:

@@ -19,14 +19,14 @@ HEALTHY: Final = "healthy"
 
 
 class Stop(msgspec.Struct, frozen=True, kw_only=True):
-    """The stop of a driven run, and the inputs before it."""
+    """Where a driven run stands, and the inputs so far."""
 
     next: PlannedStep | None
-    """The step that is taken next; null at the end."""
+    """The step that is taken next; null at the end of the story."""
     back: int
-    """To so many earlier stops it can return."""
+    """The number of earlier stops to which the run can return."""
     inputs: tuple[Input, ...]
-    """All so far: posted with scenario, run, take and seed they repeat the run."""
+    """All inputs so far. Posted with scenario, run, take and seed, they repeat the run."""
     error: str | None
     """Why the last command failed and left the run unchanged; None after a success."""
 
@@ -39,20 +39,20 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     take: str
     expected: str
     observed: str
-    """``healthy``, or kinds of anomalies by name."""
+    """``healthy``, or the names of the anomalies."""
     verdict: tuple[str, ...]
     """The observed kinds one by one."""
     because: tuple[str, ...]
     """A sentence for each conviction."""
     cured: str | None
-    """The verdict after the cure; null where there is none."""
+    """The verdict after the repair; null where there is none."""
     as_declared: bool
     duration_ms: int
-    """Of virtual time."""
+    """The duration in virtual time."""
 
 
 class RunsView(msgspec.Struct, frozen=True, kw_only=True):
-    """A request to run a scenario and how far it is."""
+    """A request to run a scenario, and its progress."""
 
     id: str
     scenario: str
@@ -61,10 +61,10 @@ class RunsView(msgspec.Struct, frozen=True, kw_only=True):
     done: int
     of: int
     as_declared: bool | None
-    """Whether every run came to what its file says; null before the end."""
+    """Whether the verdict of every run is the one that the file declares; null before the end."""
     error: str | None
     at: Stop | None = None
-    """Where a run that is driven stands; null for others."""
+    """Where a driven run stands; null for other runs."""
     runs: tuple[RunView, ...]
 
 
@@ -85,14 +85,14 @@ class RunRequest:
         return self.has_ended
 
     def end(self) -> None:
-        """Tell who waits."""
+        """Mark the request as ended, and wake those who wait for it."""
         self.has_ended = True
         for waiter in self._waiting:
             if not waiter.done():
                 waiter.set_result(None)
 
     def trace_of(self, label: str | None, take: str) -> bytes:
-        """The trace of one of the runs.
+        """The trace of the run with this label and take.
 
         Raises:
             RefusedError: It is not there, or several are.
@@ -100,7 +100,8 @@ class RunRequest:
         return self.choose_result(label, take).trace
 
     def choose_result(self, label: str | None, take: str) -> RunResult:
-        """One of the runs.
+        """The result of the run with this label and take; the label may be left out if there is one
+        run.
 
         Raises:
             RefusedError: It is not there, or several are.
@@ -116,7 +117,7 @@ class RunRequest:
         return matching[0]
 
     async def wait(self, clock: Clock, wait_ms: int) -> None:
-        """Wait for the end, but not longer."""
+        """Wait until the request has ended, at most ``wait_ms``."""
         if self.has_ended or wait_ms == 0:
             return
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -141,7 +142,7 @@ class RunRequest:
         return None
 
     def view(self) -> RunsView:
-        """As the control port shows it."""
+        """The request as the control port shows it."""
         ended = self.has_ended
         good = all(result.as_declared for result in self.results)
         return RunsView(

@@ -1,8 +1,8 @@
 """Scenarios through the control port: those that are shipped, and any that is posted as YAML.
 
-Each run plays in virtual time, in a cluster of its own and in a process of its own, one after the
-other; the brokers that serve clients go on meanwhile. Where the system can't fork it plays in a
-thread (``run_players``). Who asked waits for a while, or asks again. Files are read in a thread:
+Each run plays in virtual time, in a cluster and a process of its own, one after the other; the
+brokers serve clients meanwhile. Where the system can't fork, it plays in a thread
+(``run_players``). A client waits for a while, or asks again. Files are read in a thread, because
 that takes longer than a broker may wait.
 """
 
@@ -59,21 +59,21 @@ WAIT_MS_MAX: Final = 300_000
 SEED_DEFAULT: Final = 1
 SEED_MAX: Final = 2**63 - 1
 RUNS_KEPT_MAX: Final = 50
-"""Requests to run that are remembered; the oldest that has ended makes room."""
+"""So many requests to run are remembered; the oldest that has ended is dropped."""
 NDJSON: Final = "application/x-ndjson"
 YAML: Final = "application/yaml"
 POSTED: Final = "posted.yaml"
-"""What messages call a scenario without a file."""
+"""What messages call a scenario that was posted."""
 TAKES: Final = ("armed", "disarmed", "control")
 
 _T = TypeVar("_T")
 
 
-# Runs that somebody drives: each in a process of its own, where it stops before a step, takes
-# inputs and goes back exactly (``scenario.driven_run``).
+# Driven runs: each in a process of its own. It stops before a step, takes inputs,
+# and can go back exactly (``scenario.driven_run``).
 
 DRIVEN_MAX: Final = 8
-"""So many driven runs wait at once: each is a process with its checkpoints."""
+"""So many driven runs exist at once: each is a process with its checkpoints."""
 STEPS_MAX: Final = 1_000
 
 
@@ -85,10 +85,10 @@ class GoOn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class Act(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An intervention before the next step."""
+    """An input before the next step."""
 
     step: Mapping[str, Any]
-    """A step, as a scenario's file has it (docs/writing-scenarios.md)."""
+    """A step, as in the file of a scenario (docs/writing-scenarios.md)."""
 
 
 class GoBack(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -98,7 +98,7 @@ class GoBack(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class DrivenRun(RunRequest):
-    """One of them. ``has_ended`` says that it stands still, at a step or at its end."""
+    """A request for a driven run. ``has_ended`` tells that it waits at a step, or at its end."""
 
     _child: RunPlayer | None = None
     _state: Stopped | RunEnded | None = None
@@ -111,7 +111,7 @@ class DrivenRun(RunRequest):
 
     @property
     def may_obey(self) -> bool:
-        """Whether it takes a command now."""
+        """Whether the run takes a command now."""
         return self.has_ended and not self.is_over
 
     @property
@@ -144,7 +144,7 @@ class DrivenRun(RunRequest):
         return super().trace_of(label, take)
 
     async def begin(self, make: Callable[[], Awaitable[RunPlayer]], order: Order) -> None:
-        """Start its process."""
+        """Start the process of the run."""
         try:
             self._child = await make()
         except ProcessEndedError as error:
@@ -157,13 +157,14 @@ class DrivenRun(RunRequest):
         await self.obey(order)
 
     async def obey(self, command: Command | Order) -> None:
-        """Send a command and take in what it comes to."""
+        """Send a command, and take over its result."""
         assert self._child is not None
         refusal: str | None = None
         try:
             await self._child.send(encode(command))
             while isinstance(state := to_state(await self._child.hear()), Failed):
-                refusal = state.error  # where it stands comes behind it, if it stands at all
+                # A Failed is followed by where the run stands, unless it has ended.
+                refusal = state.error
         except ProcessEndedError as ended:
             if not self.is_cancelled:
                 self.error = refusal or str(ended)
@@ -174,7 +175,7 @@ class DrivenRun(RunRequest):
         self.end()
 
     def cancel(self) -> None:
-        """End it, whatever it does."""
+        """End the run in any state."""
         if not self.is_over:
             self.is_cancelled = True
         if self._child is not None:
@@ -189,7 +190,7 @@ class ScenarioView(msgspec.Struct, frozen=True, kw_only=True):
     aliases: tuple[str, ...]
     title: str
     runs: Mapping[str, str]
-    """Label of each run -> the verdict that is declared for it."""
+    """Label of each run -> its declared verdict."""
 
 
 class ScenarioText(msgspec.Struct, frozen=True, kw_only=True):
@@ -204,7 +205,7 @@ class ScenarioText(msgspec.Struct, frozen=True, kw_only=True):
     sources: tuple[str, ...]
     runs: Mapping[str, str]
     yaml: str
-    """The file."""
+    """The text of the file."""
 
 
 class RunScenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -218,13 +219,14 @@ class RunScenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     takes: tuple[str, ...] = ("armed",)
     """``armed``, ``disarmed`` (no fault strikes), ``control``."""
     seed: int = SEED_DEFAULT
-    """The same seed, the same run, event by event."""
+    """The seed: the same seed gives the same run, event by event."""
     paused: bool = False
-    """Stop before the first step, in a process of its own; then it is driven. One run, one take."""
+    """Stop before the first step, so that the run can be driven. Needs one run and one take."""
     inputs: tuple[Input, ...] = ()
-    """What was done to a run that was driven, to have the same again. One run, one take."""
+    """Inputs of a driven run, to repeat it. Needs one run and one take."""
     lesson: str = ""
-    """Id of the lesson that it is played for: the trace tells when its goal is reached."""
+    """Id of the lesson for which the run is played: the trace then tells when its goal is reached.
+    """
 
 
 _WAIT: Final = Query("wait_ms", "Answer 202 after so long")
@@ -239,7 +241,7 @@ _WHICH: Final = (
 
 
 class ScenarioRoutes(Noun):
-    """The routes; the runs of one control port."""
+    """The routes for scenarios, and the runs that they have started."""
 
     def __init__(self, environment: Environment, fork_server: ForkServer | None = None) -> None:
         """Args:
@@ -258,7 +260,7 @@ class ScenarioRoutes(Noun):
         self._ids = count(1)
 
     def close(self) -> None:
-        """The control port closes: the run that is being played ends by itself."""
+        """Stop, as the control port closes. A run that is being played ends by itself."""
         self._is_closed = True
         for run_request in self._requests.values():
             if isinstance(run_request, DrivenRun | PostedRun):
@@ -270,7 +272,7 @@ class ScenarioRoutes(Noun):
 
     @Operation("get", f"{PREFIX}/scenarios")
     async def scenarios(self, _request: Request) -> list[ScenarioView]:
-        """Every scenario that is shipped, with the verdict declared for each of its runs."""
+        """List every scenario that is shipped, with the declared verdict of each of its runs."""
         return [
             ScenarioView(
                 name=shipped.name,
@@ -283,7 +285,7 @@ class ScenarioRoutes(Noun):
 
     @Operation("get", f"{PREFIX}/scenarios/{{name}}", refusals=("404",))
     async def scenario(self, request: Request) -> ScenarioText:
-        """One scenario: goal, method, sources, and its file."""
+        """Show a scenario: goal, method, sources, and its file."""
         path, shipped = await self._read(
             partial(_shipped_scenario, str(request.path_params["name"]))
         )
@@ -326,7 +328,7 @@ class ScenarioRoutes(Noun):
 
     @_driving(f"{PREFIX}/runs/{{id}}/go")
     async def go(self, request: Request, body: OptionalBody[GoOn]) -> WithStatus[RunsView]:
-        """Let a driven run go on: some steps of its story, or to its end."""
+        """Let a driven run go on: by some steps of its story, or to its end."""
         order = await body.read()
         if order.steps is not None and not 1 <= order.steps <= STEPS_MAX:
             raise RefusedError(422, f"steps is {order.steps}, expected 1 to {STEPS_MAX}")
@@ -334,12 +336,14 @@ class ScenarioRoutes(Noun):
 
     @_driving(f"{PREFIX}/runs/{{id}}/inputs")
     async def drive(self, request: Request, body: Body[Act]) -> WithStatus[RunsView]:
-        """Do something to a driven run before its next step: a fault, a call, a broker, time."""
+        """Give a driven run an input before its next step: a fault, a call, an action on a broker,
+        time.
+        """
         return await self._command(request, Drive(step=(await body.read()).step))
 
     @_driving(f"{PREFIX}/runs/{{id}}/back")
     async def back(self, request: Request, body: OptionalBody[GoBack]) -> WithStatus[RunsView]:
-        """Return a driven run to an earlier stop, exactly; what came after it is forgotten."""
+        """Take a driven run back to an earlier stop, exactly. What came after it is forgotten."""
         order = await body.read()
         if not 1 <= order.stops <= STEPS_MAX:
             raise RefusedError(422, f"stops is {order.stops}, expected 1 to {STEPS_MAX}")
@@ -356,7 +360,7 @@ class ScenarioRoutes(Noun):
 
     @Operation("get", f"{PREFIX}/runs")
     async def runs(self, _request: Request) -> list[RunsView]:
-        """The latest requests to run scenarios."""
+        """List the latest requests to run scenarios."""
         return [run_request.view() for run_request in self._requests.values()]
 
     @Operation(
@@ -367,7 +371,7 @@ class ScenarioRoutes(Noun):
         refusals=("404", "422"),
     )
     async def result(self, request: Request) -> WithStatus[RunsView]:
-        """Progress and results of a request to run scenarios."""
+        """Show the progress and the results of a request to run scenarios."""
         wait_ms = number_of(request, "wait_ms", default=0, least=0, most=WAIT_MS_MAX)
         return await self._answer(self._run_request_of(request), wait_ms)
 
@@ -379,7 +383,9 @@ class ScenarioRoutes(Noun):
         refusals=("404", "422"),
     )
     async def history(self, request: Request) -> Response:
-        """What everybody saw in one of the runs, as JSON lines: what the judges judged."""
+        """Everything that clients and the onlooker saw in a run, as JSON lines: what the judges
+        have judged.
+        """
         return Response(
             self._result_of(request, self._run_request_of(request)).history, media_type=NDJSON
         )
@@ -392,7 +398,7 @@ class ScenarioRoutes(Noun):
         refusals=("404", "422"),
     )
     async def trace(self, request: Request) -> Response:
-        """The whole trace of one of the runs, as JSON lines."""
+        """The whole trace of a run, as JSON lines."""
         return Response(self._trace_of(request, self._run_request_of(request)), media_type=NDJSON)
 
     @Operation(
@@ -406,7 +412,7 @@ class ScenarioRoutes(Noun):
         refusals=("404", "409"),
     )
     async def story(self, request: Request) -> Response:
-        """A driven run with all its inputs as a scenario file."""
+        """A driven run with all its inputs, as the file of a scenario."""
         driven = self._driven_run_of(request)
         if driven.stop is None:
             raise RefusedError(
@@ -418,8 +424,8 @@ class ScenarioRoutes(Noun):
         return Response(await self._read(write), media_type=YAML)
 
     def trace_of(self, request: Request) -> bytes | None:
-        """The trace of the run that ``of``, ``run`` and ``take`` of a request name; None where it
-        names none.
+        """The trace of the run that the parameters ``of``, ``run`` and ``take`` of a request name;
+        None without ``of``.
 
         Raises:
             RefusedError: There is no such run.
@@ -430,7 +436,7 @@ class ScenarioRoutes(Noun):
         return self._trace_of(request, self._by_id(request_id))
 
     def warm_up(self) -> None:
-        """Have the helper process of driven runs started, so that the first one begins at once."""
+        """Start the helper process of driven runs, so that the first run begins at once."""
         if self._has_fork_server or not HAS_FORK:
             return
         self._has_fork_server = True
@@ -481,7 +487,7 @@ class ScenarioRoutes(Noun):
         return driven
 
     async def _player(self) -> RunPlayer:
-        """The player of the next run: a forked process, or a thread."""
+        """Start a player for the next run: a forked process, or a thread."""
         if not HAS_FORK:
             return ReplayedPlayer(self._thread)
         self._has_fork_server = True
@@ -499,7 +505,7 @@ class ScenarioRoutes(Noun):
         return await self._answer(driven, wait_ms)
 
     async def _read(self, reading: Callable[[], _T]) -> _T:
-        """What ``reading`` returns, in the thread for files."""
+        """Call ``reading`` in the thread for files, and return its result."""
         return await self._reader.do(reading)
 
     async def _carry_out(self, posted: PostedRun, yaml: str) -> None:

@@ -1,1 +1,1 @@
-"""The page: its files, how they are served, and the page with its runs in one file."""
+"""The page: its files, how they are served, and pages with their runs in one file."""

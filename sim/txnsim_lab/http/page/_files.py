@@ -1,8 +1,8 @@
-"""The files of the page as they lie in ``static``, and what a browser is given of them.
+"""The files of the page in ``static``, and what a browser gets of them.
 
-There is no build step. The modules are put one behind the other when the page is first wanted: a
-browser that asks for each of 25 modules waits longer. Nothing in them is changed but the
-lines that import and export.
+There is no build step. The modules are joined to one script when the page is first requested,
+because a browser that asks for each of 25 modules waits longer. Only the lines that import and
+export are changed.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ LIBRARIES: Final = {
     "@preact/signals-core": "vendor/signals-core.mjs",
     "@msgpack/msgpack": "vendor/msgpack/Decoder.mjs",
 }
-"""Name that modules import a library by -> its file."""
+"""Name by which modules import a library -> its file."""
 SCRIPT: Final = "page.js"
-"""What the joined modules are called."""
+"""The name of the joined script."""
 _MAIN: Final = "main.js"
 _PAGE: Final = "__page"
-"""The global object where each module leaves what it exports, by its path; tests ask it."""
+"""The global object that holds the exports of each module, by its path. Tests read it."""
 _LOOKED_FOR: Final = re.compile(
     r'(?<![^\n;}])(?:import\s*(?P<names>\{[^{}]*\}|\w+)\s*from\s*"(?P<module>[^"]+)";?'
     r'|export\s*(?P<passed>\{[^{}]*\})\s*from\s*"(?P<of>[^"]+)";?'
@@ -65,7 +65,7 @@ def _below(folder: Traversable, prefix: str) -> list[tuple[str, bytes]]:
 
 @cache
 def served_files() -> dict[str, bytes]:
-    """What a browser asks for, by its path: the page, its script, its style, its icon."""
+    """The files that a browser asks for, by path: the page, its script, its style, its icon."""
     parts = {SCRIPT: script(), "app.css": files()["app.css"], "icon.svg": files()["icon.svg"]}
     page = files()["index.html"].decode()
     for name, content in parts.items():
@@ -74,13 +74,15 @@ def served_files() -> dict[str, bytes]:
 
 
 def version(content: bytes) -> str:
-    """What the address of a file ends with, so that browsers may keep it for good."""
+    """The version of a file for its address: it changes with the content, so browsers may keep the
+    file for ever.
+    """
     return hashlib.sha256(content).hexdigest()[:12]
 
 
 @cache
 def script() -> bytes:
-    """All modules in one script, each wrapped in a function and behind its imports."""
+    """All modules as one script, each wrapped in a function and placed after its imports."""
     scripts: dict[str, str] = {}
     _join(_MAIN, scripts, ())
     return "\n".join([f"const {_PAGE} = (globalThis.{_PAGE} = {{}});", *scripts.values()]).encode()
@@ -128,11 +130,11 @@ def _join(path: str, scripts: dict[str, str], below: tuple[str, ...]) -> None:
 
 
 def _export_property(listed: str) -> str:
-    """``x as y`` of a list of exports, as a property of what is exported."""
+    """An entry ``x as y`` of a list of exports, as a property of the exported object."""
     inside, _, outside = listed.strip().partition(" as ")
     return f"{outside}: {inside}" if outside else inside
 
 
 def digest(inline: bytes) -> str:
-    """What a Content-Security-Policy calls an inline script or style."""
+    """The hash by which a Content-Security-Policy allows an inline script or style."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(inline).digest()).decode()}'"

@@ -1,7 +1,7 @@
-"""The page at ``/``: static files, read once, with a policy that lets nothing else in.
+"""The page at ``/``: static files, read once, with a policy that allows no other files.
 
-The files hold no data of a cluster, so they are answered without a token; what they show comes from
-the operations, which ask for one.
+The files hold no data of a cluster, so they need no token. What the page shows comes from the
+operations, which need one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self';"
     " base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-"""The Content-Security-Policy: our own files, nothing else."""
+"""The Content-Security-Policy: only files of the page are allowed."""
 
 
 class StaticRoutes:
@@ -34,7 +34,7 @@ class StaticRoutes:
         self._warm_up = warm_up
 
     def routes(self) -> list[Route]:
-        """The page, and what it loads."""
+        """The routes of the page and of the files that it loads."""
         return [Route("/", self.index), Route(f"{FOLDER}/{{path:path}}", self.file)]
 
     async def index(self, _request: Request) -> Response:

@@ -1,7 +1,7 @@
-"""The page and runs in one HTML file, which opens from disk without a server and a network.
+"""The page with runs in one HTML file, which opens from disk without a server and a network.
 
-Traces are packed with gzip, which browsers unpack. What a judgement needs is worked out
-beforehand (``trace.explained_moments``): Kafka's rules are not in the page.
+Traces are packed with gzip, which browsers unpack. Explanations need Kafka's rules, which are not
+in the page, so they are computed beforehand (``trace.explained_moments``).
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from txnsim_lab.trace.explained_moments import Moment, moments
 from txnsim_lab.trace.redaction import redact_run
 
 EVENTS_MAX: Final = 1_500_000
-"""So many the page holds (``EVENTS_MAX`` in static/book.js)."""
+"""The page holds at most so many events (``EVENTS_MAX`` in static/book.js)."""
 _PACKING: Final = 6
-"""Level of gzip: the highest one takes four times as long and saves a twentieth."""
+"""The level of gzip: the highest takes four times as long and saves five percent."""
 
 
 class _PageRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,15 +34,15 @@ class _PageRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Contents(msgspec.Struct, frozen=True, kw_only=True):
-    """What the file holds besides the page."""
+    """The list of runs that the file holds besides the page."""
 
     remark: str
-    """Whether record values are in it."""
+    """A sentence about whether record values are in the file."""
     runs: tuple[_PageRun, ...]
 
 
 def remark(*, redact: bool) -> str:
-    """What to know before the file is handed on."""
+    """A sentence about whether record values are in the file: whoever passes it on should know."""
     if redact:
         return "Record values are left out of this file."
     return "This file holds record values."
@@ -54,7 +54,7 @@ def one_file(
     redact: bool = False,
     tell: Callable[[str], object] = lambda _: None,
 ) -> str:
-    """The page with runs. A million events take half a minute.
+    """Write the page with runs as HTML. A million events take half a minute.
 
     Raises:
         ConfigError: A run has more events than the page can hold.
@@ -117,6 +117,8 @@ def _scenario_run(tell: Callable[[str], object], title: str) -> Callable[[int, i
 
 
 def _packed_element(name: str, content: bytes) -> str:
-    """What the page reads by that name; a browser runs nothing of it."""
+    """An element that holds packed content. The page reads it by its id, and a browser does not run
+    it.
+    """
     text = base64.b64encode(gzip.compress(content, _PACKING, mtime=0)).decode()
     return f'<script type="text/plain" id="{name}">{text}</script>'

@@ -1,6 +1,6 @@
 """The site: the page with the simulator in WebAssembly, as files for any file server.
 
 ``build`` makes it (``txnsim site build``). In the browser ``static/site_worker.js`` starts Python
-in a worker, and ``_backend`` answers there what the control port answers, by the same functions.
+in a worker, where ``_backend`` answers requests by the functions of the control port.
 ``_stand_ins`` are modules that WebAssembly lacks.
 """

@@ -1,5 +1,5 @@
-"""What answers the page where no server is: the operations on runs and lessons, by the same
-functions as the control port's. It runs in a worker of the browser; there is no cluster.
+"""Answers the page on a site, where there is no server: the operations on runs and lessons, by the
+functions of the control port. It runs in a worker of the browser; there is no cluster.
 """
 
 from __future__ import annotations
@@ -23,13 +23,12 @@ from txnsim_lab.http._runs.scenarios import ScenarioRoutes
 
 
 class Backend:
-    """Answers requests; made inside of a running loop."""
+    """Answers requests. It is made in a running event loop."""
 
     def __init__(self) -> None:
         only_errors = structlog.make_filtering_bound_logger(logging.ERROR)
-        structlog.configure(
-            wrapper_class=only_errors
-        )  # a run tells its events; its lines are noise
+        # A run is told by its events; log lines would be noise.
+        structlog.configure(wrapper_class=only_errors)
         environment = real_environment()
         scenarios = ScenarioRoutes(environment)
         opened = OpenedRoutes()
@@ -61,33 +60,33 @@ class Backend:
 
 
 _NAMED: Final = "opened-"
-"""How their ids begin."""
+"""The beginning of the ids of opened traces."""
 
 
 class OpenTrace(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A trace's file."""
+    """The body of a request to open a trace."""
 
     name: str
     trace: str
-    """JSON lines."""
+    """The text of the trace: JSON lines."""
 
 
 class OpenedTrace(msgspec.Struct, frozen=True, kw_only=True):
-    """What is asked about it names it by its id."""
+    """An opened trace; requests about it name its id."""
 
     id: str
     events: int
 
 
 class OpenedRoutes(Noun):
-    """The routes."""
+    """The route that opens a trace."""
 
     def __init__(self) -> None:
         self._traces: list[bytes] = []
 
     @Operation("post", f"{PREFIX}/traces", refusals=("422",))
     async def open(self, _request: Request, body: Body[OpenTrace]) -> OpenedTrace:
-        """Keep a trace, so that questions about it are answered."""
+        """Keep a trace, so that requests can ask about it."""
         posted = await body.read()
         content = posted.trace.encode()
         try:
@@ -98,7 +97,8 @@ class OpenedRoutes(Noun):
         return OpenedTrace(id=f"{_NAMED}{len(self._traces)}", events=len(run.events))
 
     def trace_of(self, request: Request) -> bytes | None:
-        """The trace that ``of`` of a request names; None where it names none of these.
+        """The opened trace that the parameter ``of`` of a request names; None where it names no
+        opened trace.
 
         Raises:
             RefusedError: There is none of that id.

@@ -1,7 +1,7 @@
-"""Compiles what is in ``/given`` and packs it; run inside of Pyodide by ``pack.mjs``.
+"""Compiles the modules in ``/given`` and packs them; ``pack.mjs`` runs it inside Pyodide.
 
-Only compiled modules go into the site: half of the time of a first visit would be compiling. The
-same files give the same archives.
+Only compiled modules go into the site, because half of the time of a first visit would be
+compiling. The same files give the same archives.
 """
 
 from __future__ import annotations
@@ -40,15 +40,17 @@ NOT_NEEDED = (
     "tarfile", "timeit", "tkinter", "tomllib", "trace.py", "tracemalloc", "turtle", "unittest",
     "urllib/request", "urllib/robotparser", "venv", "wave", "wsgiref", "xml", "zipapp",
 )  # fmt: skip
-"""Of the standard library, how paths begin: no module of the site imports them."""
+"""Beginnings of paths in the standard library that no module of the site imports."""
 UNCHECKED = (1).to_bytes(4, "little")
-"""A module that is known by a hash, which nobody compares (PEP 552)."""
+"""The flag of a compiled module whose source hash is not checked (PEP 552)."""
 KNOWN = ("/scenarios", "/lessons")
-"""Paths with the same answer in every visit, packed for use before Python has loaded."""
+"""Paths whose answer is the same in every visit; the answers are packed, and used before Python has
+loaded.
+"""
 
 
 def compile_module(source: bytes, name: str, *, has_lines: bool) -> bytes:
-    """A module as bytecode, which does not ask for its source; without docstrings."""
+    """Compile a module to bytecode that does not need its source, without docstrings."""
     tree = ast.parse(source)
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
@@ -66,7 +68,7 @@ def compile_module(source: bytes, name: str, *, has_lines: bool) -> bytes:
 
 
 def without_lines(code: CodeType) -> CodeType:
-    """The same code without the table of its lines, which is a third of it."""
+    """The same code without the table of line numbers, which is a third of it."""
     inside = (
         without_lines(constant) if isinstance(constant, CodeType) else constant
         for constant in code.co_consts
@@ -75,7 +77,9 @@ def without_lines(code: CodeType) -> CodeType:
 
 
 def pack(archive: str, files: dict[str, bytes], *, has_lines: bool = False) -> None:
-    """Write files, modules compiled, packed as one: modules are much like each other."""
+    """Pack files into one archive, modules compiled. All are compressed together, because modules
+    resemble each other.
+    """
     plain = io.BytesIO()
     with zipfile.ZipFile(plain, "w") as stored:
         for name, content in sorted(files.items()):
@@ -88,7 +92,7 @@ def pack(archive: str, files: dict[str, bytes], *, has_lines: bool = False) -> N
 
 
 def below(folder: Path) -> dict[str, bytes]:
-    """Every file of a folder by its path."""
+    """The files below a folder, by path."""
     return {
         str(PurePosixPath(path.relative_to(folder))): path.read_bytes()
         for path in folder.rglob("*")
@@ -106,14 +110,15 @@ def pack_all() -> None:
         }
     pack("library.packed", modules)
     pack("modules.packed", below(WORK / "modules"))
-    pack("txnsim.packed", below(WORK / "txnsim"), has_lines=True)  # a fault of ours names its line
+    # With line numbers, so that a traceback in our own modules names its line.
+    pack("txnsim.packed", below(WORK / "txnsim"), has_lines=True)
 
 
 async def main() -> None:
     """Pack the site, with the answers that are the same in every visit."""
     pack_all()
     sys.path[:0] = [str(WORK / "modules"), str(WORK / "txnsim")]
-    from txnsim_lab.http.site._backend import Backend  # now it can be found
+    from txnsim_lab.http.site._backend import Backend  # only now it can be imported
 
     backend = Backend()
     listed = []

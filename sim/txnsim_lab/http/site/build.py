@@ -1,7 +1,7 @@
-"""Makes the site: the page, Python in WebAssembly, the simulator's modules, all in one folder.
+"""Builds the site: the page, Python in WebAssembly and the simulator's modules in one folder.
 
-What is not txnsim's own is fetched by npm and pip, or lies in a folder, and is what ``parts.toml``
-says by its digest. Node.js runs Python in WebAssembly once, to compile for it. The same txnsim
+Files that are not txnsim's own are fetched by npm and pip, or lie in a folder; ``parts.toml`` has
+the digest of each. Node.js runs Python in WebAssembly once, to compile the modules. The same txnsim
 gives the same files.
 """
 
@@ -39,30 +39,30 @@ LEFT_OUT: Final = (
     "campaigns.py", "cli", "conformance", "exam", "proxy", "scenarios", "simulation", "testing",
     "troubleshooting.py",
 )  # fmt: skip
-"""Of txnsim and its lab: no story needs them."""
+"""Modules of txnsim and its lab that no story needs."""
 HTTP_KEPT: Final = (
     "__init__", "direct_port", "explaining", "messages", "operation", "replies", "runs", "site",
     "work_thread",
 )  # fmt: skip
-"""Of the control port: what answers the page."""
+"""Modules of the control port that the site needs to answer the page."""
 REAL_CLUSTERS: Final = re.compile(
     "scenario/on_real/|target/(apache|cleaning|generation|jars|real|real_clusters)[.]py"
 )
-"""What plays a story on a real Kafka, which no browser reaches."""
+"""Modules that play a story on a real Kafka, which a browser can't reach."""
 COMMANDS_ALONE: Final = re.compile(
     "client/raw/|runtime/(blocking_world|process_pool)[.]py|trace/convert/"
     "|scenario/(hanging_example|hypothesis|practise_situation)[.]py"
 )
-"""What only commands and other left out parts use."""
+"""Modules that only commands and other excluded modules use."""
 NO_CLUSTER: Final = "http/runs/own_cluster.py"
-"""Lessons that need a cluster are not on the site."""
+"""Lessons on a live cluster, which a site does not have."""
 _PRIVATE: Final = re.compile("^_(?!_)")
-"""The mark of a module that no other package imports."""
+"""The mark of a private module."""
 _LIBRARIES_LEFT_OUT: Final = re.compile(
     r"pydantic/(v1/|mypy|color|networks|experimental/p)|_yaml/|structlog/twisted|kio/schema/\w*(raft|quorum|vote"
     r"|delegation_token|snapshot)"
 )
-"""Requests that no story sends, and what old programs need."""
+"""Library modules that no story uses, and support for old programs."""
 STAND_INS: Final = {
     "crc32c.py": "crc32c.py",
     "kio_native.py": "kio/_kio_native.py",
@@ -79,8 +79,8 @@ PACKED: Final = {
     "modules.zip": "modules.packed",
     "txnsim.zip": "txnsim.packed",
 }
-"""What the worker unpacks (gzip) -> the file that is sent. Not named .gz: servers take that for a
-packed form of another file.
+"""A file that the worker unpacks (gzip) -> the file that is sent. The name does not end in .gz,
+because servers take that for the packed form of another file.
 """
 _PLATFORMS: Final = ("pyemscripten_2026_0_wasm32", "manylinux2014_x86_64", "manylinux_2_28_x86_64")
 POLICY: Final = (
@@ -92,7 +92,7 @@ a server should send it with each file."""
 
 
 class Wheel(msgspec.Struct, frozen=True):
-    """A library for the site."""
+    """A library of the site."""
 
     name: str
     version: str
@@ -109,14 +109,14 @@ class Pyodide(msgspec.Struct, frozen=True):
 
 
 class Parts(msgspec.Struct, frozen=True):
-    """What the site is made of besides txnsim."""
+    """The parts of the site that are not txnsim's own."""
 
     pyodide: Pyodide
     wheel: tuple[Wheel, ...]
 
 
 def parts() -> Parts:
-    """As ``parts.toml`` has them."""
+    """The parts as ``parts.toml`` lists them."""
     text = _HERE.joinpath("parts.toml").read_text("utf-8")
     return msgspec.convert(tomllib.loads(text), Parts)
 
@@ -234,7 +234,7 @@ def _files(work: Path, parts_folder: Path, named_parts: Parts) -> dict[str, byte
     files |= {
         "LICENSE.txt": licence(),
         "source.tar.xz": source(),
-    }  # not kept: a visit needs neither
+    }  # not kept in the cache: a visit needs neither
     build_id = hashlib.sha256(msgspec.json.encode(digests)).hexdigest()[:12]
     files["sw.js"] = _with_constants(
         "sw.js", {"FILES": digests, "PACKED": PACKED, "BUILD": build_id}
@@ -243,7 +243,7 @@ def _files(work: Path, parts_folder: Path, named_parts: Parts) -> dict[str, byte
 
 
 def _library_files(parts_folder: Path, named_parts: Parts) -> Iterator[tuple[str, bytes]]:
-    """Modules of the wheels, and our stand-ins. Native code of other machines is left out."""
+    """Modules of the wheels, and our stand-ins. Native code for other machines is left out."""
     for part in named_parts.wheel:
         with zipfile.ZipFile(parts_folder / part.file) as wheel:
             for name in wheel.namelist():
@@ -255,7 +255,7 @@ def _library_files(parts_folder: Path, named_parts: Parts) -> Iterator[tuple[str
 
 
 def own_files() -> Iterator[tuple[str, bytes]]:
-    """Modules of txnsim and its lab, and stories of the site: path and content."""
+    """Modules of txnsim and its lab, and stories, as pairs of path and content."""
     for package in (Path(txnsim.__file__).parent, Path(txnsim_lab.__file__).parent):
         for path in package.rglob("*.py"):
             inside = path.relative_to(package)
@@ -279,14 +279,14 @@ def own_files() -> Iterator[tuple[str, bytes]]:
 
 
 def licence() -> bytes:
-    """Its text, as txnsim was installed with it."""
+    """The text of the licence, as it was installed with txnsim."""
     text = metadata.distribution("txnsim").read_text("licenses/LICENSE")
     assert text is not None
     return text.encode()
 
 
 def source() -> bytes:
-    """An archive of what the site is made of and is txnsim's own, with its licence."""
+    """An archive of txnsim's own sources of the site, with its licence."""
     scripts = ((f"txnsim_lab/http/page/static/{name}", text) for name, text in page_files().items())
     archive = io.BytesIO()
     with tarfile.open(fileobj=archive, mode="w:xz") as written:
@@ -305,7 +305,7 @@ def _write_files(folder: Path, files: Iterator[tuple[str, bytes]]) -> None:
 
 
 def digest(content: bytes) -> str:
-    """What Subresource Integrity calls it."""
+    """The digest of a file for Subresource Integrity."""
     return f"sha256-{base64.b64encode(hashlib.sha256(content).digest()).decode()}"
 
 
@@ -319,7 +319,7 @@ def _with_constants(name: str, constants: dict[str, Any]) -> bytes:
 
 
 def _index(page: str, digests: dict[str, str]) -> bytes:
-    """The page's own frame, told that no server is there."""
+    """The page's HTML, marked as a page without a server."""
     policy = f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
     page = page.replace('<html lang="en">', '<html lang="en" data-site>')
     page = page.replace('<meta charset="utf-8">', f'<meta charset="utf-8">\n{policy}')

@@ -1,4 +1,4 @@
 """Modules that WebAssembly lacks, as far as the simulator needs them there.
 
-Each takes the place of a library's module by being copied to where that lies (``build``).
+``build`` copies each to the place of the library's module that it replaces.
 """

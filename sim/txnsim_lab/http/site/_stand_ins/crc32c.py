@@ -1,4 +1,4 @@
-"""CRC-32C by a table, in place of the library ``crc32c``, which has no wheel for WebAssembly."""
+"""CRC-32C by a table. It replaces the library ``crc32c``, which has no wheel for WebAssembly."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TABLE: Final = tuple(_entry(value) for value in range(256))
 
 
 def crc32c(data: Buffer, value: int = 0) -> int:
-    """The checksum of ``data``, behind what ``value`` is the checksum of."""
+    """The checksum of ``data``, continued from the checksum ``value`` of the data before it."""
     value ^= 0xFFFFFFFF
     for byte in memoryview(data).cast("B"):
         value = _TABLE[(value ^ byte) & 0xFF] ^ (value >> 8)

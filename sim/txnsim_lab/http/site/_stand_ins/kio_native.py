@@ -1,7 +1,6 @@
-"""In place of ``kio._kio_native``, which has no wheel for WebAssembly.
+"""Replaces ``kio._kio_native``, which has no wheel for WebAssembly.
 
-The simulator reads and writes by codecs of its own (``txnsim.wire``): kio's schemas only have to
-be imported.
+The simulator has codecs of its own (``txnsim.wire``), so kio's schemas only have to be importable.
 """
 
 from __future__ import annotations

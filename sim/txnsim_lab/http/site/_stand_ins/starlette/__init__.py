@@ -1,1 +1,1 @@
-"""In place of Starlette: a worker without a server needs its requests and answers as values."""
+"""Replaces Starlette: a worker without a server needs its requests and responses only as values."""

@@ -1,4 +1,4 @@
-"""In place of ``starlette.requests``."""
+"""Replaces ``starlette.requests``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl
 
 
 class ClientDisconnect(Exception):
-    """Never raised: requests to a worker cannot be cut off."""
+    """Never raised: requests to a worker can't be cut off."""
 
 
 class Request:
@@ -22,5 +22,5 @@ class Request:
         self._receive = receive
 
     async def stream(self) -> AsyncIterator[bytes]:
-        """The body, whole."""
+        """The body in one piece."""
         yield (await self._receive())["body"]

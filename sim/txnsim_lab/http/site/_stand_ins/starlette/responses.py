@@ -1,10 +1,10 @@
-"""In place of ``starlette.responses``."""
+"""Replaces ``starlette.responses``."""
 
 from __future__ import annotations
 
 
 class Response:
-    """An answer."""
+    """A response."""
 
     def __init__(
         self, content: bytes | str = b"", status_code: int = 200, media_type: str | None = None

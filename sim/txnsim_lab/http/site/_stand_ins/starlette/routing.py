@@ -1,7 +1,7 @@
-"""In place of ``starlette.routing``: a worker has no router."""
+"""Replaces ``starlette.routing``: a worker has no router."""
 
 from __future__ import annotations
 
 
 class Route:
-    """Named where types are; never made."""
+    """Only named in annotations, never made."""
