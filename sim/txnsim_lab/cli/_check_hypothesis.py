@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
 
     quieten()
     if args.seeds < 1:
-        raise ConfigError("--seeds is a number from 1 on")
+        raise ConfigError("--seeds needs a number from 1 on")
     try:
         scenario = read(*_text(args.file))
         judged = check(scenario, seeds=range(1, args.seeds + 1))

@@ -106,8 +106,8 @@ def _end_stopped(args: argparse.Namespace, run: Conformance) -> NoReturn:
 
     words = " ".join(f"--only {file}" for file in run.files_left())
     TERMINAL.warn(
-        f"stopped after {len(run.results)} of {len(run.cases)} cases; what it had made is taken"
-        f" away. The others: txnsim conformance {args.address} {words}"
+        f"stopped after {len(run.results)} of {len(run.cases)} cases; its topics and groups are"
+        f" deleted. The other cases: txnsim conformance {args.address} {words}"
     )
     sys.stdout.flush()
     sys.stderr.flush()
@@ -120,7 +120,7 @@ def _options_from(args: argparse.Namespace) -> ConformanceOptions:
     from txnsim_lab.conformance.run import PATIENCE_S, ConformanceOptions
 
     if args.address is None:
-        raise ConfigError("say which broker: txnsim conformance HOST:PORT")
+        raise ConfigError("name the broker: txnsim conformance HOST:PORT")
     read_host_and_port(args.address)
     options = ConformanceOptions(
         bootstrap=args.address,

@@ -134,7 +134,7 @@ def _sum_up(comparison: Comparison) -> None:
     TERMINAL.line(
         f"{comparison.situations} situations and {comparison.variants} variants"
         f" (--seed {comparison.seed}) were asked of both;"
-        f" they part in {len(comparison.differences)}."
+        f" they differ in {len(comparison.differences)}."
     )
 
 

@@ -86,11 +86,11 @@ def _write(directory: Path) -> None:
     from txnsim_lab.exam.readers import directories, expected_topics
 
     if directory.exists():
-        raise ConfigError(f"{directory}: it is there already; nothing is written over")
+        raise ConfigError(f"{directory} exists already, and is not overwritten")
     files = asyncio.run(directories())
     write_all(directory, {**files, EXPECTED: _as_json(expected_topics(on_disk=True))})
     TERMINAL.line(
-        f"{len(files)} files in {directory}; what is expected is in {directory / EXPECTED}"
+        f"{len(files)} files in {directory}; the expected answers are in {directory / EXPECTED}"
     )
 
 

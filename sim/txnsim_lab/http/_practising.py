@@ -47,7 +47,7 @@ class PractiseRoutes(ClusterNoun):
     async def practise(self, _request: Request) -> Practised:
         """Make a hanging transaction on orders-0 and explain it in the trace; repeatable."""
         if self._cluster.injector.get(hanging_example.RULE) is not None:
-            raise RefusedError(409, "one is being made: wait until it hangs")
+            raise RefusedError(409, "a hanging transaction is being made: wait until it hangs")
         number = next(self._made)
         id_ = "billing" if number == 1 else f"billing-{number}"
         try:
@@ -57,7 +57,8 @@ class PractiseRoutes(ClusterNoun):
             why = str(error) or f"no answer within {PRACTISE_TIMEOUT_MS // 1_000} s"
             raise RefusedError(
                 503,
-                f"it could not be made: {why}; are brokers stopped, links cut or faults armed?",
+                f"no transaction could be made to hang: {why}; are brokers stopped, links cut or "
+                "faults armed?",
             ) from error
         return Practised(hangs=str(hanging_example.TARGET), transactional_id=id_)
 

@@ -375,7 +375,7 @@ def test_answers_are_checked(
     assert "position-on-marker: nothing is said of it" in capsys.readouterr().out
     assert check_answers(path, [*reader_answers, {"topc": "open"}]) == 2
     assert main(["exam", "readers", "write", str(path.parent)]) == 2
-    assert "nothing is written over" in capsys.readouterr().err
+    assert "is not overwritten" in capsys.readouterr().err
 
 
 @pytest.mark.slow

@@ -255,7 +255,7 @@ def _run_elsewhere(plan: Sequence[ScenarioRun], args: argparse.Namespace) -> int
 
     for option in ("trace", "history", "html", "inputs", "seeds"):
         if getattr(args, option) is not None:
-            raise ConfigError(f"--{option} is of no use with --on")
+            raise ConfigError(f"--{option} has no effect with --on")
     casting = Casting(player=args.player or "own", program=args.program)
     for scenario_run in plan:
         if any(actor.plays == "application" for actor in scenario_run.scenario.actors.values()):
@@ -327,7 +327,7 @@ def _run_all(plan: Sequence[ScenarioRun], args: argparse.Namespace) -> list[RunR
                 scenario_run, casting
             )  # a wish that can't be granted is refused before any run
     if args.seeds is not None and (is_real or args.inputs is not None or args.seeds < 1):
-        raise ConfigError("--seeds is a number from 1 on, and for virtual time without --inputs")
+        raise ConfigError("--seeds needs a number from 1 on, virtual time, and no --inputs")
     pace = _pace_of(plan, args, is_real=is_real)
     results = []
     printed_remarks: set[str] = set()
@@ -377,7 +377,7 @@ def _pace_of(
     from txnsim_lab.scenario.repeated_inputs import GivenInputs, inputs_of
 
     if len(plan) != 1 or is_real:
-        raise ConfigError("--inputs is for one run and one take in virtual time: name them")
+        raise ConfigError("--inputs needs one run and one take in virtual time: name them")
     return GivenInputs(inputs_of(args.inputs))
 
 
@@ -487,6 +487,6 @@ def write(name: str, directory: Path | None = None) -> Path:
         raise ConfigError(f"{name}: expected a name in lower case with hyphens, as in late-answer")
     path = (directory or Path()) / f"{name}.yaml"
     if path.exists():
-        raise ConfigError(f"{path}: is there already; choose another name")
+        raise ConfigError(f"{path} exists already; choose another name")
     write_whole(path, TEMPLATE.replace("NAME", name))
     return path

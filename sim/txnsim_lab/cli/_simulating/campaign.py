@@ -107,10 +107,10 @@ def _engine(args: argparse.Namespace, options: Wanted, stack: ExitStack) -> tupl
     cpu_s = duration_of("--seed-limit", args.seed_limit) / 1_000
     if args.engine == LOCAL:
         if getattr(args, "master", None) is not None:
-            raise ConfigError("--master is of --engine spark")
+            raise ConfigError("--master needs --engine spark")
         return on_this_machine(options, jobs=args.jobs or processors(), cpu_s=cpu_s)
     if args.jobs is not None:
-        raise ConfigError("--jobs is of --engine local; Spark's master says how many")
+        raise ConfigError("--jobs needs --engine local; with Spark, --master says how many")
     chosen = next(
         engine_module
         for engine_module in offered("campaign_engine")

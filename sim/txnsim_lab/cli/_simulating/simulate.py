@@ -159,7 +159,7 @@ def _compare(args: argparse.Namespace, options: Wanted) -> int:
     from txnsim_lab.simulation.reports import write_files
 
     if args.seed is None:
-        raise ConfigError("--against is about one seed: name it with --seed")
+        raise ConfigError("--against needs one seed: name it with --seed")
     plan = draw(args.seed, options)
     parting = difference(plan, other_plan(plan, args.against))
     names = [f"seed-{args.seed}.{side}.trace.jsonl" for side in "AB"]

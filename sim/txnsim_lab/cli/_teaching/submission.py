@@ -54,7 +54,9 @@ def table(paths: Iterable[Path]) -> list[dict[str, str]]:
             handed_in = msgspec.json.decode(path.read_bytes(), type=HandedIn)
         except (OSError, msgspec.MsgspecError) as error:
             problem = problem_of(error)
-            raise ConfigError(f"{path}: nothing that a lesson handed in: {problem}") from error
+            raise ConfigError(
+                f"{path}: not a file that `txnsim lesson --hand-in` has written: {problem}"
+            ) from error
         rows.append((handed_in.lesson, sum(handed_in.predictions), path.name, handed_in))
     return [
         {

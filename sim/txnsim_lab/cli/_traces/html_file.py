@@ -41,4 +41,4 @@ def show(runs: Sequence[tuple[str, Recording]], *, redact: bool) -> None:
     write(path, runs, redact=redact)
     TERMINAL.line(path.as_uri())
     if not webbrowser.open(path.as_uri()):
-        TERMINAL.warn("txnsim: no browser was found here: open that address in one")
+        TERMINAL.warn("txnsim: no browser was found: open this address in one")

@@ -197,7 +197,9 @@ class OwnClusterRoutes(ClusterNoun):
         except ClientError as error:
             raise RefusedError(503, f"the onlooker was not answered: {error}") from error
         except HistoryError as error:
-            raise RefusedError(422, f"what your client has noted is no history: {error}") from None
+            raise RefusedError(
+                422, f"your client's observations are no valid history: {error}"
+            ) from None
         return history, tuple(
             f"{anomaly.kind}: {anomaly.because}"
             for verdict in verdicts

@@ -416,7 +416,9 @@ class ScenarioRoutes(Noun):
         driven = self._driven_run_of(request)
         if driven.stop is None:
             raise RefusedError(
-                409, f"run {driven.id} is {driven.state}: it is written while it stands still"
+                409,
+                f"run {driven.id} is {driven.state}: its story is written only while it waits at a "
+                "step, or at its end",
             )
         name = request.query_params.get("name", "my-story")
         verdict = request.query_params.get("verdict", "healthy")
@@ -456,7 +458,8 @@ class ScenarioRoutes(Noun):
     async def _begin_driven(self, plan: Sequence[ScenarioRun], asked_run: RunScenario) -> DrivenRun:
         if len(plan) != 1:
             raise RefusedError(
-                422, f"a driven run is one run and one take, these are {len(plan)}: name them"
+                422,
+                f"a driven run needs one run and one take, but {len(plan)} are selected: name them",
             )
         open_runs = [
             driven
@@ -466,7 +469,8 @@ class ScenarioRoutes(Noun):
         if len(open_runs) >= DRIVEN_MAX:
             raise RefusedError(
                 409,
-                f"{DRIVEN_MAX} driven runs wait already: DELETE {PREFIX}/runs/{open_runs[0].id}",
+                f"there are {DRIVEN_MAX} driven runs already: end one with "
+                f"DELETE {PREFIX}/runs/{open_runs[0].id}",
             )
         if asked_run.lesson:
             await self._read(partial(lesson_of, asked_run.lesson))
@@ -498,7 +502,9 @@ class ScenarioRoutes(Noun):
         driven = self._driven_run_of(request)
         if not driven.may_obey:
             raise RefusedError(
-                409, f"run {driven.id} is {driven.state}: it obeys while it stands still"
+                409,
+                f"run {driven.id} is {driven.state}: it takes commands only while it waits at a "
+                "step, or at its end",
             )
         driven.has_ended = False
         self._environment.tasks.spawn(driven.obey(command), name=f"driven-run-{driven.id}")
@@ -533,7 +539,10 @@ class ScenarioRoutes(Noun):
             if run_request.is_over:
                 del self._requests[key]
                 return
-        raise RefusedError(409, f"{RUNS_KEPT_MAX} runs are waiting: wait for GET {PREFIX}/runs")
+        raise RefusedError(
+            409,
+            f"{RUNS_KEPT_MAX} requests are waiting: wait until one in GET {PREFIX}/runs has ended",
+        )
 
     # Finding
 
@@ -552,7 +561,7 @@ class ScenarioRoutes(Noun):
         run_request = self._run_request_of(request)
         if not isinstance(run_request, DrivenRun):
             raise RefusedError(
-                409, f'run {run_request.id} is not driven: ask for it with {{"paused": true}}'
+                409, f'run {run_request.id} is not driven: start it with {{"paused": true}}'
             )
         return run_request
 
@@ -610,7 +619,7 @@ def _scenario_of(order: RunScenario) -> Scenario:
     from txnsim_lab.scenario.scenario_reader import read
 
     if (order.name is None) == (order.yaml is None):
-        raise RefusedError(422, "give a name or the yaml of a scenario, one of both")
+        raise RefusedError(422, "give either the name or the yaml of a scenario")
     if order.name is not None:
         return _shipped_scenario(order.name)[1]
     assert order.yaml is not None

@@ -191,7 +191,7 @@ def fetch(folder: Path) -> None:
 def _run(command: Sequence[str], folder: Path) -> None:
     program = shutil.which(command[0])
     if program is None:
-        raise ConfigError(f"{command[0]} is not there: it is needed to build the site")
+        raise ConfigError(f"{command[0]} is not installed, but needed to build the site")
     process = subprocess.run(
         [program, *command[1:]], cwd=folder, capture_output=True, text=True, check=False
     )

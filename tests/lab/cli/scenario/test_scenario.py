@@ -154,7 +154,7 @@ def test_a_story_is_told_with_many_seeds_up_to_the_first_that_differs(
     assert len(tellings.virtual) == 1
     assert main([*Z01, "--seeds", "0"]) == 2
     assert main([*Z01, "--seeds", "2", "--real"]) == 2
-    assert "--seeds is a number from 1 on" in capsys.readouterr().err
+    assert "--seeds needs a number from 1 on" in capsys.readouterr().err
 
 
 def test_json_gives_verdicts_on_standard_output_and_progress_elsewhere(
@@ -572,7 +572,7 @@ def test_options_of_virtual_time_are_refused(
     option: tuple[str, str], capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["scenario", "run", "z01", "--on", "apache-4.3.1", *option]) == 2
-    assert f"{option[0]} is of no use with --on" in capfd.readouterr().err
+    assert f"{option[0]} has no effect with --on" in capfd.readouterr().err
 
 
 def test_other_players_are_refused_where_sasl_is_wanted(
@@ -710,7 +710,7 @@ def test_nothing_is_written_over(tmp_path: Path) -> None:
     written_file = write("a.yaml", tmp_path)
     assert written_file == tmp_path / "a.yaml"
     written_file.write_text("mine")
-    with pytest.raises(ConfigError, match="is there already"):
+    with pytest.raises(ConfigError, match="exists already"):
         write("a", tmp_path)
     assert written_file.read_text() == "mine"
     with pytest.raises(ConfigError, match="No such file or directory"):

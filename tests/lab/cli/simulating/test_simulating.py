@@ -164,8 +164,8 @@ def test_a_run_without_a_verdict_counts_as_found(
         (["--as-version", "9.9"], "there is no release"),
         (["--file-seeds", "0"], "--file-seeds 0: expected 1 or more"),
         (["--seed-limit", "soon"], "--seed-limit"),
-        (["--master", "local[1]"], "--master is of --engine spark"),
-        (["--engine", "spark", "--jobs", "1"], "--jobs is of --engine local"),
+        (["--master", "local[1]"], "--master needs --engine spark"),
+        (["--engine", "spark", "--jobs", "1"], "--jobs needs --engine local"),
     ],
 )
 def test_campaign_what_makes_no_sense_is_refused(

@@ -150,8 +150,8 @@ async def test_the_oldest_requests_make_room(monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize(
     ("body", "status", "advice"),
     [
-        ({}, 422, "one of both"),
-        ({"name": "z01", "yaml": SHORT}, 422, "one of both"),
+        ({}, 422, "either the name or the yaml"),
+        ({"name": "z01", "yaml": SHORT}, 422, "either the name or the yaml"),
         ({"name": "z99"}, 404, "GET /api/v1/scenarios"),
         ({"name": "../secrets.yaml"}, 404, "GET /api/v1/scenarios"),
         ({"yaml": "name: x"}, 422, "posted.yaml:1: "),
