@@ -93,12 +93,12 @@ export const startRecording = () =>
   });
 
 /** A function that shows how many events were read, and tells whether the trace is still wanted. */
-const progressOf = (ticket) => {
+const progressOf = (ownGeneration) => {
   let shownMs = 0;
   return (eventCount) => {
     const nowMs = performance.now();
     if (eventCount > SHOWN_FROM && nowMs - shownMs > SHOWN_MS) [readCount.value, shownMs] = [eventCount, nowMs];
-    return ticket === generation;
+    return ownGeneration === generation;
   };
 };
 
@@ -106,14 +106,14 @@ const progressOf = (ticket) => {
 const identityOf = (answer) => answer.headers.get("Txnsim-Trace");
 
 /** The cluster's own trace, as far as the server keeps it, with its id; null if it is no longer wanted. */
-async function readOwnTrace(ticket) {
+async function readOwnTrace(ownGeneration) {
   const answer = await fetch(`${PREFIX}/trace`);
   if (answer.status === 401) {
     link.value = "refused";
     return null;
   }
   if (!answer.ok) throw new Error(answer.statusText);
-  const book = await readBook(answer, progressOf(ticket));
+  const book = await readBook(answer, progressOf(ownGeneration));
   readCount.value = 0;
   return book && { book, identity: identityOf(answer) };
 }
@@ -124,7 +124,7 @@ export async function followLiveTrace() {
   lesson.value = runFile.value = null;
   newChoice();
   generation += 1;
-  const ticket = generation;
+  const ownGeneration = generation;
   if (isSite) { // there is no cluster to follow
     showBook(new Book(), { kind: "site" });
     link.value = "none";
@@ -135,11 +135,11 @@ export async function followLiveTrace() {
   showBook(new Book(), { kind: "live" });
   let next = -1; // nothing has been read yet
   let identity = null;
-  while (ticket === generation) {
+  while (ownGeneration === generation) {
     try {
       if (next < 0) {
-        const ownTrace = await readOwnTrace(ticket);
-        if (!ownTrace || ticket !== generation) return;
+        const ownTrace = await readOwnTrace(ownGeneration);
+        if (!ownTrace || ownGeneration !== generation) return;
         showBook(ownTrace.book, { kind: "live" });
         next = ownTrace.book.newest + 1;
         identity = ownTrace.identity;
@@ -154,7 +154,7 @@ export async function followLiveTrace() {
         return;
       }
       if (!answer.ok) throw new Error(answer.statusText);
-      if (ticket !== generation) return void answer.body.cancel();
+      if (ownGeneration !== generation) return void answer.body.cancel();
       if (identityOf(answer) !== identity) { // events of two clusters must not be mixed
         void answer.body.cancel();
         isReplaced.value = true;
@@ -163,7 +163,7 @@ export async function followLiveTrace() {
       }
       link.value = "live";
       for await (const arrival of batchesOf(answer.body)) {
-        if (ticket !== generation) return;
+        if (ownGeneration !== generation) return;
         lostCount.value += arrival.lost;
         addEvents(arrival.events);
         next = Math.max(next, arrival.events.at(-1).i + 1);
@@ -171,7 +171,7 @@ export async function followLiveTrace() {
     } catch {
       // The server or the network has failed: try again below.
     }
-    if (ticket !== generation) return;
+    if (ownGeneration !== generation) return;
     link.value = "lost";
     await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
   }
@@ -181,10 +181,10 @@ export async function followLiveTrace() {
 export async function load(answer, kind, ownChoice = newChoice()) {
   if (ownChoice !== choice) return false;
   generation += 1;
-  const ticket = generation;
-  const book = await readBook(answer, progressOf(ticket));
+  const ownGeneration = generation;
+  const book = await readBook(answer, progressOf(ownGeneration));
   readCount.value = 0;
-  if (!book || ticket !== generation || ownChoice !== choice) return false;
+  if (!book || ownGeneration !== generation || ownChoice !== choice) return false;
   showBook(book, kind);
   link.value = "done";
   return true;

@@ -55,8 +55,8 @@ const actionOf = (name, fields) => ({ do: name, ...readFields(ACTIONS[name].fiel
 
 /** The rule that the form describes, with a free id if it names none. The server refuses a rule that is wrong, with
  *  the reason. */
-const ruleOf = ({ id, point, criteria, action, fields, then, thenFields }, free, inForce) => ({
-  id: id || free, point, ...readFields(criteriaAt(point, inForce), criteria), action: actionOf(action, fields),
+const ruleOf = ({ id, point, criteria, action, fields, then, thenFields }, freeId, inForce) => ({
+  id: id || freeId, point, ...readFields(criteriaAt(point, inForce), criteria), action: actionOf(action, fields),
   ...(thenActionsAt(point, action).includes(then) ? { then: actionOf(then, thenFields) } : {}),
 });
 
