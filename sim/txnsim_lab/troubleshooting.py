@@ -209,7 +209,7 @@ def _strengths(line: str, sections: Sequence[Section]) -> tuple[dict[str, int], 
             hits.append(
                 {section.title: strength for section in sections if message in section.messages}
             )
-    # What means one section says more than a class of many causes (TimeoutException) beside it.
+    # A hit with one section outweighs a class with many causes (TimeoutException).
     sharp = [hit for hit in hits if len(hit) == 1]
     strengths: dict[str, int] = {}
     for hit in sharp or hits:

@@ -33,8 +33,8 @@ from txnsim_lab.check.observations import Isolation, Outcome, PositionsRead, Sen
 # - *write-read*: a transaction delivered a record of another transaction to its program
 #   (``transaction`` of a Read), and its own outcome may depend on that record;
 # - *read-write*: a transaction read a whole partition (``whole`` of a Read), and another
-#   transaction has a record behind that. So the first one acted as if the other had not been. A
-#   poll is no such read: what it did not bring may have been there.
+#   transaction has a later record there. So the first one acted as if the other did not exist. A
+#   poll is no such read: records that it did not return may have been there.
 #
 # Appends of two producers to one partition interleave on every healthy Kafka. They are no
 # dependency. Kafka promises the order of transactions only within one transactional id, because

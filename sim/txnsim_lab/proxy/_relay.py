@@ -259,7 +259,7 @@ class Relay:
             case SubmitOutcome.CORRUPT:
                 assert verdict.damage is not None
                 frame = sent.damaged(frame, verdict.damage)
-                # What a broker answers is what it has read.
+                # The broker answers the damaged request, so its header counts.
                 if len(frame) >= HEAD_BYTES:
                     _, sent.api_key, sent.api_version, sent.correlation_id, _ = head(frame, 0)
             case SubmitOutcome.DROP_ANSWER:
@@ -365,7 +365,7 @@ class Relay:
         if sent is not None and sent.fate == LOST:
             return Course.SKIP
         if self._is_orphan:
-            # A rule may wait for the answer all the same; then it is thrown away.
+            # A rule may match the answer nevertheless; afterwards the answer is dropped.
             crosses = sent is not None and self._injector.is_armed and self._asked_of_answer(sent)
             self._answered = sent if crosses else None
             return self._collect_or_skip(size) if crosses else Course.SKIP
@@ -391,7 +391,7 @@ class Relay:
 
     def _asked_of_answer(self, sent: Sent) -> bool:
         interest = self._injector.needed_part(self._listener.points[1], sent.api_key)
-        # Who is to be known by its request can't be known if that passed before the rule was armed.
+        # A rule that needs the request can't match if the request passed before the rule was armed.
         return interest is MessagePart.HEADER or (
             interest is MessagePart.BODY and sent.request is not None
         )

@@ -146,7 +146,7 @@ class _Story:
     async def _produce(self, identity: ProducerIdAndEpoch) -> None:
         batch = build_batch(
             [Record(value=b"late")],
-            # Tools that look at ages find it at once.
+            # An old timestamp, so that tools which search by age find it at once.
             timestamp_ms=self._client.clock.now_ms() - HOUR_MS,
             producer_id=identity.producer_id,
             producer_epoch=identity.producer_epoch,
@@ -161,7 +161,7 @@ class _Story:
         )
         with self._client.trace.call("send", tp=str(TARGET), records=["late"]):
             leader = await self._client.leader(TARGET)
-            # A lane of its own: while it is held, its connection's line stands.
+            # On its own connection: while it is held, the connection is blocked.
             await self._client.ask(leader.leader_id, produce, lane="late")
 
     async def _append(self, other: Cluster) -> None:

@@ -363,9 +363,9 @@ def _name_run(tracer: Tracer, scenario_run: ScenarioRun) -> None:
     )
 
 
-# The order of steps in blocks that may be played in any: the run's seed draws it.
+# The order of steps in ``any-order`` blocks, which the run's seed draws.
 #
-# A story that holds in one order alone has a race in it; told under many seeds it shows.
+# A story that is true in one order only has a race; playing it with many seeds shows that.
 
 STREAM = "any-order"
 """Name of the random stream for the order of steps."""

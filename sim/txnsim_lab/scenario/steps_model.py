@@ -463,7 +463,7 @@ class Step(OneOf):
 
     def stands_at(self, position: str) -> None:
         """Stores the place where the step was read, as ``late.yaml:24: steps.3``."""
-        # Beside the fields, as a cached property is: where it stands is no part of what it says.
+        # Not a field, since the place is no part of the step's content.
         self.__dict__[_PLACE] = f"{position}.{_names((self.choice,))}"
 
     @property

@@ -141,7 +141,7 @@ _RESOURCES: Final[Mapping[int, Values]] = {
     _LOGGER: (("1", "2"), ("", "99")),
 }
 _CONFIGS: Final[Mapping[int, Sequence[str]]] = {
-    # Without what may refuse every record, and so the markers of whoever has written.
+    # Without the config that can make the topic refuse every record, and so the markers, too.
     _TOPIC: sorted({*TOPIC_CONFIGS} - {"min.insync.replicas"}),
     _GROUP: sorted(GROUP_CONFIGS),
     _METRICS: ("metrics", "interval.ms", "match"),

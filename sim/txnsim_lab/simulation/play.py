@@ -690,8 +690,8 @@ def processor_limit(seconds: float | None, *, again_s: float = AGAIN_S) -> Itera
         signal.signal(signal.SIGVTALRM, handler_before)
 
 
-# What members of groups are promised, looked at while they act: what clients hold against what the
-# coordinator knows at that moment.
+# Promises to members of groups, checked while they act: the assignments of clients are compared
+# with the coordinator's present state.
 
 TWO_MEMBERS: Final = "partition-of-two-members"
 OLD_GENERATION: Final = "granted-to-old-generation"

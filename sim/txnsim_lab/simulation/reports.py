@@ -148,12 +148,13 @@ def write_files(folder: Path, files: dict[str, bytes]) -> tuple[str, ...]:
     return tuple(map(str, write_all(folder, files)))
 
 
-# A shrunk run as a file that somebody else can read and run: a scenario where its steps can say
-# it, else a pytest test with the plan in it.
+# Writes a shrunk run as a file that others can read and run: a scenario if its steps can express
+# the run, else a pytest test that contains the plan.
 #
-# Acts of a plan go on at once, steps of a scenario one after the other. So an act that was under
-# way when the next one began goes on in the background, and what the next one needs is waited for:
-# a leader, or the end of a transaction. A wait that the finding does not need is left out again.
+# Acts of a plan run at the same time, steps of a scenario one after the other. So an act that was
+# still running when the next one began becomes a background call, and a step waits for what the
+# next act needs: a leader, or the end of a transaction. Waits that the finding does not need are
+# removed again.
 
 TRIES_MAX: Final = 120
 _NEVER: Final = ("IMPOSSIBLE", "IN_VAIN")

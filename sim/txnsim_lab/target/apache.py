@@ -106,7 +106,7 @@ class ApacheBrokers:
             text = "".join(f"{key}={value}\n" for key, value in entries.items())
             (node.home / "server.properties").write_text(text, encoding="utf-8")
         formatting = (self._format(node) for node in nodes)
-        # All of them end before the first failure is told: no process is left behind.
+        # All of them end before the first failure is raised, so that no process is left.
         for failure in await asyncio.gather(*formatting, return_exceptions=True):
             if failure is not None:
                 raise failure

@@ -611,7 +611,7 @@ def play_all(
         ]
         yield from together
     except BaseException:
-        # Whoever stops does not wait for answers; what is under way ends with its connections.
+        # When stopped, answers are not awaited; running cases end with their connections.
         threads.shutdown(wait=False, cancel_futures=True)
         raise
     threads.shutdown()

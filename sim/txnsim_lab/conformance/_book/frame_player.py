@@ -251,7 +251,7 @@ class FramePlayer:
         while reached < epoch:
             steps = min(_STEPS_AT_ONCE, epoch - reached)
             answers = self._connection.ask_often(KEYS["InitProducerId"], 4, steps, **values)
-            # The last one that was not told to wait has the highest epoch.
+            # The last answer with an epoch has the highest; CONCURRENT_TRANSACTIONS has none.
             reached = next(
                 answer.producer_epoch for answer in answers if answer.producer_epoch >= 0
             )

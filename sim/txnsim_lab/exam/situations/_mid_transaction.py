@@ -105,8 +105,9 @@ async def init_while_aborting(app: Application) -> None:
 @situation("epoch-runs-out", "middle", "The producer's epoch reaches its end within some"
            " transactions: does it go on with a new producer id?", core=True)  # fmt: skip
 async def epoch_runs_out(app: Application) -> None:
-    """Epochs end at 32,767. Transactions v2 bump them with each one, so a long-lived producer is
-    given its new id by EndTxn; before, only a new session is. The Java client takes the new id.
+    """Epochs end at 32,767. Transactions v2 raise the epoch with each transaction, so a long-lived
+    producer gets its new id from EndTxn; in version 1 only a new session gets one. The Java client
+    uses the new id.
     """
     await app.must_init("old")
     await app.must_transact("a-1", producer="old")

@@ -99,8 +99,8 @@ _CORE: Final = (
 AWAY_MS: Final = 2_000
 COMPLETING_MS: Final = 3_000
 WAITING_S: Final = 2.6
-"""Delay of a record behind the markers when its partition loses its leader: a library with a
-growing backoff then retries the partition less often than the end.
+"""Seconds for which a record waits for the markers before its partition loses its leader: a library
+with a growing backoff then asks for the partition less often than it retries the end.
 """
 LEADERLESS_S: Final = 1.5
 SHORT_MS: Final = 4_000

@@ -252,7 +252,7 @@ class WireActor(ClientActor):
         answer = await asking.coordinator(self._id, request)
         if answer.error == "INVALID_TXN_STATE":  # the transaction has not had this end
             answer = msgspec.structs.replace(answer, in_doubt=False)
-        # Who has given up on this answer has gone on, and learns nothing from it.
+        # A producer that has given up this call has gone on, and does not use the answer.
         listens = id(call) in self._unanswered
         if listens and answer.error == NONE and asking.message.__version__ >= 5:
             self._adopt(asking.message)

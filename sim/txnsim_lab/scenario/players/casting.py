@@ -153,14 +153,13 @@ class OwnPlayer(ApplicationPlayer):
         await self._cluster.close()
 
 
-# Any other client as an application of a story: a program that plays the whole part and tells of
-# it, one JSON object a line.
+# Any other client as an application of a story: a program that does everything by itself and prints
+# its events, one JSON object per line.
 #
 # It is called with bootstrap, transactional id, topic, partition and the record's timestamp in ms;
 # it begins a transaction, sends one record (``late``), waits until that is acknowledged
 # (``produced``) or given up (``produce-failed``), aborts (``aborted``), and leaves. ``client`` in a
-# line is its name; its exit status does not matter, and what it writes to standard error is passed
-# on.
+# line is its name. Its exit status does not matter, and its standard error is passed on.
 
 LINE_TIMEOUT_SECONDS: Final = 60
 """Long, since a JVM needs some time on a busy machine."""
