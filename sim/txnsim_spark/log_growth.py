@@ -334,7 +334,7 @@ def _files_in(folder: str) -> Iterator[str]:
             for entry in sorted(below, key=lambda file: file.name):
                 if entry.is_file(follow_symlinks=False):
                     is_now = entry.stat(follow_symlinks=False)
-                    # Each process mirrors a store's files anew, so their inodes say nothing.
+                    # Each process has its own mirror of a store, so inodes there mean nothing.
                     path = with_store_names(entry.path)
                     number = is_now.st_ino if path == entry.path else 0
                     yield f"{path}\n{number} {is_now.st_size} {is_now.st_mtime_ns}\n"

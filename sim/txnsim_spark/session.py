@@ -135,7 +135,7 @@ def _new_session(master: str | None, app_name: str, config: Mapping[str, str]) -
 
     builder = SparkSession.builder.appName(app_name)
     # Workers run this very interpreter, whatever python3 is on their PATH, unless another is named.
-    # spark-submit hands on what it was told, as spark.pyspark.python or by its environment.
+    # spark-submit passes on its own choice, by spark.pyspark.python or by its environment.
     os.environ.setdefault(PYTHON_OF_WORKERS, sys.executable)
     if not _is_submitted():
         _require_java()

@@ -1,4 +1,4 @@
-"""What ``spark-submit`` runs: a command of ``txnsim`` within the session that was submitted.
+"""The script for ``spark-submit``: runs a command of ``txnsim`` in the submitted session.
 
 ``spark-submit … submit.py logs find-hanging DIR`` is ``txnsim logs find-hanging DIR`` with the
 master and the settings that ``spark-submit`` was given: commands take the running session

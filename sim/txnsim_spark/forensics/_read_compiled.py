@@ -268,7 +268,7 @@ def fragments_of(table: Ints) -> Iterator[Fragment]:
             )
 
 
-# One pass over segments: what each producer did, where a segment makes no sense
+# One pass over segments: what each producer did, and where a segment is malformed
 
 
 def walk_segments(

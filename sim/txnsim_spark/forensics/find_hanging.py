@@ -223,7 +223,7 @@ class Reading:
         """The state of every replica, by its small files."""
         topics = self._search.topics
         with_state_topic = topics | {TRANSACTION_STATE_TOPIC} if topics else topics
-        # Absolute, as the data source tells them: its workers have folders of their own.
+        # Absolute, as in the data source: workers run in other folders.
         paths = [path.absolute() for path in self._search.paths]
         replicas = replicas_in(paths, with_state_topic, self._problem)
         self._log_dirs = _log_dirs(replicas)

@@ -24,7 +24,7 @@ from txnsim_spark.scan.kernel import FULL, batch_at, be16, be32, be64, compile_f
 _CONTROL: Final = BatchHeader.CONTROL
 _TRANSACTIONAL: Final = BatchHeader.TRANSACTIONAL
 
-# Columns of a fragment. What there is none of is negative.
+# Columns of a fragment. Missing values are negative.
 PRODUCER: Final = 0
 FIRST_OFFSET: Final = 1
 LAST_OFFSET: Final = 2

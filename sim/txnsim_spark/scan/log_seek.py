@@ -76,7 +76,7 @@ def tail_of(segment: SegmentFile) -> Tail:
         window = Window(file, _WINDOW_BYTES)
         for batch_position, header in _walk(window, segment, position, _ends_and_unsound):
             is_sound = _is_sound(window, batch_position, header)
-            # Batches before the index entry are not read: the first one here tells where they end.
+            # Batches before the index entry are not read: they end where the first one here begins.
             if end == segment.base_offset and batch_position:
                 end = header.base_offset
             if not is_sound and not problem:

@@ -57,7 +57,7 @@ def in_sections(segments: Sequence[SegmentFile], section_bytes: int) -> list[Seg
         cuts_of(segment, section_bytes) if segment.section is None else () for segment in segments
     ]
     recovered = [number for number, segment in enumerate(segments) if segment.is_recovered]
-    # Damage in one of these ends those behind it, so none is read as a whole beside sections.
+    # Damage in one of these ends the later ones, so if one is divided, all are.
     are_apart = sum(segments[number].size for number in recovered) > section_bytes or any(
         cuts[number] for number in recovered
     )

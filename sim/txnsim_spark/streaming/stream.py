@@ -126,8 +126,8 @@ class Stream:
             for name, failure in self._failures():
                 raise _query_failure(name, failure)
         except (Py4JError, OSError) as failure:
-            # A signal to all processes of a group ends the JVM beside us: then all is stopped, and
-            # the batch that ran is repeated next time.
+            # A signal to the process group also ends the JVM: then everything is stopped, and the
+            # running batch is repeated next time.
             if not stop.is_set():
                 raise StreamError(f"Spark's JVM is gone: {failure}") from failure
         except StreamError:

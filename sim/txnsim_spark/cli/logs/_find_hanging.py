@@ -137,7 +137,7 @@ def status_of(report: Report) -> int:
         return HANGS
     if report.with_verdicts(OpenTxnStatus.UNKNOWN, OpenTxnStatus.RECENT) or report.source.problems:
         return INCOMPLETE
-    # Where there is nothing to look at, nothing was judged.
+    # Without replicas nothing was judged.
     return 0 if report.source.replicas else INCOMPLETE
 
 
