@@ -18,14 +18,14 @@ LOOP = asyncio.new_event_loop()
 threading.Thread(target=LOOP.run_forever, daemon=True).start()
 
 
-def run(awaited):
+def run(awaitable):
     """In the loop, whose background tasks always run."""
 
-    async def done():
-        told = awaited() if callable(awaited) else awaited
-        return await told if isawaitable(told) else told
+    async def settle():
+        outcome = awaitable() if callable(awaitable) else awaitable
+        return await outcome if isawaitable(outcome) else outcome
 
-    return asyncio.run_coroutine_threadsafe(done(), LOOP).result()
+    return asyncio.run_coroutine_threadsafe(settle(), LOOP).result()
 
 
 class Driver:
@@ -43,23 +43,23 @@ class Driver:
             "language": "Python",
         }
 
-    def error(self, raised):
+    def error(self, error):
         """The library's own word on an error."""
-        fatal = isinstance(raised, FATAL)
+        fatal = isinstance(error, FATAL)
         return {
             "retriable": False,  # of a transaction's call: the library has tried again by itself
-            "abortable": isinstance(raised, errors.KafkaError) and not fatal,
+            "abortable": isinstance(error, errors.KafkaError) and not fatal,
             "fatal": fatal,
         }
 
-    def init(self, producer, bootstrap, patience_ms, **given):
+    def init(self, producer, bootstrap, patience_ms, **settings):
         """A transactional producer, ready. The library has no bound for a whole call."""
 
-        async def made():
-            self.producers[producer] = AIOKafkaProducer(bootstrap_servers=bootstrap, **given)
+        async def start():
+            self.producers[producer] = AIOKafkaProducer(bootstrap_servers=bootstrap, **settings)
             await self.producers[producer].start()
 
-        run(made())
+        run(start())
 
     def begin(self, producer):
         """Begin a transaction."""
@@ -75,8 +75,8 @@ class Driver:
 
     def send_offsets(self, producer, group, offsets, consumer=""):
         """Positions of a group into the transaction; a member can't be named."""
-        places = {TopicPartition(topic, index): at for topic, index, at in offsets}
-        run(self.producers[producer].send_offsets_to_transaction(places, group))
+        positions = {TopicPartition(topic, index): offset for topic, index, offset in offsets}
+        run(self.producers[producer].send_offsets_to_transaction(positions, group))
 
     def commit(self, producer):
         """Commit."""
@@ -86,50 +86,56 @@ class Driver:
         """Abort."""
         run(self.producers[producer].abort_transaction())
 
-    def consumer(self, topic, partitions, consumer, **given):
+    def consumer(self, topic, partitions, consumer, **settings):
         """A reader of partitions, from their beginning."""
-        places = [TopicPartition(topic, index) for index in range(partitions)]
-        run(self.reader(lambda reader: reader.assign(places), consumer, **given))
+        assignment = [TopicPartition(topic, index) for index in range(partitions)]
+        run(self.reader(lambda reader: reader.assign(assignment), consumer, **settings))
         run(self.consumers[consumer].seek_to_beginning())
 
-    def subscribe(self, topic, protocol, **given):
+    def subscribe(self, topic, protocol, **settings):
         """A member of a group of the classic protocol."""
         if protocol != "classic":
             raise NotImplementedError(protocol)
-        given["partition_assignment_strategy"] = (RangePartitionAssignor,)  # as others in the group
-        run(self.reader(lambda reader: reader.subscribe([topic]), **given))
+        # As the others in the group.
+        settings["partition_assignment_strategy"] = (RangePartitionAssignor,)
+        run(self.reader(lambda reader: reader.subscribe([topic]), **settings))
 
-    async def reader(self, begin, consumer, bootstrap, group, isolation, **more):
+    async def reader(self, attach, consumer, bootstrap, group, isolation, **settings):
         """A consumer without automatic commits."""
         self.consumers[consumer] = AIOKafkaConsumer(
             bootstrap_servers=bootstrap, group_id=group, isolation_level=isolation,
-            enable_auto_commit=False, auto_offset_reset="earliest", fetch_max_wait_ms=100, **more,
+            enable_auto_commit=False, auto_offset_reset="earliest", fetch_max_wait_ms=100,
+            **settings,
         )  # fmt: skip
-        begin(self.consumers[consumer])
+        attach(self.consumers[consumer])
         await self.consumers[consumer].start()
 
     def end_offsets(self, consumer):
         """The ends of what it reads."""
         reader = self.consumers[consumer]
         ends = run(reader.end_offsets(list(reader.assignment())))
-        return {"ends": {at.partition: end for at, end in ends.items()}}
+        return {"ends": {partition.partition: end for partition, end in ends.items()}}
 
     def poll(self, consumer, timeout_ms):
         """What comes within the time, and where the reader stands."""
         reader = self.consumers[consumer]
 
-        async def polled():
-            found, until = [], LOOP.time() + timeout_ms / 1000
-            while (left := until - LOOP.time()) > 0:
-                for records in (await reader.getmany(timeout_ms=int(left * 1000))).values():
-                    found += [[one.partition, one.offset, one.value.decode()] for one in records]
-            places = {}
-            for at in reader.assignment():
+        async def read():
+            records, deadline_s = [], LOOP.time() + timeout_ms / 1000
+            while (remaining_s := deadline_s - LOOP.time()) > 0:
+                for batch in (await reader.getmany(timeout_ms=int(remaining_s * 1000))).values():
+                    records += [
+                        [record.partition, record.offset, record.value.decode()] for record in batch
+                    ]
+            positions = {}
+            for partition in reader.assignment():
                 with contextlib.suppress(TimeoutError):  # one that is not known yet is left out
-                    places[at.partition] = await asyncio.wait_for(reader.position(at), POSITION_S)
-            return {"records": found, "positions": places}
+                    positions[partition.partition] = await asyncio.wait_for(
+                        reader.position(partition), POSITION_S
+                    )
+            return {"records": records, "positions": positions}
 
-        return run(polled())
+        return run(read())
 
     def seek(self, consumer, topic, partition, offset):
         """Go on from there."""
@@ -141,9 +147,9 @@ class Driver:
 
     def close(self, name):
         """Close a producer or a consumer."""
-        for kept in (self.producers, self.consumers):
-            if name in kept:
-                run(kept.pop(name).stop())
+        for clients in (self.producers, self.consumers):
+            if name in clients:
+                run(clients.pop(name).stop())
 
 
 serve(Driver())

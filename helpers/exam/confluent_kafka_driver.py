@@ -26,11 +26,11 @@ class Driver:
             "language": "Python",
         }
 
-    def error(self, raised):
+    def error(self, exception):
         """The library's own word on an error."""
-        if not isinstance(raised, KafkaException):
+        if not isinstance(exception, KafkaException):
             return {}
-        error = raised.args[0]
+        error = exception.args[0]
         return {
             "name": error.name(),
             "retriable": error.retriable(),
@@ -57,18 +57,21 @@ class Driver:
 
     def send(self, producer, topic, partition, value, wait):
         """One record; with ``wait`` until it is acknowledged."""
-        told = []
+        reports = []
         self.producers[producer].produce(
-            topic, value.encode(), partition=partition, on_delivery=lambda *both: told.append(both)
+            topic,
+            value.encode(),
+            partition=partition,
+            on_delivery=lambda *report: reports.append(report),
         )
-        until = time.monotonic() + self.patience_s
-        while wait and not told and time.monotonic() < until:
+        deadline_s = time.monotonic() + self.patience_s
+        while wait and not reports and time.monotonic() < deadline_s:
             self.producers[producer].poll(0.05)
         if not wait:
             return {}
-        if not told:
+        if not reports:
             raise TimeoutError(f"not acknowledged in {self.patience_s} s")
-        error, message = told[0]
+        error, message = reports[0]
         if error is not None:
             raise KafkaException(error)
         return {"offset": message.offset()}
@@ -79,7 +82,7 @@ class Driver:
             self.strangers[group] = Consumer({"group.id": group, "log_level": 0})
         member = self.consumers[consumer] if consumer else self.strangers[group]
         self.producers[producer].send_offsets_to_transaction(
-            [TopicPartition(*each) for each in offsets],
+            [TopicPartition(*position) for position in offsets],
             member.consumer_group_metadata(),
             self.patience_s,
         )
@@ -92,45 +95,50 @@ class Driver:
         """Abort."""
         self.producers[producer].abort_transaction(self.patience_s)
 
-    def consumer(self, topic, partitions, **given):
+    def consumer(self, topic, partitions, **settings):
         """A reader of partitions, from their beginning."""
-        places = [TopicPartition(topic, index, OFFSET_BEGINNING) for index in range(partitions)]
-        self.reader(**given).assign(places)
+        assignment = [TopicPartition(topic, index, OFFSET_BEGINNING) for index in range(partitions)]
+        self.reader(**settings).assign(assignment)
 
-    def subscribe(self, topic, protocol, session_timeout_ms, **given):
+    def subscribe(self, topic, protocol, session_timeout_ms, **settings):
         """A member of a group, of either protocol."""
-        of_protocol = {"classic": {"session.timeout.ms": session_timeout_ms}}
-        more = of_protocol.get(protocol, {"group.protocol": protocol})
-        self.reader(**given, **more).subscribe([topic])
+        by_protocol = {"classic": {"session.timeout.ms": session_timeout_ms}}
+        group_settings = by_protocol.get(protocol, {"group.protocol": protocol})
+        self.reader(**settings, **group_settings).subscribe([topic])
 
-    def reader(self, consumer, bootstrap, client_id, group, isolation, **more):
+    def reader(self, consumer, bootstrap, client_id, group, isolation, **settings):
         """A consumer without automatic commits."""
         self.consumers[consumer] = Consumer({
             "bootstrap.servers": bootstrap, "client.id": client_id, "log_level": 0,
             "group.id": group, "isolation.level": isolation, "enable.auto.commit": False,
-            "auto.offset.reset": "earliest", "fetch.wait.max.ms": 100, **more,
+            "auto.offset.reset": "earliest", "fetch.wait.max.ms": 100, **settings,
         })  # fmt: skip
         return self.consumers[consumer]
 
     def end_offsets(self, consumer):
         """The ends of what it reads."""
         reader = self.consumers[consumer]
-        ends = {at.partition: reader.get_watermark_offsets(at)[1] for at in reader.assignment()}
+        ends = {
+            partition.partition: reader.get_watermark_offsets(partition)[1]
+            for partition in reader.assignment()
+        }
         return {"ends": ends}
 
-    def poll(self, consumer, timeout_ms, enough=1_000):
+    def poll(self, consumer, timeout_ms, max_records=1_000):
         """What comes within the time, and where the reader stands."""
         reader, found = self.consumers[consumer], []
-        until = time.monotonic() + timeout_ms / 1000
-        while (left := until - time.monotonic()) > 0 and len(found) < enough:
-            message = reader.poll(left)
+        deadline_s = time.monotonic() + timeout_ms / 1000
+        while (remaining_s := deadline_s - time.monotonic()) > 0 and len(found) < max_records:
+            message = reader.poll(remaining_s)
             if message is not None and message.error() is None:
                 found.append([message.partition(), message.offset(), message.value().decode()])
-        places = reader.position(reader.assignment())
-        known = {at.partition: at.offset for at in places if at.offset >= 0}
-        return {"records": found, "positions": known}
+        positions = reader.position(reader.assignment())
+        offsets = {
+            position.partition: position.offset for position in positions if position.offset >= 0
+        }
+        return {"records": found, "positions": offsets}
 
-    poll_first = partialmethod(poll, enough=1)
+    poll_first = partialmethod(poll, max_records=1)
 
     def seek(self, consumer, topic, partition, offset):
         """Go on from there."""
@@ -154,29 +162,35 @@ class Driver:
     def share_poll(self, consumer, timeout_ms):
         """What one poll brings."""
         messages = self.sharers[consumer].poll(timeout_ms / 1000)
-        self.polled[consumer] = [one for one in messages if one.error() is None]
-        errors = [one.error() for one in messages if one.error() is not None]
+        self.polled[consumer] = [message for message in messages if message.error() is None]
+        errors = [message.error() for message in messages if message.error() is not None]
         if errors and not self.polled[consumer]:
             raise KafkaException(errors[0])
         return {
             "records": [
-                [one.partition(), one.offset(), one.value().decode()]
-                for one in self.polled[consumer]
+                [message.partition(), message.offset(), message.value().decode()]
+                for message in self.polled[consumer]
             ]
         }
 
     def acknowledge(self, consumer, how):
         """Say it of all that the last poll brought."""
-        kind = getattr(confluent_kafka.AcknowledgeType, how.upper(), None)
-        if kind is None:
+        acknowledgement = getattr(confluent_kafka.AcknowledgeType, how.upper(), None)
+        if acknowledgement is None:
             raise NotImplementedError(how)
         for message in self.polled[consumer]:
-            self.sharers[consumer].acknowledge(message, kind)
+            self.sharers[consumer].acknowledge(message, acknowledgement)
 
     def share_commit(self, consumer, patience_ms):
         """Have it carried out; where that failed."""
-        told = self.sharers[consumer].commit_sync(patience_ms / 1000)
-        return {"failed": {at.partition: str(why) for at, why in told.items() if why is not None}}
+        outcomes = self.sharers[consumer].commit_sync(patience_ms / 1000)
+        return {
+            "failed": {
+                partition.partition: str(error)
+                for partition, error in outcomes.items()
+                if error is not None
+            }
+        }
 
     def close(self, name):
         """Close a producer or a consumer."""

@@ -39,20 +39,20 @@ def answer(driver, verb, arguments):
     method = getattr(driver, verb.replace("-", "_"), None)
     if method is None:
         return {"ok": False, "error": {"name": "UNSUPPORTED_COMMAND", "message": verb}}
-    told = {"ok": True, "runtime": RUNTIME} if verb == "describe" else {"ok": True}
+    response = {"ok": True, "runtime": RUNTIME} if verb == "describe" else {"ok": True}
     try:
-        return told | (method(**arguments) or {})
-    except Exception as raised:  # whatever a library raises is its answer
-        return {"ok": False, "error": {**described(raised), **driver.error(raised)}}
+        return response | (method(**arguments) or {})
+    except Exception as error:  # whatever a library raises is its answer
+        return {"ok": False, "error": {**describe_error(error), **driver.error(error)}}
 
 
-def described(raised):
+def describe_error(error):
     """What is the same for every library."""
-    unsupported = isinstance(raised, NotImplementedError)
+    unsupported = isinstance(error, NotImplementedError)
     return {
-        "name": "UNSUPPORTED_COMMAND" if unsupported else type(raised).__name__,
-        "class": f"{type(raised).__module__}.{type(raised).__qualname__}",
-        "message": str(raised)[:500],
+        "name": "UNSUPPORTED_COMMAND" if unsupported else type(error).__name__,
+        "class": f"{type(error).__module__}.{type(error).__qualname__}",
+        "message": str(error)[:500],
         "retriable": False,
         "abortable": False,
         "fatal": False,

@@ -42,12 +42,12 @@ class Driver:
             "language": "Python",
         }
 
-    def error(self, raised):
+    def error(self, error):
         """The library's own word on an error; a call that ran out of time may be repeated."""
-        retriable, fatal = isinstance(raised, KafkaTimeoutError), isinstance(raised, FATAL)
+        retriable, fatal = isinstance(error, KafkaTimeoutError), isinstance(error, FATAL)
         return {
             "retriable": retriable,
-            "abortable": isinstance(raised, KafkaError) and not fatal and not retriable,
+            "abortable": isinstance(error, KafkaError) and not fatal and not retriable,
             "fatal": fatal,
         }
 
@@ -78,9 +78,12 @@ class Driver:
 
     def send_offsets(self, producer, group, offsets, consumer=""):
         """Positions of a group into the transaction, by its member where there is one."""
-        places = {TopicPartition(*at[:2]): OffsetAndMetadata(at[2], "", -1) for at in offsets}
-        told = self.consumers[consumer].group_metadata() if consumer else group
-        self.producers[producer].send_offsets_to_transaction(places, told)
+        positions = {
+            TopicPartition(*position[:2]): OffsetAndMetadata(position[2], "", -1)
+            for position in offsets
+        }
+        group_identity = self.consumers[consumer].group_metadata() if consumer else group
+        self.producers[producer].send_offsets_to_transaction(positions, group_identity)
 
     def commit(self, producer):
         """Commit."""
@@ -90,24 +93,24 @@ class Driver:
         """Abort."""
         self.producers[producer].abort_transaction()
 
-    def consumer(self, topic, partitions, **given):
+    def consumer(self, topic, partitions, **settings):
         """A reader of partitions, from their beginning."""
-        reader = self.reader(**given)
+        reader = self.reader(**settings)
         reader.assign([TopicPartition(topic, index) for index in range(partitions)])
         reader.seek_to_beginning()
 
-    def subscribe(self, topic, protocol, session_timeout_ms, **given):
+    def subscribe(self, topic, protocol, session_timeout_ms, **settings):
         """A member of a group of the classic protocol."""
         if protocol != "classic":
             raise NotImplementedError(protocol)
-        self.reader(**given, session_timeout_ms=session_timeout_ms).subscribe([topic])
+        self.reader(**settings, session_timeout_ms=session_timeout_ms).subscribe([topic])
 
-    def reader(self, consumer, bootstrap, client_id, group, isolation, **more):
+    def reader(self, consumer, bootstrap, client_id, group, isolation, **settings):
         """A consumer without automatic commits."""
         self.consumers[consumer] = KafkaConsumer(
             bootstrap_servers=bootstrap.split(","), client_id=client_id, group_id=group,
             isolation_level=isolation, enable_auto_commit=False, auto_offset_reset="earliest",
-            fetch_max_wait_ms=100, **more,
+            fetch_max_wait_ms=100, **settings,
         )  # fmt: skip
         return self.consumers[consumer]
 
@@ -115,21 +118,23 @@ class Driver:
         """The ends of what it reads."""
         reader = self.consumers[consumer]
         ends = reader.end_offsets(list(reader.assignment()))
-        return {"ends": {at.partition: end for at, end in ends.items()}}
+        return {"ends": {partition.partition: end for partition, end in ends.items()}}
 
     def poll(self, consumer, timeout_ms):
         """What comes within the time, and where the reader stands."""
-        reader, found = self.consumers[consumer], []
-        until = time.monotonic() + timeout_ms / 1000
-        while (left := until - time.monotonic()) > 0:
-            for records in reader.poll(timeout_ms=int(left * 1000)).values():
-                found += [[one.partition, one.offset, one.value.decode()] for one in records]
-        places = {}
-        for at in reader.assignment():
+        reader, records = self.consumers[consumer], []
+        deadline_s = time.monotonic() + timeout_ms / 1000
+        while (remaining_s := deadline_s - time.monotonic()) > 0:
+            for batch in reader.poll(timeout_ms=int(remaining_s * 1000)).values():
+                records += [
+                    [record.partition, record.offset, record.value.decode()] for record in batch
+                ]
+        positions = {}
+        for partition in reader.assignment():
             with contextlib.suppress(KafkaTimeoutError):  # one that is not known yet is left out
-                places[at.partition] = reader.position(at, timeout_ms=POSITION_MS)
-        known = {index: place for index, place in places.items() if place is not None}
-        return {"records": found, "positions": known}
+                positions[partition.partition] = reader.position(partition, timeout_ms=POSITION_MS)
+        offsets = {index: offset for index, offset in positions.items() if offset is not None}
+        return {"records": records, "positions": offsets}
 
     def seek(self, consumer, topic, partition, offset):
         """Go on from there."""

@@ -28,16 +28,16 @@ def main() -> None:
     parser.add_argument("expected", type=Path)
     parser.add_argument("--jars", type=Path, metavar="FOLDER")
     args = parser.parse_args()
-    made = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
-    made = made.config("spark.sql.shuffle.partitions", "1")
+    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    builder = builder.config("spark.sql.shuffle.partitions", "1")
     if args.jars:
-        made = made.config("spark.jars", ",".join(map(str, sorted(args.jars.glob("*.jar")))))
+        builder = builder.config("spark.jars", ",".join(map(str, sorted(args.jars.glob("*.jar")))))
     else:
-        made = made.config("spark.jars.packages", PACKAGE)
-    spark = made.getOrCreate()
+        builder = builder.config("spark.jars.packages", PACKAGE)
+    spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
-    for one in json.loads(args.expected.read_text("utf-8")):
-        sys.stdout.write(json.dumps(answer(spark, args.bootstrap, one["topic"])) + "\n")
+    for question in json.loads(args.expected.read_text("utf-8")):
+        sys.stdout.write(json.dumps(answer(spark, args.bootstrap, question["topic"])) + "\n")
     spark.stop()
 
 
@@ -63,12 +63,14 @@ def answer(spark: SparkSession, bootstrap: str, topic: str) -> dict[str, object]
         )
         stream.awaitTermination()
     rows = spark.table(table).orderBy("offset").collect()
-    said: dict[str, object] = {"topic": topic, "values": [row["value"] for row in rows]}
-    ends = [source["endOffset"] for one in stream.recentProgress for source in one["sources"]]
+    findings: dict[str, object] = {"topic": topic, "values": [row["value"] for row in rows]}
+    ends = [
+        source["endOffset"] for progress in stream.recentProgress for source in progress["sources"]
+    ]
     if ends:
         end = json.loads(ends[-1]) if isinstance(ends[-1], str) else ends[-1]
-        said["position"] = said["end"] = int(end[topic]["0"])
-    return said
+        findings["position"] = findings["end"] = int(end[topic]["0"])
+    return findings
 
 
 if __name__ == "__main__":
