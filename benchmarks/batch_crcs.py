@@ -29,22 +29,22 @@ def main() -> None:
     buffer = np.random.default_rng(1).integers(0, 256, count * size, dtype=np.uint8)
     starts = np.arange(count, dtype=np.int64) * size
     sizes = np.full(count, size, dtype=np.int64)
-    stated = np.zeros(count, dtype=np.int64)
+    stored_crcs = np.zeros(count, dtype=np.int64)
     valid = np.zeros(count, dtype=np.bool_)
-    ways: dict[str, Callable[[], None]] = {
-        "tables": lambda: check_by_tables(buffer, starts, sizes, stated, TABLES, valid),
+    methods: dict[str, Callable[[], None]] = {
+        "tables": lambda: check_by_tables(buffer, starts, sizes, stored_crcs, TABLES, valid),
         "instruction" if HAS_INSTRUCTION else "no instruction here": lambda: check_crcs(
-            buffer, starts, sizes, stated, valid
+            buffer, starts, sizes, stored_crcs, valid
         ),
     }
-    took: dict[str, list[float]] = {name: [] for name in ways}
+    samples: dict[str, list[float]] = {name: [] for name in methods}
     for number in range(ROUNDS + 1):
-        for name, check in ways.items():
+        for name, check in methods.items():
             began = process_time()
             check()
             if number:  # the first one compiles
-                took[name].append(process_time() - began)
-    for name, seconds in took.items():
+                samples[name].append(process_time() - began)
+    for name, seconds in samples.items():
         rate = count * size / statistics.median(seconds) / 1e6
         sys.stdout.write(f"{name}: {rate:,.0f} MB/s, batches of {size} bytes\n")
 

@@ -47,11 +47,11 @@ def wheel() -> Path:
     target = CACHE / "wheel"
     shutil.rmtree(target, ignore_errors=True)
     _run([sys.executable, "-m", "build", "--wheel", "--outdir", str(target), "."], REPOSITORY)
-    (built,) = target.glob("*.whl")
-    return built
+    (wheel_path,) = target.glob("*.whl")
+    return wheel_path
 
 
-def txnsim_environment(built: Path) -> Path:
+def txnsim_environment(wheel_path: Path) -> Path:
     """An environment with a wheel and its runtime dependencies; gives the path of its ``txnsim``.
 
     Dependencies are installed again only when ``pyproject.toml`` has changed.
@@ -61,7 +61,7 @@ def txnsim_environment(built: Path) -> Path:
     """
     home = CACHE / "venv"
     stamp = home / "pyproject.sha256"
-    wanted = hashlib.sha256((REPOSITORY / "pyproject.toml").read_bytes()).hexdigest()
+    digest = hashlib.sha256((REPOSITORY / "pyproject.toml").read_bytes()).hexdigest()
     pip = [
         str(home / "bin" / "python"),
         "-m",
@@ -70,18 +70,18 @@ def txnsim_environment(built: Path) -> Path:
         "install",
         "-q",
     ]
-    if not stamp.is_file() or stamp.read_text() != wanted:
+    if not stamp.is_file() or stamp.read_text() != digest:
         shutil.rmtree(home, ignore_errors=True)
         venv.create(home, with_pip=True)
-        _run([*pip, str(built)], REPOSITORY)
-        stamp.write_text(wanted)
-    _run([*pip, "--no-deps", "--force-reinstall", str(built)], REPOSITORY)
+        _run([*pip, str(wheel_path)], REPOSITORY)
+        stamp.write_text(digest)
+    _run([*pip, "--no-deps", "--force-reinstall", str(wheel_path)], REPOSITORY)
     return home / "bin" / "txnsim"
 
 
 def _run(command: Sequence[str], directory: Path) -> None:
     CACHE.mkdir(parents=True, exist_ok=True)
-    done = subprocess.run(
+    completed = subprocess.run(
         command,
         cwd=directory,
         stdin=subprocess.DEVNULL,
@@ -89,5 +89,5 @@ def _run(command: Sequence[str], directory: Path) -> None:
         text=True,
         check=False,
     )
-    if done.returncode != 0:
-        raise BuildError(f"{' '.join(command)}:\n{done.stdout}{done.stderr}")
+    if completed.returncode != 0:
+        raise BuildError(f"{' '.join(command)}:\n{completed.stdout}{completed.stderr}")

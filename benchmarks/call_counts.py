@@ -54,17 +54,17 @@ def counter() -> cProfile.Profile:
 
 def counts(profile: cProfile.Profile) -> Counts:
     """Calls by function."""
-    found: Counter[str] = Counter()
+    by_function: Counter[str] = Counter()
     for entry in profile.getstats():
         if isinstance(entry.code, CodeType) and (file := file_of(entry.code)) is not None:
-            found[f"{file}:{entry.code.co_qualname}"] += entry.callcount
-    return dict(found)
+            by_function[f"{file}:{entry.code.co_qualname}"] += entry.callcount
+    return dict(by_function)
 
 
-def by_package(found: Mapping[str, float]) -> dict[str, float]:
+def by_package(by_function: Mapping[str, float]) -> dict[str, float]:
     """The same by package."""
     packages: defaultdict[str, float] = defaultdict(int)
-    for name, calls in found.items():
+    for name, calls in by_function.items():
         file = name.partition(":")[0]
         packages[file.split("/")[0].removesuffix(".py")] += calls
     return dict(sorted(packages.items()))
@@ -84,15 +84,15 @@ class Walker:
         """Follow no further."""
         sys.setprofile(None)
 
-    def walk(self, last: str | None = None) -> Walk:
-        """What was entered, or the part of it up to the first call of ``last``."""
-        end = len(self._entered) if last is None else self.entered().index(last) + 1
-        entered = self._entered[:end]
-        files = [file for file, _ in entered]
+    def walk(self, last_call: str | None = None) -> Walk:
+        """What was entered, or the part of it up to the first call of ``last_call``."""
+        end = len(self._entered) if last_call is None else self.entered().index(last_call) + 1
+        calls = self._entered[:end]
+        files = [file for file, _ in calls]
         return Walk(
             files=len(set(files)),
-            functions=len(set(entered)),
-            changes=sum(one != other for one, other in pairwise(files)),
+            functions=len(set(calls)),
+            changes=sum(file != next_file for file, next_file in pairwise(files)),
             calls=len(files),
         )
 

@@ -30,7 +30,7 @@ from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual
 from txnsim.server.cluster import SimCluster
 from txnsim.server.options import ClusterOptions
 
-KEPT: Final = Path(__file__).with_name("calls.json")
+COUNTS_FILE: Final = Path(__file__).with_name("calls.json")
 PYTHON: Final = (3, 11)
 """The version that the kept counts are of."""
 FLOWS: Final = ("v2", "old")
@@ -40,12 +40,12 @@ _REQUESTS: Final = 16
 _SEED: Final = 7
 _LATENCY_US: Final = (100, 100)
 _PRODUCERS: Final = 32
-_SETTLED_S: Final = 0.05
+_SETTLE_S: Final = 0.05
 _WARM_UP_S: Final = 3.0
-_COUNTED_S: Final = 4.0
-_ONCE: Final = "txn/transitions.py:to_complete"
+_COUNT_S: Final = 4.0
+_ONCE_PER_TRANSACTION: Final = "txn/transitions.py:to_complete"
 """Is called once in each transaction: so many of them were counted over TCP."""
-_ANSWERED: Final = "server/_connection.py:RequestConnection._send"
+_RESPONSE_READY: Final = "server/_connection.py:RequestConnection._send"
 """The answer is ready; the write itself comes at the end of the turn, after markers."""
 
 T = TypeVar("T")
@@ -68,56 +68,58 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 print(f"{count} broker(s)  {name:<17} {walk}")
         return 0
     if options.write:
-        KEPT.write_text(json.dumps(exact(), indent=1, sort_keys=True) + "\n")
+        COUNTS_FILE.write_text(json.dumps(exact_counts(), indent=1, sort_keys=True) + "\n")
         return 0
     for count in brokers:
         for flow in flows:
-            found = over_tcp(count, flow) if options.tcp else in_virtual_time(count, flow)
-            _print(f"{count} broker(s), {flow}", found, options.top)
+            by_function = over_tcp(count, flow) if options.tcp else in_virtual_time(count, flow)
+            _print(f"{count} broker(s), {flow}", by_function, options.top)
     return 0
 
 
 # In virtual time
 
 
-def exact() -> dict[str, dict[str, float]]:
+def exact_counts() -> dict[str, dict[str, float]]:
     """What is kept: calls per transaction by package, and per request."""
-    found = {
-        f"transaction {flow}, {brokers} broker(s)": _rounded(in_virtual_time(brokers, flow))
+    by_title = {
+        f"transaction {flow}, {brokers} broker(s)": _round_by_package(
+            in_virtual_time(brokers, flow)
+        )
         for brokers in BROKERS
         for flow in FLOWS
     }
     for brokers in BROKERS:
-        found[f"requests, {brokers} broker(s)"] = requests(brokers)
+        by_title[f"requests, {brokers} broker(s)"] = requests(brokers)
     for name, walk in walks(1).items():
         if name.startswith("EndTxn"):
-            found[f"way of {name}, 1 broker(s)"] = {"files": walk.files, "changes": walk.changes}
-    return found
+            by_title[f"way of {name}, 1 broker(s)"] = {"files": walk.files, "changes": walk.changes}
+    return by_title
 
 
-def _rounded(found: dict[str, float]) -> dict[str, float]:
-    packages = {name: round(calls, 2) for name, calls in by_package(found).items()}
-    return {"all": round(sum(found.values()), 2), **packages}
+def _round_by_package(by_function: dict[str, float]) -> dict[str, float]:
+    packages = {name: round(calls, 2) for name, calls in by_package(by_function).items()}
+    return {"all": round(sum(by_function.values()), 2), **packages}
 
 
 def in_virtual_time(brokers: int, flow: str) -> dict[str, float]:
     """Calls per transaction by function, of one producer in virtual time."""
 
-    async def whole(connect: RawProducerMaker) -> dict[str, float]:
+    async def measure(connect: RawProducerMaker) -> dict[str, float]:
         producer = await connect("tx-0", flow)
         await producer.run(producer.transactions(PARTITIONS))
         steps = producer.transactions(_TRANSACTIONS)
-        return await _counted(producer, steps, _TRANSACTIONS)
+        return await _count_calls(producer, steps, _TRANSACTIONS)
 
-    return _virtually(whole, brokers)
+    return _run_in_virtual_time(measure, brokers)
 
 
 def requests(brokers: int) -> dict[str, float]:
     """Calls per request of some APIs."""
 
-    async def whole(connect: RawProducerMaker) -> dict[str, float]:
+    async def measure(connect: RawProducerMaker) -> dict[str, float]:
         producer = await connect("tx-0", "v2")
-        found = {}
+        per_request = {}
         beat = await producer.join()
         kinds: dict[str, Step] = {
             "Produce": producer.plain_produce(),
@@ -127,11 +129,11 @@ def requests(brokers: int) -> dict[str, float]:
         }
         for name, step in kinds.items():
             await producer.run([step] * 4)
-            calls = await _counted(producer, [step] * _REQUESTS, _REQUESTS)
-            found[name] = round(sum(calls.values()), 2)
-        return found
+            calls = await _count_calls(producer, [step] * _REQUESTS, _REQUESTS)
+            per_request[name] = round(sum(calls.values()), 2)
+        return per_request
 
-    return _virtually(whole, brokers)
+    return _run_in_virtual_time(measure, brokers)
 
 
 def walks(brokers: int) -> dict[str, Walk]:
@@ -139,52 +141,52 @@ def walks(brokers: int) -> dict[str, Walk]:
     that follows, and of a TxnOffsetCommit that adds its group to the transaction.
     """
 
-    async def whole(connect: RawProducerMaker) -> dict[str, Walk]:
+    async def measure(connect: RawProducerMaker) -> dict[str, Walk]:
         producer = await connect("tx-0", "v2")
-        beside = await connect("tx-1", "v2")
+        group_producer = await connect("tx-1", "v2")
         await producer.run(producer.transactions(PARTITIONS))
         for _ in range(2):  # the second time everything is loaded
             produce, end = producer.transactions(1)
-            produced = await _walked(producer, produce)
-            ended = await _walked(producer, end)
-            committed = await _walked(beside, beside.commit_offset())
-            found = {
-                "Produce": produced.walk(),
-                "EndTxn to its answer": ended.walk(_ANSWERED),
-                "EndTxn": ended.walk(),
-                "TxnOffsetCommit": committed.walk(),
+            produce_walk = await _follow_request(producer, produce)
+            end_walk = await _follow_request(producer, end)
+            commit_walk = await _follow_request(group_producer, group_producer.commit_offset())
+            by_request = {
+                "Produce": produce_walk.walk(),
+                "EndTxn to its answer": end_walk.walk(_RESPONSE_READY),
+                "EndTxn": end_walk.walk(),
+                "TxnOffsetCommit": commit_walk.walk(),
             }
-            await beside.run([beside.end()])
-            await asyncio.sleep(_SETTLED_S)
-        return found
+            await group_producer.run([group_producer.end()])
+            await asyncio.sleep(_SETTLE_S)
+        return by_request
 
-    return _virtually(whole, brokers)
+    return _run_in_virtual_time(measure, brokers)
 
 
-async def _walked(producer: RawProducer, step: Step) -> Walker:
-    await asyncio.sleep(_SETTLED_S)
+async def _follow_request(producer: RawProducer, step: Step) -> Walker:
+    await asyncio.sleep(_SETTLE_S)
     walker = Walker()
     walker.start()
     await producer.run([step])
-    await asyncio.sleep(_SETTLED_S)
+    await asyncio.sleep(_SETTLE_S)
     walker.stop()
     return walker
 
 
-async def _counted(producer: RawProducer, steps: list[Step], count: int) -> dict[str, float]:
-    await asyncio.sleep(_SETTLED_S)
+async def _count_calls(producer: RawProducer, steps: list[Step], count: int) -> dict[str, float]:
+    await asyncio.sleep(_SETTLE_S)
     profile = counter()
     profile.enable()
     await producer.run(steps)
-    await asyncio.sleep(_SETTLED_S)
+    await asyncio.sleep(_SETTLE_S)
     profile.disable()
-    return _per(counts(profile), count)
+    return _calls_per(counts(profile), count)
 
 
 RawProducerMaker = Callable[[str, str], Awaitable[RawProducer]]
 
 
-def _virtually(whole: Callable[[RawProducerMaker], Awaitable[T]], brokers: int) -> T:
+def _run_in_virtual_time(measure: Callable[[RawProducerMaker], Awaitable[T]], brokers: int) -> T:
     async def run(env: VirtualEnvironment) -> T:
         options = ClusterOptions(brokers=brokers, port=0, topics=((TOPIC, PARTITIONS),))
         sim = SimCluster(env, options)
@@ -196,7 +198,7 @@ def _virtually(whole: Callable[[RawProducerMaker], Awaitable[T]], brokers: int) 
             return producer
 
         try:
-            return await whole(connect)
+            return await measure(connect)
         finally:
             await sim.stop()
 
@@ -216,30 +218,30 @@ def over_tcp(brokers: int, flow: str) -> dict[str, float]:
     """Calls per transaction by function in a server, with the benchmark's load generator."""
     load = build.go_program("load")
     with tempfile.TemporaryDirectory(prefix="txnsim-calls-") as directory:
-        ready, out = Path(directory) / "ready.json", Path(directory) / "counts.json"
-        command = [sys.executable, "-m", "benchmarks.calls_server", str(out), "serve"]
-        command += ["--port", "0", "--brokers", str(brokers), "--ready-file", str(ready)]
+        ready_file, counts_file = Path(directory) / "ready.json", Path(directory) / "counts.json"
+        command = [sys.executable, "-m", "benchmarks.calls_server", str(counts_file), "serve"]
+        command += ["--port", "0", "--brokers", str(brokers), "--ready-file", str(ready_file)]
         server = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         try:
-            _await_file(ready)
-            bootstrap = json.loads(ready.read_text())["bootstrap"]
+            _await_file(ready_file)
+            bootstrap = json.loads(ready_file.read_text())["bootstrap"]
             generator = Generator(binary=load, bootstrap=bootstrap, server_pid=server.pid)
             with ThreadPoolExecutor(1) as thread:
-                driving = thread.submit(
+                load_run = thread.submit(
                     generator.transactions,
                     flow=flow,
                     producers=_PRODUCERS,
                     warm_up_s=_WARM_UP_S,
-                    measured_s=_COUNTED_S + 1,
+                    measured_s=_COUNT_S + 1,
                 )
                 time.sleep(_WARM_UP_S)
                 server.send_signal(signal.SIGUSR1)
-                time.sleep(_COUNTED_S)
+                time.sleep(_COUNT_S)
                 server.send_signal(signal.SIGUSR2)
-                _await_file(out)
-                driving.result()
-            found = json.loads(out.read_text())
-            return _per(found, found[_ONCE])
+                _await_file(counts_file)
+                load_run.result()
+            by_function = json.loads(counts_file.read_text())
+            return _calls_per(by_function, by_function[_ONCE_PER_TRANSACTION])
         finally:
             server.terminate()
             server.wait()
@@ -255,15 +257,15 @@ def _await_file(path: Path, limit_s: float = 60.0) -> None:
 # Printing
 
 
-def _per(found: Counts, count: int) -> dict[str, float]:
-    return {name: calls / count for name, calls in sorted(found.items())}
+def _calls_per(by_function: Counts, count: int) -> dict[str, float]:
+    return {name: calls / count for name, calls in sorted(by_function.items())}
 
 
-def _print(title: str, found: dict[str, float], top: int) -> None:
-    print(f"{title}: {sum(found.values()):.1f} calls per transaction")
-    packages = sorted(by_package(found).items(), key=lambda one: -one[1])
+def _print(title: str, by_function: dict[str, float], top: int) -> None:
+    print(f"{title}: {sum(by_function.values()):.1f} calls per transaction")
+    packages = sorted(by_package(by_function).items(), key=lambda entry: -entry[1])
     print("   " + ", ".join(f"{name} {calls:.1f}" for name, calls in packages))
-    for name, calls in sorted(found.items(), key=lambda one: -one[1])[:top]:
+    for name, calls in sorted(by_function.items(), key=lambda entry: -entry[1])[:top]:
         print(f"   {calls:8.2f}  {name}")
 
 

@@ -14,15 +14,15 @@ from benchmarks.call_counts import counter, counts
 from txnsim.cli.main import main
 
 
-def run(out: Path, arguments: list[str]) -> int:
+def run(counts_file: Path, arguments: list[str]) -> int:
     """Serve with a counter."""
     profile = counter()
 
     def write(*_: object) -> None:
         profile.disable()
-        made = out.with_suffix(".new")
-        made.write_text(json.dumps(counts(profile)))
-        made.rename(out)
+        new_file = counts_file.with_suffix(".new")
+        new_file.write_text(json.dumps(counts(profile)))
+        new_file.rename(counts_file)
 
     signal.signal(signal.SIGUSR1, lambda *_: profile.enable())
     signal.signal(signal.SIGUSR2, write)

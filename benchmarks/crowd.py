@@ -35,7 +35,7 @@ VERIFICATION: Final = "transaction.partition.verification.enable"
 _SETTINGS: Final = ClientSettings(
     retry_backoff_ms=5, retry_backoff_max_ms=200, request_timeout_ms=120_000, api_timeout_ms=300_000
 )
-_AT_ONCE: Final = 64
+_CONCURRENT_JOBS: Final = 64
 _OLD_FLOW: Final = VersionRange(11, 11)
 """Versions of Produce that add nothing by themselves."""
 
@@ -64,59 +64,67 @@ async def make_crowd(bootstrap: str, *, partitions: int, alive: int, hanging: in
     """
     async with Cluster(bootstrap, settings=_SETTINGS) as cluster:
         admin = Admin(cluster)
-        places = await _make_topics(admin, partitions)
+        topic_partitions = await _make_topics(admin, partitions)
         await admin.set_broker_default(VERIFICATION, "false")
-        haunted = places[:: max(1, len(places) // hanging)][:hanging] if hanging else []
-        lively = [places[number * 7 % len(places)] for number in range(alive)]
-        jobs = [
-            _Job(transactional_id=f"ghost-{number}", place=place, is_known=False)
-            for number, place in enumerate(haunted)
-        ] + [
-            _Job(transactional_id=f"app-{number}", place=place, is_known=True)
-            for number, place in enumerate(lively)
+        hanging_partitions = (
+            topic_partitions[:: max(1, len(topic_partitions) // hanging)][:hanging]
+            if hanging
+            else []
+        )
+        live_partitions = [
+            topic_partitions[number * 7 % len(topic_partitions)] for number in range(alive)
         ]
-        await _for_each(jobs, lambda job: _open(cluster, job))
+        jobs = [
+            _Job(transactional_id=f"ghost-{number}", partition=partition, is_known=False)
+            for number, partition in enumerate(hanging_partitions)
+        ] + [
+            _Job(transactional_id=f"app-{number}", partition=partition, is_known=True)
+            for number, partition in enumerate(live_partitions)
+        ]
+        await _for_each(jobs, lambda job: _open_transaction(cluster, job))
         await admin.set_broker_default(VERIFICATION, None)
         return Crowd(
-            partitions=len(places), open_transactions=alive + hanging, hanging=frozenset(haunted)
+            partitions=len(topic_partitions),
+            open_transactions=alive + hanging,
+            hanging=frozenset(hanging_partitions),
         )
 
 
 async def _make_topics(admin: Admin, partitions: int) -> list[TopicPartition]:
-    places: list[TopicPartition] = []
+    topic_partitions: list[TopicPartition] = []
     number = 0
-    while len(places) < partitions:
-        count = min(TOPIC_PARTITIONS, partitions - len(places))
+    while len(topic_partitions) < partitions:
+        count = min(TOPIC_PARTITIONS, partitions - len(topic_partitions))
         name = f"crowd-{number:03}"
         topic = NewTopic(name=name, partitions=count, replication_factor=1)
         for outcome in (await admin.create_topics((topic,), timeout_ms=120_000)).values():
             if isinstance(outcome, ClientError):
                 raise outcome
         await admin.wait_for_topic(name)
-        places += [TopicPartition(name, index) for index in range(count)]
+        topic_partitions += [TopicPartition(name, index) for index in range(count)]
         number += 1
-    return places
+    return topic_partitions
 
 
 class _Job(msgspec.Struct, frozen=True, kw_only=True):
     """One transaction to open."""
 
     transactional_id: str
-    place: TopicPartition
+    partition: TopicPartition
     is_known: bool
     """Whether its coordinator is told."""
 
 
-async def _open(cluster: Cluster, job: _Job) -> None:
-    transactional_id, place = job.transactional_id, job.place
-    identity = await _identity(cluster, transactional_id)
+async def _open_transaction(cluster: Cluster, job: _Job) -> None:
+    transactional_id, partition = job.transactional_id, job.partition
+    identity = await _init_producer(cluster, transactional_id)
     if job.is_known:
         add = TxnRequests(
             transactional_id,
             producer_id=identity.producer_id,
             producer_epoch=identity.producer_epoch,
-        ).add_partitions(partitions=[place])
-        await _insist(cluster, transactional_id, add, _add_error)
+        ).add_partitions(partitions=[partition])
+        await _ask_until_accepted(cluster, transactional_id, add, _error_of_addition)
     batch = build_batch(
         [Record(value=b"x")],
         timestamp_ms=cluster.clock.now_ms() - HOUR_MS,
@@ -126,23 +134,23 @@ async def _open(cluster: Cluster, job: _Job) -> None:
         transactional=True,
     )
     produce = requests.produce(
-        {place: batch}, topic_ids={}, transactional_id=transactional_id, within=_OLD_FLOW
+        {partition: batch}, topic_ids={}, transactional_id=transactional_id, within=_OLD_FLOW
     )
     while True:
-        leader = await cluster.leader(place)
+        leader = await cluster.leader(partition)
         message = await cluster.ask(leader.leader_id, produce)
         error = ErrorCode(message.responses[0].partition_responses[0].error_code)
         if error == ErrorCode.none:
             return
         # A real broker hears of its new config, and of its new partitions, a moment later.
         if not error.retriable and error != ErrorCode.transaction_abortable:
-            raise ClientError(f"Produce to {place}: {error.name}", error=error)
+            raise ClientError(f"Produce to {partition}: {error.name}", error=error)
         await asyncio.sleep(0.05)
 
 
-async def _identity(cluster: Cluster, transactional_id: str) -> ProducerIdAndEpoch:
+async def _init_producer(cluster: Cluster, transactional_id: str) -> ProducerIdAndEpoch:
     request = TxnRequests(transactional_id).init(timeout_ms=TRANSACTION_TIMEOUT_MS)
-    message = await _insist(
+    message = await _ask_until_accepted(
         cluster, transactional_id, request, lambda answer: ErrorCode(answer.error_code)
     )
     return ProducerIdAndEpoch(
@@ -150,12 +158,12 @@ async def _identity(cluster: Cluster, transactional_id: str) -> ProducerIdAndEpo
     )
 
 
-def _add_error(message: Any) -> ErrorCode:
+def _error_of_addition(message: Any) -> ErrorCode:
     (topic,) = message.results_by_topic_v3_and_below
     return ErrorCode(topic.results_by_partition[0].partition_error_code)
 
 
-async def _insist(
+async def _ask_until_accepted(
     cluster: Cluster,
     transactional_id: str,
     request: Any,
@@ -173,14 +181,14 @@ async def _insist(
         await asyncio.sleep(0.01)
 
 
-async def _for_each(jobs: Sequence[T], do: Callable[[T], Awaitable[None]]) -> None:
+async def _for_each(jobs: Sequence[T], handle: Callable[[T], Awaitable[None]]) -> None:
     """All of them, some at a time; the first failure ends it."""
-    rest = iter(jobs)
+    queue = iter(jobs)
 
     async def work() -> None:
-        for job in rest:
-            await do(job)
+        for job in queue:
+            await handle(job)
 
     async with asyncio.TaskGroup() as group:
-        for _ in range(_AT_ONCE):
+        for _ in range(_CONCURRENT_JOBS):
             group.create_task(work())

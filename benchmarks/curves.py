@@ -23,12 +23,12 @@ from typing import Any, Final
 import msgspec
 
 from benchmarks import build, curves_plot
-from benchmarks.curves_plot import Point
+from benchmarks.curves_plot import CostPoint
 from benchmarks.generator import Generator
-from benchmarks.log_growth import PAGE, ROOT, on_page
+from benchmarks.log_growth import PAGE, ROOT, replace_section
 from benchmarks.raw_producer import TOPIC, RawConnection, RawProducer
 
-KEPT: Final = build.CACHE / "curves.json"
+POINTS_FILE: Final = build.CACHE / "curves.json"
 PLOT: Final = ROOT / "docs" / "plots" / "cost-curves.svg"
 BEGIN: Final = "<!-- measured: python -m benchmarks.curves --write -->\n"
 END: Final = "<!-- end of the curves -->\n"
@@ -40,7 +40,7 @@ _RECORDS: Final = 3_000
 """Written in all, where transactions are wide."""
 
 
-class Running(msgspec.Struct, frozen=True):
+class CurveServer(msgspec.Struct, frozen=True):
     """A server of its own, with one broker."""
 
     pid: int
@@ -48,8 +48,8 @@ class Running(msgspec.Struct, frozen=True):
 
     def cpu_ms(self) -> float:
         """CPU that its process has used."""
-        used = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(used[11]) + int(used[12])) * 1_000 / _TICKS
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) * 1_000 / _TICKS
 
     async def connect(self) -> RawConnection:
         """A connection to it."""
@@ -60,19 +60,19 @@ class Running(msgspec.Struct, frozen=True):
 
 
 @contextmanager
-def serving() -> Iterator[Running]:
+def serving() -> Iterator[CurveServer]:
     """Start ``txnsim serve`` with one broker, and stop it."""
     with tempfile.TemporaryDirectory(prefix="txnsim-curves-") as folder:
-        ready = Path(folder, "ready.json")
+        ready_file = Path(folder, "ready.json")
         command = [sys.executable, "-m", "txnsim", "serve", "--port", "0", "--brokers", "1"]
         process = subprocess.Popen(
-            [*command, "--ready-file", str(ready)], stdout=subprocess.DEVNULL
+            [*command, "--ready-file", str(ready_file)], stdout=subprocess.DEVNULL
         )
         try:
-            while not ready.exists():
+            while not ready_file.exists():
                 assert process.poll() is None, "the server did not start"
                 time.sleep(0.01)
-            yield Running(process.pid, json.loads(ready.read_text())["bootstrap"])
+            yield CurveServer(process.pid, json.loads(ready_file.read_text())["bootstrap"])
         finally:
             process.terminate()
             process.wait()
@@ -81,82 +81,82 @@ def serving() -> Iterator[Running]:
 # What grows: each gives the CPU's milliseconds for one
 
 
-def producers(server: Running, count: int) -> float:
+def producers(server: CurveServer, count: int) -> float:
     """A transaction of one record, of so many producers at a time."""
-    done = _generator(server).transactions(
+    load = _generator(server).transactions(
         flow="v2", producers=count, warm_up_s=5.0, measured_s=10.0
     )
-    return done.server_cpu_seconds * 1_000 / done.transactions
+    return load.server_cpu_seconds * 1_000 / load.transactions
 
 
-def open_transactions(server: Running, count: int) -> float:
+def open_transactions(server: CurveServer, count: int) -> float:
     """A transaction, opened and committed, where so many are open at the same time."""
-    done = _generator(server).open_transactions(flow="v2", transactions=count)
-    return done.server_cpu_seconds * 1_000 / count
+    load = _generator(server).open_transactions(flow="v2", transactions=count)
+    return load.server_cpu_seconds * 1_000 / count
 
 
-def partitions_of_a_transaction(server: Running, count: int) -> float:
+def partitions_of_a_transaction(server: CurveServer, count: int) -> float:
     """A partition of a transaction that has a record on so many."""
 
     async def run() -> float:
-        await _create(await server.connect(), [(TOPIC, count)])
+        await _create_topics(await server.connect(), [(TOPIC, count)])
         producer = RawProducer(_connect, server.bootstrap, "tx-curve", "v2")
         await producer.open()
         rounds = max(20, _RECORDS // count)
         steps = [step for _ in range(rounds + 5) for step in producer.wide_transaction(count)]
         await producer.run(steps[:10])
-        before = server.cpu_ms()
+        cpu_ms_before = server.cpu_ms()
         await producer.run(steps[10:])
         producer.close()
-        return (server.cpu_ms() - before) / rounds / count
+        return (server.cpu_ms() - cpu_ms_before) / rounds / count
 
     return asyncio.run(run())
 
 
-def topics(server: Running, count: int) -> float:
+def topics(server: CurveServer, count: int) -> float:
     """A topic, created by a request of its own, up to so many."""
 
     async def run() -> float:
         connection = await server.connect()
-        before = server.cpu_ms()
+        cpu_ms_before = server.cpu_ms()
         for number in range(count):
-            await _create(connection, [(f"t{number}", 1)])
-        return (server.cpu_ms() - before) / count
+            await _create_topics(connection, [(f"t{number}", 1)])
+        return (server.cpu_ms() - cpu_ms_before) / count
 
     return asyncio.run(run())
 
 
-def partitions(server: Running, count: int) -> float:
+def partitions(server: CurveServer, count: int) -> float:
     """A partition, created with its topic of 1,000, up to so many."""
 
     async def run() -> float:
         connection = await server.connect()
-        before = server.cpu_ms()
+        cpu_ms_before = server.cpu_ms()
         for number in range(max(1, count // _TOPIC_PARTITIONS)):
-            await _create(connection, [(f"t{number}", min(count, _TOPIC_PARTITIONS))])
-        return (server.cpu_ms() - before) / count
+            await _create_topics(connection, [(f"t{number}", min(count, _TOPIC_PARTITIONS))])
+        return (server.cpu_ms() - cpu_ms_before) / count
 
     return asyncio.run(run())
 
 
-def connections(server: Running, count: int) -> float:
+def connections(server: CurveServer, count: int) -> float:
     """A connection that asks for the versions of APIs and stays, up to so many."""
 
     async def run() -> float:
-        before = server.cpu_ms()
-        kept = []
+        cpu_ms_before = server.cpu_ms()
+        open_connections = []
         for _ in range(count):
-            kept.append(await server.connect())
-            await kept[-1].call(API_VERSIONS, 3)
-        found = (server.cpu_ms() - before) / count
-        for connection in kept:
+            open_connections.append(await server.connect())
+            await open_connections[-1].call(API_VERSIONS, 3)
+        cpu_ms_each = (server.cpu_ms() - cpu_ms_before) / count
+        for connection in open_connections:
             connection.close()
-        return found
+        return cpu_ms_each
 
     return asyncio.run(run())
 
 
-CURVES: Final[dict[str, tuple[Callable[[Running, int], float], tuple[int, ...]]]] = {
+CURVES: Final[dict[str, tuple[Callable[[CurveServer, int], float], tuple[int, ...]]]] = {
     "producers": (producers, (1, 4, 16, 64, 256, 1_000)),
     "partitions of a transaction": (partitions_of_a_transaction, (1, 3, 10, 30, 100)),
     "open transactions": (open_transactions, (100, 1_000, 10_000, 100_000)),
@@ -170,7 +170,9 @@ async def _connect(host: str, port: int, protocol: Callable[[], Any]) -> Any:
     return await asyncio.get_running_loop().create_connection(protocol, host, port)
 
 
-async def _create(connection: RawConnection, wanted: Sequence[tuple[str, int]]) -> None:
+async def _create_topics(
+    connection: RawConnection, partition_counts: Sequence[tuple[str, int]]
+) -> None:
     frame_topics = tuple(
         {
             "name": name,
@@ -179,7 +181,7 @@ async def _create(connection: RawConnection, wanted: Sequence[tuple[str, int]]) 
             "assignments": (),
             "configs": (),
         }
-        for name, count in wanted
+        for name, count in partition_counts
     )
     answer = await connection.call(
         CREATE_TOPICS, 5, topics=frame_topics, timeout=60_000, validate_only=False
@@ -187,7 +189,7 @@ async def _create(connection: RawConnection, wanted: Sequence[tuple[str, int]]) 
     assert not any(topic.error_code for topic in answer.topics), answer
 
 
-def _generator(server: Running) -> Generator:
+def _generator(server: CurveServer) -> Generator:
     return Generator(
         binary=build.go_program("load"), bootstrap=server.bootstrap, server_pid=server.pid
     )
@@ -206,27 +208,35 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if count > options.most:
                 continue
             with serving() as server:
-                point = Point(series=name, count=count, cpu_ms=measure(server, count))
-            _keep(point)
+                point = CostPoint(series=name, count=count, cpu_ms=measure(server, count))
+            _save_point(point)
             print(f"{name:<28} {count:>8,} {point.cpu_ms:9.4f} ms of CPU each", flush=True)
     if options.write:
-        kept = _kept()
-        PLOT.write_bytes(curves_plot.svg(kept))
-        text = on_page(PAGE.read_text("utf-8"), curves_plot.table(kept), BEGIN, END)
+        points = _load_points()
+        PLOT.write_bytes(curves_plot.svg(points))
+        text = replace_section(PAGE.read_text("utf-8"), curves_plot.table(points), BEGIN, END)
         PAGE.write_text(text, "utf-8")
     return 0
 
 
-def _kept() -> list[Point]:
+def _load_points() -> list[CostPoint]:
     """What was measured last, in the order of the curves."""
-    found = msgspec.json.decode(KEPT.read_bytes(), type=list[Point]) if KEPT.exists() else []
+    points = (
+        msgspec.json.decode(POINTS_FILE.read_bytes(), type=list[CostPoint])
+        if POINTS_FILE.exists()
+        else []
+    )
     names = list(CURVES)
-    return sorted(found, key=lambda one: (names.index(one.series), one.count))
+    return sorted(points, key=lambda point: (names.index(point.series), point.count))
 
 
-def _keep(point: Point) -> None:
-    others = [one for one in _kept() if (one.series, one.count) != (point.series, point.count)]
-    KEPT.write_bytes(msgspec.json.encode([*others, point]))
+def _save_point(point: CostPoint) -> None:
+    other_points = [
+        stored_point
+        for stored_point in _load_points()
+        if (stored_point.series, stored_point.count) != (point.series, point.count)
+    ]
+    POINTS_FILE.write_bytes(msgspec.json.encode([*other_points, point]))
 
 
 if __name__ == "__main__":

@@ -62,27 +62,27 @@ def retries(flow: str, producers: int) -> str:
     return f"txn.{flow}.{producers}.retries"
 
 
-def _cell(flow: str, producers: int) -> str:
+def _cell_title(flow: str, producers: int) -> str:
     return f"{flow} flow, {producers} producer{'s' if producers > 1 else ''}"
 
 
 def _transactions() -> list[Figure]:
     cells = [(flow, count) for flow in FLOWS for count in PRODUCERS]
-    at_1_and_32 = {1: Target(ratio_min=2.0), 32: Target(ratio_min=2.0)}
+    targets = {1: Target(ratio_min=2.0), 32: Target(ratio_min=2.0)}
     rates = [
         Figure(
             key=per_second(flow, count),
-            title=f"transactions, {_cell(flow, count)}",
+            title=f"transactions, {_cell_title(flow, count)}",
             unit="1/s",
             better=Better.MORE,
-            target=at_1_and_32.get(count),
+            target=targets.get(count),
         )
         for flow, count in cells
     ]
     latencies = [
         Figure(
             key=p50(flow, count),
-            title=f"latency p50, {_cell(flow, count)}",
+            title=f"latency p50, {_cell_title(flow, count)}",
             unit="ms",
             better=Better.LESS,
         )
@@ -91,23 +91,23 @@ def _transactions() -> list[Figure]:
     costs = [
         Figure(
             key=cpu(flow, count),
-            title=f"server CPU per transaction, {_cell(flow, count)}",
+            title=f"server CPU per transaction, {_cell_title(flow, count)}",
             unit="ms",
             better=Better.LESS,
             target=Target(ratio_min=1.0),
         )
         for flow, count in cells
     ]
-    repeated = [
+    retry_figures = [
         Figure(
             key=retries(flow, count),
-            title=f"retries per transaction, {_cell(flow, count)}",
+            title=f"retries per transaction, {_cell_title(flow, count)}",
             unit="",
             better=Better.LESS,
         )
         for flow, count in cells
     ]
-    return [*rates, *latencies, *costs, *repeated]
+    return [*rates, *latencies, *costs, *retry_figures]
 
 
 START: Final = "start.first_commit"

@@ -41,7 +41,7 @@ class WrongAnswerError(Exception):
     """A search did not name exactly what hangs."""
 
 
-class Search(msgspec.Struct, frozen=True, kw_only=True):
+class SearchTime(msgspec.Struct, frozen=True, kw_only=True):
     """One search of everything."""
 
     seconds: float
@@ -49,7 +49,7 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
     """Of the processes that searched, not of the servers."""
 
 
-class Result(msgspec.Struct, frozen=True, kw_only=True):
+class SearchTimes(msgspec.Struct, frozen=True, kw_only=True):
     """What ``--json`` prints."""
 
     server: str
@@ -58,8 +58,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     hanging: int
     made_in_seconds: float
     load_average: float
-    txnsim: tuple[Search, ...]
-    kafka: tuple[Search, ...]
+    txnsim: tuple[SearchTime, ...]
+    kafka: tuple[SearchTime, ...]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -76,26 +76,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 hanging=options.hanging,
             )
         )
-        made_in = time.monotonic() - began_s
-        print(f"made {crowd.partitions} partitions in {made_in:.0f} s", file=sys.stderr)
-        ours: list[Search] = []
-        kafkas: list[Search] = []
+        made_in_s = time.monotonic() - began_s
+        print(f"made {crowd.partitions} partitions in {made_in_s:.0f} s", file=sys.stderr)
+        ours: list[SearchTime] = []
+        theirs: list[SearchTime] = []
         try:
             for _ in range(options.rounds):
-                ours.append(_timed(lambda: _search_all(bootstrap), crowd))
-                kafkas.append(_timed(lambda: _search_by_broker(bootstrap, brokers), crowd))
+                ours.append(_time_search(lambda: _search_all(bootstrap), crowd))
+                theirs.append(_time_search(lambda: _search_by_broker(bootstrap, brokers), crowd))
         except WrongAnswerError as failure:
             print(failure, file=sys.stderr)
             return 1
-    result = Result(
+    result = SearchTimes(
         server=options.server,
         partitions=crowd.partitions,
         open_transactions=crowd.open_transactions,
         hanging=len(crowd.hanging),
-        made_in_seconds=round(made_in, 1),
+        made_in_seconds=round(made_in_s, 1),
         load_average=round(load_average, 1),
         txnsim=tuple(ours),
-        kafka=tuple(kafkas),
+        kafka=tuple(theirs),
     )
     print(msgspec.json.encode(result).decode() if options.json else _text(result))
     return 0
@@ -128,74 +128,81 @@ def _cluster(kind: str) -> Iterator[tuple[str, tuple[int, ...]]]:
             yield kafka.bootstrap, (1,)
 
 
-def _timed(search: Callable[[], set[TopicPartition]], crowd: Crowd) -> Search:
-    cpu_s = _children_s()
+def _time_search(search: Callable[[], set[TopicPartition]], crowd: Crowd) -> SearchTime:
+    cpu_s = _children_cpu_s()
     began_s = time.monotonic()
-    found = search()
+    reported_partitions = search()
     seconds = time.monotonic() - began_s
-    if found != crowd.hanging:
-        missed, invented = sorted(crowd.hanging - found), sorted(found - crowd.hanging)
+    if reported_partitions != crowd.hanging:
+        missed, invented = (
+            sorted(crowd.hanging - reported_partitions),
+            sorted(reported_partitions - crowd.hanging),
+        )
         raise WrongAnswerError(f"not named: {missed}; named, and does not hang: {invented}")
-    return Search(seconds=round(seconds, 2), cpu_seconds=round(_children_s() - cpu_s, 2))
+    return SearchTime(seconds=round(seconds, 2), cpu_seconds=round(_children_cpu_s() - cpu_s, 2))
 
 
-def _children_s() -> float:
+def _children_cpu_s() -> float:
     """CPU time of the processes that were waited for."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 def _search_all(bootstrap: str) -> set[TopicPartition]:
     command = [str(installed_txnsim()), "txns", "--bootstrap-server", bootstrap]
     output = _output([*command, "find-hanging", "--all", "--json"], statuses=(0, 3))
-    told = json.loads(output)
-    assert not told["unread"], told["unread"]
+    report = json.loads(output)
+    assert not report["unread"], report["unread"]
     return {
-        TopicPartition(*one["finding"]["transaction"]["partition"].values())
-        for one in told["findings"]
-        if one["finding"]["verdict"] == "hanging"
+        TopicPartition(*entry["finding"]["transaction"]["partition"].values())
+        for entry in report["findings"]
+        if entry["finding"]["verdict"] == "hanging"
     }
 
 
 def _search_by_broker(bootstrap: str, brokers: Sequence[int]) -> set[TopicPartition]:
-    found: set[TopicPartition] = set()
+    reported_partitions: set[TopicPartition] = set()
     java = [*java_command(kafka_libs(), options=_QUIET), _TOOL, "--bootstrap-server", bootstrap]
     for broker_id in brokers:
         output = _output([*java, "find-hanging", "--broker-id", str(broker_id)], statuses=(0,))
         for line in output.splitlines()[1:]:
             topic, partition, *_ = (cell.strip() for cell in line.split("\t"))
-            found.add(TopicPartition(topic, int(partition)))
-    return found
+            reported_partitions.add(TopicPartition(topic, int(partition)))
+    return reported_partitions
 
 
 def _output(command: Sequence[str], *, statuses: Sequence[int]) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_LIMIT_S)
-    if done.returncode not in statuses:
-        raise WrongAnswerError(f"{' '.join(command)}: {done.returncode}\n{done.stderr}")
-    return done.stdout
+    completed = subprocess.run(
+        command, capture_output=True, text=True, check=False, timeout=_LIMIT_S
+    )
+    if completed.returncode not in statuses:
+        raise WrongAnswerError(f"{' '.join(command)}: {completed.returncode}\n{completed.stderr}")
+    return completed.stdout
 
 
-def _text(result: Result) -> str:
-    mine = statistics.median(one.seconds for one in result.txnsim)
-    theirs = statistics.median(one.seconds for one in result.kafka)
+def _text(result: SearchTimes) -> str:
+    our_median_s = statistics.median(search.seconds for search in result.txnsim)
+    their_median_s = statistics.median(search.seconds for search in result.kafka)
     lines = [
         f"{result.partitions} partitions, {result.open_transactions} open transactions,"
         f" {result.hanging} of them hanging, on {result.server}"
         f" (load average before: {result.load_average})",
         *(
-            f"{name:44} {statistics.median(one.seconds for one in searches):6.2f} s"
-            f"  ({min(one.seconds for one in searches):.2f} to"
-            f" {max(one.seconds for one in searches):.2f} s,"
-            f" CPU {statistics.median(one.cpu_seconds for one in searches):.2f} s)"
+            f"{name:44} {statistics.median(search.seconds for search in searches):6.2f} s"
+            f"  ({min(search.seconds for search in searches):.2f} to"
+            f" {max(search.seconds for search in searches):.2f} s,"
+            f" CPU {statistics.median(search.cpu_seconds for search in searches):.2f} s)"
             for name, searches in (
                 ("txnsim txns find-hanging --all", result.txnsim),
                 ("Kafka's find-hanging --broker-id, each broker", result.kafka),
             )
         ),
-        f"{theirs / mine:.1f} times as fast as Kafka's tool",
+        f"{their_median_s / our_median_s:.1f} times as fast as Kafka's tool",
     ]
     if result.server == "txnsim":
-        lines.append(f"target: under {TARGET_S:.0f} s, {'met' if mine < TARGET_S else 'MISSED'}")
+        lines.append(
+            f"target: under {TARGET_S:.0f} s, {'met' if our_median_s < TARGET_S else 'MISSED'}"
+        )
     return "\n".join(lines)
 
 

@@ -20,7 +20,7 @@ from typing import Final
 from confluent_kafka import Producer
 
 from benchmarks import build
-from benchmarks.process import started
+from benchmarks.process import started_server
 from benchmarks.report import Spread, spread
 from benchmarks.servers import ApacheKafka
 from txnsim.testing._blocking import SimulatedKafka
@@ -46,26 +46,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(f"load average before: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
     thread = LoopThread()
     kinds: dict[str, Callable[[], float]] = {
-        f"txnsim, {BROKERS} brokers": lambda: simulated(thread, BROKERS),
-        "txnsim, 1 broker": lambda: simulated(thread, 1),
-        f"librdkafka's mock, {BROKERS} brokers": mock,
+        f"txnsim, {BROKERS} brokers": lambda: start_simulated(thread, BROKERS),
+        "txnsim, 1 broker": lambda: start_simulated(thread, 1),
+        f"librdkafka's mock, {BROKERS} brokers": start_mock,
     }
     samples: dict[str, list[float]] = {name: [] for name in kinds}
     for _ in range(options.rounds):
         for name, measure in kinds.items():
             samples[name].append(measure())
     thread.stop()
-    rows = {name: spread(found) for name, found in samples.items()}
+    rows = {name: spread(times_ms) for name, times_ms in samples.items()}
     if options.kafka_starts:
-        rows["Apache Kafka, 1 node"] = spread(kafka(options.kafka_starts))
-    loading()  # compiled once and kept, as an installation is
+        rows["Apache Kafka, 1 node"] = spread(start_kafka(options.kafka_starts))
+    load_plugin()  # compiled once and kept, as an installation is
     _print(rows)
-    unused = spread([loading() for _ in range(10)])
-    print(f"loading the plugin where no test uses it: {unused.median:.2f} ms")
+    load_times = spread([load_plugin() for _ in range(10)])
+    print(f"loading the plugin where no test uses it: {load_times.median:.2f} ms")
     return 0
 
 
-def simulated(thread: LoopThread, brokers: int) -> float:
+def start_simulated(thread: LoopThread, brokers: int) -> float:
     """Milliseconds to start a cluster as the plugin does; its end is not counted."""
     cluster = SimulatedKafka.of(wanted(brokers=brokers, topics={"orders": 3}), thread=thread)
     began_s = time.perf_counter()
@@ -75,7 +75,7 @@ def simulated(thread: LoopThread, brokers: int) -> float:
     return 1000 * took_s
 
 
-def mock() -> float:
+def start_mock() -> float:
     """Milliseconds until librdkafka's mock cluster has told of its brokers."""
     began_s = time.perf_counter()
     producer = Producer({"test.mock.num.brokers": BROKERS, "log_level": 0})
@@ -85,24 +85,24 @@ def mock() -> float:
     return 1000 * took_s
 
 
-def kafka(starts: int) -> list[float]:
+def start_kafka(starts: int) -> list[float]:
     """Milliseconds from the process's start until a real Apache Kafka accepts connections."""
     server = ApacheKafka()
     server.prepare()
     load = build.go_program("load")
-    found = []
+    times_ms = []
     for _ in range(starts):
-        with started(server, load) as running:
-            found.append(running.first_commit.connected_ms)
-    return found
+        with started_server(server, load) as running:
+            times_ms.append(running.first_commit.connected_ms)
+    return times_ms
 
 
-def loading() -> float:
+def load_plugin() -> float:
     """Milliseconds that importing the plugin takes where pytest is imported already."""
     command = [sys.executable, "-c", _LOAD_PROGRAM]
     environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(build.CACHE / "pycache")}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    return float(done.stdout)
+    completed = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    return float(completed.stdout)
 
 
 def _print(rows: dict[str, Spread]) -> None:
@@ -112,7 +112,7 @@ def _print(rows: dict[str, Spread]) -> None:
     )
     for name, row in rows.items():
         p90 = statistics.quantiles(row.samples, n=10)[-1] if len(row.samples) > 1 else row.most
-        numbers = " ".join(f"{one:8.2f}" for one in (row.median, row.least, p90, row.most))
+        numbers = " ".join(f"{value:8.2f}" for value in (row.median, row.least, p90, row.most))
         ratio = "" if baseline is None else f"{baseline / row.median:8.0f}"
         met = ""
         if name == f"txnsim, {BROKERS} brokers":

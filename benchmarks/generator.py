@@ -91,8 +91,12 @@ class Generator:
         timing = ["--warm-up", str(warm_up_s), "--seconds", str(measured_s)]
         return self._run("fetch", Bulk, ["--topic", topic, *timing])
 
-    def _run(self, mode: str, result: type[T], options: list[str], *, timeout_s: float = 0.0) -> T:
-        return run_load(self._binary, [mode, *self._target, *options], result, timeout_s=timeout_s)
+    def _run(
+        self, mode: str, result_type: type[T], options: list[str], *, timeout_s: float = 0.0
+    ) -> T:
+        return run_load(
+            self._binary, [mode, *self._target, *options], result_type, timeout_s=timeout_s
+        )
 
 
 def first_commit(
@@ -116,14 +120,14 @@ _TIMEOUT_S = 120.0
 """On top of the time a mode takes by its options; the program ends waits of its own after 60 s."""
 
 
-def run_load(binary: Path, arguments: list[str], result: type[T], *, timeout_s: float) -> T:
+def run_load(binary: Path, arguments: list[str], result_type: type[T], *, timeout_s: float) -> T:
     """Run one mode to its end.
 
     Raises:
         LoadError: It failed, or did not end.
     """
     try:
-        done = subprocess.run(
+        completed = subprocess.run(
             [str(binary), *arguments],
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -132,6 +136,6 @@ def run_load(binary: Path, arguments: list[str], result: type[T], *, timeout_s: 
         )
     except subprocess.TimeoutExpired as expired:
         raise LoadError(f"load {arguments[0]}: no end in {expired.timeout:.0f} s") from expired
-    if done.returncode != 0:
-        raise LoadError(done.stderr.decode(errors="replace").strip())
-    return msgspec.json.decode(done.stdout, type=result)
+    if completed.returncode != 0:
+        raise LoadError(completed.stderr.decode(errors="replace").strip())
+    return msgspec.json.decode(completed.stdout, type=result_type)

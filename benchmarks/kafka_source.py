@@ -31,8 +31,8 @@ PARTITIONS: Final = 4
 RECORD_BYTES: Final = 60
 PERF_TOOL: Final = "org.apache.kafka.tools.ProducerPerformance"
 _FILL_TIMEOUT_S: Final = 900.0
-SPARKS: Final = "Spark's own source"
-SAME: Final = (
+SPARK_SOURCE: Final = "Spark's own source"
+SPARK_COLUMNS: Final = (
     "key binary, value binary, topic string not null, partition int not null,"
     " offset bigint not null, timestamp_ms bigint not null, timestamp_type string not null"
 )
@@ -46,55 +46,63 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args(arguments)
     with ApacheKafka(transaction_version=2) as kafka:
-        _fill(kafka, options.records)
+        _fill_topic(kafka, options.records)
         directory = kafka.homes[0] / "data"
-        size = sum(one.stat().st_size for one in directory.glob(f"{TOPIC}-*/*.log"))
+        size = sum(
+            segment_file.stat().st_size for segment_file in directory.glob(f"{TOPIC}-*/*.log")
+        )
         jars = ",".join(map(str, connector_jars().glob("*.jar")))
         spark = spark_session("local[2]", config={"spark.jars": jars})
-        ways = _ways(spark, kafka.bootstrap, str(directory))
-        took: defaultdict[str, list[tuple[float, ...]]] = defaultdict(list)
+        reads = _reads_by_name(spark, kafka.bootstrap, str(directory))
+        samples: defaultdict[str, list[tuple[float, ...]]] = defaultdict(list)
         for number in range(1 + options.rounds):
-            for name, read in ways.items():
-                before = _spent(kafka)
+            for name, read in reads.items():
+                clocks_before = _read_clocks(kafka)
                 read()
                 if number:  # before, workers start, and Java compiles
-                    took[name].append(tuple(map(operator.sub, _spent(kafka), before)))
+                    samples[name].append(
+                        tuple(map(operator.sub, _read_clocks(kafka), clocks_before))
+                    )
         spark.stop()
     print(f"{options.records:,} records, {size / 1e6:.0f} MB; load {os.getloadavg()[0]:.1f}")
-    base_s, base_cpu_s, _ = _medians(took[SPARKS])
-    for name, many in took.items():
-        seconds, cpu_s, its_s = _medians(many)
-        print(f"{name:28}{seconds:7.2f} s{cpu_s:7.2f} s of CPU, the broker's {its_s:.2f};"
+    base_s, base_cpu_s, _ = _medians(samples[SPARK_SOURCE])
+    for name, costs in samples.items():
+        seconds, cpu_s, broker_cpu_s = _medians(costs)
+        print(f"{name:28}{seconds:7.2f} s{cpu_s:7.2f} s of CPU, the broker's {broker_cpu_s:.2f};"
               f" {base_s / seconds:.1f} and {base_cpu_s / cpu_s:.1f} times as fast")  # fmt: skip
     return 0
 
 
-def _spent(kafka: ApacheKafka) -> tuple[float, float, float]:
+def _read_clocks(kafka: ApacheKafka) -> tuple[float, float, float]:
     """Now, and the CPU until now: of this session, of the broker."""
-    ours_s = cpu_below(os.getpid(), but=kafka.pids)
+    ours_s = cpu_below(os.getpid(), excluded=kafka.pids)
     return time.perf_counter(), ours_s, sum(map(cpu_of, kafka.pids))
 
 
-def _fill(kafka: ApacheKafka, records: int) -> None:
+def _fill_topic(kafka: ApacheKafka, records: int) -> None:
     create = ("--create", "--topic", TOPIC, "--partitions", str(PARTITIONS))
     kafka.run_tool("org.apache.kafka.tools.TopicCommand", *create)
-    done = kafka.run_tool(
+    tool_run = kafka.run_tool(
         PERF_TOOL,
         *("--topic", TOPIC, "--num-records", str(records), "--record-size", str(RECORD_BYTES)),
         *("--throughput", "-1", "--command-property", "batch.size=0"),
         timeout_s=_FILL_TIMEOUT_S,
     )
-    assert not done.code, done.stderr
+    assert not tool_run.code, tool_run.stderr
 
 
-def _ways(spark: SparkSession, bootstrap: str, directory: str) -> dict[str, Callable[[], None]]:
+def _reads_by_name(
+    spark: SparkSession, bootstrap: str, directory: str
+) -> dict[str, Callable[[], None]]:
     """What is read, and how; Spark's own source first."""
     servers = {"kafka.bootstrap.servers": bootstrap, "subscribe": TOPIC}
-    ways = {SPARKS: spark.read.format("kafka").options(**servers)}
+    readers = {SPARK_SOURCE: spark.read.format("kafka").options(**servers)}
     for table in ("fragments", "batches", "records"):
-        ways[f"kafka_log, {table}"] = _reader(spark, directory, table)
-    ways["kafka_log, Spark's columns"] = _reader(spark, directory, "records").schema(SAME)
-    return {name: partial(_read, reader) for name, reader in ways.items()}
+        readers[f"kafka_log, {table}"] = _reader(spark, directory, table)
+    readers["kafka_log, Spark's columns"] = _reader(spark, directory, "records").schema(
+        SPARK_COLUMNS
+    )
+    return {name: partial(_read, reader) for name, reader in readers.items()}
 
 
 def _reader(spark: SparkSession, directory: str, table: str) -> DataFrameReader:
@@ -106,8 +114,8 @@ def _read(reader: DataFrameReader) -> None:
     reader.load().write.format("noop").mode("overwrite").save()
 
 
-def _medians(took: Sequence[tuple[float, ...]]) -> list[float]:
-    return [statistics.median(many) for many in zip(*took, strict=True)]
+def _medians(costs: Sequence[tuple[float, ...]]) -> list[float]:
+    return [statistics.median(column) for column in zip(*costs, strict=True)]
 
 
 if __name__ == "__main__":

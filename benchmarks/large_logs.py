@@ -20,20 +20,22 @@ from typing import Final
 import msgspec
 
 from benchmarks.log_data import Scale, small_batches
-from benchmarks.store_data import BEGAN_MS, HOUR_MS, Hours, make
+from benchmarks.store_data import BEGAN_MS, HOUR_MS, LogHours, make_directories
 from txnsim_spark.log_query import RowScope
 from txnsim_spark.options import Division, KafkaLogOptions
 from txnsim_spark.planning import READS, shares_of
 from txnsim_spark.session import spark_session
 
-SPARKS: Final = Division(max_partition_bytes=128 << 20, open_cost_bytes=4 << 20, parallelism=2)
+SPARK_DIVISION: Final = Division(
+    max_partition_bytes=128 << 20, open_cost_bytes=4 << 20, parallelism=2
+)
 """What a session says of itself on two cores."""
 HALF_GIGABYTE: Final = Scale(transactions=25_000)
-DAY: Final = Hours(brokers=1, partitions=20, transactions=100)
+DAY: Final = LogHours(brokers=1, partitions=20, transactions=100)
 LONG_DAY: Final = msgspec.structs.replace(DAY, transactions=1_500)
 """What Spark reads. To start a job takes it longer than to read ``DAY``."""
 LAST_HOUR_MS: Final = BEGAN_MS + 23 * HOUR_MS
-ASKED: Final[Mapping[str, Mapping[str, str]]] = {
+FILTERS: Final[Mapping[str, Mapping[str, str]]] = {
     "everything": {},
     "the last hour": {"startTimestamp": str(LAST_HOUR_MS)},
     "one partition": {"partitions": "7"},
@@ -48,39 +50,39 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.large_logs")
     parser.add_argument("--read", action="store_true", help="have Spark read the day instead")
     if parser.parse_args(arguments).read:
-        return _read()
-    half = small_batches(HALF_GIGABYTE).directory
+        return _read_with_spark()
+    half_gigabyte = small_batches(HALF_GIGABYTE).directory
     for table in ("fragments", "batches", "records"):
-        print(_planned(f"500 MB, {table}", half, table))
+        print(_describe_plan(f"500 MB, {table}", half_gigabyte, table))
     with tempfile.TemporaryDirectory(prefix="txnsim-large-") as scratch:
-        make(Path(scratch) / "day", DAY)
-        for name, given in ASKED.items():
-            print(_planned(f"a day, {name}", f"{scratch}/day", "batches", **given))
+        make_directories(Path(scratch) / "day", DAY)
+        for name, filters in FILTERS.items():
+            print(_describe_plan(f"a day, {name}", f"{scratch}/day", "batches", **filters))
     return 0
 
 
-def _read() -> int:
+def _read_with_spark() -> int:
     spark = spark_session("local[2]")
     with tempfile.TemporaryDirectory(prefix="txnsim-large-") as scratch:
-        make(Path(scratch) / "day", LONG_DAY)
-        for title, given in {"started": ASKED["everything"], **ASKED}.items():
-            taken = []
+        make_directories(Path(scratch) / "day", LONG_DAY)
+        for title, filters in {"started": FILTERS["everything"], **FILTERS}.items():
+            seconds = []
             for _ in range(ROUNDS):
                 began_s = time.perf_counter()
-                reader = spark.read.format("kafka_log").options(table="batches", **given)
+                reader = spark.read.format("kafka_log").options(table="batches", **filters)
                 frame = reader.load(f"{scratch}/day")
                 frame.write.format("noop").mode("overwrite").save()
-                taken.append(time.perf_counter() - began_s)
-            spread = f"({min(taken):.2f} to {max(taken):.2f})"
-            print(f"{title:24} {statistics.median(taken):5.2f} s {spread}", flush=True)
+                seconds.append(time.perf_counter() - began_s)
+            spread = f"({min(seconds):.2f} to {max(seconds):.2f})"
+            print(f"{title:24} {statistics.median(seconds):5.2f} s {spread}", flush=True)
     return 0
 
 
-def _planned(title: str, directory: str, table: str, **given: str) -> str:
-    options = KafkaLogOptions.of({"path": directory, "table": table, **given})
-    options = msgspec.structs.replace(options, division=SPARKS)
+def _describe_plan(title: str, directory: str, table: str, **filters: str) -> str:
+    options = KafkaLogOptions.of({"path": directory, "table": table, **filters})
+    options = msgspec.structs.replace(options, division=SPARK_DIVISION)
     shares = shares_of(options, RowScope.of(options), READS[table])
-    sizes = {one.path: one.size for share in shares for one in share.segments}
+    sizes = {segment.path: segment.size for share in shares for segment in share.segments}
     megabytes = sum(sizes.values()) / 1e6
     return f"{title:24} {len(shares):3} tasks, {len(sizes):3} segments, {megabytes:6.1f} MB"
 

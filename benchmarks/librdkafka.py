@@ -33,7 +33,7 @@ def sequential_transactions(bootstrap: str, *, warm_up_s: float, measured_s: flo
     timing = ["--warm-up", str(warm_up_s), "--seconds", str(measured_s)]
     command = [sys.executable, "-m", "benchmarks.librdkafka", "--bootstrap", bootstrap, *timing]
     try:
-        done = subprocess.run(
+        completed = subprocess.run(
             command,
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -43,9 +43,9 @@ def sequential_transactions(bootstrap: str, *, warm_up_s: float, measured_s: flo
         )
     except subprocess.TimeoutExpired as expired:
         raise LoadError(f"librdkafka: no end in {expired.timeout:.0f} s") from expired
-    if done.returncode != 0:
-        raise LoadError(f"librdkafka: {done.stderr.strip()}")
-    return float(json.loads(done.stdout)["per_second"])
+    if completed.returncode != 0:
+        raise LoadError(f"librdkafka: {completed.stderr.strip()}")
+    return float(json.loads(completed.stdout)["per_second"])
 
 
 def main() -> None:
@@ -57,8 +57,8 @@ def main() -> None:
     options = parser.parse_args()
     topic = f"bench-librdkafka-{time.time_ns()}"
     admin = AdminClient({"bootstrap.servers": options.bootstrap})
-    for created in admin.create_topics([NewTopic(topic, _PARTITIONS, 1)]).values():
-        created.result(_TIMEOUT_S)
+    for creation in admin.create_topics([NewTopic(topic, _PARTITIONS, 1)]).values():
+        creation.result(_TIMEOUT_S)
     producer = Producer(
         {
             "bootstrap.servers": options.bootstrap,

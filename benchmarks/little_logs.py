@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.log_data import Scale, small_batches
-from benchmarks.whole_command import timed
+from benchmarks.whole_command import time_command
 from txnsim_spark.log_database import LogDatabase
 
 SCALE: Final = Scale(partitions=2, segment_bytes=5_000_000, transactions=500, hanging=5, alive=8)
@@ -31,10 +31,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     (name,) = (row["name"] for row in LogDatabase([directory]).rows(query))
     for command in ("find-hanging --read-all", "describe", "verify", f"timeline {name}"):
         words = ["logs", *command.split(), str(directory)]
-        timed(words)  # the walk is compiled once, and kept
-        took = [timed(words) for _ in range(rounds)]
-        wall_s = statistics.median(one.seconds for one in took)
-        cpu_s = statistics.median(one.cpu_s for one in took)
+        time_command(words)  # the walk is compiled once, and kept
+        runs = [time_command(words) for _ in range(rounds)]
+        wall_s = statistics.median(run.seconds for run in runs)
+        cpu_s = statistics.median(run.cpu_s for run in runs)
         print(f"{command:24}{wall_s:6.2f} s, CPU {cpu_s:.2f} s", flush=True)
     return 0
 

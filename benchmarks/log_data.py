@@ -63,7 +63,7 @@ LARGE_BATCH_BYTES: Final = 64 << 10
 INDEX_INTERVAL_BYTES: Final = 1 << 13
 """Between entries of an index: about a broker's 4 kB and a batch."""
 
-_MADE: Final = "made.json"
+_DESCRIPTION: Final = "made.json"
 _CRC: Final = struct.Struct(">I")
 _LONG: Final = struct.Struct(">q")
 
@@ -91,7 +91,7 @@ class Stray(msgspec.Struct, frozen=True, kw_only=True):
     is_hanging: bool
 
 
-class Made(msgspec.Struct, frozen=True, kw_only=True):
+class GeneratedLog(msgspec.Struct, frozen=True, kw_only=True):
     """What is in a directory."""
 
     directory: str
@@ -102,30 +102,30 @@ class Made(msgspec.Struct, frozen=True, kw_only=True):
     strays: tuple[Stray, ...] = ()
 
 
-def small_batches(scale: Scale) -> Made:
+def small_batches(scale: Scale) -> GeneratedLog:
     """A log directory of transactions in small batches."""
     text = msgspec.json.encode(scale)
-    return _once(text + _source(log_fill), lambda directory: _make_small(directory, scale))
+    return _make_once(text + _source(log_fill), lambda directory: _make_small(directory, scale))
 
 
-def large_batches(size: int) -> Made:
+def large_batches(size: int) -> GeneratedLog:
     """A log directory of one partition with batches of 64 kB, one segment of about ``size``."""
-    return _once(b"large %d" % size, lambda directory: _make_large(directory, size))
+    return _make_once(b"large %d" % size, lambda directory: _make_large(directory, size))
 
 
-def _once(text: bytes, make: Callable[[Path], Made]) -> Made:
+def _make_once(text: bytes, make: Callable[[Path], GeneratedLog]) -> GeneratedLog:
     digest = hashlib.sha256(text + Path(__file__).read_bytes()).hexdigest()[:12]
     directory = CACHE / f"logs-{digest}"
     if not directory.is_dir():
-        fresh = directory.with_suffix(".partial")
-        shutil.rmtree(fresh, ignore_errors=True)
-        fresh.mkdir(parents=True)
-        made = make(fresh)
-        write_meta(fresh, node_id=1)
-        (fresh / _MADE).write_bytes(msgspec.json.encode(made))
-        fresh.rename(directory)
-    made = msgspec.json.decode((directory / _MADE).read_bytes(), type=Made)
-    return msgspec.structs.replace(made, directory=str(directory))
+        partial_directory = directory.with_suffix(".partial")
+        shutil.rmtree(partial_directory, ignore_errors=True)
+        partial_directory.mkdir(parents=True)
+        log = make(partial_directory)
+        write_meta(partial_directory, node_id=1)
+        (partial_directory / _DESCRIPTION).write_bytes(msgspec.json.encode(log))
+        partial_directory.rename(directory)
+    log = msgspec.json.decode((directory / _DESCRIPTION).read_bytes(), type=GeneratedLog)
+    return msgspec.structs.replace(log, directory=str(directory))
 
 
 def _source(module: Any) -> bytes:
@@ -135,46 +135,50 @@ def _source(module: Any) -> bytes:
 # Small batches
 
 
-def _make_small(directory: Path, scale: Scale) -> Made:
+def _make_small(directory: Path, scale: Scale) -> GeneratedLog:
     chance = random.Random(scale.seed)
     strays: list[Stray] = []
-    noted: dict[TopicPartition, int] = {}
+    recovery_points: dict[TopicPartition, int] = {}
     size = batches = 0
-    each = scale.transactions // scale.partitions
+    transactions_each = scale.transactions // scale.partitions
     for partition in range(scale.partitions):
-        planned = _planned(scale, partition, each * scale.batches, chance)
+        stray_batches = _plan_stray_batches(
+            scale, partition, transactions_each * scale.batches, chance
+        )
         folder = make_replica(directory, TOPIC, partition)
-        for data in _filled(scale, partition, each, planned, chance):
-            noted[TopicPartition(TOPIC, partition)] = _write_segment(folder, data)
+        for data in _fill_segments(scale, partition, transactions_each, stray_batches, chance):
+            recovery_points[TopicPartition(TOPIC, partition)] = _write_segment(folder, data)
             size += len(data)
-        batches += each * (scale.batches + 1) + len(planned)
-        strays += _strays(partition, planned, each * scale.batches)
+        batches += transactions_each * (scale.batches + 1) + len(stray_batches)
+        strays += _strays_of(partition, stray_batches, transactions_each * scale.batches)
     _write_coordinator(directory, scale, strays)
     # As of a broker that was killed: flushed up to its last segments.
-    (directory / names.FileName.RECOVERY_POINTS).write_text(encode_offsets(noted))
-    return Made(
+    (directory / names.FileName.RECOVERY_POINTS).write_text(encode_offsets(recovery_points))
+    return GeneratedLog(
         directory="",
         bytes=size,
         batches=batches,
-        transactions=each * scale.partitions,
+        transactions=transactions_each * scale.partitions,
         strays=tuple(strays),
     )
 
 
-def _planned(scale: Scale, partition: int, batches: int, chance: random.Random) -> Ints:
+def _plan_stray_batches(scale: Scale, partition: int, batches: int, chance: random.Random) -> Ints:
     """Batches of the transactions that nobody ends, as ``log_fill.fill`` takes them: those that
     hang begin somewhere, those that are alive at the end.
     """
     rows = []
     for stray in range(partition, scale.hanging + scale.alive, scale.partitions):
         is_hanging = stray < scale.hanging
-        after = chance.randrange(batches * 9 // 10) if is_hanging else batches
-        rows += [[after, FIRST_STRAY + stray, sequence, -1] for sequence in range(STRAY_BATCHES)]
+        batches_before = chance.randrange(batches * 9 // 10) if is_hanging else batches
+        rows += [
+            [batches_before, FIRST_STRAY + stray, sequence, -1] for sequence in range(STRAY_BATCHES)
+        ]
     return np.array(sorted(rows), dtype=np.int64).reshape(-1, 4)
 
 
-def _filled(
-    scale: Scale, partition: int, transactions: int, planned: Ints, chance: random.Random
+def _fill_segments(
+    scale: Scale, partition: int, transactions: int, stray_batches: Ints, chance: random.Random
 ) -> Iterator[bytes]:
     """The partition's segments."""
     producers = scale.producers // scale.partitions
@@ -196,44 +200,44 @@ def _filled(
             FIRST_PRODUCER + partition * producers,
             transactions,
             scale.batches,
-            planned,
+            stray_batches,
         )
         if not size:
             return
         yield buffer[:size].tobytes()
 
 
-def _strays(partition: int, planned: Ints, batches: int) -> list[Stray]:
+def _strays_of(partition: int, stray_batches: Ints, batches: int) -> list[Stray]:
     return [
         Stray(
             partition=partition,
             producer_id=int(producer),
             start_offset=int(offset),
-            is_hanging=bool(after < batches),
+            is_hanging=bool(batches_before < batches),
         )
-        for after, producer, sequence, offset in planned
+        for batches_before, producer, sequence, offset in stray_batches
         if sequence == 0
     ]
 
 
 def _write_segment(folder: Path, data: bytes) -> int:
     """A segment with its sparse index; its base offset."""
-    first = int.from_bytes(data[:8])
-    path = folder / names.Suffix.LOG.at(first)
+    base_offset = int.from_bytes(data[:8])
+    path = folder / names.Suffix.LOG.at(base_offset)
     path.write_bytes(data)
     entries = []
-    for table in batch_rows(path, on_damage=_unexpected):
+    for table in batch_rows(path, on_damage=_fail_on_damage):
         positions = table[kernel.POSITION]
-        chosen = 1 + np.flatnonzero(np.diff(positions // INDEX_INTERVAL_BYTES))
-        pairs = np.empty((len(chosen), 2), dtype=">i4")
-        pairs[:, 0] = table[kernel.LAST_OFFSET, chosen] - first
-        pairs[:, 1] = positions[chosen]
+        indexed = 1 + np.flatnonzero(np.diff(positions // INDEX_INTERVAL_BYTES))
+        pairs = np.empty((len(indexed), 2), dtype=">i4")
+        pairs[:, 0] = table[kernel.LAST_OFFSET, indexed] - base_offset
+        pairs[:, 1] = positions[indexed]
         entries.append(pairs.tobytes())
     path.with_suffix(names.Suffix.INDEX).write_bytes(b"".join(entries))
-    return first
+    return base_offset
 
 
-def _unexpected(damage: Damage) -> None:
+def _fail_on_damage(damage: Damage) -> None:
     raise AssertionError(damage)
 
 
@@ -258,44 +262,48 @@ def _write_coordinator(directory: Path, scale: Scale, strays: list[Stray]) -> No
 
 
 def _entries(scale: Scale, strays: list[Stray]) -> Iterator[tuple[str, list[TxnTransition]]]:
-    each = scale.transactions // scale.partitions
+    transactions_each = scale.transactions // scale.partitions
     producers = scale.producers // scale.partitions
-    for number in range(each):
+    for number in range(transactions_each):
         for partition in range(scale.partitions):
             producer = partition * producers + number % producers
-            place = frozenset({TopicPartition(TOPIC, partition)})
+            partitions = frozenset({TopicPartition(TOPIC, partition)})
             name = f"app-{producer:05d}"
-            aborted = number % log_fill.ABORT_EVERY == 0
+            is_aborted = number % log_fill.ABORT_EVERY == 0
             at_ms = BEGAN_MS + number * scale.batches // 8
             ongoing = TransactionState.ONGOING
-            if aborted:
-                ends = TransactionState.PREPARE_ABORT, TransactionState.COMPLETE_ABORT
+            if is_aborted:
+                end_states = TransactionState.PREPARE_ABORT, TransactionState.COMPLETE_ABORT
             else:
-                ends = TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT
+                end_states = TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT
             yield (
                 name,
                 [
-                    entry(name, FIRST_PRODUCER + producer, ongoing, place, at_ms),
-                    entry(name, FIRST_PRODUCER + producer, ends[0], place, at_ms),
-                    entry(name, FIRST_PRODUCER + producer, ends[1], frozenset(), at_ms),
+                    transaction_entry(name, FIRST_PRODUCER + producer, ongoing, partitions, at_ms),
+                    transaction_entry(
+                        name, FIRST_PRODUCER + producer, end_states[0], partitions, at_ms
+                    ),
+                    transaction_entry(
+                        name, FIRST_PRODUCER + producer, end_states[1], frozenset(), at_ms
+                    ),
                 ],
             )
     for stray in strays:
         name = f"stray-{stray.producer_id}"
-        place = frozenset({TopicPartition(TOPIC, stray.partition)})
+        partitions = frozenset({TopicPartition(TOPIC, stray.partition)})
         if not stray.is_hanging:
             state = TransactionState.ONGOING
         elif stray.producer_id % 2:
             continue  # the coordinator has forgotten the id
         else:
-            state, place = TransactionState.EMPTY, frozenset()
-        yield name, [entry(name, stray.producer_id, state, place, BEGAN_MS)]
+            state, partitions = TransactionState.EMPTY, frozenset()
+        yield name, [transaction_entry(name, stray.producer_id, state, partitions, BEGAN_MS)]
 
 
 # Large batches
 
 
-def _make_large(directory: Path, size: int) -> Made:
+def _make_large(directory: Path, size: int) -> GeneratedLog:
     record = Record(value=random.Random(size).randbytes(1_000))
     count = LARGE_BATCH_BYTES // 1_010
     template = bytearray(
@@ -314,7 +322,9 @@ def _make_large(directory: Path, size: int) -> Made:
                 crc32c.crc32c(memoryview(template)[BatchHeader.CRC_START :])
             )
             file.write(template)
-    return Made(directory="", bytes=batches * len(template), batches=batches, transactions=0)
+    return GeneratedLog(
+        directory="", bytes=batches * len(template), batches=batches, transactions=0
+    )
 
 
 # What other directories for benchmarks have as well
@@ -335,7 +345,7 @@ def make_replica(directory: Path, topic: str, partition: int) -> Path:
     return folder
 
 
-def entry(
+def transaction_entry(
     name: str,
     producer: int,
     state: TransactionState,

@@ -33,7 +33,7 @@ ENDED: Final = 4
 WRITTEN: Final = 5
 """Batches."""
 NEXT_PRODUCER: Final = 6
-SIGHTED: Final = 7
+STRAYS_WRITTEN: Final = 7
 """Of the planned batches, how many are written."""
 STATE_COLUMNS: Final = 8
 
@@ -84,7 +84,7 @@ def fill(
     first_producer: int,
     transactions: int,
     batches: int,
-    planned: Any,
+    stray_batches: Any,
 ) -> int:
     """Write a partition's next batches into ``buffer`` until it is full or all is written.
 
@@ -99,45 +99,55 @@ def fill(
         first_producer: Id of its first producer.
         transactions: How many it has in all.
         batches: Of data, in each.
-        planned: Rows of (after how many batches, producer id, sequence, offset): batches of
+        stray_batches: Rows of (after how many batches, producer id, sequence, offset): batches of
             transactions that nobody ends; the offset is filled in.
 
     Returns:
         How many bytes were written.
     """
-    at = 0
-    while at + data.shape[0] <= buffer.shape[0]:
-        row = state[SIGHTED]
-        if row < planned.shape[0] and (
-            state[WRITTEN] >= planned[row, 0] or state[ENDED] == transactions
+    position = 0
+    while position + data.shape[0] <= buffer.shape[0]:
+        row = state[STRAYS_WRITTEN]
+        if row < stray_batches.shape[0] and (
+            state[WRITTEN] >= stray_batches[row, 0] or state[ENDED] == transactions
         ):
-            planned[row, 3] = state[OFFSET]
-            _put(buffer, at, data, tables, state, planned[row, 1], planned[row, 2])
-            state[SIGHTED] += 1
-            at += data.shape[0]
+            stray_batches[row, 3] = state[OFFSET]
+            _put_batch(
+                buffer, position, data, tables, state, stray_batches[row, 1], stray_batches[row, 2]
+            )
+            state[STRAYS_WRITTEN] += 1
+            position += data.shape[0]
             continue
         if state[ENDED] == transactions:
             break
-        slot = _drawn(state, slots, sequences, transactions, batches)
+        slot = _draw_slot(state, slots, sequences, transactions, batches)
         producer = slots[slot, 0]
         if slots[slot, 1] == 0:
-            buffer[at : at + marker.shape[0]] = marker
-            buffer[at + _TYPE_AT] = 0 if state[ENDED] % ABORT_EVERY == 0 else 1
-            _put(buffer, at, marker, tables, state, first_producer + producer, -1)
-            at += marker.shape[0]
+            buffer[position : position + marker.shape[0]] = marker
+            buffer[position + _TYPE_AT] = 0 if state[ENDED] % ABORT_EVERY == 0 else 1
+            _put_batch(buffer, position, marker, tables, state, first_producer + producer, -1)
+            position += marker.shape[0]
             slots[slot, 0] = -1
             state[ENDED] += 1
         else:
-            _put(buffer, at, data, tables, state, first_producer + producer, sequences[producer])
-            at += data.shape[0]
+            _put_batch(
+                buffer,
+                position,
+                data,
+                tables,
+                state,
+                first_producer + producer,
+                sequences[producer],
+            )
+            position += data.shape[0]
             sequences[producer] += 1
             slots[slot, 1] -= 1
             state[WRITTEN] += 1
-    return at
+    return position
 
 
 @njit(cache=True)
-def _drawn(state: Any, slots: Any, sequences: Any, transactions: int, batches: int) -> int:
+def _draw_slot(state: Any, slots: Any, sequences: Any, transactions: int, batches: int) -> int:
     """Who writes next; whoever has a free slot begins a transaction."""
     while True:
         state[CHANCE] = (state[CHANCE] * 1103515245 + 12345) & 0x7FFFFFFF
@@ -153,27 +163,27 @@ def _drawn(state: Any, slots: Any, sequences: Any, transactions: int, batches: i
 
 
 @njit(cache=True)
-def _put(
-    buffer: Any, at: int, template: Any, tables: Any, state: Any, producer: int, sequence: int
+def _put_batch(
+    buffer: Any, position: int, template: Any, tables: Any, state: Any, producer: int, sequence: int
 ) -> None:
     """A batch with what differs between batches; a marker's bytes are there already."""
     if sequence >= 0:
-        buffer[at : at + template.shape[0]] = template
-    _write(buffer, at, 8, state[OFFSET])
-    _write(buffer, at + 27, 8, state[TIMESTAMP])
-    _write(buffer, at + 35, 8, state[TIMESTAMP])
-    _write(buffer, at + 43, 8, producer)
-    _write(buffer, at + 53, 4, sequence)
+        buffer[position : position + template.shape[0]] = template
+    _write_number(buffer, position, 8, state[OFFSET])
+    _write_number(buffer, position + 27, 8, state[TIMESTAMP])
+    _write_number(buffer, position + 35, 8, state[TIMESTAMP])
+    _write_number(buffer, position + 43, 8, producer)
+    _write_number(buffer, position + 53, 4, sequence)
     crc = np.uint32(0xFFFFFFFF)
-    for place in range(at + _CRC_START, at + template.shape[0]):
-        crc = tables[0, (crc ^ np.uint32(buffer[place])) & np.uint32(0xFF)] ^ (crc >> np.uint32(8))
-    _write(buffer, at + _CRC, 4, int(crc ^ np.uint32(0xFFFFFFFF)))
+    for index in range(position + _CRC_START, position + template.shape[0]):
+        crc = tables[0, (crc ^ np.uint32(buffer[index])) & np.uint32(0xFF)] ^ (crc >> np.uint32(8))
+    _write_number(buffer, position + _CRC, 4, int(crc ^ np.uint32(0xFFFFFFFF)))
     state[OFFSET] += 1
     state[TIMESTAMP] += state[OFFSET] % 8 == 0
 
 
 @njit(cache=True)
-def _write(buffer: Any, at: int, size: int, value: int) -> None:
+def _write_number(buffer: Any, position: int, size: int, value: int) -> None:
     """A big-endian number."""
-    for place in range(size):
-        buffer[at + place] = (value >> (8 * (size - 1 - place))) & 0xFF
+    for index in range(size):
+        buffer[position + index] = (value >> (8 * (size - 1 - index))) & 0xFF

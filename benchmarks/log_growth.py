@@ -22,9 +22,9 @@ from typing import Final
 import msgspec
 
 from benchmarks import log_growth_plot
-from benchmarks.log_data import CACHE, TOPIC, Made, Scale, small_batches
-from benchmarks.log_growth_plot import Point
-from benchmarks.whole_command import timed
+from benchmarks.log_data import CACHE, TOPIC, GeneratedLog, Scale, small_batches
+from benchmarks.log_growth_plot import SearchPoint
+from benchmarks.whole_command import time_command
 from txnsim.storage import names
 from txnsim.storage.checkpoints import decode_offsets, encode_offsets
 from txnsim.storage.metadata_files import MetaProperties, encode_meta_properties
@@ -32,7 +32,7 @@ from txnsim.types import TopicPartition
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 PAGE: Final = ROOT / "benchmarks" / "RESULTS.md"
-KEPT: Final = CACHE / "log-growth.json"
+POINTS_FILE: Final = CACHE / "log-growth.json"
 PLOT: Final = ROOT / "docs" / "plots" / "find-hanging-growth.svg"
 BEGIN: Final = "<!-- measured: python -m benchmarks.log_growth --write -->\n"
 END: Final = "<!-- end of what was measured -->\n"
@@ -46,7 +46,7 @@ class WrongAnswerError(Exception):
     """A search did not find exactly what is there."""
 
 
-class Found(msgspec.Struct, frozen=True, order=True):
+class UnendedTransaction(msgspec.Struct, frozen=True, order=True):
     """A finding, as far as it is known beforehand."""
 
     topic: str
@@ -55,15 +55,15 @@ class Found(msgspec.Struct, frozen=True, order=True):
     start_offset: int
 
 
-class _Source(msgspec.Struct, frozen=True):
+class _GrowthReportSource(msgspec.Struct, frozen=True):
     with_spark: bool
 
 
-class _Report(msgspec.Struct, frozen=True):
+class _GrowthReport(msgspec.Struct, frozen=True):
     """What of ``--json`` is looked at."""
 
-    findings: tuple[Found, ...]
-    source: _Source
+    findings: tuple[UnendedTransaction, ...]
+    source: _GrowthReportSource
 
 
 class Case(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,40 +79,44 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _scale(*, partitions: int, bytes_each: int, segment_bytes: int) -> Scale:
-    each = max(1, bytes_each // _TRANSACTION_BYTES)
+    transactions_each = max(1, bytes_each // _TRANSACTION_BYTES)
     return Scale(
         partitions=partitions,
         segment_bytes=segment_bytes,
-        transactions=each * partitions,
+        transactions=transactions_each * partitions,
         producers=max(1_000, _PRODUCERS_MIN * partitions),
     )
 
 
-def _counted(count: int, what: str) -> str:
-    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
+def _count_text(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
-def _of_partitions(count: int) -> Case:
+def _partitions_case(count: int) -> Case:
     scale = _scale(partitions=count, bytes_each=100_000, segment_bytes=50_000_000)
     return Case(series="partitions", count=count, title=f"{count:,} partitions", scale=scale)
 
 
-def _of_segments(count: int) -> Case:
+def _segments_case(count: int) -> Case:
     scale = _scale(partitions=1, bytes_each=10_000_000 * count, segment_bytes=10_000_000)
-    return Case(series="segments", count=count, title=_counted(count, "segment"), scale=scale)
+    return Case(series="segments", count=count, title=_count_text(count, "segment"), scale=scale)
 
 
-def _of_brokers(count: int) -> Case:
+def _brokers_case(count: int) -> Case:
     scale = _scale(partitions=100, bytes_each=100_000, segment_bytes=50_000_000)
     return Case(
-        series="brokers", count=count, title=_counted(count, "broker"), scale=scale, brokers=count
+        series="brokers",
+        count=count,
+        title=_count_text(count, "broker"),
+        scale=scale,
+        brokers=count,
     )
 
 
 GROWING: Final = (
-    *map(_of_partitions, (100, 500, 1_000, 2_000, 4_000)),
-    *map(_of_segments, (1, 10, 25, 50, 100)),
-    *map(_of_brokers, (1, 5, 10, 25, 50)),
+    *map(_partitions_case, (100, 500, 1_000, 2_000, 4_000)),
+    *map(_segments_case, (1, 10, 25, 50, 100)),
+    *map(_brokers_case, (1, 5, 10, 25, 50)),
 )
 LARGE: Final = (
     Case(
@@ -141,43 +145,47 @@ ALL: Final = (*GROWING, *LARGE, *INDEXES)
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure; 1 when an answer was wrong."""
     options = _parser().parse_args(arguments)
-    chosen = [
-        one
-        for one in ALL
-        if (not options.only or one.series in options.only)
-        and options.least <= one.count <= options.most
+    cases = [
+        case
+        for case in ALL
+        if (not options.only or case.series in options.only)
+        and options.least <= case.count <= options.most
     ]
     points = []
-    for case in chosen:
+    for case in cases:
         try:
-            point = _measured(case, options.rounds)
+            point = _measure_case(case, options.rounds)
         except WrongAnswerError as failure:
             print(f"{case.title}: {failure}", file=sys.stderr)
             return 1
         points.append(point)
-        _keep(point)
+        _save_point(point)
         print(log_growth_plot.line(point), file=sys.stderr, flush=True)
     print(log_growth_plot.table(points), end="")
     if options.write:
-        kept = _kept()
-        PLOT.write_bytes(log_growth_plot.svg(kept))
-        page = on_page(PAGE.read_text("utf-8"), log_growth_plot.table(kept))
+        kept_points = _load_points()
+        PLOT.write_bytes(log_growth_plot.svg(kept_points))
+        page = replace_section(PAGE.read_text("utf-8"), log_growth_plot.table(kept_points))
         PAGE.write_text(page, "utf-8")
     return 0
 
 
-def _kept() -> list[Point]:
+def _load_points() -> list[SearchPoint]:
     """What was measured last of each case, in the order of cases."""
-    if not KEPT.exists():
+    if not POINTS_FILE.exists():
         return []
-    found = msgspec.json.decode(KEPT.read_bytes(), type=list[Point])
-    order = {(one.series, one.count): at for at, one in enumerate(ALL)}
-    return sorted(found, key=lambda one: order[one.series, one.count])
+    points = msgspec.json.decode(POINTS_FILE.read_bytes(), type=list[SearchPoint])
+    order = {(case.series, case.count): position for position, case in enumerate(ALL)}
+    return sorted(points, key=lambda point: order[point.series, point.count])
 
 
-def _keep(point: Point) -> None:
-    others = [one for one in _kept() if (one.series, one.count) != (point.series, point.count)]
-    KEPT.write_bytes(msgspec.json.encode([*others, point]))
+def _save_point(point: SearchPoint) -> None:
+    other_points = [
+        stored_point
+        for stored_point in _load_points()
+        if (stored_point.series, stored_point.count) != (point.series, point.count)
+    ]
+    POINTS_FILE.write_bytes(msgspec.json.encode([*other_points, point]))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -194,42 +202,44 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def on_page(page: str, text: str, begins: str = BEGIN, ends: str = END) -> str:
+def replace_section(page: str, text: str, begin_mark: str = BEGIN, end_mark: str = END) -> str:
     """The page with another text between two marks."""
-    before, begin, rest = page.partition(begins)
-    _, end, after = rest.partition(ends)
+    head, begin, tail_text = page.partition(begin_mark)
+    _, end, tail = tail_text.partition(end_mark)
     if not begin or not end:
         raise ValueError(f"{PAGE} has no place for what was measured")
-    return f"{before}{begin}\n{text}\n{end}{after}"
+    return f"{head}{begin}\n{text}\n{end}{tail}"
 
 
-def _measured(case: Case, rounds: int) -> Point:
-    made = small_batches(case.scale)
+def _measure_case(case: Case, rounds: int) -> SearchPoint:
+    log = small_batches(case.scale)
     with tempfile.TemporaryDirectory(
-        prefix="txnsim-growth-", dir=Path(made.directory).parent
-    ) as at:
-        directories = _brokers(made, Path(at), case.brokers)
+        prefix="txnsim-growth-", dir=Path(log.directory).parent
+    ) as scratch:
+        directories = _broker_directories(log, Path(scratch), case.brokers)
         if not case.has_indexes:
-            directories = [_without_indexes(directories[0], Path(at) / "bare")]
-        expected = set(_expected(made, case.brokers))
+            directories = [_link_without_indexes(directories[0], Path(scratch) / "bare")]
+        expected = set(_unended_transactions(log, case.brokers))
         loads, seconds, cpu_s = [], [], []
         with_spark = False
         for _ in range(rounds):
             loads.append(os.getloadavg()[0])
-            done = timed(["logs", "find-hanging", "--all", "--json", *map(str, directories)])
-            report = msgspec.json.decode(done.stdout, type=_Report)
+            search = time_command(
+                ["logs", "find-hanging", "--all", "--json", *map(str, directories)]
+            )
+            report = msgspec.json.decode(search.stdout, type=_GrowthReport)
             if {*report.findings} != expected:
                 missed = sorted(expected - {*report.findings})
                 invented = sorted({*report.findings} - expected)
                 raise WrongAnswerError(f"not found: {missed}; not there: {invented}")
             with_spark = report.source.with_spark
-            seconds.append(done.seconds)
-            cpu_s.append(done.cpu_s)
-    return Point(
+            seconds.append(search.seconds)
+            cpu_s.append(search.cpu_s)
+    return SearchPoint(
         series=case.series,
         count=case.count,
         title=case.title,
-        bytes=made.bytes * case.brokers,
+        bytes=log.bytes * case.brokers,
         seconds=round(statistics.median(seconds), 2),
         least_s=round(min(seconds), 2),
         most_s=round(max(seconds), 2),
@@ -239,10 +249,12 @@ def _measured(case: Case, rounds: int) -> Point:
     )
 
 
-def _expected(made: Made, brokers: int) -> Iterator[Found]:
+def _unended_transactions(log: GeneratedLog, brokers: int) -> Iterator[UnendedTransaction]:
     for broker in range(1, brokers + 1):
-        for one in made.strays:
-            yield Found(_topic(broker), one.partition, one.producer_id, one.start_offset)
+        for stray in log.strays:
+            yield UnendedTransaction(
+                _topic(broker), stray.partition, stray.producer_id, stray.start_offset
+            )
 
 
 def _topic(broker: int) -> str:
@@ -250,36 +262,39 @@ def _topic(broker: int) -> str:
     return TOPIC if broker == 1 else f"{TOPIC}{broker}"
 
 
-def _without_indexes(directory: Path, copy: Path) -> Path:
+def _link_without_indexes(directory: Path, copy: Path) -> Path:
     """Links to all of its other files."""
-    left_out = shutil.ignore_patterns(f"*{names.Suffix.INDEX}")
-    return shutil.copytree(directory, copy, copy_function=os.link, ignore=left_out)
+    indexes = shutil.ignore_patterns(f"*{names.Suffix.INDEX}")
+    return shutil.copytree(directory, copy, copy_function=os.link, ignore=indexes)
 
 
-def _brokers(made: Made, scratch: Path, count: int) -> list[Path]:
+def _broker_directories(log: GeneratedLog, scratch: Path, count: int) -> list[Path]:
     """A directory per broker: the first one as it was made, others with links to its files under
     other topics. The coordinators' log is the first one's.
     """
-    first = Path(made.directory)
-    points = first / names.FileName.RECOVERY_POINTS
-    noted = decode_offsets(points.read_text(), place=points.name)
-    directories = [first]
+    first_directory = Path(log.directory)
+    points = first_directory / names.FileName.RECOVERY_POINTS
+    recovery_points = decode_offsets(points.read_text(), place=points.name)
+    directories = [first_directory]
     for broker in range(2, count + 1):
         directory = scratch / f"broker-{broker}"
         directory.mkdir()
         meta = MetaProperties(cluster_id="benchmarks", node_id=broker)
         (directory / names.FileName.META_PROPERTIES).write_text(encode_meta_properties(meta))
-        for folder in first.glob(f"{TOPIC}-*"):
+        for folder in first_directory.glob(f"{TOPIC}-*"):
             target = directory / folder.name.replace(TOPIC, _topic(broker))
             shutil.copytree(folder, target, copy_function=os.link)
-        moved = {_moved(whose, broker): offset for whose, offset in noted.items()}
-        (directory / names.FileName.RECOVERY_POINTS).write_text(encode_offsets(moved))
+        own_points = {
+            _partition_of_broker(partition, broker): offset
+            for partition, offset in recovery_points.items()
+        }
+        (directory / names.FileName.RECOVERY_POINTS).write_text(encode_offsets(own_points))
         directories.append(directory)
     return directories
 
 
-def _moved(whose: TopicPartition, broker: int) -> TopicPartition:
-    return TopicPartition(whose.topic.replace(TOPIC, _topic(broker)), whose.partition)
+def _partition_of_broker(partition: TopicPartition, broker: int) -> TopicPartition:
+    return TopicPartition(partition.topic.replace(TOPIC, _topic(broker)), partition.partition)
 
 
 if __name__ == "__main__":

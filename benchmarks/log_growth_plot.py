@@ -19,7 +19,7 @@ _LABELS: Final = {
 }
 
 
-class Point(msgspec.Struct, frozen=True, kw_only=True):
+class SearchPoint(msgspec.Struct, frozen=True, kw_only=True):
     """A search of so much."""
 
     series: str
@@ -35,13 +35,13 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
     with_spark: bool
 
 
-def line(point: Point) -> str:
+def line(point: SearchPoint) -> str:
     """A row of the table."""
-    way = "Spark" if point.with_spark else "here"
+    reader = "Spark" if point.with_spark else "here"
     cells = (
         point.title,
         f"{point.bytes / MEGA:,.0f}",
-        way,
+        reader,
         f"{point.seconds:.1f} ({point.least_s:.1f} to {point.most_s:.1f})",
         f"{point.cpu_s:.1f}",
         f"{point.load:.1f}",
@@ -49,13 +49,13 @@ def line(point: Point) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def table(points: Sequence[Point]) -> str:
+def table(points: Sequence[SearchPoint]) -> str:
     """A table in Markdown."""
     head = "| log | MB | by | seconds (lowest to highest) | CPU, s | load |\n| --- |" + 5 * " --- |"
     return "\n".join([head, *map(line, points)]) + "\n"
 
 
-def svg(points: Sequence[Point]) -> bytes:
+def svg(points: Sequence[SearchPoint]) -> bytes:
     """Seconds and the CPU's seconds over partitions, segments and brokers."""
     import matplotlib
     from matplotlib.backends.backend_svg import FigureCanvasSVG
@@ -67,21 +67,27 @@ def svg(points: Sequence[Point]) -> bytes:
         figure = Figure(figsize=(9.0, 2.8), layout="constrained")
         FigureCanvasSVG(figure)
         for name, axes in zip(SERIES, figure.subplots(1, len(SERIES)), strict=True):
-            mine = [one for one in points if one.series == name]
-            counts = [one.count for one in mine]
-            axes.plot(counts, [one.seconds for one in mine], color="#1f6f8b", label="elapsed")
+            series_points = [point for point in points if point.series == name]
+            counts = [point.count for point in series_points]
             axes.plot(
-                counts, [one.cpu_s for one in mine], color="#b5532a", linestyle="--", label="CPU"
+                counts, [point.seconds for point in series_points], color="#1f6f8b", label="elapsed"
             )
-            for one in mine:
-                fill = "#1f6f8b" if one.with_spark else "white"
-                axes.plot(one.count, one.seconds, "o", color="#1f6f8b", markerfacecolor=fill)
+            axes.plot(
+                counts,
+                [point.cpu_s for point in series_points],
+                color="#b5532a",
+                linestyle="--",
+                label="CPU",
+            )
+            for point in series_points:
+                fill = "#1f6f8b" if point.with_spark else "white"
+                axes.plot(point.count, point.seconds, "o", color="#1f6f8b", markerfacecolor=fill)
             axes.set_xlabel(_LABELS[name])
             axes.set_xlim(left=0)
             axes.set_ylim(bottom=0)
             axes.grid(alpha=0.3)
         figure.axes[0].set_ylabel("seconds, whole command")
         figure.axes[0].legend(frameon=False)
-        out = io.BytesIO()
-        figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
-    return out.getvalue()
+        buffer = io.BytesIO()
+        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
+    return buffer.getvalue()

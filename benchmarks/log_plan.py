@@ -25,8 +25,8 @@ from typing import Final, NoReturn
 import msgspec
 
 from benchmarks import slow_store
-from benchmarks.log_growth import PAGE, on_page
-from benchmarks.process_tree import ran
+from benchmarks.log_growth import PAGE, replace_section
+from benchmarks.process_tree import run_command
 from benchmarks.worker_memory import peak_kb
 from tests.support.apache_kafka import accepts
 from tests.support.fragment_model import act, segment_of
@@ -51,14 +51,14 @@ _READING: Final = """
 import sys
 from txnsim_spark.session import spark_session
 
-table, place, *settings = sys.argv[1:]
-session = spark_session("local[2]", config=dict(one.split("=", 1) for one in settings))
+table, location, *settings = sys.argv[1:]
+session = spark_session("local[2]", config=dict(setting.split("=", 1) for setting in settings))
 reader = session.read.format("kafka_log").option("table", table)
-reader.load(place).write.format("noop").mode("overwrite").save()
+reader.load(location).write.format("noop").mode("overwrite").save()
 """
 
 
-class Planned(msgspec.Struct, frozen=True, kw_only=True):
+class ReadPlan(msgspec.Struct, frozen=True, kw_only=True):
     """One plan."""
 
     segments: int
@@ -87,18 +87,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(msgspec.json.encode(_plan(way, Path(directory))).decode())
         return 0
     if options.read is not None:
-        return _read(options.read, options.delay_ms)
-    found = []
-    for count in (one for one in COUNTS if one <= options.most):
+        return _read_with_spark(options.read, options.delay_ms)
+    plans = []
+    for count in (segments for segments in COUNTS if segments <= options.most):
         with tempfile.TemporaryDirectory(prefix="txnsim-plan-") as scratch:
-            directory = made_segments(Path(scratch) / "broker-1", count)
+            directory = make_segments(Path(scratch) / "broker-1", count)
             for way in WAYS:
-                found.append(_in_a_process(way, directory))
-                print(_line(found[-1]), file=sys.stderr, flush=True)
-    table = "\n".join([_HEAD, *map(_line, found)]) + "\n"
+                plans.append(_plan_in_process(way, directory))
+                print(_line(plans[-1]), file=sys.stderr, flush=True)
+    table = "\n".join([_HEAD, *map(_line, plans)]) + "\n"
     print(table, end="")
     if options.write:
-        PAGE.write_text(on_page(PAGE.read_text("utf-8"), table, BEGIN, END), "utf-8")
+        PAGE.write_text(replace_section(PAGE.read_text("utf-8"), table, BEGIN, END), "utf-8")
     return 0
 
 
@@ -108,22 +108,22 @@ _HEAD: Final = (
 )
 
 
-def _line(one: Planned) -> str:
+def _line(plan: ReadPlan) -> str:
     cells = (
-        f"{one.segments:,}",
-        one.way,
-        f"{one.tasks:,}",
-        f"{one.megabytes:.2f}",
-        f"{one.largest_kb:.1f}",
-        f"{one.seconds:.1f}",
-        f"{one.cpu_s:.1f}",
-        f"{one.peak_mb:.0f}",
-        f"{one.load:.0f}",
+        f"{plan.segments:,}",
+        plan.way,
+        f"{plan.tasks:,}",
+        f"{plan.megabytes:.2f}",
+        f"{plan.largest_kb:.1f}",
+        f"{plan.seconds:.1f}",
+        f"{plan.cpu_s:.1f}",
+        f"{plan.peak_mb:.0f}",
+        f"{plan.load:.0f}",
     )
     return f"| {' | '.join(cells)} |"
 
 
-def made_segments(directory: Path, count: int) -> Path:
+def make_segments(directory: Path, count: int) -> Path:
     """A log directory of a broker that was killed, with so many segments."""
     data = segment_of([act(value_bytes=60)])
     directory.mkdir()
@@ -138,18 +138,21 @@ def made_segments(directory: Path, count: int) -> Path:
     return directory
 
 
-def _read(count: int, delay_ms: float | None) -> int:
+def _read_with_spark(count: int, delay_ms: float | None) -> int:
     with tempfile.TemporaryDirectory(prefix="txnsim-plan-") as scratch, ExitStack() as stack:
-        directory = made_segments(Path(scratch) / "broker-1", count)
-        place, settings = str(directory), tuple[str, ...]()
+        directory = make_segments(Path(scratch) / "broker-1", count)
+        location, settings = str(directory), tuple[str, ...]()
         if delay_ms is not None:
             store = stack.enter_context(SlowStore(directory, delay_ms))
-            place, settings = f"{store.uri}/{directory.name}", store.hadoop
+            location, settings = f"{store.uri}/{directory.name}", store.hadoop
         for table in ("fragments", "batches", "records"):
-            done = ran([sys.executable, "-c", _READING, table, place, *settings])
-            assert not done.status, table
-            print(f"{table:9} {done.seconds:6.1f} s, {done.cpu_s:6.1f} s of CPU, Java's memory"
-                  f" {done.java_mb:.0f} MB, load {done.load:.0f}", flush=True)  # fmt: skip
+            reading = run_command([sys.executable, "-c", _READING, table, location, *settings])
+            assert not reading.status, table
+            print(
+                f"{table:9} {reading.seconds:6.1f} s, {reading.cpu_s:6.1f} s of CPU,"
+                f" Java's memory {reading.java_mb:.0f} MB, load {reading.load:.0f}",
+                flush=True,
+            )
     return 0
 
 
@@ -172,17 +175,17 @@ class SlowStore(S3Store):
         return accepts(self._port)
 
 
-def _in_a_process(way: str, directory: Path) -> Planned:
+def _plan_in_process(way: str, directory: Path) -> ReadPlan:
     command = [sys.executable, "-m", "benchmarks.log_plan", "--plan", way, str(directory)]
-    done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
-    return msgspec.json.decode(done.stdout, type=Planned)
+    completed = subprocess.run(command, stdout=subprocess.PIPE, check=True)
+    return msgspec.json.decode(completed.stdout, type=ReadPlan)
 
 
-def _plan(way: str, directory: Path) -> Planned:
+def _plan(way: str, directory: Path) -> ReadPlan:
     load = os.getloadavg()[0]
     began_s, cpu_s = time.perf_counter(), time.process_time()
     segments, sizes = WAYS[way](directory)
-    return Planned(
+    return ReadPlan(
         segments=segments,
         way=way,
         tasks=len(sizes),
@@ -199,17 +202,19 @@ Sizes = tuple[int, list[int]]
 """How many segments, and the bytes of each task."""
 
 
-def _by_source(directory: Path) -> Sizes:
+def _plan_by_source(directory: Path) -> Sizes:
     options = KafkaLogOptions.of({"path": str(directory), "table": "fragments"})
     shares = shares_of(options, RowScope(), READS[options.table], is_asked=True)
-    return sum(len(one.segments) for one in shares), [len(Task(one).value) for one in shares]
+    return sum(len(share.segments) for share in shares), [
+        len(Task(share).value) for share in shares
+    ]
 
 
-def _by_search(directory: Path) -> Sizes:
+def _plan_by_search(directory: Path) -> Sizes:
     reading = Reading(Search(paths=(directory,)), _no_session, lambda _: None)
     states = reading.states()
-    tasks = in_tasks([one.unread for one in states], cores=CORES, are_cut=True)
-    return sum(map(len, tasks)), [len(pack_task(one)) for one in tasks]
+    tasks = in_tasks([state.unread for state in states], cores=CORES, are_cut=True)
+    return sum(map(len, tasks)), [len(pack_task(task)) for task in tasks]
 
 
 def _no_session() -> NoReturn:
@@ -217,8 +222,8 @@ def _no_session() -> NoReturn:
 
 
 WAYS: Final[dict[str, Callable[[Path], Sizes]]] = {
-    "`kafka_log`": _by_source,
-    "`find-hanging`": _by_search,
+    "`kafka_log`": _plan_by_source,
+    "`find-hanging`": _plan_by_search,
 }
 
 if __name__ == "__main__":

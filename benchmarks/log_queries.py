@@ -41,30 +41,30 @@ def main() -> None:
     parser.add_argument("--before", type=Path, metavar="CHECKOUT", help="measure this one, too")
     parser.add_argument("--bytes", type=int, default=300_000_000, help="of the log")
     parser.add_argument("--query", type=Path, metavar="FILE", help="a query more")
-    given = parser.parse_args()
+    options = parser.parse_args()
     checkouts = {"after": Path(__file__).resolve().parent.parent}
-    if given.before is not None:
-        checkouts["before"] = given.before
+    if options.before is not None:
+        checkouts["before"] = options.before
     queries = dict(QUERIES)
-    if given.query is not None:
-        queries[given.query.name] = given.query.read_text("utf-8")
+    if options.query is not None:
+        queries[options.query.name] = options.query.read_text("utf-8")
     with tempfile.TemporaryDirectory(prefix="txnsim-queries-") as scratch:
-        size = read_checks.write_log(Path(scratch) / "logs", NONE, RECORDS, given.bytes)
+        size = read_checks.write_log(Path(scratch) / "logs", NONE, RECORDS, options.bytes)
         for title, query in queries.items():
-            taken: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
+            samples: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
             for _ in range(ROUNDS):
                 for name, checkout in checkouts.items():
-                    taken[name].append(_asked(checkout, query, f"{scratch}/logs"))
-            told = "  ".join(
-                f"{name} {statistics.median(s for s, _ in many):.1f} s"
-                f" {max(mb for _, mb in many):,.0f} MB"
-                for name, many in taken.items()
+                    samples[name].append(_run_query(checkout, query, f"{scratch}/logs"))
+            summary = "  ".join(
+                f"{name} {statistics.median(s for s, _ in costs):.1f} s"
+                f" {max(mb for _, mb in costs):,.0f} MB"
+                for name, costs in samples.items()
             )
-            sys.stdout.write(f"{size / 1e6:.0f} MB, {title}: {told}\n")
+            sys.stdout.write(f"{size / 1e6:.0f} MB, {title}: {summary}\n")
             sys.stdout.flush()
 
 
-def _asked(checkout: Path, query: str, directory: str) -> tuple[float, float]:
+def _run_query(checkout: Path, query: str, directory: str) -> tuple[float, float]:
     """(seconds, megabytes) of the command in a process of its own."""
     began_s = time.perf_counter()
     main_of = "import sys; from txnsim.cli.main import main; sys.exit(main(sys.argv[1:]))"

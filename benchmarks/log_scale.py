@@ -20,10 +20,10 @@ from typing import Final
 import msgspec
 
 from benchmarks.log_data import Scale, small_batches
-from benchmarks.log_growth import PAGE, ROOT, on_page
-from benchmarks.log_plan import made_segments
-from benchmarks.pipeline import part_of
-from benchmarks.process_tree import Ran, ran
+from benchmarks.log_growth import PAGE, ROOT, replace_section
+from benchmarks.log_plan import make_segments
+from benchmarks.pipeline import link_part
+from benchmarks.process_tree import FinishedCommand, run_command
 from benchmarks.whole_command import AS_INSTALLED
 
 SIZES_MB: Final = (100, 500, 2_000, 10_000)
@@ -33,12 +33,12 @@ BEGIN: Final = "<!-- measured: python -m benchmarks.log_scale --write -->\n"
 END: Final = "<!-- end of the scales that were measured -->\n"
 
 
-class _Source(msgspec.Struct, frozen=True):
+class _ScaleReportSource(msgspec.Struct, frozen=True):
     with_spark: bool
 
 
-class _Report(msgspec.Struct, frozen=True):
-    source: _Source
+class _ScaleReport(msgspec.Struct, frozen=True):
+    source: _ScaleReportSource
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -48,30 +48,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--most-files", type=int, default=COUNTS[-1])
     parser.add_argument("--write", action="store_true", help="put the figures into the docs")
     options = parser.parse_args(arguments)
-    found: dict[str, list[tuple[int, Ran]]] = {"MB": [], "files": []}
-    for size_mb in (one for one in SIZES_MB if one <= options.most_mb):
-        directory, size = part_of(small_batches(Scale()), size_mb * 1_000_000)
-        found["MB"].append((size // 1_000_000, _searched(directory)))
+    by_unit: dict[str, list[tuple[int, FinishedCommand]]] = {"MB": [], "files": []}
+    for size_mb in (megabytes for megabytes in SIZES_MB if megabytes <= options.most_mb):
+        directory, size = link_part(small_batches(Scale()), size_mb * 1_000_000)
+        by_unit["MB"].append((size // 1_000_000, _search(directory)))
         shutil.rmtree(directory)
-        print(_line("MB", *found["MB"][-1]), file=sys.stderr, flush=True)
-    for count in (one for one in COUNTS if one <= options.most_files):
+        print(_line("MB", *by_unit["MB"][-1]), file=sys.stderr, flush=True)
+    for count in (files for files in COUNTS if files <= options.most_files):
         with tempfile.TemporaryDirectory(prefix="txnsim-scale-") as scratch:
-            directory = made_segments(Path(scratch) / "broker-1", count)
-            found["files"].append((count, _searched(directory)))
-        print(_line("files", *found["files"][-1]), file=sys.stderr, flush=True)
-    table = "\n".join([_HEAD, *_lines(found)]) + "\n"
+            directory = make_segments(Path(scratch) / "broker-1", count)
+            by_unit["files"].append((count, _search(directory)))
+        print(_line("files", *by_unit["files"][-1]), file=sys.stderr, flush=True)
+    table = "\n".join([_HEAD, *_lines(by_unit)]) + "\n"
     print(table, end="")
     if options.write:
-        PAGE.write_text(on_page(PAGE.read_text("utf-8"), table, BEGIN, END), "utf-8")
-        PLOT.write_bytes(_svg(found))
+        PAGE.write_text(replace_section(PAGE.read_text("utf-8"), table, BEGIN, END), "utf-8")
+        PLOT.write_bytes(_svg(by_unit))
     return 0
 
 
-def _searched(directory: Path) -> Ran:
+def _search(directory: Path) -> FinishedCommand:
     command = ["logs", "find-hanging", "--json", str(directory)]
-    done = ran([sys.executable, "-c", AS_INSTALLED, *command])
-    assert done.status in (0, 3, 4), done.status  # nothing, hanging, or not known without a log
-    return done
+    search = run_command([sys.executable, "-c", AS_INSTALLED, *command])
+    assert search.status in (0, 3, 4), search.status  # nothing, hanging, or not known without a log
+    return search
 
 
 _HEAD: Final = (
@@ -80,27 +80,27 @@ _HEAD: Final = (
 )
 
 
-def _lines(found: dict[str, list[tuple[int, Ran]]]) -> Iterator[str]:
-    for what, many in found.items():
-        for count, done in many:
-            yield _line(what, count, done)
+def _lines(by_unit: dict[str, list[tuple[int, FinishedCommand]]]) -> Iterator[str]:
+    for unit, searches in by_unit.items():
+        for count, search in searches:
+            yield _line(unit, count, search)
 
 
-def _line(what: str, count: int, done: Ran) -> str:
-    report = msgspec.json.decode(done.stdout, type=_Report)
+def _line(unit: str, count: int, search: FinishedCommand) -> str:
+    report = msgspec.json.decode(search.stdout, type=_ScaleReport)
     cells = (
-        f"{count:,} {what}",
+        f"{count:,} {unit}",
         "Spark" if report.source.with_spark else "here",
-        f"{done.seconds:.1f}",
-        f"{done.cpu_s:.1f}",
-        f"{done.own_mb:.0f}",
-        f"{done.java_mb:.0f}" if done.java_mb else "",
-        f"{done.load:.1f}",
+        f"{search.seconds:.1f}",
+        f"{search.cpu_s:.1f}",
+        f"{search.own_mb:.0f}",
+        f"{search.java_mb:.0f}" if search.java_mb else "",
+        f"{search.load:.1f}",
     )
     return f"| {' | '.join(cells)} |"
 
 
-def _svg(found: dict[str, list[tuple[int, Ran]]]) -> bytes:
+def _svg(by_unit: dict[str, list[tuple[int, FinishedCommand]]]) -> bytes:
     import matplotlib
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
@@ -110,11 +110,11 @@ def _svg(found: dict[str, list[tuple[int, Ran]]]) -> bytes:
     ):
         figure = Figure(figsize=(7.2, 2.8), layout="constrained")
         FigureCanvasSVG(figure)
-        for (what, many), axes in zip(found.items(), figure.subplots(1, 2), strict=True):
-            counts = [count for count, _ in many]
-            axes.plot(counts, [one.seconds for _, one in many], "o-", color="#1f6f8b")
-            axes.plot(counts, [one.cpu_s for _, one in many], "o--", color="#b5532a")
-            axes.set_xlabel("MB of log" if what == "MB" else "segments of 189 bytes")
+        for (unit, searches), axes in zip(by_unit.items(), figure.subplots(1, 2), strict=True):
+            counts = [count for count, _ in searches]
+            axes.plot(counts, [search.seconds for _, search in searches], "o-", color="#1f6f8b")
+            axes.plot(counts, [search.cpu_s for _, search in searches], "o--", color="#b5532a")
+            axes.set_xlabel("MB of log" if unit == "MB" else "segments of 189 bytes")
             axes.set_xlim(left=0)
             axes.set_ylim(bottom=0)
             axes.grid(alpha=0.3)

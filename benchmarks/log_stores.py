@@ -17,12 +17,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from benchmarks.process_tree import Ran, cpu_of, ran
-from benchmarks.store_data import Hours, make
+from benchmarks.process_tree import FinishedCommand, cpu_of, run_command
+from benchmarks.store_data import LogHours, make_directories
 from benchmarks.whole_command import AS_INSTALLED
 from tests.support.store_servers import S3Store
 
-HOURS: Final = Hours(partitions=20, hours=100)
+HOURS: Final = LogHours(partitions=20, hours=100)
 """2,000 segments."""
 WAYS: Final[tuple[tuple[str, ...], ...]] = ((), ("--read-all",))
 
@@ -35,43 +35,61 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print("| find-hanging | directory, CPU, s | store, CPU, s | ratio | directory, s | store, s |"
           " server, CPU, s | load |\n|" + 8 * " --- |")  # fmt: skip
     with tempfile.TemporaryDirectory(prefix="txnsim-stores-") as scratch:
-        place = Path(scratch) / "logs"
-        segments = make(place, HOURS)
+        directory = Path(scratch) / "logs"
+        segments = make_directories(directory, HOURS)
         (Path(scratch) / "store").mkdir()
         with S3Store(Path(scratch) / "store") as store:
-            store.upload(place, "kafka")
-            for more in WAYS:
-                here, there, served_s = [], [], []
+            store.upload(directory, "kafka")
+            for options in WAYS:
+                local_runs, store_runs, served_s = [], [], []
                 for _ in range(rounds):
-                    here.append(_searched([*more, str(place / "broker-0")]))
+                    local_runs.append(_search([*options, str(directory / "broker-0")]))
                     before_s = cpu_of(store.pid)
-                    there.append(_searched([*more, *store.settings, f"{store.uri}/kafka/broker-0"]))
+                    store_runs.append(
+                        _search([*options, *store.settings, f"{store.uri}/kafka/broker-0"])
+                    )
                     served_s.append(cpu_of(store.pid) - before_s)
-                    assert _findings(here[-1]) == _findings(there[-1])
-                print(_line(" ".join(more) or f"{segments:,} segments", here, there, served_s))
+                    assert _findings(local_runs[-1]) == _findings(store_runs[-1])
+                print(
+                    _line(
+                        " ".join(options) or f"{segments:,} segments",
+                        local_runs,
+                        store_runs,
+                        served_s,
+                    )
+                )
     return 0
 
 
-def _searched(words: Sequence[str]) -> Ran:
+def _search(words: Sequence[str]) -> FinishedCommand:
     command = ["logs", "find-hanging", "--json", *words]
-    return ran([sys.executable, "-c", AS_INSTALLED, *command])
+    return run_command([sys.executable, "-c", AS_INSTALLED, *command])
 
 
-def _findings(done: Ran) -> list[tuple[str, int, int]]:
-    told = json.loads(done.stdout)["findings"]
-    assert told, "some transactions hang there"
-    return sorted((one["topic"], one["partition"], one["start_offset"]) for one in told)
+def _findings(search: FinishedCommand) -> list[tuple[str, int, int]]:
+    findings = json.loads(search.stdout)["findings"]
+    assert findings, "some transactions hang there"
+    return sorted(
+        (finding["topic"], finding["partition"], finding["start_offset"]) for finding in findings
+    )
 
 
-def _line(title: str, here: list[Ran], there: list[Ran], served_s: list[float]) -> str:
-    ratios = [other.cpu_s / one.cpu_s for one, other in zip(here, there, strict=True)]
+def _line(
+    title: str,
+    local_runs: list[FinishedCommand],
+    store_runs: list[FinishedCommand],
+    served_s: list[float],
+) -> str:
+    ratios = [
+        remote.cpu_s / local.cpu_s for local, remote in zip(local_runs, store_runs, strict=True)
+    ]
     cells = (
         title,
-        _spread([one.cpu_s for one in here]),
-        _spread([one.cpu_s for one in there]),
+        _spread([run.cpu_s for run in local_runs]),
+        _spread([run.cpu_s for run in store_runs]),
         _spread(ratios),
-        _spread([one.seconds for one in here]),
-        _spread([one.seconds for one in there]),
+        _spread([run.seconds for run in local_runs]),
+        _spread([run.seconds for run in store_runs]),
         f"{statistics.median(served_s):.1f}",
         f"{os.getloadavg()[0]:.1f}",
     )

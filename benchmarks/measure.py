@@ -18,7 +18,7 @@ import msgspec
 from benchmarks import figures
 from benchmarks.generator import Generator, LoadError
 from benchmarks.librdkafka import sequential_transactions
-from benchmarks.process import Running, resident_mb, started
+from benchmarks.process import StartedServer, resident_mb, started_server
 from benchmarks.servers import Server
 
 Sample = tuple[str, float]
@@ -102,11 +102,11 @@ class Round:
         """
         if Part.START in self._plan.parts:
             for _ in range(self._plan.starts - 1):
-                with started(self._server, self._load) as running:
-                    self._take((figures.START, running.first_commit.committed_ms))
-        with started(self._server, self._load) as running:
+                with started_server(self._server, self._load) as running:
+                    self._record_sample((figures.START, running.first_commit.committed_ms))
+        with started_server(self._server, self._load) as running:
             if Part.START in self._plan.parts:
-                self._take((figures.START, running.first_commit.committed_ms))
+                self._record_sample((figures.START, running.first_commit.committed_ms))
             for part, measure in (
                 (Part.MEMORY, self._memory),
                 (Part.LIBRDKAFKA, self._librdkafka),
@@ -118,24 +118,27 @@ class Round:
                     self._attempt(part, measure, running)
 
     def _attempt(
-        self, part: Part, measure: Callable[[Running], Iterator[Sample]], running: Running
+        self,
+        part: Part,
+        measure: Callable[[StartedServer], Iterator[Sample]],
+        running: StartedServer,
     ) -> None:
         try:
             if part is not Part.MEMORY:
                 self._warm_up(running)
             for sample in measure(running):
-                self._take(sample)
+                self._record_sample(sample)
         except LoadError as failure:
             self.failures.append(f"{self._server.name}, {part.value}: {failure}")
             self._report(f"FAILED {part.value}: {failure}")
 
-    def _take(self, sample: Sample) -> None:
+    def _record_sample(self, sample: Sample) -> None:
         self.samples.append(sample)
         self._report(f"{sample[0]} = {sample[1]:.4g}")
 
     # Parts
 
-    def _warm_up(self, running: Running) -> None:
+    def _warm_up(self, running: StartedServer) -> None:
         if self._warm or self._plan.warm_up_s <= 0:
             return
         self._warm = True
@@ -148,27 +151,27 @@ class Round:
                 measured_s=self._plan.warm_up_s / len(figures.FLOWS),
             )
 
-    def _memory(self, running: Running) -> Iterator[Sample]:
+    def _memory(self, running: StartedServer) -> Iterator[Sample]:
         time.sleep(self._plan.settle_s)
         yield figures.IDLE_MEMORY, resident_mb(running.pid)
 
-    def _transactions(self, running: Running) -> Iterator[Sample]:
+    def _transactions(self, running: StartedServer) -> Iterator[Sample]:
         for flow in figures.FLOWS:
             for producers in figures.PRODUCERS:
-                done = self._generator(running).transactions(
+                load = self._generator(running).transactions(
                     flow=flow,
                     producers=producers,
                     warm_up_s=self._plan.step_warm_up_s,
                     measured_s=self._plan.step_s,
                 )
-                yield figures.per_second(flow, producers), done.per_second
-                yield figures.p50(flow, producers), done.p50_ms
-                cpu_ms = 1000 * done.server_cpu_seconds / done.transactions
+                yield figures.per_second(flow, producers), load.per_second
+                yield figures.p50(flow, producers), load.p50_ms
+                cpu_ms = 1000 * load.server_cpu_seconds / load.transactions
                 yield figures.cpu(flow, producers), cpu_ms
-                repeated = sum(done.retries.values()) / done.transactions
-                yield figures.retries(flow, producers), repeated
+                retries = sum(load.retries.values()) / load.transactions
+                yield figures.retries(flow, producers), retries
 
-    def _librdkafka(self, running: Running) -> Iterator[Sample]:
+    def _librdkafka(self, running: StartedServer) -> Iterator[Sample]:
         per_second = sequential_transactions(
             running.bootstrap,
             warm_up_s=self._plan.step_warm_up_s,
@@ -176,28 +179,28 @@ class Round:
         )
         yield figures.LIBRDKAFKA, per_second
 
-    def _open(self, running: Running) -> Iterator[Sample]:
-        done = self._generator(running).open_transactions(
+    def _open(self, running: StartedServer) -> Iterator[Sample]:
+        load = self._generator(running).open_transactions(
             flow=_OPEN_FLOW, transactions=_OPEN_TRANSACTIONS
         )
-        yield figures.OPEN, done.open_seconds
-        yield figures.COMMIT, done.commit_seconds
-        yield figures.OPEN_CPU, 1000 * done.server_cpu_seconds / done.transactions
+        yield figures.OPEN, load.open_seconds
+        yield figures.COMMIT, load.commit_seconds
+        yield figures.OPEN_CPU, 1000 * load.server_cpu_seconds / load.transactions
 
-    def _bulk(self, running: Running) -> Iterator[Sample]:
+    def _bulk(self, running: StartedServer) -> Iterator[Sample]:
         generator = self._generator(running)
-        written = generator.produce(
+        produced = generator.produce(
             warm_up_mb=self._plan.warm_up_mb, measured_mb=self._plan.measured_mb
         )
-        yield figures.PRODUCE, written.megabytes_per_second
-        yield figures.PRODUCE_CPU, 1000 * written.server_cpu_seconds / written.megabytes
-        read = generator.fetch(
-            topic=written.topic,
+        yield figures.PRODUCE, produced.megabytes_per_second
+        yield figures.PRODUCE_CPU, 1000 * produced.server_cpu_seconds / produced.megabytes
+        fetched = generator.fetch(
+            topic=produced.topic,
             warm_up_s=self._plan.step_warm_up_s,
             measured_s=self._plan.step_s,
         )
-        yield figures.FETCH, read.megabytes_per_second
-        yield figures.FETCH_CPU, 1000 * read.server_cpu_seconds / read.megabytes
+        yield figures.FETCH, fetched.megabytes_per_second
+        yield figures.FETCH_CPU, 1000 * fetched.server_cpu_seconds / fetched.megabytes
 
-    def _generator(self, running: Running) -> Generator:
+    def _generator(self, running: StartedServer) -> Generator:
         return Generator(binary=self._load, bootstrap=running.bootstrap, server_pid=running.pid)

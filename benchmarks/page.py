@@ -36,7 +36,7 @@ from txnsim_lab.http.page._files import MEDIA_TYPES, served_files
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-    from benchmarks.trace import Server
+    from benchmarks.trace import RecordingServer
 
 EVENTS: Final = 1_000_000
 MILLION: Final = "million.jsonl"
@@ -57,7 +57,7 @@ TARGETS: Final = {
     "page in the wheel, bytes": 200_000,
     "10 pages, % more CPU": 5,
 }
-MORE: Final = "10 pages, % more CPU"
+MORE_CPU: Final = "10 pages, % more CPU"
 LISTEN_S: Final = 4.0
 FLOOD_MS: Final = 4_000
 LIVE_VIEWS: Final = ("stage", "lanes", "events")
@@ -67,7 +67,7 @@ MISSED: Final = "() => __page['store.js'].lostCount.value"
 WATCH: Final = """() => {
   globalThis.__tasks = [];
   new PerformanceObserver((list) => {
-    for (const one of list.getEntries()) __tasks.push(one.duration);
+    for (const entry of list.getEntries()) __tasks.push(entry.duration);
   }).observe({ entryTypes: ["longtask"] });
 }"""
 OPEN: Final = """async (address) => {
@@ -75,11 +75,11 @@ OPEN: Final = """async (address) => {
   const { load } = __page["api.js"];
   const answer = await fetch(address);
   await load(answer, { kind: "run", id: "0", name: "made", run: "up", take: "armed", seed: 1 });
-  await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
+  await new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve)));
   return performance.now() - began;
 }"""
 SCRUB: Final = """async () => {
-  const frame = () => new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
+  const frame = () => new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve)));
   __tasks.length = 0;
   const { chooseView } = __page["store.js"];
   const last = __sim.events.length - 1;
@@ -90,18 +90,18 @@ SCRUB: Final = """async () => {
       await frame();
     }
   }
-  await new Promise((done) => setTimeout(done, 200));
+  await new Promise((resolve) => setTimeout(resolve, 200));
   return Math.max(0, ...__tasks);
 }"""
 STEP_BACK: Final = """() => {
-  const took = [];
+  const times = [];
   for (let n = 0; n < 30; n += 1) {
-    const at = 999_000 - n * 17;
+    const index = 999_000 - n * 17;
     const began = performance.now();
-    __sim.stateAt(at);
-    took.push(performance.now() - began);
+    __sim.stateAt(index);
+    times.push(performance.now() - began);
   }
-  return took.sort((a, b) => a - b)[15];
+  return times.sort((a, b) => a - b)[15];
 }"""
 
 
@@ -119,24 +119,24 @@ def trace() -> Iterator[str]:
         return json.dumps(event | {"tx": tx, "d": data}, separators=(",", ":"))
 
     for tp in range(12):
-        told = {"role": "leader", "leader": 1 + tp % 3, "epoch": 0, "tp": f"t-{tp}"}
-        yield line(tp, "node.role", "", told, [])
+        role = {"role": "leader", "leader": 1 + tp % 3, "epoch": 0, "tp": f"t-{tp}"}
+        yield line(tp, "node.role", "", role, [])
     ends = [0] * 12
     turn = 0
     while number < EVENTS - 7:
         tp, pid = turn % 12, turn % 50
-        tx, where, base = f"app-{pid}/{pid}:0", f"t-{tp}", ends[tp]
-        entry = {"pid": pid, "epoch": 0, "partitions": [where], "timeout_ms": 60000}
+        tx, partition, base = f"app-{pid}/{pid}:0", f"t-{tp}", ends[tp]
+        entry = {"pid": pid, "epoch": 0, "partitions": [partition], "timeout_ms": 60000}
         yield line(12, "txn.complete", tx, entry | {"state": "Ongoing", "pending": None}, [])
-        opened = {"tp": where, "pid": pid, "epoch": 0, "first": base}
-        yield line(tp, "pid.open", tx, opened, [number - 1])
-        batch = {"tp": where, "base": base, "last": base, "pid": pid, "epoch": 0, "seq": 0}
+        opening = {"tp": partition, "pid": pid, "epoch": 0, "first": base}
+        yield line(tp, "pid.open", tx, opening, [number - 1])
+        batch = {"tp": partition, "base": base, "last": base, "pid": pid, "epoch": 0, "seq": 0}
         yield line(tp, "log.append", tx, batch | {"txn": True}, [number - 1])
-        marker = {"tp": where, "offset": base + 1, "pid": pid, "epoch": 0, "committed": True}
+        marker = {"tp": partition, "offset": base + 1, "pid": pid, "epoch": 0, "committed": True}
         yield line(tp, "marker.written", tx, marker | {"coordinator_epoch": 0}, [number - 1])
-        yield line(tp, "log.lso", "", {"tp": where, "to": base + 2}, [number - 1])
-        done: dict[str, Any] = {"state": "CompleteCommit", "pending": None, "partitions": []}
-        yield line(12, "txn.complete", tx, entry | done, [number - 2])
+        yield line(tp, "log.lso", "", {"tp": partition, "to": base + 2}, [number - 1])
+        completion: dict[str, Any] = {"state": "CompleteCommit", "pending": None, "partitions": []}
+        yield line(12, "txn.complete", tx, entry | completion, [number - 2])
         ends[tp] += 2
         turn += 1
     end = {"k": "end", "events": number, "hash": "", "verdict": ""}
@@ -157,7 +157,7 @@ def chromium() -> Iterator[Browser]:
         browser.close()
 
 
-def ready(browser: Browser, url: str) -> tuple[Page, Cpu]:
+def open_page(browser: Browser, url: str) -> tuple[Page, Cpu]:
     """The page at an address, once it is ready, and its clock of CPU time."""
     page: Page = browser.new_context(viewport={"width": 1280, "height": 800}).new_page()
     cpu = Cpu(page)
@@ -177,60 +177,68 @@ class Cpu:
     def ms(self) -> float:
         """Since the last time that it was asked."""
         metrics = self._session.send("Performance.getMetrics")["metrics"]
-        now = next(one["value"] for one in metrics if one["name"] == "TaskDuration") * 1e3
-        spent, self._before = now - self._before, now
+        total_ms = (
+            next(metric["value"] for metric in metrics if metric["name"] == "TaskDuration") * 1e3
+        )
+        spent, self._before = total_ms - self._before, total_ms
         return float(spent)
 
 
-def long_trace(browser: Browser, found: dict[str, list[float]]) -> None:
+def measure_long_trace(browser: Browser, figures: dict[str, list[float]]) -> None:
     """A million events in a page that has nothing else to do."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / MILLION
         with path.open("w") as file:
             file.writelines(f"{line}\n" for line in trace())
-        with static(path) as url:
+        with serve_files(path) as url:
             for _ in range(LONG_ROUNDS):
-                page, cpu = ready(browser, url)
+                page, cpu = open_page(browser, url)
                 page.evaluate(WATCH)
                 cpu.ms()
-                opened = page.evaluate(OPEN, f"{url}{MILLION}")
-                found["open a trace of 1,000,000 events, ms"].append(opened)
-                found["open it, CPU ms"].append(cpu.ms())
+                open_ms = page.evaluate(OPEN, f"{url}{MILLION}")
+                figures["open a trace of 1,000,000 events, ms"].append(open_ms)
+                figures["open it, CPU ms"].append(cpu.ms())
                 browser.start_tracing(page=page, categories=TASKS)
-                found["longest task while scrubbing it, ms"].append(page.evaluate(SCRUB))
-                found["the same, CPU ms"].append(longest_task(browser.stop_tracing()))
-                found["100 moves while scrubbing, CPU ms"].append(cpu.ms())
-                found["step back in it, ms"].append(page.evaluate(STEP_BACK))
+                figures["longest task while scrubbing it, ms"].append(page.evaluate(SCRUB))
+                figures["the same, CPU ms"].append(longest_task(browser.stop_tracing()))
+                figures["100 moves while scrubbing, CPU ms"].append(cpu.ms())
+                figures["step back in it, ms"].append(page.evaluate(STEP_BACK))
                 page.context.close()
 
 
-def live(browser: Browser, found: dict[str, list[float]]) -> None:
+def measure_live(browser: Browser, figures: dict[str, list[float]]) -> None:
     """A live cluster with much to tell: what 1,000 transactions per second leave at brief, made in
     the page, and what clients leave that commit 500.
     """
     with TxnsimServer(arguments=("--ui", "--http", "0")) as server:
-        page, cpu = ready(browser, str(server.http))
+        page, cpu = open_page(browser, str(server.http))
         page.wait_for_selector(".link-state.live")
         page.evaluate(WATCH)
         for view in LIVE_VIEWS:
             page.evaluate(FLOOD)
-            watched(browser, page, cpu, view, found, by="events made")
+            measure_view(browser, page, cpu, view, figures, load_source="events made")
             page.evaluate("clearInterval(__flood)")
         page.context.close()
     arguments = ("--ui", "--http", "0", "--topic", "orders:16")
-    with TxnsimServer(arguments=arguments) as server, clients(server.bootstrap):
-        page, cpu = ready(browser, str(server.http))
+    with TxnsimServer(arguments=arguments) as server, run_clients(server.bootstrap):
+        page, cpu = open_page(browser, str(server.http))
         page.wait_for_selector(".link-state.live")
         page.evaluate(WATCH)
         for view in LIVE_VIEWS:
-            watched(browser, page, cpu, view, found, by="clients")
-            found["events per second of clients"].append(page.evaluate(RATE))
-        found["events that the page missed"].append(page.evaluate(MISSED))
+            measure_view(browser, page, cpu, view, figures, load_source="clients")
+            figures["events per second of clients"].append(page.evaluate(RATE))
+        figures["events that the page missed"].append(page.evaluate(MISSED))
         page.context.close()
 
 
-def watched(
-    browser: Browser, page: Page, cpu: Cpu, view: str, found: dict[str, list[float]], *, by: str
+def measure_view(
+    browser: Browser,
+    page: Page,
+    cpu: Cpu,
+    view: str,
+    figures: dict[str, list[float]],
+    *,
+    load_source: str,
 ) -> None:
     """One view under load: first let it grow, then look at its tasks."""
     page.evaluate("(view) => __page['store.js'].chooseView(view)", view)
@@ -239,13 +247,13 @@ def watched(
     cpu.ms()
     page.evaluate("__tasks.length = 0")
     page.wait_for_timeout(FLOOD_MS)
-    found[f"{view}, {by}, CPU ms per s"].append(cpu.ms() / FLOOD_MS * 1e3)
-    found["longest task under load, ms"].append(page.evaluate("Math.max(0, ...__tasks)"))
-    found["longest task under load, CPU ms"].append(longest_task(browser.stop_tracing()))
+    figures[f"{view}, {load_source}, CPU ms per s"].append(cpu.ms() / FLOOD_MS * 1e3)
+    figures["longest task under load, ms"].append(page.evaluate("Math.max(0, ...__tasks)"))
+    figures["longest task under load, CPU ms"].append(longest_task(browser.stop_tracing()))
 
 
 @contextlib.contextmanager
-def clients(bootstrap: str) -> Iterator[None]:
+def run_clients(bootstrap: str) -> Iterator[None]:
     """Programs that commit transactions meanwhile."""
     from benchmarks import build
 
@@ -263,19 +271,21 @@ def longest_task(trace: bytes) -> float:
     """CPU milliseconds of the longest task of a page's main thread, from what Chromium traced."""
     events = json.loads(trace)["traceEvents"]
     mains = {
-        (one["pid"], one["tid"])
-        for one in events
-        if one["name"] == "thread_name" and one["args"]["name"] == "CrRendererMain"
+        (event["pid"], event["tid"])
+        for event in events
+        if event["name"] == "thread_name" and event["args"]["name"] == "CrRendererMain"
     }
     tasks = [
-        one["tdur"]
-        for one in events
-        if one["name"] == "RunTask" and one["ph"] == "X" and (one["pid"], one["tid"]) in mains
+        event["tdur"]
+        for event in events
+        if event["name"] == "RunTask"
+        and event["ph"] == "X"
+        and (event["pid"], event["tid"]) in mains
     ]
     return float(max(tasks)) / 1e3
 
 
-class _Static(http.server.BaseHTTPRequestHandler):
+class _PageFiles(http.server.BaseHTTPRequestHandler):
     """The page's files beside one long trace, at one origin, as the policy of the page wants."""
 
     protocol_version = "HTTP/1.1"
@@ -284,24 +294,24 @@ class _Static(http.server.BaseHTTPRequestHandler):
     def do_GET(self) -> None:  # the name that http.server wants
         """A file."""
         path = self.path.partition("?")[0].removeprefix("/ui/").lstrip("/") or "index.html"
-        found = served_files().get(path)
+        content = served_files().get(path)
         if self.path == f"/{MILLION}":
-            found = self.trace.read_bytes()
+            content = self.trace.read_bytes()
         media_type = MEDIA_TYPES.get(path.rpartition(".")[2], "application/x-ndjson")
-        self.send_response(404 if found is None else 200)
+        self.send_response(404 if content is None else 200)
         self.send_header("Content-Type", media_type)
-        self.send_header("Content-Length", str(len(found or b"")))
+        self.send_header("Content-Length", str(len(content or b"")))
         self.end_headers()
-        self.wfile.write(found or b"")
+        self.wfile.write(content or b"")
 
     def log_message(self, *_: object) -> None:
         """Say nothing."""
 
 
 @contextlib.contextmanager
-def static(trace: Path) -> Iterator[str]:
+def serve_files(trace: Path) -> Iterator[str]:
     """The address of a server of files."""
-    handler = type("_Files", (_Static,), {"trace": trace})
+    handler = type("_Files", (_PageFiles,), {"trace": trace})
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
@@ -313,57 +323,57 @@ def static(trace: Path) -> Iterator[str]:
 
 def size() -> int:
     """Bytes that the page adds to a wheel: its files, packed as a wheel packs them."""
-    packed = io.BytesIO()
+    archive = io.BytesIO()
     root = resources.files("txnsim_lab.http.page")
-    with resources.as_file(root) as folder, zipfile.ZipFile(packed, "w", 8) as wheel:
+    with resources.as_file(root) as folder, zipfile.ZipFile(archive, "w", 8) as wheel:
         for path in sorted(folder.rglob("*")):
             if path.is_file() and "__pycache__" not in path.parts:
                 wheel.write(path, path.relative_to(folder))
-    return len(packed.getvalue())
+    return len(archive.getvalue())
 
 
 LISTEN: Final = """
 import selectors, socket, sys
 from urllib.parse import urlsplit
-where = urlsplit(sys.argv[1])
-chosen = selectors.DefaultSelector()
+address = urlsplit(sys.argv[1])
+selector = selectors.DefaultSelector()
 for _ in range(int(sys.argv[2])):
-    one = socket.create_connection((where.hostname, where.port))
-    one.sendall(b"GET /api/v1/events/packed HTTP/1.1\\r\\nHost: localhost\\r\\n\\r\\n")
-    chosen.register(one, selectors.EVENT_READ)
+    connection = socket.create_connection((address.hostname, address.port))
+    connection.sendall(b"GET /api/v1/events/packed HTTP/1.1\\r\\nHost: localhost\\r\\n\\r\\n")
+    selector.register(connection, selectors.EVENT_READ)
 while True:
-    for key, _ in chosen.select():
+    for key, _ in selector.select():
         if not key.fileobj.recv(1 << 20):
             sys.exit(1)
 """
 
 
-def streams(rounds: int) -> dict[str, list[float]]:
+def measure_streams(rounds: int) -> dict[str, list[float]]:
     """CPU time of the server per event under clients at a fixed rate, with none and with ten
     listeners, in alternation; and how much more it is with ten.
     """
-    from benchmarks.trace import serving
+    from benchmarks.trace import serve
 
-    found: dict[str, list[float]] = defaultdict(list)
-    with serving() as server:
+    figures: dict[str, list[float]] = defaultdict(list)
+    with serve() as server:
         request = urllib.request.Request(
             f"{server.http}/api/v1/topics", data=b'{"name": "orders", "partitions": 16}'
         )
         urllib.request.urlopen(request).close()
         server.record("brief")
-        with clients(server.bootstrap):
+        with run_clients(server.bootstrap):
             for number in range(rounds + 1):  # the first warms up
                 cpu_us = {}
                 for pages in (0, PAGES) if number % 2 else (PAGES, 0):
-                    cpu_us[pages] = listened(server, pages)
+                    cpu_us[pages] = cpu_us_with_listeners(server, pages)
                     if number:
-                        found[f"{pages} pages, CPU us per event"].append(cpu_us[pages])
+                        figures[f"{pages} pages, CPU us per event"].append(cpu_us[pages])
                 if number:
-                    found[MORE].append((cpu_us[PAGES] / cpu_us[0] - 1) * 100)
-    return found
+                    figures[MORE_CPU].append((cpu_us[PAGES] / cpu_us[0] - 1) * 100)
+    return figures
 
 
-def listened(server: Server, pages: int) -> float:
+def cpu_us_with_listeners(server: RecordingServer, pages: int) -> float:
     """CPU microseconds of the server per event that it tells, with so many listeners."""
     command = [sys.executable, "-c", LISTEN, server.http, str(pages)]
     listeners = subprocess.Popen(command) if pages else None
@@ -384,16 +394,16 @@ def listened(server: Server, pages: int) -> float:
 def cpu_seconds(pid: int) -> float:
     """What a process that lives has used so far, of all its threads."""
     threads = Path(f"/proc/{pid}/task").iterdir()
-    return sum(int(Path(one, "schedstat").read_text().split()[0]) for one in threads) / 1e9
+    return sum(int(Path(thread, "schedstat").read_text().split()[0]) for thread in threads) / 1e9
 
 
-def cold(browser: Browser, found: dict[str, list[float]]) -> None:
+def measure_cold_start(browser: Browser, figures: dict[str, list[float]]) -> None:
     """The first lesson of a server that has just started. The click comes as soon as there is a
     button, so it waits for what is not ready yet.
     """
     with TxnsimServer(arguments=("--ui", "--http", "0")) as server:
-        page, _ = ready(browser, str(server.http))
-        found["lesson L1, first picture of a new server, ms"].append(first_picture(page))
+        page, _ = open_page(browser, str(server.http))
+        figures["lesson L1, first picture of a new server, ms"].append(first_picture(page))
         page.context.close()
 
 
@@ -408,27 +418,27 @@ def first_picture(page: Page) -> float:
 
 def measure(rounds: int) -> dict[str, list[float]]:
     """Every figure, one sample per round."""
-    found: dict[str, list[float]] = defaultdict(list)
+    figures: dict[str, list[float]] = defaultdict(list)
     with chromium() as browser, TxnsimServer(arguments=("--ui", "--http", "0")) as server:
         for _ in range(rounds):
-            cold(browser, found)
+            measure_cold_start(browser, figures)
         url = str(server.http)
         for number in range(rounds + 1):  # the first warms up
-            page, cpu = ready(browser, url)
-            took, cpu_ready = page.evaluate("__ready"), cpu.ms()
+            page, cpu = open_page(browser, url)
+            ready_ms, cpu_ready = page.evaluate("__ready"), cpu.ms()
             page.wait_for_selector("#lesson-L1")
             cpu.ms()
             lesson = first_picture(page)
             cpu_lesson = cpu.ms()
             page.context.close()
             if number:
-                found["page ready, CPU ms"].append(cpu_ready)
-                found["lesson L1, CPU ms of the page"].append(cpu_lesson)
-                found["page ready, ms"].append(took)
-                found["lesson L1, first picture, ms"].append(lesson)
-        long_trace(browser, found)
-        live(browser, found)
-    return found
+                figures["page ready, CPU ms"].append(cpu_ready)
+                figures["lesson L1, CPU ms of the page"].append(cpu_lesson)
+                figures["page ready, ms"].append(ready_ms)
+                figures["lesson L1, first picture, ms"].append(lesson)
+        measure_long_trace(browser, figures)
+        measure_live(browser, figures)
+    return figures
 
 
 def main() -> None:
@@ -439,22 +449,22 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     print(f"load average {os.getloadavg()[0]:.1f}", file=sys.stderr)
-    found: dict[str, list[float]] = {}
+    figures: dict[str, list[float]] = {}
     if args.only in (None, "size"):
-        found["page in the wheel, bytes"] = [float(size())]
+        figures["page in the wheel, bytes"] = [float(size())]
     if args.only in (None, "browser"):
-        found |= measure(args.rounds)
+        figures |= measure(args.rounds)
     if args.only == "live":
-        only: dict[str, list[float]] = defaultdict(list)
+        live_figures: dict[str, list[float]] = defaultdict(list)
         with chromium() as browser:
-            live(browser, only)
-        found |= only
+            measure_live(browser, live_figures)
+        figures |= live_figures
     if args.only in (None, "streams"):
-        found |= streams(args.rounds)
+        figures |= measure_streams(args.rounds)
     if args.json:
-        print(json.dumps(found))
+        print(json.dumps(figures))
         return
-    for name, samples in found.items():
+    for name, samples in figures.items():
         median = statistics.median(samples)
         spread = f"{min(samples):.1f} to {max(samples):.1f}"
         target = f"; target {TARGETS[name]:,}" if name in TARGETS else ""

@@ -25,9 +25,9 @@ import numpy as np
 
 from benchmarks import pipeline_figures as figures
 from benchmarks import pipeline_plot
-from benchmarks.log_data import CACHE, TOPIC, Made, Scale, large_batches, small_batches
-from benchmarks.pipeline_figures import Cost, Row
-from benchmarks.pipeline_search import CORES, Found, in_a_process
+from benchmarks.log_data import CACHE, TOPIC, GeneratedLog, Scale, large_batches, small_batches
+from benchmarks.pipeline_figures import Cost, MeasuredFigure
+from benchmarks.pipeline_search import CORES, JudgedTransaction, search_in_process
 from tests.support.apache_kafka import java_command, kafka_libs
 from txnsim.storage import names
 from txnsim.storage.checkpoints import encode_offsets
@@ -66,7 +66,7 @@ class WrongAnswerError(Exception):
     """A search did not find exactly what is there."""
 
 
-class Result(msgspec.Struct, frozen=True, kw_only=True):
+class PipelineResult(msgspec.Struct, frozen=True, kw_only=True):
     """What ``--json`` prints."""
 
     load_average: float
@@ -74,7 +74,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     log_bytes: int
     batches: int
     transactions: int
-    rows: tuple[Row, ...]
+    rows: tuple[MeasuredFigure, ...]
     costs: tuple[Cost, ...]
 
 
@@ -97,7 +97,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     finally:
         run.stop()
-    result = Result(
+    result = PipelineResult(
         load_average=round(load_average, 1),
         log_bytes=small.bytes,
         batches=small.batches,
@@ -108,7 +108,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.write:
         PLOT.parent.mkdir(parents=True, exist_ok=True)
         PLOT.write_bytes(pipeline_plot.svg(costs))
-        PAGE.write_text(figures.on_page(PAGE.read_text("utf-8"), _measured(result)), "utf-8")
+        PAGE.write_text(
+            figures.replace_section(PAGE.read_text("utf-8"), _page_section(result)), "utf-8"
+        )
     print(msgspec.json.encode(result).decode() if options.json else _text(result), end="")
     return 0
 
@@ -134,9 +136,9 @@ def _say(text: str) -> None:
 class _Run:
     """One run: a session, and what was measured in it."""
 
-    def __init__(self, small: Made, large: Made) -> None:
-        self._small = small
-        self._large = large
+    def __init__(self, small_log: GeneratedLog, large_log: GeneratedLog) -> None:
+        self._small = small_log
+        self._large = large_log
         self._spark: SparkSession | None = None
         self.samples: dict[str, list[float]] = defaultdict(list)
 
@@ -145,14 +147,14 @@ class _Run:
         the session of all else.
         """
         _say("searching for hanging transactions")
-        searches = in_a_process([Path(self._small.directory)], times=1 + times)
-        (searched,) = searches.searched
-        self._check(searched.found)
+        searches = search_in_process([Path(self._small.directory)], times=1 + times)
+        (search,) = searches.directories
+        self._check(search.transactions)
         self._note(figures.SESSION, searches.session_seconds)
-        self._note(figures.FIRST_SEARCH, searched.seconds[0])
-        for seconds in searched.seconds[1:]:
+        self._note(figures.FIRST_SEARCH, search.seconds[0])
+        for seconds in search.seconds[1:]:
             self._note(figures.SEARCH, seconds)
-        self._note(figures.WORKER_MB, searched.worker_mb)
+        self._note(figures.WORKER_MB, search.worker_mb)
         _say("starting Spark")
         self._spark = spark_session(f"local[{CORES}]", config={"spark.driver.memory": "1g"})
         for table, columns in (("fragments", None), ("batches", DUMPED), ("batches", None)):
@@ -166,21 +168,21 @@ class _Run:
     def round(self, number: int) -> None:
         """Everything once; who is first changes with the round."""
         parts = [self._dump, self._tables, self._kernel, self._large_batches]
-        at = number % len(parts)
-        for part in parts[at:] + parts[:at]:
+        first_part = number % len(parts)
+        for part in parts[first_part:] + parts[:first_part]:
             _say(f"round {number}: {part.__name__.strip('_').replace('_', ' ')}")
             part()
 
     def costs(self, sizes_mb: Sequence[int]) -> list[Cost]:
         """The search over logs of these sizes."""
         _say(f"searching logs of {', '.join(map(str, sizes_mb))} MB")
-        parts = [part_of(self._small, size_mb * 1_000_000) for size_mb in sizes_mb]
-        searches = in_a_process([directory for directory, _ in parts], times=2)
+        parts = [link_part(self._small, size_mb * 1_000_000) for size_mb in sizes_mb]
+        searches = search_in_process([directory for directory, _ in parts], times=2)
         for directory, _ in parts:
             shutil.rmtree(directory)
         return [
-            Cost(bytes=size, seconds=min(one.seconds), worker_mb=one.worker_mb)
-            for (_, size), one in zip(parts, searches.searched, strict=True)
+            Cost(bytes=size, seconds=min(search.seconds), worker_mb=search.worker_mb)
+            for (_, size), search in zip(parts, searches.directories, strict=True)
         ]
 
     def _note(self, key: str, value: float) -> None:
@@ -195,9 +197,9 @@ class _Run:
         tiny = CACHE / names.Suffix.LOG.at(0)
         with paths[0].open("rb") as file:
             tiny.write_bytes(file.read(_WHOLE_BATCHES))
-        start = _seconds(partial(_dump_log, [tiny]))
-        whole = _seconds(partial(_dump_log, paths[:count]))
-        seconds = figures.without_start(whole, start)
+        start_s = _time_work(partial(_dump_log, [tiny]))
+        dump_s = _time_work(partial(_dump_log, paths[:count]))
+        seconds = figures.without_start(dump_s, start_s)
         size = sum(path.stat().st_size for path in paths[:count])
         self._note(figures.DUMP, figures.rate(size, seconds))
 
@@ -207,7 +209,7 @@ class _Run:
             (figures.BATCHES, "batches", DUMPED),
             (figures.BATCHES_WHOLE, "batches", None),
         ):
-            seconds = _seconds(partial(self._read_all, self._small, table, columns))
+            seconds = _time_work(partial(self._read_all, self._small, table, columns))
             self._note(key, figures.rate(self._small.bytes, seconds, cores=CORES))
 
     def _kernel(self) -> None:
@@ -217,43 +219,50 @@ class _Run:
             (figures.KERNEL_BATCHES, _scan_batches),
         ):
             scan(data[: 1 << 20])  # compiled now, if it was not
-            self._note(key, figures.rate(len(data), _seconds(partial(scan, data))))
+            self._note(key, figures.rate(len(data), _time_work(partial(scan, data))))
         paths = _segments(self._small, TOPIC)
-        seconds = sum(_seconds(partial(_walk, path)) for path in paths)
+        seconds = sum(_time_work(partial(_walk_segment, path)) for path in paths)
         self._note(figures.WALK, figures.rate(self._small.bytes, seconds))
 
     def _large_batches(self) -> None:
         (path,) = _segments(self._large, "")
-        _read(path)  # into the page cache
-        self._note(figures.READ, figures.rate(self._large.bytes, _seconds(lambda: _read(path))))
-        seconds = _seconds(lambda: _walk(path))
+        _read_file(path)  # into the page cache
+        self._note(
+            figures.READ, figures.rate(self._large.bytes, _time_work(lambda: _read_file(path)))
+        )
+        seconds = _time_work(lambda: _walk_segment(path))
         self._note(figures.LARGE_WALK, figures.rate(self._large.bytes, seconds))
-        seconds = _seconds(lambda: self._read_all(self._large, "fragments"))
+        seconds = _time_work(lambda: self._read_all(self._large, "fragments"))
         self._note(figures.LARGE_SPARK, figures.rate(self._large.bytes, seconds))
 
     # What is timed
 
-    def _read_all(self, made: Made, table: str, columns: Sequence[str] | None = None) -> None:
+    def _read_all(
+        self, log: GeneratedLog, table: str, columns: Sequence[str] | None = None
+    ) -> None:
         assert self._spark is not None
         reader = self._spark.read.format("kafka_log").options(table=table, checkCrc="false")
         if columns is not None:
             types = {column.name: column.type for column in TABLES[table].columns}
             reader = reader.schema(", ".join(f"{name} {types[name]}" for name in columns))
-        frame = reader.option("topics", _topic(made)).load(made.directory)
+        frame = reader.option("topics", _topic(log)).load(log.directory)
         frame.write.format("noop").mode("overwrite").save()
 
-    def _check(self, found: Sequence[Found]) -> None:
+    def _check(self, transactions: Sequence[JudgedTransaction]) -> None:
         expected = {
-            Found(
-                one.partition,
-                one.producer_id,
-                one.start_offset,
-                "hanging" if one.is_hanging else "alive",
+            JudgedTransaction(
+                stray.partition,
+                stray.producer_id,
+                stray.start_offset,
+                "hanging" if stray.is_hanging else "alive",
             )
-            for one in self._small.strays
+            for stray in self._small.strays
         }
-        if {*found} != expected:
-            missed, invented = sorted(expected - {*found}), sorted({*found} - expected)
+        if {*transactions} != expected:
+            missed, invented = (
+                sorted(expected - {*transactions}),
+                sorted({*transactions} - expected),
+            )
             raise WrongAnswerError(f"not found: {missed}; not there: {invented}")
 
 
@@ -261,18 +270,18 @@ _WHOLE_BATCHES: Final = 90 * 10
 """Bytes of the first batches of a segment."""
 
 
-def _seconds(work: Callable[[], object]) -> float:
+def _time_work(work: Callable[[], object]) -> float:
     began = time.perf_counter()
     work()
     return time.perf_counter() - began
 
 
-def _topic(made: Made) -> str:
-    return _segments(made, "")[0].parent.name.rpartition("-")[0] if not made.strays else TOPIC
+def _topic(log: GeneratedLog) -> str:
+    return _segments(log, "")[0].parent.name.rpartition("-")[0] if not log.strays else TOPIC
 
 
-def _segments(made: Made, topic: str) -> list[Path]:
-    return sorted(Path(made.directory).glob(f"{topic}*-*/*{names.Suffix.LOG}"))
+def _segments(log: GeneratedLog, topic: str) -> list[Path]:
+    return sorted(Path(log.directory).glob(f"{topic}*-*/*{names.Suffix.LOG}"))
 
 
 def _dump_log(paths: Sequence[Path]) -> None:
@@ -297,9 +306,9 @@ def _dump_log(paths: Sequence[Path]) -> None:
 # Without Spark
 
 
-def _in_memory(made: Made) -> np.ndarray:
+def _in_memory(log: GeneratedLog) -> np.ndarray:
     parts, size = [], 0
-    for path in _segments(made, TOPIC):
+    for path in _segments(log, TOPIC):
         parts.append(np.fromfile(path, dtype=np.uint8))
         size += len(parts[-1])
         if size >= KERNEL_BYTES:
@@ -309,33 +318,33 @@ def _in_memory(made: Made) -> np.ndarray:
 
 def _scan_batches(data: np.ndarray) -> None:
     rows = np.empty((kernel.BATCH_COLUMNS, 1 << 16), dtype=np.int64)
-    at, why = 0, kernel.FULL
-    while why == kernel.FULL:
-        _, at, why = kernel.scan_batches(data, at, len(data), len(data), 0, rows, 0)
+    position, reason = 0, kernel.FULL
+    while reason == kernel.FULL:
+        _, position, reason = kernel.scan_batches(data, position, len(data), len(data), 0, rows, 0)
 
 
 def _scan_fragments(data: np.ndarray) -> None:
     slots = np.full(1 << 17, -1, dtype=np.int64)
     fragments = np.empty((1 << 16, fk.FRAGMENT_COLUMNS), dtype=np.int64)
     endings = np.empty((fk.ENDING_COLUMNS, 1 << 16), dtype=np.int64)
-    place = np.array([0, -1], dtype=np.int64)
-    at, count, why = 0, 0, kernel.FULL
-    while why == kernel.FULL:
-        count, _, at, why = fk.scan_fragments(
-            data, at, len(data), len(data), slots, fragments, count, endings, place
+    origin = np.array([0, -1], dtype=np.int64)
+    position, count, reason = 0, 0, kernel.FULL
+    while reason == kernel.FULL:
+        count, _, position, reason = fk.scan_fragments(
+            data, position, len(data), len(data), slots, fragments, count, endings, origin
         )
 
 
-def _walk(path: Path) -> None:
-    for _ in fragment_rows(path, on_damage=_unexpected):
+def _walk_segment(path: Path) -> None:
+    for _ in fragment_rows(path, on_damage=_fail_on_damage):
         pass
 
 
-def _unexpected(damage: Damage) -> None:
+def _fail_on_damage(damage: Damage) -> None:
     raise WrongAnswerError(f"sound data is damaged: {damage}")
 
 
-def _read(path: Path) -> None:
+def _read_file(path: Path) -> None:
     """As fast as Python reads a file: into memory that is used again."""
     buffer = bytearray(PIECE_BYTES)
     with path.open("rb", buffering=0) as file:
@@ -346,7 +355,7 @@ def _read(path: Path) -> None:
 # Logs of other sizes
 
 
-def part_of(made: Made, size: int) -> tuple[Path, int]:
+def link_part(log: GeneratedLog, size: int) -> tuple[Path, int]:
     """A directory with so much of the topic, more than once if need be; and how much it is.
 
     Files are linked, not copied: the first segments of all partitions first.
@@ -354,10 +363,10 @@ def part_of(made: Made, size: int) -> tuple[Path, int]:
     directory = CACHE / f"part-{size}"
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir()
-    noted: dict[TopicPartition, int] = {}
-    linked = 0
-    for copy, path in _by_segment(made):
-        if linked >= size:
+    recovery_points: dict[TopicPartition, int] = {}
+    linked_bytes = 0
+    for copy, path in _paths_by_segment(log):
+        if linked_bytes >= size:
             break
         folder = directory / path.parent.name.replace(TOPIC, f"{TOPIC}{copy or ''}")
         folder.mkdir(exist_ok=True)
@@ -365,15 +374,15 @@ def part_of(made: Made, size: int) -> tuple[Path, int]:
             os.link(file, folder / file.name)
         partition = names.topic_partition_of(folder.name)
         assert partition is not None
-        noted[partition] = int(path.stem)
-        linked += path.stat().st_size
-    (directory / names.FileName.RECOVERY_POINTS).write_text(encode_offsets(noted))
-    return directory, linked
+        recovery_points[partition] = int(path.stem)
+        linked_bytes += path.stat().st_size
+    (directory / names.FileName.RECOVERY_POINTS).write_text(encode_offsets(recovery_points))
+    return directory, linked_bytes
 
 
-def _by_segment(made: Made) -> Iterator[tuple[int, Path]]:
+def _paths_by_segment(log: GeneratedLog) -> Iterator[tuple[int, Path]]:
     by_replica: dict[Path, list[Path]] = defaultdict(list)
-    for path in _segments(made, TOPIC):
+    for path in _segments(log, TOPIC):
         by_replica[path.parent].append(path)
     copy = 0
     while True:
@@ -383,14 +392,14 @@ def _by_segment(made: Made) -> Iterator[tuple[int, Path]]:
         copy += 1
 
 
-def _measured(result: Result) -> str:
+def _page_section(result: PipelineResult) -> str:
     """The figures with their circumstances, for the page."""
     today = time.strftime("%-d %B %Y")
     plot = "![Seconds and memory over the size of the log](../docs/plots/pipeline-cost.svg)"
     return f"{today}, {os.cpu_count()} cores. {_text(result)}\n{plot}"
 
 
-def _text(result: Result) -> str:
+def _text(result: PipelineResult) -> str:
     return (
         f"{result.log_bytes / 1e9:.1f} GB of log, {result.batches:,} batches,"
         f" {result.transactions:,} transactions; load average before: {result.load_average}\n\n"

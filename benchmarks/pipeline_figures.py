@@ -46,7 +46,7 @@ class Goal(msgspec.Struct, frozen=True, kw_only=True):
         return f"≥ {self.least:g}" if self.least is not None else f"< {self.below:g}"
 
 
-class Figure(msgspec.Struct, frozen=True, kw_only=True):
+class PipelineFigure(msgspec.Struct, frozen=True, kw_only=True):
     """One row of the table."""
 
     key: str
@@ -57,10 +57,10 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
     goal: Goal | None = None
 
 
-class Row(msgspec.Struct, frozen=True, kw_only=True):
+class MeasuredFigure(msgspec.Struct, frozen=True, kw_only=True):
     """A figure as measured."""
 
-    figure: Figure
+    figure: PipelineFigure
     spread: Spread
     ratio: float | None
     met: bool | None
@@ -68,62 +68,64 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
 
 FIGURES: Final = (
-    Figure(
+    PipelineFigure(
         key=DUMP,
         title="kafka-dump-log, shallow, its start subtracted",
         unit="MB/s per core",
     ),
-    Figure(
+    PipelineFigure(
         key=FRAGMENTS,
         title="table fragments in Spark",
         unit="MB/s per core",
         against=DUMP,
         goal=Goal(ratio_min=20.0),
     ),
-    Figure(
+    PipelineFigure(
         key=BATCHES,
         title="table batches in Spark, what kafka-dump-log prints",
         unit="MB/s per core",
         against=DUMP,
         goal=Goal(ratio_min=8.0),
     ),
-    Figure(
+    PipelineFigure(
         key=BATCHES_WHOLE,
         title="table batches in Spark, all columns",
         unit="MB/s per core",
         against=DUMP,
     ),
-    Figure(
+    PipelineFigure(
         key=KERNEL,
         title="kernel alone, fragments",
         unit="MB/s per core",
         goal=Goal(least=500.0),
     ),
-    Figure(
+    PipelineFigure(
         key=KERNEL_BATCHES,
         title="kernel alone, a row per batch",
         unit="MB/s per core",
         goal=Goal(least=500.0),
     ),
-    Figure(key=WALK, title="walk over files, fragments, without Spark", unit="MB/s per core"),
-    Figure(key=READ, title="64 kB batches: reading the file", unit="MB/s"),
-    Figure(
+    PipelineFigure(
+        key=WALK, title="walk over files, fragments, without Spark", unit="MB/s per core"
+    ),
+    PipelineFigure(key=READ, title="64 kB batches: reading the file", unit="MB/s"),
+    PipelineFigure(
         key=LARGE_WALK,
         title="64 kB batches: walking over it, fragments",
         unit="MB/s",
         against=READ,
         goal=Goal(ratio_min=0.9),
     ),
-    Figure(key=LARGE_SPARK, title="64 kB batches: table fragments in Spark", unit="MB/s"),
-    Figure(key=SESSION, title="Spark session", unit="s"),
-    Figure(
+    PipelineFigure(key=LARGE_SPARK, title="64 kB batches: table fragments in Spark", unit="MB/s"),
+    PipelineFigure(key=SESSION, title="Spark session", unit="s"),
+    PipelineFigure(
         key=FIRST_SEARCH,
         title="find-hanging, right after the session's start",
         unit="s",
         goal=Goal(below=10.0),
     ),
-    Figure(key=SEARCH, title="find-hanging, again", unit="s"),
-    Figure(key=WORKER_MB, title="largest memory of a Python worker", unit="MB"),
+    PipelineFigure(key=SEARCH, title="find-hanging, again", unit="s"),
+    PipelineFigure(key=WORKER_MB, title="largest memory of a Python worker", unit="MB"),
 )
 
 Samples = Mapping[str, Sequence[float]]
@@ -135,37 +137,44 @@ def rate(size: int, seconds: float, *, cores: int = 1) -> float:
     return size / MEGA / seconds / cores
 
 
-def without_start(whole: float, start: float) -> float:
-    """Seconds of work of a process that needs ``start`` for doing next to nothing.
+def without_start(total_s: float, start_s: float) -> float:
+    """Seconds of work of a process that needs ``start_s`` for doing next to nothing.
 
     Raises:
         ValueError: Nothing is left: the work was too little to be measured.
     """
-    if whole <= start:
-        raise ValueError(f"{whole:.2f} s in all, {start:.2f} s of them the start: too little work")
-    return whole - start
+    if total_s <= start_s:
+        raise ValueError(
+            f"{total_s:.2f} s in all, {start_s:.2f} s of them the start: too little work"
+        )
+    return total_s - start_s
 
 
-def rows(samples: Samples) -> list[Row]:
+def rows(samples: Samples) -> list[MeasuredFigure]:
     """One for each figure that there are samples of."""
-    made = []
+    measured_figures = []
     for figure in FIGURES:
         if not samples.get(figure.key):
             continue
-        own = spread(samples[figure.key])
-        times = _ratio(figure, own, samples)
-        made.append(
-            Row(figure=figure, spread=own, ratio=times, met=_verdict(figure, own.median, times))
+        own_spread = spread(samples[figure.key])
+        ratio = _ratio(figure, own_spread, samples)
+        measured_figures.append(
+            MeasuredFigure(
+                figure=figure,
+                spread=own_spread,
+                ratio=ratio,
+                met=_verdict(figure, own_spread.median, ratio),
+            )
         )
-    return made
+    return measured_figures
 
 
-def _ratio(figure: Figure, own: Spread, samples: Samples) -> float | None:
-    other = samples.get(figure.against) if figure.against is not None else None
-    return own.median / spread(other).median if other else None
+def _ratio(figure: PipelineFigure, own_spread: Spread, samples: Samples) -> float | None:
+    baseline = samples.get(figure.against) if figure.against is not None else None
+    return own_spread.median / spread(baseline).median if baseline else None
 
 
-def _verdict(figure: Figure, value: float, ratio: float | None) -> bool | None:
+def _verdict(figure: PipelineFigure, value: float, ratio: float | None) -> bool | None:
     goal = figure.goal
     if goal is None:
         return None
@@ -179,38 +188,38 @@ def _verdict(figure: Figure, value: float, ratio: float | None) -> bool | None:
 _MARKS: Final = {None: "", True: "met", False: "MISSED"}
 
 
-def table(made: Sequence[Row]) -> str:
+def table(rows: Sequence[MeasuredFigure]) -> str:
     """A table in Markdown, for people and for the page alike."""
     lines = ["| figure | unit | median (range) | × | target | |", "|---|---|---|---|---|---|"]
-    for row in made:
-        times = "" if row.ratio is None else f"{row.ratio:.3g}"
+    for row in rows:
+        ratio = "" if row.ratio is None else f"{row.ratio:.3g}"
         goal = "" if row.figure.goal is None else row.figure.goal.text
-        cells = (row.figure.title, row.figure.unit, _text(row.spread), times, goal, _MARKS[row.met])
+        cells = (row.figure.title, row.figure.unit, _text(row.spread), ratio, goal, _MARKS[row.met])
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
 
 
-def _text(own: Spread) -> str:
-    if len(own.samples) == 1:
-        return number(own.median)
-    return f"{number(own.median)} ({number(own.least)}–{number(own.most)})"
+def _text(spread: Spread) -> str:
+    if len(spread.samples) == 1:
+        return number(spread.median)
+    return f"{number(spread.median)} ({number(spread.least)}–{number(spread.most)})"
 
 
 _BEGIN: Final = "<!-- measured: python -m benchmarks.pipeline --write -->\n"
 _END: Final = "<!-- end of what was measured -->\n"
 
 
-def on_page(page: str, measured: str) -> str:
+def replace_section(page: str, section: str) -> str:
     """A page with what was measured in its place.
 
     Raises:
         ValueError: The page has no place for it.
     """
-    before, begin, rest = page.partition(_BEGIN)
-    _, end, after = rest.partition(_END)
+    head, begin, tail_text = page.partition(_BEGIN)
+    _, end, tail = tail_text.partition(_END)
     if not begin or not end:
         raise ValueError("the page has no place for what was measured")
-    return f"{before}{begin}\n{measured.rstrip()}\n\n{end}{after}"
+    return f"{head}{begin}\n{section.rstrip()}\n\n{end}{tail}"
 
 
 # Cost against size

@@ -22,7 +22,7 @@ CORES: Final = 2
 _LIMIT_S: Final = 560.0
 
 
-class Found(msgspec.Struct, frozen=True, order=True):
+class JudgedTransaction(msgspec.Struct, frozen=True, order=True):
     """A finding, as far as it is known beforehand."""
 
     partition: int
@@ -31,33 +31,33 @@ class Found(msgspec.Struct, frozen=True, order=True):
     verdict: str
 
 
-class Searched(msgspec.Struct, frozen=True, kw_only=True):
+class DirectorySearch(msgspec.Struct, frozen=True, kw_only=True):
     """One directory."""
 
     seconds: tuple[float, ...]
     worker_mb: float
     """Largest memory of a Python worker."""
-    found: tuple[Found, ...]
+    transactions: tuple[JudgedTransaction, ...]
 
 
-class Searches(msgspec.Struct, frozen=True, kw_only=True):
+class SearchRun(msgspec.Struct, frozen=True, kw_only=True):
     """What the process prints."""
 
     session_seconds: float
-    searched: tuple[Searched, ...]
+    directories: tuple[DirectorySearch, ...]
 
 
-def in_a_process(directories: Sequence[Path], *, times: int) -> Searches:
+def search_in_process(directories: Sequence[Path], *, times: int) -> SearchRun:
     """Search each directory so many times, one after the other, in one session."""
     command = [sys.executable, "-m", "benchmarks.pipeline_search", "--times", str(times)]
-    done = subprocess.run(
+    completed = subprocess.run(
         [*command, *map(str, directories)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         check=True,
         timeout=_LIMIT_S,
     )
-    return msgspec.json.decode(done.stdout, type=Searches)
+    return msgspec.json.decode(completed.stdout, type=SearchRun)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -70,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     config = {**SHORT_LIVED, "spark.driver.memory": "1g"}
     spark = spark_session(f"local[{CORES}]", config=config)
     session_seconds = time.perf_counter() - began
-    searched = []
+    searches = []
     for directory in options.directories:
         forget_peaks()
         seconds = []
@@ -82,16 +82,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 progress=lambda _: None,
             )
             seconds.append(time.perf_counter() - began)
-        found = sorted(
-            Found(one.partition, one.producer_id, one.start_offset, one.verdict.value)
-            for one in report.findings
+        transactions = sorted(
+            JudgedTransaction(
+                finding.partition, finding.producer_id, finding.start_offset, finding.verdict.value
+            )
+            for finding in report.findings
         )
-        searched.append(
-            Searched(seconds=tuple(seconds), worker_mb=largest_mb(), found=tuple(found))
+        searches.append(
+            DirectorySearch(
+                seconds=tuple(seconds), worker_mb=largest_mb(), transactions=tuple(transactions)
+            )
         )
     spark.stop()
-    made = Searches(session_seconds=session_seconds, searched=tuple(searched))
-    print(msgspec.json.encode(made).decode())
+    run = SearchRun(session_seconds=session_seconds, directories=tuple(searches))
+    print(msgspec.json.encode(run).decode())
     return 0
 
 

@@ -47,8 +47,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         StandaloneSpark(Path(scratch) / "cluster") as cluster,
     ):
         for _ in range(rounds):
-            one, two = (_busiest_s(cluster, cores, directory) for cores in (1, 2))
-            gains.append(one / two)
+            one_core_s, two_cores_s = (_busiest_s(cluster, cores, directory) for cores in (1, 2))
+            gains.append(one_core_s / two_cores_s)
     print(f"two workers: {statistics.median(gains):.2f} times one ({min(gains):.2f} to"
           f" {max(gains):.2f}); load {os.getloadavg()[0]:.1f}")  # fmt: skip
     return 0
@@ -56,20 +56,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _busiest_s(cluster: StandaloneSpark, cores: int, directory: str) -> float:
     """How long the worker with most to do was busy."""
-    done = cluster.run(sys.executable, "-c", READ, cluster.url, str(cores), directory, TOPIC)
-    assert not done.returncode, done.stderr
-    ends = cluster.task_ends()
-    last = max(one["Stage ID"] for one in ends)
+    completed = cluster.run(sys.executable, "-c", READ, cluster.url, str(cores), directory, TOPIC)
+    assert not completed.returncode, completed.stderr
+    task_ends = cluster.task_ends()
+    last_stage = max(end["Stage ID"] for end in task_ends)
     busy_s: defaultdict[str, float] = defaultdict(float)
-    each_s = []
-    for one in ends:
-        if one["Stage ID"] == last:
-            each_s.append(one["Task Metrics"]["Executor Run Time"] / 1_000)
-            busy_s[one["Task Info"]["Executor ID"]] += each_s[-1]
-    median_s = statistics.median(each_s)
-    print(f"{cores}: {len(each_s)} tasks of {min(each_s):.2f} to {max(each_s):.2f} s,"
-          f" median {median_s:.2f}, largest {max(each_s) / median_s:.2f} times that;"
-          f" busy {', '.join(f'{one:.2f}' for one in busy_s.values())} s")  # fmt: skip
+    task_s = []
+    for end in task_ends:
+        if end["Stage ID"] == last_stage:
+            task_s.append(end["Task Metrics"]["Executor Run Time"] / 1_000)
+            busy_s[end["Task Info"]["Executor ID"]] += task_s[-1]
+    median_s = statistics.median(task_s)
+    print(f"{cores}: {len(task_s)} tasks of {min(task_s):.2f} to {max(task_s):.2f} s,"
+          f" median {median_s:.2f}, largest {max(task_s) / median_s:.2f} times that;"
+          f" busy {', '.join(f'{seconds:.2f}' for seconds in busy_s.values())} s")  # fmt: skip
     return max(busy_s.values())
 
 

@@ -28,7 +28,7 @@ class ServerError(Exception):
     """A server did not start or does not run any more; the message carries the end of its log."""
 
 
-class Running(msgspec.Struct, frozen=True, kw_only=True):
+class StartedServer(msgspec.Struct, frozen=True, kw_only=True):
     """A server that has committed its first transaction."""
 
     pid: int
@@ -37,7 +37,7 @@ class Running(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @contextlib.contextmanager
-def started(server: Server, load: Path) -> Iterator[Running]:
+def started_server(server: Server, load: Path) -> Iterator[StartedServer]:
     """Start a server, commit a first transaction, and stop it at the end of the block.
 
     Raises:
@@ -69,16 +69,18 @@ def started(server: Server, load: Path) -> Iterator[Running]:
         shutil.rmtree(home, ignore_errors=True)
 
 
-def _first_commit(launch: Launch, load: Path, home: Path, pid: int, started_ns: int) -> Running:
-    ready = home / READY_FILE
-    address = ("--ready-file", str(ready))
+def _first_commit(
+    launch: Launch, load: Path, home: Path, pid: int, started_ns: int
+) -> StartedServer:
+    ready_file = home / READY_FILE
+    address = ("--ready-file", str(ready_file))
     if launch.bootstrap is not None:
         address = ("--bootstrap", launch.bootstrap)
-    committed = first_commit(
+    commit = first_commit(
         load, address=address, server_pid=pid, started_ns=started_ns, limit_s=_START_LIMIT_S
     )
-    bootstrap = launch.bootstrap or str(json.loads(ready.read_text())["bootstrap"])
-    return Running(pid=pid, bootstrap=bootstrap, first_commit=committed)
+    bootstrap = launch.bootstrap or str(json.loads(ready_file.read_text())["bootstrap"])
+    return StartedServer(pid=pid, bootstrap=bootstrap, first_commit=commit)
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
@@ -102,6 +104,6 @@ def resident_mb(pid: int) -> float:
         if line.startswith("VmRSS:"):
             children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
             return int(line.split()[1]) * 1024 / 1e6 + sum(
-                resident_mb(int(one)) for one in children
+                resident_mb(int(child)) for child in children
             )
     raise ServerError(f"process {pid} has no memory any more")

@@ -23,7 +23,7 @@ _SESSION, _USER, _SYSTEM = 3, 11, 12
 """Fields of ``/proc/PID/stat`` behind the name (proc(5))."""
 
 
-class Ran(msgspec.Struct, frozen=True, kw_only=True):
+class FinishedCommand(msgspec.Struct, frozen=True, kw_only=True):
     """A command that has ended."""
 
     seconds: float
@@ -38,22 +38,24 @@ class Ran(msgspec.Struct, frozen=True, kw_only=True):
     stdout: bytes
 
 
-def ran(command: Sequence[str], *, limit_s: float = 3_000.0, cwd: Path | None = None) -> Ran:
+def run_command(
+    command: Sequence[str], *, limit_s: float = 3_000.0, cwd: Path | None = None
+) -> FinishedCommand:
     """Run a command to its end, in this folder or that of the caller."""
     load, began_s = os.getloadavg()[0], time.perf_counter()
     cpu_s: dict[int, float] = {}
     own_kb = java_kb = 0
-    with tempfile.TemporaryFile() as out:
+    with tempfile.TemporaryFile() as output:
         process = subprocess.Popen(
             command,
             cwd=cwd,
             stdin=subprocess.DEVNULL,
-            stdout=out,
+            stdout=output,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
         while process.poll() is None:
-            for pid, name, used_s in _of_session(process.pid):
+            for pid, name, used_s in _processes_of_session(process.pid):
                 cpu_s[pid] = used_s
                 if name == "java":
                     java_kb = max(java_kb, peak_kb(pid))
@@ -61,15 +63,15 @@ def ran(command: Sequence[str], *, limit_s: float = 3_000.0, cwd: Path | None = 
             if time.perf_counter() - began_s > limit_s:
                 process.kill()
             time.sleep(_PAUSE_S)
-        out.seek(0)
-        return Ran(
+        output.seek(0)
+        return FinishedCommand(
             seconds=time.perf_counter() - began_s,
             cpu_s=sum(cpu_s.values()),
             own_mb=own_kb / 1_000,
             java_mb=java_kb / 1_000,
             load=load,
             status=process.returncode,
-            stdout=out.read(),
+            stdout=output.read(),
         )
 
 
@@ -78,35 +80,35 @@ def cpu_of(pid: int) -> float:
     return _stat(pid)[2]
 
 
-def cpu_below(pid: int, *, but: Collection[int] = ()) -> float:
+def cpu_below(pid: int, *, excluded: Collection[int] = ()) -> float:
     """Seconds of a process and of those below it that run, without some and those below them."""
     parents = dict(parents_now())
     total = 0.0
-    for one in parents:
-        line = [one]
-        while line[-1] != pid and line[-1] in parents:
-            line.append(parents[line[-1]])
-        if line[-1] == pid and not any(passed in but for passed in line):
+    for candidate in parents:
+        ancestry = [candidate]
+        while ancestry[-1] != pid and ancestry[-1] in parents:
+            ancestry.append(parents[ancestry[-1]])
+        if ancestry[-1] == pid and not any(ancestor in excluded for ancestor in ancestry):
             with suppress(OSError):  # it has ended
-                total += cpu_of(one)
+                total += cpu_of(candidate)
     return total
 
 
-def _of_session(session: int) -> Iterator[tuple[int, str, float]]:
+def _processes_of_session(session: int) -> Iterator[tuple[int, str, float]]:
     """(process, name, seconds of CPU) of those that a command has started, and its own."""
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
-                name, its, used_s = _stat(int(entry.name))
+                name, session_id, used_s = _stat(int(entry.name))
             except OSError:
                 continue  # it has ended
-            if its == session:
+            if session_id == session:
                 yield int(entry.name), name, used_s
 
 
 def _stat(pid: int) -> tuple[str, int, float]:
     """(name, session, seconds of CPU)."""
-    name, _, rest = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")
-    fields = rest.split()
+    name, _, values = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")
+    fields = values.split()
     ticks = int(fields[_USER]) + int(fields[_SYSTEM])
     return name.partition("(")[2], int(fields[_SESSION]), ticks / _TICKS

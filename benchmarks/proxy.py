@@ -49,7 +49,7 @@ UNDER_WAY: Final = 5
 BATCH_BYTES: Final = 1_000_000
 
 
-class Line:
+class BlockingConnection:
     """A blocking connection."""
 
     def __init__(self, address: str) -> None:
@@ -61,9 +61,9 @@ class Line:
     def answer(self) -> int:
         """Read one answer; its size."""
         size = int.from_bytes(self._read(4), "big")
-        left = size
-        while left:
-            left -= self.socket.recv_into(self.buffer, min(left, len(self.buffer)))
+        remaining = size
+        while remaining:
+            remaining -= self.socket.recv_into(self.buffer, min(remaining, len(self.buffer)))
         return size
 
     def _read(self, count: int) -> bytes:
@@ -97,10 +97,10 @@ def fetch(version: int, offset: int, topic_id: UUID | None) -> bytes:
     return codec.encode_request(1, version, 7, "bench", message)
 
 
-def latencies(lines: dict[str, Line], count: int) -> dict[str, list[float]]:
+def latencies(lines: dict[str, BlockingConnection], count: int) -> dict[str, list[float]]:
     """Microseconds per Produce, in blocks by turns."""
     frame = produce(b"x" * 100)
-    took: dict[str, list[float]] = {name: [] for name in lines}
+    samples: dict[str, list[float]] = {name: [] for name in lines}
     for block in range(count // BLOCK):
         for name, line in lines.items():
             for _ in range(BLOCK):
@@ -108,23 +108,23 @@ def latencies(lines: dict[str, Line], count: int) -> dict[str, list[float]]:
                 line.socket.sendall(frame)
                 line.answer()
                 if block:  # the first is for warming up
-                    took[name].append((time.perf_counter_ns() - began) / 1_000)
-    return took
+                    samples[name].append((time.perf_counter_ns() - began) / 1_000)
+    return samples
 
 
-def rate(count: int, send: Callable[[int], bytes], line: Line) -> float:
+def transfer_rate(count: int, send: Callable[[int], bytes], line: BlockingConnection) -> float:
     """MB per second, of requests or answers, whichever are larger."""
     began = time.perf_counter()
-    moved = sent = received = 0
-    while received < count:
-        while sent < min(count, received + UNDER_WAY):
-            frame = send(sent)
+    moved_bytes = sent_requests = received_answers = 0
+    while received_answers < count:
+        while sent_requests < min(count, received_answers + UNDER_WAY):
+            frame = send(sent_requests)
             line.socket.sendall(frame)
-            moved += len(frame)
-            sent += 1
-        moved += line.answer()
-        received += 1
-    return moved / 1e6 / (time.perf_counter() - began)
+            moved_bytes += len(frame)
+            sent_requests += 1
+        moved_bytes += line.answer()
+        received_answers += 1
+    return moved_bytes / 1e6 / (time.perf_counter() - began)
 
 
 async def topic_id_of(address: str) -> UUID:
@@ -138,38 +138,42 @@ async def topic_id_of(address: str) -> UUID:
         return topic.topic_id
 
 
-def measured(lines: dict[str, Line], options: argparse.Namespace, topic_id: UUID) -> dict[str, Any]:
+def measure(
+    lines: dict[str, BlockingConnection], options: argparse.Namespace, topic_id: UUID
+) -> dict[str, Any]:
     """All figures of one run."""
-    took: dict[str, list[float]] = {name: [] for name in lines}
+    samples: dict[str, list[float]] = {name: [] for name in lines}
     for _ in range(options.rounds):
-        took = {
-            name: took[name] + more
-            for name, more in latencies(lines, options.requests).items()
+        samples = {
+            name: samples[name] + new_samples
+            for name, new_samples in latencies(lines, options.requests).items()
         }  # fmt: skip
-    medians = {name: statistics.median(one) for name, one in took.items()}
-    result: dict[str, Any] = {
-        "p50_us": {name: round(one, 1) for name, one in medians.items()},
-        "added_us": {name: round(one - medians["direct"], 1) for name, one in medians.items()},
+    medians = {name: statistics.median(times) for name, times in samples.items()}
+    figures: dict[str, Any] = {
+        "p50_us": {name: round(median, 1) for name, median in medians.items()},
+        "added_us": {
+            name: round(median - medians["direct"], 1) for name, median in medians.items()
+        },
     }
-    big = produce(bytes(BATCH_BYTES - 200))
-    first = options.rounds * options.requests * len(lines)
+    large_batch = produce(bytes(BATCH_BYTES - 200))
+    first_offset = options.rounds * options.requests * len(lines)
     """The first offset of the large batches."""
-    for what, send in (
-        ("produce_mb_s", lambda _: big),
-        ("fetch_v12_mb_s", lambda i: fetch(12, first + 8 * (i % 20), None)),
-        ("fetch_v17_mb_s", lambda i: fetch(17, first + 8 * (i % 20), topic_id)),
+    for figure, send in (
+        ("produce_mb_s", lambda _: large_batch),
+        ("fetch_v12_mb_s", lambda i: fetch(12, first_offset + 8 * (i % 20), None)),
+        ("fetch_v17_mb_s", lambda i: fetch(17, first_offset + 8 * (i % 20), topic_id)),
     ):
-        count = options.megabytes if what.startswith("produce") else options.megabytes // 8
+        count = options.megabytes if figure.startswith("produce") else options.megabytes // 8
         rates: dict[str, list[int]] = {name: [] for name in lines}
         for _ in range(options.rounds):
             for name, line in lines.items():
-                rates[name].append(round(rate(count, send, line)))
-        result[what] = rates
-    return result
+                rates[name].append(round(transfer_rate(count, send, line)))
+        figures[figure] = rates
+    return figures
 
 
 @contextlib.contextmanager
-def relayed(bootstrap: str) -> Iterator[str]:
+def bare_relay(bootstrap: str) -> Iterator[str]:
     """A bare relay in front of a broker: its address."""
     (port,) = free_ports(1)
     target = bootstrap.rpartition(":")[2]
@@ -190,7 +194,7 @@ def relayed(bootstrap: str) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def awake() -> Iterator[None]:
+def keep_awake() -> Iterator[None]:
     """No processor sleeps meanwhile."""
     idle = "import os; os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))\nwhile True: pass"
     spinners = [subprocess.Popen([sys.executable, "-c", idle]) for _ in range(os.cpu_count() or 1)]
@@ -214,20 +218,20 @@ def main() -> None:
     options = parser.parse_args()
     if bool(options.direct) is not bool(options.proxy):
         parser.error("--direct and --proxy go together")
-    with contextlib.ExitStack() as started:
+    with contextlib.ExitStack() as stack:
         addresses = {"direct": options.direct, "proxy": options.proxy}
         if not options.direct:
-            server = started.enter_context(TxnsimServer(brokers=1))
-            proxy = started.enter_context(TxnsimProxy(server.bootstrap))
+            server = stack.enter_context(TxnsimServer(brokers=1))
+            proxy = stack.enter_context(TxnsimProxy(server.bootstrap))
             addresses = {"direct": server.bootstrap, "proxy": proxy.bootstrap}
-        addresses["bare relay"] = started.enter_context(relayed(addresses["direct"]))
+        addresses["bare relay"] = stack.enter_context(bare_relay(addresses["direct"]))
         topic_id = asyncio.run(topic_id_of(addresses["direct"]))
         if options.awake:
-            started.enter_context(awake())
+            stack.enter_context(keep_awake())
         load = os.getloadavg()[0]
-        lines = {name: Line(address) for name, address in addresses.items()}
-        result = measured(lines, options, topic_id)
-    print(json.dumps({"load": round(load, 1), **result}, indent=2))
+        lines = {name: BlockingConnection(address) for name, address in addresses.items()}
+        figures = measure(lines, options, topic_id)
+    print(json.dumps({"load": round(load, 1), **figures}, indent=2))
 
 
 if __name__ == "__main__":

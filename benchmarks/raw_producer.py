@@ -41,7 +41,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
 
     broker: int
     frame: bytes
-    error_at: int
+    error_position: int
     """Where the answer has its error code."""
 
 
@@ -63,8 +63,8 @@ class RawConnection(asyncio.Protocol):
         size = int.from_bytes(self._data[:4], "big") + 4
         if len(self._data) >= max(8, size) and self._waiting is not None:
             answer, self._data = self._data[4:size], self._data[size:]
-            waiting, self._waiting = self._waiting, None
-            waiting.set_result(answer)
+            future, self._waiting = self._waiting, None
+            future.set_result(answer)
 
     async def ask(self, frame: bytes) -> bytes:
         """Send one request; its answer."""
@@ -106,21 +106,24 @@ class RawProducer:
     async def open(self) -> None:
         """Connect, find coordinators and leaders, take an identity."""
         host, port = self._bootstrap.split(",")[0].rsplit(":", 1)
-        _, first = await self._to(host, int(port))
+        _, bootstrap_connection = await self._connect_to(host, int(port))
         topics = ({"name": TOPIC},)
-        found = await first.call(METADATA, 9, topics=topics, allow_auto_topic_creation=True)
-        for broker in found.brokers:
-            _, self._connections[broker.node_id] = await self._to(broker.host, broker.port)
-        while found.topics[0].error_code or any(
-            part.error_code for part in found.topics[0].partitions
+        metadata = await bootstrap_connection.call(
+            METADATA, 9, topics=topics, allow_auto_topic_creation=True
+        )
+        for broker in metadata.brokers:
+            _, self._connections[broker.node_id] = await self._connect_to(broker.host, broker.port)
+        while metadata.topics[0].error_code or any(
+            partition.error_code for partition in metadata.topics[0].partitions
         ):
             await asyncio.sleep(0.05)
-            found = await first.call(METADATA, 9, topics=topics)
+            metadata = await bootstrap_connection.call(METADATA, 9, topics=topics)
         self._leaders = {
-            part.partition_index: part.leader_id for part in found.topics[0].partitions
+            partition.partition_index: partition.leader_id
+            for partition in metadata.topics[0].partitions
         }
-        self._coordinator = await self._find(first, self.name, 1)
-        self._group_coordinator = await self._find(first, GROUP, 0)
+        self._coordinator = await self._find_coordinator(bootstrap_connection, self.name, 1)
+        self._group_coordinator = await self._find_coordinator(bootstrap_connection, GROUP, 0)
         while True:
             answer = await self._connections[self._coordinator].call(
                 INIT_PRODUCER_ID,
@@ -134,7 +137,7 @@ class RawProducer:
                 break
             await asyncio.sleep(0.05)
         self._producer_id, self._epoch = answer.producer_id, answer.producer_epoch
-        first.close()
+        bootstrap_connection.close()
 
     def close(self) -> None:
         """Hang up."""
@@ -147,7 +150,7 @@ class RawProducer:
             connection = self._connections[step.broker]
             while True:
                 answer = await connection.ask(step.frame)
-                error = int.from_bytes(answer[step.error_at : step.error_at + 2], "big")
+                error = int.from_bytes(answer[step.error_position : step.error_position + 2], "big")
                 if not error:
                     break
                 assert error == CONCURRENT, f"error {error}"
@@ -176,7 +179,7 @@ class RawProducer:
             v3_and_below_producer_epoch=self._epoch,
             v3_and_below_topics=topics,
         )
-        return Step(broker=self._coordinator, frame=frame, error_at=_AT_ADD)
+        return Step(broker=self._coordinator, frame=frame, error_position=_AT_ADD)
 
     def wide_transaction(self, partitions: int) -> list[Step]:
         """The requests of one with a record on so many partitions, in v2 with one broker."""
@@ -214,7 +217,7 @@ class RawProducer:
             timeout=30_000,
             topic_data=({"name": TOPIC, "partition_data": data},),
         )
-        return Step(broker=self._leaders[min(batches)], frame=frame, error_at=_AT_PRODUCE)
+        return Step(broker=self._leaders[min(batches)], frame=frame, error_position=_AT_PRODUCE)
 
     def end(self) -> Step:
         """EndTxn, and the identity of the next transaction."""
@@ -229,7 +232,7 @@ class RawProducer:
         if self._flow == "v2":
             self._epoch += 1
             self._sequences = [0] * PARTITIONS
-        return Step(broker=self._coordinator, frame=frame, error_at=_AT_END_TXN)
+        return Step(broker=self._coordinator, frame=frame, error_position=_AT_END_TXN)
 
     def fetch(self) -> Step:
         """Fetch of what is on partition 0, one batch at most."""
@@ -244,7 +247,7 @@ class RawProducer:
             session_epoch=-1,
             topics=({"topic": TOPIC, "partitions": (partition,)},),
         )
-        return Step(broker=self._leaders[0], frame=frame, error_at=_AT_END_TXN)
+        return Step(broker=self._leaders[0], frame=frame, error_position=_AT_END_TXN)
 
     def commit_offset(self) -> Step:
         """TxnOffsetCommit in the present transaction."""
@@ -259,7 +262,7 @@ class RawProducer:
             generation_id=-1,
             topics=({"name": TOPIC, "partitions": (partition,)},),
         )
-        return Step(broker=self._group_coordinator, frame=frame, error_at=_AT_ADD)
+        return Step(broker=self._group_coordinator, frame=frame, error_position=_AT_ADD)
 
     async def join(self) -> Step:
         """Become a member of a classic group; its heartbeat."""
@@ -267,7 +270,7 @@ class RawProducer:
         values: dict[str, Any] = {"group_id": f"{GROUP}-classic", "protocol_type": "consumer"}
         member = ""
         for _ in range(2):
-            found = await connection.call(
+            membership = await connection.call(
                 JOIN_GROUP,
                 5,
                 **values,
@@ -276,26 +279,26 @@ class RawProducer:
                 member_id=member,
                 protocols=({"name": "range", "metadata": b""},),
             )
-            member = found.member_id
+            member = membership.member_id
         values = {
             "group_id": values["group_id"],
-            "generation_id": found.generation_id,
+            "generation_id": membership.generation_id,
             "member_id": member,
         }
         assignments = ({"member_id": member, "assignment": b"a"},)
         await connection.call(SYNC_GROUP, 3, **values, assignments=assignments)
         frame = frame_of(HEARTBEAT, 3, **values)
-        return Step(broker=self._group_coordinator, frame=frame, error_at=_AT_HEARTBEAT)
+        return Step(broker=self._group_coordinator, frame=frame, error_position=_AT_HEARTBEAT)
 
     # Parts
 
-    async def _to(self, host: str, port: int) -> tuple[Any, RawConnection]:
+    async def _connect_to(self, host: str, port: int) -> tuple[Any, RawConnection]:
         connection = RawConnection()
         return await self._connect(host, port, lambda: connection), connection
 
-    async def _find(self, connection: RawConnection, key: str, kind: int) -> int:
+    async def _find_coordinator(self, connection: RawConnection, key: str, kind: int) -> int:
         while True:
-            found = await connection.call(FIND_COORDINATOR, 3, key=key, key_type=kind)
-            if not found.error_code:
-                return int(found.node_id)
+            coordinator = await connection.call(FIND_COORDINATOR, 3, key=key, key_type=kind)
+            if not coordinator.error_code:
+                return int(coordinator.node_id)
             await asyncio.sleep(0.05)

@@ -47,7 +47,7 @@ KINDS: Final = {
     "zstd": (ZSTD, 500),
 }
 """Name -> codec, records of a batch."""
-READ: Final = ("records", "batches", "fragments")
+TABLES_READ: Final = ("records", "batches", "fragments")
 CHECKS: Final = ("false", "auto")
 
 
@@ -56,28 +56,29 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.read_checks")
     parser.add_argument("--before", type=Path, metavar="CHECKOUT", help="measure this one, too")
     parser.add_argument("--read", nargs=3, metavar=("DIR", "TABLE", "CHECK"), help="read once")
-    given = parser.parse_args()
-    if given.read:
-        sys.stdout.write(f"{_seconds(*given.read)}\n")
+    options = parser.parse_args()
+    if options.read:
+        sys.stdout.write(f"{_time_reading(*options.read)}\n")
         return
-    here = Path(__file__).resolve().parent.parent
+    this_checkout = Path(__file__).resolve().parent.parent
     with tempfile.TemporaryDirectory(prefix="txnsim-checks-") as scratch:
         for kind, (codec, records) in KINDS.items():
             log_dir = Path(scratch) / kind
             size = write_log(log_dir, codec, records, LOG_BYTES)
-            for table in READ:
-                ways = {check: (here, check) for check in CHECKS}
-                if given.before is not None:
-                    ways["before"] = (given.before, "auto")
-                taken: defaultdict[str, list[float]] = defaultdict(list)
+            for table in TABLES_READ:
+                readings = {check: (this_checkout, check) for check in CHECKS}
+                if options.before is not None:
+                    readings["before"] = (options.before, "auto")
+                samples: defaultdict[str, list[float]] = defaultdict(list)
                 for _ in range(ROUNDS):
-                    for name, (checkout, check) in ways.items():
-                        taken[name].append(_asked(checkout, log_dir, table, check))
-                told = "  ".join(
-                    f"{name} {statistics.median(many):.3f} s ({min(many):.3f} to {max(many):.3f})"
-                    for name, many in taken.items()
+                    for name, (checkout, check) in readings.items():
+                        samples[name].append(_read_in_process(checkout, log_dir, table, check))
+                summary = "  ".join(
+                    f"{name} {statistics.median(seconds):.3f} s"
+                    f" ({min(seconds):.3f} to {max(seconds):.3f})"
+                    for name, seconds in samples.items()
                 )
-                sys.stdout.write(f"{kind} ({size / 1e6:.0f} MB), {table}: {told}\n")
+                sys.stdout.write(f"{kind} ({size / 1e6:.0f} MB), {table}: {summary}\n")
                 sys.stdout.flush()
 
 
@@ -90,12 +91,15 @@ def write_log(log_dir: Path, codec: int, records: int, bytes_min: int) -> int:
     folder = log_dir / "orders-0"
     folder.mkdir(parents=True)
     write_meta(log_dir, node_id=1)
-    chance = random.Random(SEED)
+    random_source = random.Random(SEED)
     size = offset = 0
     with (folder / names.Suffix.LOG.at(0)).open("wb") as file:
         while size < bytes_min:
             values = [
-                Record(key=b"%d" % number, value=chance.randbytes(VALUE_BYTES // 2).hex().encode())
+                Record(
+                    key=b"%d" % number,
+                    value=random_source.randbytes(VALUE_BYTES // 2).hex().encode(),
+                )
                 for number in range(records)
             ]
             batch = build_batch(values, timestamp_ms=BEGAN_MS, compression=codec)
@@ -110,29 +114,29 @@ def write_log(log_dir: Path, codec: int, records: int, bytes_min: int) -> int:
     return size
 
 
-def _asked(checkout: Path, log_dir: Path, table: str, check: str) -> float:
+def _read_in_process(checkout: Path, log_dir: Path, table: str, check: str) -> float:
     """CPU seconds of a read in a process of its own."""
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, __file__, "--read", str(log_dir), table, check],
         env={**os.environ, "PYTHONPATH": f"{checkout / 'sim'}:{checkout}"},
         stdout=subprocess.PIPE,
         check=True,
     )
-    return float(done.stdout)
+    return float(completed.stdout)
 
 
-def _seconds(log_dir: str, table: str, check: str) -> float:
+def _time_reading(log_dir: str, table: str, check: str) -> float:
     options = KafkaLogOptions.of({"path": log_dir, "table": table, "checkCrc": check})
     schema = TABLES[table].arrow()
     job = TableJob(options=options, columns=tuple(schema.names))
-    took: list[float] = []
+    seconds: list[float] = []
     for _ in range(2):  # the first one loads what is compiled
         began = process_time()
         for share in shares_of(options, RowScope(), READS[table]):
             for _ in batches_of(share, job, schema):
                 pass
-        took.append(process_time() - began)
-    return took[-1]
+        seconds.append(process_time() - began)
+    return seconds[-1]
 
 
 if __name__ == "__main__":

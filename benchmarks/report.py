@@ -26,7 +26,7 @@ class Spread(msgspec.Struct, frozen=True, kw_only=True):
     samples: tuple[float, ...]
 
 
-class Row(msgspec.Struct, frozen=True, kw_only=True):
+class ComparedFigure(msgspec.Struct, frozen=True, kw_only=True):
     """One figure on all servers."""
 
     figure: Figure
@@ -52,8 +52,10 @@ def ratio(figure: Figure, *, value: float, baseline: float) -> float | None:
 
     CPU time below the clock tick of /proc is 0, which nobody can compare.
     """
-    over, under = (value, baseline) if figure.better is Better.MORE else (baseline, value)
-    return over / under if over > 0 and under > 0 else None
+    numerator, denominator = (
+        (value, baseline) if figure.better is Better.MORE else (baseline, value)
+    )
+    return numerator / denominator if numerator > 0 and denominator > 0 else None
 
 
 def verdict(figure: Figure, *, value: float, ratio: float | None) -> bool | None:
@@ -61,13 +63,13 @@ def verdict(figure: Figure, *, value: float, ratio: float | None) -> bool | None
     target = figure.target
     if target is None or ratio is None:
         return None
-    bounded = target.value_below is None or value < target.value_below
-    return bounded and ratio >= target.ratio_min
+    is_below_bound = target.value_below is None or value < target.value_below
+    return is_below_bound and ratio >= target.ratio_min
 
 
-def rows(samples: Samples) -> list[Row]:
+def rows(samples: Samples) -> list[ComparedFigure]:
     """One row for each figure that any server has samples of, in the order of ``FIGURES``."""
-    made = []
+    compared_figures = []
     for figure in FIGURES:
         spreads = {
             server: spread(by_key[figure.key])
@@ -75,69 +77,78 @@ def rows(samples: Samples) -> list[Row]:
             if by_key.get(figure.key)
         }
         if spreads:
-            made.append(_row(figure, spreads))
-    return made
+            compared_figures.append(_row(figure, spreads))
+    return compared_figures
 
 
-def _row(figure: Figure, spreads: dict[str, Spread]) -> Row:
+def _row(figure: Figure, spreads: dict[str, Spread]) -> ComparedFigure:
     baseline = spreads.get(BASELINE)
     ratios: dict[str, float] = {}
     if baseline is not None:
-        for server, own in spreads.items():
-            times = ratio(figure, value=own.median, baseline=baseline.median)
-            if server != BASELINE and times is not None:
-                ratios[server] = times
+        for server, server_spread in spreads.items():
+            server_ratio = ratio(figure, value=server_spread.median, baseline=baseline.median)
+            if server != BASELINE and server_ratio is not None:
+                ratios[server] = server_ratio
     met = None
     if SUBJECT in spreads:
         met = verdict(figure, value=spreads[SUBJECT].median, ratio=ratios.get(SUBJECT))
-    return Row(figure=figure, spreads=spreads, ratios=ratios, met=met)
+    return ComparedFigure(figure=figure, spreads=spreads, ratios=ratios, met=met)
 
 
 # The table
 
 
-def table(made: Sequence[Row], servers: Sequence[str]) -> str:
+def table(rows: Sequence[ComparedFigure], servers: Sequence[str]) -> str:
     """Lines for people: medians with their range, ratios, targets."""
-    others = [server for server in servers if server != BASELINE]
-    head = ["figure", "unit", *servers, *(f"{server} ×" for server in others), "target", ""]
-    body = [_cells(row, servers, others) for row in made]
-    widths = [max(len(line[at]) for line in [head, *body]) for at in range(len(head))]
-    left = {0, 1, len(head) - 2, len(head) - 1}
+    compared_servers = [server for server in servers if server != BASELINE]
+    head = [
+        "figure",
+        "unit",
+        *servers,
+        *(f"{server} ×" for server in compared_servers),
+        "target",
+        "",
+    ]
+    body = [_cells(row, servers, compared_servers) for row in rows]
+    widths = [max(len(line[column]) for line in [head, *body]) for column in range(len(head))]
+    left_columns = {0, 1, len(head) - 2, len(head) - 1}
     rule = "  ".join("-" * width for width in widths).rstrip()
-    lines = [_line(head, widths, left), rule]
-    return "\n".join([*lines, *(_line(cells, widths, left) for cells in body)]) + "\n"
+    lines = [_line(head, widths, left_columns), rule]
+    return "\n".join([*lines, *(_line(cells, widths, left_columns) for cells in body)]) + "\n"
 
 
-def _cells(row: Row, servers: Sequence[str], others: Sequence[str]) -> list[str]:
+def _cells(
+    row: ComparedFigure, servers: Sequence[str], compared_servers: Sequence[str]
+) -> list[str]:
     marks = {None: "", True: "met", False: "MISSED"}
     return [
         row.figure.title,
         row.figure.unit,
         *(_spread_text(row.spreads.get(server)) for server in servers),
-        *(_ratio_text(row.ratios.get(server)) for server in others),
+        *(_ratio_text(row.ratios.get(server)) for server in compared_servers),
         _target_text(row.figure),
         marks[row.met],
     ]
 
 
-def _line(cells: Sequence[str], widths: Sequence[int], left: set[int]) -> str:
-    padded = [
-        cell.ljust(width) if at in left else cell.rjust(width)
-        for at, (cell, width) in enumerate(zip(cells, widths, strict=True))
+def _line(cells: Sequence[str], widths: Sequence[int], left_columns: set[int]) -> str:
+    padded_cells = [
+        cell.ljust(width) if column in left_columns else cell.rjust(width)
+        for column, (cell, width) in enumerate(zip(cells, widths, strict=True))
     ]
-    return "  ".join(padded).rstrip()
+    return "  ".join(padded_cells).rstrip()
 
 
-def _spread_text(own: Spread | None) -> str:
-    if own is None:
+def _spread_text(spread: Spread | None) -> str:
+    if spread is None:
         return "–"
-    if len(own.samples) == 1:
-        return number(own.median)
-    return f"{number(own.median)} ({number(own.least)}–{number(own.most)})"
+    if len(spread.samples) == 1:
+        return number(spread.median)
+    return f"{number(spread.median)} ({number(spread.least)}–{number(spread.most)})"
 
 
-def _ratio_text(times: float | None) -> str:
-    return "–" if times is None else f"{times:.2f}"
+def _ratio_text(ratio: float | None) -> str:
+    return "–" if ratio is None else f"{ratio:.2f}"
 
 
 def _target_text(figure: Figure) -> str:

@@ -24,13 +24,13 @@ _SERVERS: Final = ("apache", "apache-3", "txnsim", "kfake")
 _DEFAULT_SERVERS: Final = ("apache", "txnsim")
 
 
-class Result(msgspec.Struct, frozen=True, kw_only=True):
+class BenchmarkResult(msgspec.Struct, frozen=True, kw_only=True):
     """What ``--json`` prints."""
 
     machine: dict[str, str | int | float]
     servers: dict[str, str]
     plan: Plan
-    rows: list[report.Row]
+    rows: list[report.ComparedFigure]
     failures: list[str]
     seconds: float
 
@@ -61,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(failure, file=sys.stderr)
         return 1
     samples, failures = _measure(servers, load, plan, say)
-    result = Result(
+    result = BenchmarkResult(
         machine=machine,
         servers={server.name: server.label for server in servers},
         plan=plan,
@@ -138,19 +138,19 @@ def _measure(
         shift = number % len(servers)
         for server in [*servers[shift:], *servers[:shift]]:
             prefix = f"round {number + 1}/{plan.rounds} {server.name}: "
-            one = Round(
+            server_round = Round(
                 server=server,
                 load=load,
                 plan=plan,
-                report=_prefixed(say, prefix),
+                report=_add_prefix(say, prefix),
             )
             try:
-                one.run()
+                server_round.run()
             except ServerError as failure:
                 failures.append(f"{server.name}: {failure}")
                 say(prefix + f"FAILED {failure}")
-            failures.extend(one.failures)
-            for key, value in one.samples:
+            failures.extend(server_round.failures)
+            for key, value in server_round.samples:
                 samples[server.name].setdefault(key, []).append(value)
     return samples, failures
 
@@ -162,7 +162,7 @@ def _progress(began_s: float) -> Callable[[str], None]:
     return say
 
 
-def _prefixed(say: Callable[[str], None], prefix: str) -> Callable[[str], None]:
+def _add_prefix(say: Callable[[str], None], prefix: str) -> Callable[[str], None]:
     return lambda line: say(prefix + line)
 
 
@@ -177,11 +177,11 @@ def _machine() -> dict[str, str | int | float]:
     }
 
 
-def _json(result: Result) -> str:
+def _json(result: BenchmarkResult) -> str:
     return msgspec.json.format(msgspec.json.encode(result), indent=2).decode()
 
 
-def _text(result: Result) -> str:
+def _text(result: BenchmarkResult) -> str:
     machine = result.machine
     lines = [
         f"{' and '.join(result.servers.values())} on {machine['cpus']} CPUs, {machine['system']}, "

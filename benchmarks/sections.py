@@ -37,12 +37,12 @@ def main() -> None:
     gains = []
     for _ in range(ROUNDS):
         whole_s = _walk_s(segments)
-        each_s = [_walk_s([one]) for one in sections]
-        longer_s = max(sum(each_s[0::2]), sum(each_s[1::2])) + plan_s
-        gains.append(whole_s / longer_s)
+        section_s = [_walk_s([section]) for section in sections]
+        busier_core_s = max(sum(section_s[0::2]), sum(section_s[1::2])) + plan_s
+        gains.append(whole_s / busier_core_s)
         sys.stdout.write(
-            f"whole {whole_s:.2f} s, sections {sum(each_s):.2f} s in all, {longer_s:.2f} s on the"
-            f" busier of two cores: {gains[-1]:.2f} times as fast\n"
+            f"whole {whole_s:.2f} s, sections {sum(section_s):.2f} s in all,"
+            f" {busier_core_s:.2f} s on the busier of two cores: {gains[-1]:.2f} times as fast\n"
         )
         sys.stdout.flush()
     sys.stdout.write(f"median: {statistics.median(gains):.2f} times; planned in {plan_s:.3f} s\n")

@@ -82,34 +82,34 @@ class ApacheKafka:
         self._formatted = build.CACHE / f"kafka-formatted-{self._nodes}"
         shutil.rmtree(self._formatted, ignore_errors=True)
         self._formatted.mkdir(parents=True)
-        for config in self._write(self._formatted, range(20_000, 20_000 + 2 * self._nodes)):
-            done = run_kafka_tool(
+        for config in self._write_configs(self._formatted, range(20_000, 20_000 + 2 * self._nodes)):
+            tool_run = run_kafka_tool(
                 "kafka.tools.StorageTool",
                 *("format", "-t", "dHhuc2ltLWJlbmNobWFyaw", "-c", str(config)),
                 *("--feature", "transaction.version=2"),
             )
-            if done.code != 0:
-                raise ApacheKafkaError(f"formatting failed:\n{done.stdout}{done.stderr}")
+            if tool_run.code != 0:
+                raise ApacheKafkaError(f"formatting failed:\n{tool_run.stdout}{tool_run.stderr}")
 
     def launch(self, home: Path) -> Launch:
         """Copy the formatted storage."""
         ports = _free_ports(2 * self._nodes)
         shutil.copytree(self._formatted, home, dirs_exist_ok=True)
         java = (*java_command(self._libs, options=self.jvm_options), "kafka.Kafka")
-        commands = [(*java, str(config)) for config in self._write(home, ports)]
+        commands = [(*java, str(config)) for config in self._write_configs(home, ports)]
         bootstrap = f"127.0.0.1:{ports[0]}"
         if self._nodes == 1:
             return Launch(command=commands[0], bootstrap=bootstrap)
         # The signal that ends it reaches the nodes as well: it waits for them.
-        together = " & ".join(["trap : TERM", *map(shlex.join, commands)]).replace(" & ", "; ", 1)
-        return Launch(command=("sh", "-c", f"{together} & wait; wait"), bootstrap=bootstrap)
+        script = " & ".join(["trap : TERM", *map(shlex.join, commands)]).replace(" & ", "; ", 1)
+        return Launch(command=("sh", "-c", f"{script} & wait; wait"), bootstrap=bootstrap)
 
-    def _write(self, home: Path, ports: Sequence[int]) -> list[Path]:
+    def _write_configs(self, home: Path, ports: Sequence[int]) -> list[Path]:
         """The configuration of each node; it has two of the ports."""
         pairs = list(zip(ports[::2], ports[1::2], strict=True))
         voters = ",".join(f"{node}@127.0.0.1:{port}" for node, (_, port) in enumerate(pairs, 1))
         replicas, in_sync = str(self._nodes), str(self._nodes // 2 + 1)
-        found = []
+        paths = []
         for node, (port, controller_port) in enumerate(pairs, 1):
             entries = {
                 **self.properties,
@@ -124,8 +124,8 @@ class ApacheKafka:
             }
             config = home / f"server-{node}.properties"
             config.write_text("".join(f"{name}={value}\n" for name, value in entries.items()))
-            found.append(config)
-        return found
+            paths.append(config)
+        return paths
 
 
 class Txnsim:
@@ -172,14 +172,14 @@ class Kfake:
 
 def _free_ports(count: int) -> list[int]:
     """Ports that nobody listens on, outside the range that the kernel gives to clients."""
-    found: list[int] = []
+    ports: list[int] = []
     for port in random.sample(_PORTS, k=len(_PORTS)):
         with socket.socket() as probe:
             try:
                 probe.bind(("127.0.0.1", port))
             except OSError:
                 continue
-        found.append(port)
-        if len(found) == count:
+        ports.append(port)
+        if len(ports) == count:
             break
-    return found
+    return ports

@@ -53,7 +53,7 @@ _THREADS: Final = {"DedicatedWorker": "worker", "ThreadPoolForeg": "compiling"}
 
 
 @contextmanager
-def served(folder: Path) -> Iterator[str]:
+def serve_folder(folder: Path) -> Iterator[str]:
     """A plain file server of loopback."""
 
     class Handler(SimpleHTTPRequestHandler):
@@ -73,24 +73,26 @@ def served(folder: Path) -> Iterator[str]:
 def processes(profile: str) -> set[int]:
     """Those of the browser with this profile: the one that names it, and all below it."""
     parents: dict[int, int] = {}
-    found: set[int] = set()
-    for one in Path("/proc").iterdir():
-        if not one.name.isdecimal():
+    pids: set[int] = set()
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdecimal():
             continue
         try:
-            parents[int(one.name)] = int((one / "stat").read_text().rpartition(")")[2].split()[1])
-            if f"--user-data-dir={profile}" in (one / "cmdline").read_text():
-                found.add(int(one.name))
+            parents[int(entry.name)] = int(
+                (entry / "stat").read_text().rpartition(")")[2].split()[1]
+            )
+            if f"--user-data-dir={profile}" in (entry / "cmdline").read_text():
+                pids.add(int(entry.name))
         except OSError:
             continue  # it has ended
-    while below := {pid for pid, parent in parents.items() if parent in found} - found:
-        found |= below
-    return found
+    while below := {pid for pid, parent in parents.items() if parent in pids} - pids:
+        pids |= below
+    return pids
 
 
 def cpu_ms(profile: str) -> dict[tuple[str, str], float]:
     """CPU so far of each of the browser's threads, by what it does and its place in /proc."""
-    found: dict[tuple[str, str], float] = {}
+    by_thread: dict[tuple[str, str], float] = {}
     for pid in processes(profile):
         try:
             tasks = list(Path(f"/proc/{pid}/task").glob("*/stat"))
@@ -98,50 +100,50 @@ def cpu_ms(profile: str) -> dict[tuple[str, str], float]:
             continue  # it has ended
         for task in tasks:
             try:
-                name, _, rest = task.read_text().partition("(")[2].rpartition(")")
+                name, _, fields = task.read_text().partition("(")[2].rpartition(")")
             except OSError:
                 continue  # it has ended
-            used = sum(map(int, rest.split()[11:13])) * 1_000 / _TICKS
-            found[_THREADS.get(name, "others"), str(task)] = used
-    return found
+            used_ms = sum(map(int, fields.split()[11:13])) * 1_000 / _TICKS
+            by_thread[_THREADS.get(name, "others"), str(task)] = used_ms
+    return by_thread
 
 
 def visit(context: BrowserContext, url: str, profile: str) -> dict[str, float]:
     """One, up to the verdict."""
-    before = cpu_ms(profile)
+    cpu_before = cpu_ms(profile)
     page = context.new_page()
     page.set_default_timeout(PATIENCE_MS)
     page.goto(url + STORY)
     verdict = page.wait_for_function(VERDICT).json_value()
-    found = {"first paint, ms": page.evaluate(PAINT), "verdict, ms": verdict}
-    used: dict[str, float] = defaultdict(float)
-    for (name, place), ms in cpu_ms(profile).items():
-        for each in (name, "all"):
-            used[each] += ms - before.get((name, place), 0.0)
-    found |= {f"CPU of {name}, ms": used[name] for name in ("worker", "compiling", "all")}
+    figures = {"first paint, ms": page.evaluate(PAINT), "verdict, ms": verdict}
+    used_ms: dict[str, float] = defaultdict(float)
+    for (name, path), ms in cpu_ms(profile).items():
+        for kind in (name, "all"):
+            used_ms[kind] += ms - cpu_before.get((name, path), 0.0)
+    figures |= {f"CPU of {name}, ms": used_ms[name] for name in ("worker", "compiling", "all")}
     page.evaluate(KEPT)  # only then the next one has the files
     page.wait_for_timeout(LOOKS_MS)
     page.close()
-    return found
+    return figures
 
 
-def measured(playwright: Playwright, folder: Path, found: dict[str, list[float]]) -> None:
+def measure_visits(playwright: Playwright, folder: Path, figures: dict[str, list[float]]) -> None:
     """One round."""
     path = os.environ.get("TXNSIM_CHROMIUM") or shutil.which("chromium")
-    with tempfile.TemporaryDirectory(prefix="txnsim-site-") as profile, served(folder) as url:
+    with tempfile.TemporaryDirectory(prefix="txnsim-site-") as profile, serve_folder(folder) as url:
         context = playwright.chromium.launch_persistent_context(
             profile,
             executable_path=path,
             args=["--disable-gpu", "--disable-dev-shm-usage"],
         )
         try:
-            other = context.new_page()  # a visitor's browser runs already
-            other.goto(f"{url}icon.svg")
-            other.wait_for_timeout(WARM_UP_MS)
-            other.close()
+            warm_up_page = context.new_page()  # a visitor's browser runs already
+            warm_up_page.goto(f"{url}icon.svg")
+            warm_up_page.wait_for_timeout(WARM_UP_MS)
+            warm_up_page.close()
             for name in VISITS:
                 for figure, value in visit(context, url, profile).items():
-                    found[f"{name}, {figure}"].append(value)
+                    figures[f"{name}, {figure}"].append(value)
         finally:
             context.close()
 
@@ -157,22 +159,24 @@ def main() -> None:
     args = parser.parse_args()
     print(f"load average {os.getloadavg()[0]:.1f}", file=sys.stderr)
     sites = args.site or [built_site()]
-    found: dict[str, dict[str, list[float]]] = {str(one): defaultdict(list) for one in sites}
+    by_site: dict[str, dict[str, list[float]]] = {
+        str(folder): defaultdict(list) for folder in sites
+    }
     with sync_playwright() as playwright:
         for _ in range(args.rounds):
-            for one in sites:
-                measured(playwright, one, found[str(one)])
+            for folder in sites:
+                measure_visits(playwright, folder, by_site[str(folder)])
     print(f"load average {os.getloadavg()[0]:.1f}", file=sys.stderr)
     if args.json:
-        print(json.dumps(found, indent=2))
+        print(json.dumps(by_site, indent=2))
         return
-    for site, figures in found.items():
+    for site, figures in by_site.items():
         print(site)
         for name, samples in figures.items():
-            wanted = f"  (target {TARGETS[name]:,})" if name in TARGETS else ""
+            target = f"  (target {TARGETS[name]:,})" if name in TARGETS else ""
             low, high = min(samples), max(samples)
             print(
-                f"  {name}: {statistics.median(samples):,.0f} ({low:,.0f} to {high:,.0f}){wanted}"
+                f"  {name}: {statistics.median(samples):,.0f} ({low:,.0f} to {high:,.0f}){target}"
             )
 
 

@@ -36,28 +36,28 @@ class Bucket:
         self._sizes = {str(path.relative_to(directory)): path.stat().st_size for path in files}
         self._keys = sorted(self._sizes)
 
-    async def listed(self, request: Request) -> Response:
+    async def list_objects(self, request: Request) -> Response:
         """ListObjectsV2; folders as common prefixes where a delimiter is asked for."""
         await asyncio.sleep(self._delay_s)
-        asked = request.query_params
-        prefix, delimiter = asked.get("prefix", ""), asked.get("delimiter", "")
-        after = asked.get("continuation-token") or asked.get("start-after") or ""
-        found: dict[str, bool] = {}
-        last = ""
-        for key in self._keys[bisect_left(self._keys, max(prefix, after)) :]:
+        query = request.query_params
+        prefix, delimiter = query.get("prefix", ""), query.get("delimiter", "")
+        start_after = query.get("continuation-token") or query.get("start-after") or ""
+        entries: dict[str, bool] = {}
+        last_entry = ""
+        for key in self._keys[bisect_left(self._keys, max(prefix, start_after)) :]:
             if not key.startswith(prefix):
                 break
-            if key == after or (after.endswith("/") and key.startswith(after)):
+            if key == start_after or (start_after.endswith("/") and key.startswith(start_after)):
                 continue  # told by the answer before
-            if len(found) == KEYS_MAX:
-                return _listing(prefix, found, self._sizes, more=last)
-            rest = key[len(prefix) :]
-            is_deep = bool(delimiter) and delimiter in rest
-            last = prefix + rest.split(delimiter)[0] + delimiter if is_deep else key
-            found[last] = is_deep
-        return _listing(prefix, found, self._sizes, more="")
+            if len(entries) == KEYS_MAX:
+                return _listing(prefix, entries, self._sizes, next_token=last_entry)
+            suffix = key[len(prefix) :]
+            is_deep = bool(delimiter) and delimiter in suffix
+            last_entry = prefix + suffix.split(delimiter)[0] + delimiter if is_deep else key
+            entries[last_entry] = is_deep
+        return _listing(prefix, entries, self._sizes, next_token="")
 
-    async def got(self, request: Request) -> Response:
+    async def get_object(self, request: Request) -> Response:
         """GetObject, or a range of it; HeadObject."""
         await asyncio.sleep(self._delay_s)
         key = request.path_params["key"]
@@ -72,29 +72,33 @@ class Bucket:
         if request.method == "HEAD":
             return Response(headers=headers | {"Content-Length": str(size)})
         data = (self._directory / key).read_bytes()
-        ranged = request.headers.get("range")
-        if ranged is None:
+        range_header = request.headers.get("range")
+        if range_header is None:
             return Response(data, headers=headers)
-        first, _, last = ranged.removeprefix("bytes=").partition("-")
-        start = int(first) if first else max(size - int(last), 0)
-        part = data[start : int(last) + 1 if first and last else size]
-        headers["Content-Range"] = f"bytes {start}-{start + len(part) - 1}/{size}"
-        return Response(part, 206, headers=headers)
+        first_byte, _, last_byte = range_header.removeprefix("bytes=").partition("-")
+        start = int(first_byte) if first_byte else max(size - int(last_byte), 0)
+        content = data[start : int(last_byte) + 1 if first_byte and last_byte else size]
+        headers["Content-Range"] = f"bytes {start}-{start + len(content) - 1}/{size}"
+        return Response(content, 206, headers=headers)
 
 
-def _listing(prefix: str, found: dict[str, bool], sizes: dict[str, int], *, more: str) -> Response:
+def _listing(
+    prefix: str, entries: dict[str, bool], sizes: dict[str, int], *, next_token: str
+) -> Response:
     parts = [
         f"<CommonPrefixes><Prefix>{escape(name)}</Prefix></CommonPrefixes>"
         if is_folder
         else f"<Contents><Key>{escape(name)}</Key><LastModified>{_SINCE}</LastModified>"
         f'<ETag>"{sizes[name]}"</ETag><Size>{sizes[name]}</Size></Contents>'
-        for name, is_folder in found.items()
+        for name, is_folder in entries.items()
     ]
-    token = f"<NextContinuationToken>{escape(more)}</NextContinuationToken>" if more else ""
+    token = (
+        f"<NextContinuationToken>{escape(next_token)}</NextContinuationToken>" if next_token else ""
+    )
     body = (
         f"<ListBucketResult><Name>{BUCKET}</Name><Prefix>{escape(prefix)}</Prefix>"
-        f"<KeyCount>{len(found)}</KeyCount><MaxKeys>{KEYS_MAX}</MaxKeys>"
-        f"<IsTruncated>{'true' if more else 'false'}</IsTruncated>{token}{''.join(parts)}"
+        f"<KeyCount>{len(entries)}</KeyCount><MaxKeys>{KEYS_MAX}</MaxKeys>"
+        f"<IsTruncated>{'true' if next_token else 'false'}</IsTruncated>{token}{''.join(parts)}"
         "</ListBucketResult>"
     )
     return Response(body, media_type="application/xml")
@@ -103,8 +107,8 @@ def _listing(prefix: str, found: dict[str, bool], sizes: dict[str, int], *, more
 def _serve(directory: str, port: str, delay_s: str) -> None:
     bucket = Bucket(Path(directory), float(delay_s))
     routes = [
-        Route(f"/{BUCKET}", bucket.listed),
-        Route(f"/{BUCKET}/{{key:path}}", bucket.got),
+        Route(f"/{BUCKET}", bucket.list_objects),
+        Route(f"/{BUCKET}/{{key:path}}", bucket.get_object),
     ]
     uvicorn.run(Starlette(routes=routes), host=HOST, port=int(port), log_level="warning")
 

@@ -39,78 +39,82 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(prefix="txnsim-start-") as folder:
         environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(Path(folder, "byte-code"))}
         environment.pop("PYTHONDONTWRITEBYTECODE", None)
-        ready = Path(folder, "ready")
+        ready_file = Path(folder, "ready")
         program = (args.python, "-m", "txnsim")
-        serve = (*program, "serve", "--port", "0", "--json", "--ready-file", str(ready))
+        serve = (*program, "serve", "--port", "0", "--json", "--ready-file", str(ready_file))
         figures: dict[str, Callable[[], Times]] = {
-            "process start to accepting": lambda: _accepting(serve, ready, environment),
-            "the same with the control port": lambda: _accepting(
-                (*serve, "--http", "0"), ready, environment
+            "process start to accepting": lambda: _time_start(serve, ready_file, environment),
+            "the same with the control port": lambda: _time_start(
+                (*serve, "--http", "0"), ready_file, environment
             ),
-            "txnsim scenario list": lambda: _whole((*program, "scenario", "list"), environment),
+            "txnsim scenario list": lambda: _time_command(
+                (*program, "scenario", "list"), environment
+            ),
         }
         for name, measure in figures.items():
             measure()  # writes the byte code
-            _tell(name, [measure() for _ in range(args.rounds)])
-    _tell("a fresh cluster in a test", asyncio.run(_clusters()))
+            _print_times(name, [measure() for _ in range(args.rounds)])
+    _print_times("a fresh cluster in a test", asyncio.run(_time_clusters()))
     return 0
 
 
-def _tell(name: str, found: Sequence[Times]) -> None:
-    passed, used = ([one[at] for one in found] for at in (0, 1))
+def _print_times(name: str, times: Sequence[Times]) -> None:
+    passed_ms, cpu_ms = ([sample[index] for sample in times] for index in (0, 1))
     print(
-        f"{name:<32} {median(passed):8.1f} ms (least {min(passed):.1f}),"
-        f" CPU {median(used):.1f} ms (least {min(used):.1f})",
+        f"{name:<32} {median(passed_ms):8.1f} ms (least {min(passed_ms):.1f}),"
+        f" CPU {median(cpu_ms):.1f} ms (least {min(cpu_ms):.1f})",
         flush=True,
     )
 
 
-def _accepting(command: Sequence[str], ready: Path, environment: dict[str, str]) -> Times:
+def _time_start(command: Sequence[str], ready_file: Path, environment: dict[str, str]) -> Times:
     """From the start of a server until it says in its ready file that every listener accepts."""
-    ready.unlink(missing_ok=True)
-    started = time.perf_counter()
+    ready_file.unlink(missing_ok=True)
+    began_s = time.perf_counter()
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, env=environment)
     try:
-        while not ready.exists():
-            if process.poll() is not None or time.perf_counter() - started > _LIMIT_S:
+        while not ready_file.exists():
+            if process.poll() is not None or time.perf_counter() - began_s > _LIMIT_S:
                 raise SystemExit(f"{' '.join(command)} did not start")
             time.sleep(_POLL_S)
-        passed_ms = (time.perf_counter() - started) * 1_000
+        passed_ms = (time.perf_counter() - began_s) * 1_000
         threads = Path(f"/proc/{process.pid}/task").iterdir()
-        used_ns = sum(int(Path(one, "schedstat").read_text().split()[0]) for one in threads)
+        used_ns = sum(int(Path(thread, "schedstat").read_text().split()[0]) for thread in threads)
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait()
     return passed_ms, used_ns / 1_000_000
 
 
-def _whole(command: Sequence[str], environment: dict[str, str]) -> Times:
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    started = time.perf_counter()
+def _time_command(command: Sequence[str], environment: dict[str, str]) -> Times:
+    usage_before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    began_s = time.perf_counter()
     subprocess.run(command, stdout=subprocess.DEVNULL, env=environment, check=True)
-    passed_ms = (time.perf_counter() - started) * 1_000
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    used_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    passed_ms = (time.perf_counter() - began_s) * 1_000
+    usage_after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    used_s = (
+        usage_after.ru_utime + usage_after.ru_stime - usage_before.ru_utime - usage_before.ru_stime
+    )
     return passed_ms, used_s * 1_000
 
 
-async def _clusters() -> list[Times]:
+async def _time_clusters() -> list[Times]:
     """Start clusters of three brokers in this process, each after the one before has ended."""
     from txnsim.testing.cluster import AsyncSimulatedKafka
 
-    found = []
+    times = []
     for _ in range(_CLUSTERS + 1):
-        started, used = time.perf_counter(), time.process_time()
+        began_s, cpu_s = time.perf_counter(), time.process_time()
         kafka = AsyncSimulatedKafka()
         await kafka.__aenter__()
-        found.append(
+        times.append(
             (
-                (time.perf_counter() - started) * 1_000,
-                (time.process_time() - used) * 1_000,
+                (time.perf_counter() - began_s) * 1_000,
+                (time.process_time() - cpu_s) * 1_000,
             )
         )
         await kafka.__aexit__(None, None, None)
-    return found[1:]  # the first one imports
+    return times[1:]  # the first one imports
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from benchmarks.log_data import entry, make_replica, write_meta
+from benchmarks.log_data import make_replica, transaction_entry, write_meta
 from txnsim.log.producer_state import SnapshotEntry
 from txnsim.releases.rules import LATEST
 from txnsim.storage import names, producer_snapshot
@@ -37,7 +37,7 @@ HANGING_HOURS: Final = {1: 18, 6: 9}
 """Last digit of a partition -> the hour in which a transaction begins that hangs."""
 
 
-class Hours(msgspec.Struct, frozen=True, kw_only=True):
+class LogHours(msgspec.Struct, frozen=True, kw_only=True):
     """What was asked for."""
 
     brokers: int = 1
@@ -47,91 +47,100 @@ class Hours(msgspec.Struct, frozen=True, kw_only=True):
     """Of an hour."""
 
 
-def make(directory: Path, made: Hours) -> int:
+def make_directories(directory: Path, plan: LogHours) -> int:
     """Make the directories of all brokers.
 
     Returns:
         How many segments of user topics.
     """
-    homes = [directory / f"broker-{one}" for one in range(made.brokers)]
+    homes = [directory / f"broker-{broker}" for broker in range(plan.brokers)]
     for number, home in enumerate(homes):
         home.mkdir(parents=True)
         write_meta(home, node_id=number)
-    factor = min(FACTOR, made.brokers)
+    factor = min(FACTOR, plan.brokers)
     ends: list[dict[TopicPartition, int]] = [{} for _ in homes]
-    flushed: list[dict[TopicPartition, int]] = [{} for _ in homes]
-    for partition in range(made.partitions):
-        place = TopicPartition("orders", partition)
-        files, last, end = _replica(made, partition)
+    flushed_offsets: list[dict[TopicPartition, int]] = [{} for _ in homes]
+    for partition in range(plan.partitions):
+        topic_partition = TopicPartition("orders", partition)
+        files, flushed_offset, end = _replica_files(plan, partition)
         for copy in range(factor):
-            broker = (partition + copy) % made.brokers
-            _write(homes[broker], place, files)
-            ends[broker][place], flushed[broker][place] = end, last
-    place = TopicPartition("__transaction_state", 0)
-    coordinator = b"".join(_coordinator(made))
+            broker = (partition + copy) % plan.brokers
+            _write_replica(homes[broker], topic_partition, files)
+            ends[broker][topic_partition], flushed_offsets[broker][topic_partition] = (
+                end,
+                flushed_offset,
+            )
+    topic_partition = TopicPartition("__transaction_state", 0)
+    coordinator = b"".join(_coordinator_batches(plan))
     for broker in range(factor):
-        _write(homes[broker], place, {names.Suffix.LOG.at(0): coordinator})
-    for home, high, low in zip(homes, ends, flushed, strict=True):
+        _write_replica(homes[broker], topic_partition, {names.Suffix.LOG.at(0): coordinator})
+    for home, high, low in zip(homes, ends, flushed_offsets, strict=True):
         (home / names.FileName.HIGH_WATERMARKS).write_text(encode_offsets(high))
         (home / names.FileName.RECOVERY_POINTS).write_text(encode_offsets(low))
-    return made.partitions * factor * made.hours
+    return plan.partitions * factor * plan.hours
 
 
-def _write(home: Path, place: TopicPartition, files: dict[str, bytes]) -> None:
-    folder = make_replica(home, place.topic, place.partition)
+def _write_replica(home: Path, partition: TopicPartition, files: dict[str, bytes]) -> None:
+    folder = make_replica(home, partition.topic, partition.partition)
     (folder / names.FileName.LEADER_EPOCHS).write_text(encode_leader_epochs([(0, 0)]))
     for name, data in files.items():
         (folder / name).write_bytes(data)
 
 
-def _replica(made: Hours, partition: int) -> tuple[dict[str, bytes], int, int]:
+def _replica_files(plan: LogHours, partition: int) -> tuple[dict[str, bytes], int, int]:
     """(files, base offset of the last segment, log end) of a partition's replicas."""
     files: dict[str, bytes] = {}
     offset = base = 0
     sequences: defaultdict[int, int] = defaultdict(int)
-    known: dict[int, SnapshotEntry] = {}
-    for hour in range(made.hours):
+    producers: dict[int, SnapshotEntry] = {}
+    for hour in range(plan.hours):
         base = offset
         batches: list[bytes] = []
-        for batch in _hour(made, partition, hour, sequences):
+        for batch in _batches_of_hour(plan, partition, hour, sequences):
             batches.append(assign(batch, base_offset=offset, leader_epoch=0))
             header = read_batch_header(batches[-1])
-            before = known.get(header.producer_id)
-            is_open = before is not None and before.txn_first_offset >= 0
-            first = before.txn_first_offset if is_open and before is not None else offset
-            known[header.producer_id] = SnapshotEntry(
+            entry_before = producers.get(header.producer_id)
+            is_open = entry_before is not None and entry_before.txn_first_offset >= 0
+            txn_first_offset = (
+                entry_before.txn_first_offset if is_open and entry_before is not None else offset
+            )
+            producers[header.producer_id] = SnapshotEntry(
                 header.producer_id,
                 0,
                 *(
-                    (before.last_sequence, before.last_offset, before.offset_delta)
-                    if header.is_control and before is not None
+                    (
+                        entry_before.last_sequence,
+                        entry_before.last_offset,
+                        entry_before.offset_delta,
+                    )
+                    if header.is_control and entry_before is not None
                     else (header.last_sequence, header.last_offset, header.last_offset - offset)
                 ),
                 header.max_timestamp_ms,
                 0 if header.is_control else -1,
-                -1 if header.is_control else first,
+                -1 if header.is_control else txn_first_offset,
             )
             offset = header.last_offset + 1
-        index, times = encode_indexes(batches, base_offset=base, index_interval_bytes=4_096)
+        index, time_index = encode_indexes(batches, base_offset=base, index_interval_bytes=4_096)
         files[names.Suffix.LOG.at(base)] = b"".join(batches)
         files[names.Suffix.INDEX.at(base)] = index
-        files[names.Suffix.TIME_INDEX.at(base)] = times
+        files[names.Suffix.TIME_INDEX.at(base)] = time_index
         snapshot = names.Suffix.SNAPSHOT.at(offset)
-        if hour + 1 < made.hours:
-            files[snapshot] = producer_snapshot.encode(known.values())
+        if hour + 1 < plan.hours:
+            files[snapshot] = producer_snapshot.encode(producers.values())
     return files, base, offset
 
 
-def _hour(
-    made: Hours, partition: int, hour: int, sequences: defaultdict[int, int]
+def _batches_of_hour(
+    plan: LogHours, partition: int, hour: int, sequences: defaultdict[int, int]
 ) -> Iterator[bytes]:
-    pause_ms = HOUR_MS // (made.transactions + 1)
-    for number in range(made.transactions):
+    pause_ms = HOUR_MS // (plan.transactions + 1)
+    for number in range(plan.transactions):
         at_ms = BEGAN_MS + hour * HOUR_MS + number * pause_ms
         producer = 1_000 + partition * 100 + number % 3
-        yield _data(producer, sequences, at_ms)
+        yield _data_batch(producer, sequences, at_ms)
         if hour == HANGING_HOURS.get(partition % 10) and not number:
-            yield _data(STRAY + partition, sequences, at_ms + 1)
+            yield _data_batch(STRAY + partition, sequences, at_ms + 1)
         yield control_batch(
             producer_id=producer,
             producer_epoch=0,
@@ -143,9 +152,9 @@ def _hour(
         )
 
 
-def _data(producer: int, sequences: defaultdict[int, int], at_ms: int) -> bytes:
+def _data_batch(producer: int, sequences: defaultdict[int, int], at_ms: int) -> bytes:
     batch = build_batch(
-        [Record(key=b"key-%d" % one, value=b"v" * 90) for one in range(RECORDS)],
+        [Record(key=b"key-%d" % number, value=b"v" * 90) for number in range(RECORDS)],
         timestamp_ms=at_ms,
         producer_id=producer,
         producer_epoch=0,
@@ -156,13 +165,13 @@ def _data(producer: int, sequences: defaultdict[int, int], at_ms: int) -> bytes:
     return batch
 
 
-def _coordinator(made: Hours) -> Iterator[bytes]:
+def _coordinator_batches(plan: LogHours) -> Iterator[bytes]:
     """What it knows: that those that ended did; of those that hang, nothing."""
-    end_ms = BEGAN_MS + made.hours * HOUR_MS
-    for offset in range(made.partitions * 3):
+    end_ms = BEGAN_MS + plan.hours * HOUR_MS
+    for offset in range(plan.partitions * 3):
         producer = 1_000 + offset // 3 * 100 + offset % 3
-        ended = TransactionState.COMPLETE_COMMIT
-        record = entry(f"app-{producer}", producer, ended, frozenset(), end_ms - 900)
+        state = TransactionState.COMPLETE_COMMIT
+        record = transaction_entry(f"app-{producer}", producer, state, frozenset(), end_ms - 900)
         batch = encode_batch(
             [record], level=TransactionVersion.TV_1, now_ms=end_ms - 900, rules=LATEST
         )
@@ -173,17 +182,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Make them, and print how many segments there are."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.store_data")
     parser.add_argument("directory", type=Path)
-    defaults = Hours()
+    defaults = LogHours()
     for name in ("brokers", "partitions", "hours", "transactions"):
         parser.add_argument(f"--{name}", type=int, default=getattr(defaults, name))
     args = parser.parse_args(arguments)
-    made = Hours(
+    plan = LogHours(
         brokers=args.brokers,
         partitions=args.partitions,
         hours=args.hours,
         transactions=args.transactions,
     )
-    sys.stdout.write(f"{make(args.directory, made)} segments\n")
+    sys.stdout.write(f"{make_directories(args.directory, plan)} segments\n")
     return 0
 
 

@@ -80,86 +80,89 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = msgspec.convert(vars(parser.parse_args(arguments)), Options)
     print(f"load average before: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
     load = build.go_program("load")
-    with serving() as server:
-        found = measure(server, load, options)
+    with serve() as server:
+        by_level = measure(server, load, options)
         server.record("brief")
-        recorded = server.trace()
+        trace_lines = server.trace()
     print(f"{options.producers} producers, flow {options.flow}, {BROKERS} brokers, medians")
-    for line in table(found):
+    for line in table(by_level):
         print(line)
-    print(steps(recorded))
+    print(time_steps(trace_lines))
     return 0
 
 
-def measure(server: Server, load: Path, options: Options) -> dict[str, list[Window]]:
+def measure(server: RecordingServer, load: Path, options: Options) -> dict[str, list[Window]]:
     """The windows of each level, taken in alternation."""
     generator = Generator(binary=load, bootstrap=server.bootstrap, server_pid=server.pid)
 
     def run(level: str, seconds: float) -> Window:
         with server.listener() if level == "stream" else nullcontext():
-            return measured("brief" if level == "stream" else level, seconds)
+            return measure_window("brief" if level == "stream" else level, seconds)
 
-    def measured(level: str, seconds: float) -> Window:
+    def measure_window(level: str, seconds: float) -> Window:
         server.record(level)
         # The first transactions of a run are not counted, but their events are.
         generator.transactions(
             flow=options.flow, producers=options.producers, warm_up_s=0.3, measured_s=0.3
         )
-        before = server.record(level)
-        done = generator.transactions(
+        state_before = server.record(level)
+        load = generator.transactions(
             flow=options.flow, producers=options.producers, warm_up_s=0.0, measured_s=seconds
         )
-        after = server.record(level)
-        events = (after["next"] - before["next"]) / done.transactions
+        state_after = server.record(level)
+        events = (state_after["next"] - state_before["next"]) / load.transactions
         return Window(
-            per_second=done.per_second,
-            p99_ms=done.p99_ms,
-            cpu_ms=done.server_cpu_seconds / done.transactions * 1_000,
+            per_second=load.per_second,
+            p99_ms=load.p99_ms,
+            cpu_ms=load.server_cpu_seconds / load.transactions * 1_000,
             events=events,
             written=events * line_bytes(server.trace()) if events else 0.0,
         )
 
     run("off", 2.0)  # everything is met for the first time
-    found: dict[str, list[Window]] = {level: [] for level in LEVELS}
+    by_level: dict[str, list[Window]] = {level: [] for level in LEVELS}
     for number in range(options.rounds):
         for level in LEVELS if number % 2 else reversed(LEVELS):
-            found[level].append(run(level, options.seconds))
-    return found
+            by_level[level].append(run(level, options.seconds))
+    return by_level
 
 
-def table(found: dict[str, list[Window]]) -> Iterator[str]:
+def table(by_level: dict[str, list[Window]]) -> Iterator[str]:
     """A line per level: medians, and the medians of each round's ratio to its own ``off``."""
     columns = ("tps", "ratio", "CPU ms", "ratio", "p99 ms", "events", "bytes")
     yield f"{'level':6}" + "".join(f"{column:>8}" for column in columns)
-    for level, windows in found.items():
-        one = {
+    for level, windows in by_level.items():
+        medians = {
             name: median(getattr(window, name) for window in windows)
             for name in Window.__struct_fields__
         }
         yield (
-            f"{level:6}{one['per_second']:8,.0f}{median(speeds(found, level)):8.2f}"
-            f"{one['cpu_ms']:8.3f}{median(costs(found, level)):8.2f}{one['p99_ms']:8.1f}"
-            f"{one['events']:8.1f}{one['written']:8,.0f}"
+            f"{level:6}{medians['per_second']:8,.0f}{median(speeds(by_level, level)):8.2f}"
+            f"{medians['cpu_ms']:8.3f}{median(costs(by_level, level)):8.2f}{medians['p99_ms']:8.1f}"
+            f"{medians['events']:8.1f}{medians['written']:8,.0f}"
         )
-    lost = quartiles([1 - ratio for ratio in speeds(found, "brief")])
-    dearer = quartiles([1 - ratio for ratio in costs(found, "brief")])
+    lost = quartiles([1 - ratio for ratio in speeds(by_level, "brief")])
+    dearer = quartiles([1 - ratio for ratio in costs(by_level, "brief")])
     yield f"throughput lost at brief: {lost} (target: at most {LOST_MAX:.0%}); by CPU: {dearer}"
-    events = median(window.events for window in found["brief"])
-    written = median(window.written for window in found["brief"])
+    events = median(window.events for window in by_level["brief"])
+    written = median(window.written for window in by_level["brief"])
     yield (
         f"events {events:.1f} (at most {EVENTS_MAX}), bytes {written:,.0f} (at most {BYTES_MAX:,})"
     )
 
 
-def speeds(found: dict[str, list[Window]], level: str) -> list[float]:
+def speeds(by_level: dict[str, list[Window]], level: str) -> list[float]:
     """Throughput of each window as a share of that without a trace in its round."""
-    rounds = zip(found[level], found["off"], strict=True)
-    return [one.per_second / off.per_second for one, off in rounds]
+    rounds = zip(by_level[level], by_level["off"], strict=True)
+    return [window.per_second / baseline.per_second for window, baseline in rounds]
 
 
-def costs(found: dict[str, list[Window]], level: str) -> list[float]:
+def costs(by_level: dict[str, list[Window]], level: str) -> list[float]:
     """The same share by CPU time, as if the server had nothing else to wait for."""
-    return [off.cpu_ms / one.cpu_ms for one, off in zip(found[level], found["off"], strict=True)]
+    return [
+        baseline.cpu_ms / window.cpu_ms
+        for window, baseline in zip(by_level[level], by_level["off"], strict=True)
+    ]
 
 
 def quartiles(values: list[float]) -> str:
@@ -174,7 +177,7 @@ def line_bytes(trace: list[bytes]) -> float:
     return sum(lines) / len(lines)
 
 
-def steps(trace: list[bytes]) -> str:
+def time_steps(trace: list[bytes]) -> str:
     """How long the steps of GET /trace take, where a ring is full of such events."""
     events = Recording.of("the server's trace", trace).events
     tracer = Tracer(time.monotonic_ns, level=TraceLevel.FULL, ring_bytes=DEFAULTS.trace_ring_bytes)
@@ -184,22 +187,22 @@ def steps(trace: list[bytes]) -> str:
             tracer.emit(event.k, str(event.n), parents=(len(tracer) - 1,), tx=event.tx, data=data)
     del events  # a server has none: the collector would go through them while a step is timed
     gc.collect()
-    took = []
-    begun = time.thread_time()
+    step_ms = []
+    began_s = time.thread_time()
     pieces = tracer.pieces()
     while next(pieces, None) is not None:
-        took.append((time.thread_time() - begun) * 1_000)
-        begun = time.thread_time()
-    took.sort()
+        step_ms.append((time.thread_time() - began_s) * 1_000)
+        began_s = time.thread_time()
+    step_ms.sort()
     return (
         f"GET /trace of {len(tracer) - tracer.first:,} events, {tracer.size:,} bytes of memory: "
-        f"{len(took)} steps, CPU ms: median {median(took):.2f}, "
-        f"p99 {took[len(took) * 99 // 100]:.2f}, longest {took[-1]:.2f} "
+        f"{len(step_ms)} steps, CPU ms: median {median(step_ms):.2f}, "
+        f"p99 {step_ms[len(step_ms) * 99 // 100]:.2f}, longest {step_ms[-1]:.2f} "
         f"(target: at most {STEP_MS_MAX:.0f})"
     )
 
 
-class Server:
+class RecordingServer:
     """A server that runs, and its control port."""
 
     def __init__(self, *, pid: int, bootstrap: str, http: str) -> None:
@@ -235,30 +238,32 @@ class Server:
 
 
 @contextmanager
-def serving() -> Iterator[Server]:
+def serve() -> Iterator[RecordingServer]:
     """Start this tree's server, and stop it at the end."""
     with tempfile.TemporaryDirectory(prefix="txnsim-bench-trace-") as home:
-        ready = Path(home) / "ready.json"
+        ready_file = Path(home) / "ready.json"
         command = (
             *(sys.executable, "-m", cli.__name__, "serve", "--port", "0", "--http", "0"),
-            *("--brokers", str(BROKERS), "--ready-file", str(ready), "--log-level", "error"),
+            *("--brokers", str(BROKERS), "--ready-file", str(ready_file), "--log-level", "error"),
         )
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         try:
-            started = json.loads(_read(ready, process))
-            yield Server(pid=process.pid, bootstrap=started["bootstrap"], http=started["http"])
+            addresses = json.loads(_read(ready_file, process))
+            yield RecordingServer(
+                pid=process.pid, bootstrap=addresses["bootstrap"], http=addresses["http"]
+            )
         finally:
             process.terminate()
             process.wait(_STOP_LIMIT_S)
 
 
-def _read(ready: Path, process: subprocess.Popen[bytes]) -> str:
+def _read(ready_file: Path, process: subprocess.Popen[bytes]) -> str:
     deadline = time.monotonic() + _START_LIMIT_S
-    while not ready.exists():
+    while not ready_file.exists():
         if process.poll() is not None or time.monotonic() > deadline:
             raise RuntimeError(f"the server did not start: exit status {process.returncode}")
         time.sleep(0.05)
-    return ready.read_text()
+    return ready_file.read_text()
 
 
 if __name__ == "__main__":

@@ -39,63 +39,77 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args(arguments)
     quieten()
-    _tell("start and stop of three brokers, ms", [_ms(_nothing) for _ in range(CLUSTERS + 1)][1:])
-    _tell("an idle day of three brokers, s", [_ms(_day) / 1_000 for _ in range(options.rounds)])
-    _tell("a day that is advanced, ms", [_ms(_advanced) for _ in range(options.rounds + 1)][1:])
-    kinds: dict[str, Callable[[VirtualCluster], Coroutine[Any, Any, None]]] = {"ours": _ours}
+    _print_figures(
+        "start and stop of three brokers, ms",
+        [_cluster_cpu_ms(_do_nothing) for _ in range(CLUSTERS + 1)][1:],
+    )
+    _print_figures(
+        "an idle day of three brokers, s",
+        [_cluster_cpu_ms(_idle_day) / 1_000 for _ in range(options.rounds)],
+    )
+    _print_figures(
+        "a day that is advanced, ms",
+        [_cluster_cpu_ms(_advance_day) for _ in range(options.rounds + 1)][1:],
+    )
+    kinds: dict[str, Callable[[VirtualCluster], Coroutine[Any, Any, None]]] = {
+        "ours": _commit_with_own_client
+    }
     if find_spec("aiokafka") is not None:
-        kinds["aiokafka"] = _aiokafka
+        kinds["aiokafka"] = _commit_with_aiokafka
     for name, work in kinds.items():
-        _ms(work)  # imports
+        _cluster_cpu_ms(work)  # imports
         rates = [
-            PRODUCERS * TRANSACTIONS * 1_000 / (_ms(work) - _ms(_nothing))
+            PRODUCERS
+            * TRANSACTIONS
+            * 1_000
+            / (_cluster_cpu_ms(work) - _cluster_cpu_ms(_do_nothing))
             for _ in range(options.rounds)
         ]
-        _tell(f"transactions per second of CPU, {name}", rates)
-    before_mib, found, simulated_ms = _resident_mib(), [], 0
+        _print_figures(f"transactions per second of CPU, {name}", rates)
+    before_mib, cpu_ms, simulated_ms = _resident_mib(), [], 0
     for seed in range(options.seeds):
         row = row_of(seed, Wanted())
-        found.append(float(row.cpu_ms))
+        cpu_ms.append(float(row.cpu_ms))
         simulated_ms += row.virtual_ms
-    _tell("a seed, drawn and judged, ms", found)
+    _print_figures("a seed, drawn and judged, ms", cpu_ms)
     print(
-        f"{'simulated : CPU, of those seeds':<44} {simulated_ms / sum(found):8.1f}\n"
+        f"{'simulated : CPU, of those seeds':<44} {simulated_ms / sum(cpu_ms):8.1f}\n"
         f"{'memory after them, MiB more':<44} {_resident_mib() - before_mib:8.1f}",
         flush=True,
     )
     return 0
 
 
-def _tell(name: str, found: Sequence[float]) -> None:
+def _print_figures(name: str, figures: Sequence[float]) -> None:
     print(
-        f"{name:<44} {median(found):8.1f} (mean {mean(found):.1f},"
-        f" {min(found):.1f} to {max(found):.1f})",
+        f"{name:<44} {median(figures):8.1f} (mean {mean(figures):.1f},"
+        f" {min(figures):.1f} to {max(figures):.1f})",
         flush=True,
     )
 
 
-def _ms(work: Callable[[VirtualCluster], Coroutine[Any, Any, None]]) -> float:
+def _cluster_cpu_ms(work: Callable[[VirtualCluster], Coroutine[Any, Any, None]]) -> float:
     """CPU of a cluster from before its start to after its end, in ms."""
     used_s = time.process_time()
     run_cluster(work, topics=((TOPIC, PARTITIONS),))
     return (time.process_time() - used_s) * 1_000
 
 
-async def _nothing(_cluster: VirtualCluster) -> None:
+async def _do_nothing(_cluster: VirtualCluster) -> None:
     """Start and stop are all."""
 
 
-async def _day(_cluster: VirtualCluster) -> None:
+async def _idle_day(_cluster: VirtualCluster) -> None:
     await asyncio.sleep(DAY_S)
 
 
-async def _advanced(cluster: VirtualCluster) -> None:
+async def _advance_day(cluster: VirtualCluster) -> None:
     """A day passes at once, and the cluster comes to rest."""
     cluster.sim.environment.clock.advance(DAY_S * 1_000)
     await asyncio.sleep(REST_S)
 
 
-async def _ours(cluster: VirtualCluster) -> None:
+async def _commit_with_own_client(cluster: VirtualCluster) -> None:
     """Transactions of one record of 100 bytes, of several producers at a time."""
 
     async def work(name: str) -> None:
@@ -112,12 +126,12 @@ async def _ours(cluster: VirtualCluster) -> None:
     await asyncio.gather(*(work(f"p{number}") for number in range(PRODUCERS)))
 
 
-async def _aiokafka(cluster: VirtualCluster) -> None:
+async def _commit_with_aiokafka(cluster: VirtualCluster) -> None:
     """The same with an unmodified library inside."""
     from aiokafka import AIOKafkaProducer
 
     brokers = cluster.sim.metadata.image.brokers.values()
-    bootstrap = [f"{one.host}:{one.port}" for one in brokers]
+    bootstrap = [f"{broker.host}:{broker.port}" for broker in brokers]
 
     async def work(name: str) -> None:
         async with AIOKafkaProducer(

@@ -19,7 +19,7 @@ AS_INSTALLED: Final = (
 _LIMIT_S: Final = 560.0
 
 
-class Timed(msgspec.Struct, frozen=True, kw_only=True):
+class TimedCommand(msgspec.Struct, frozen=True, kw_only=True):
     """A command that has ended."""
 
     seconds: float
@@ -28,10 +28,10 @@ class Timed(msgspec.Struct, frozen=True, kw_only=True):
     stdout: bytes
 
 
-def timed(words: Sequence[str]) -> Timed:
+def time_command(words: Sequence[str]) -> TimedCommand:
     """Run a command; 1 and 3 are how it says that something was found."""
     before_s, started_s = _cpu_s(), time.perf_counter()
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", AS_INSTALLED, *words],
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -39,10 +39,10 @@ def timed(words: Sequence[str]) -> Timed:
         timeout=_LIMIT_S,
     )
     took_s = time.perf_counter() - started_s
-    assert done.returncode in (0, 1, 3), done.stderr
-    return Timed(seconds=took_s, cpu_s=_cpu_s() - before_s, stdout=done.stdout)
+    assert completed.returncode in (0, 1, 3), completed.stderr
+    return TimedCommand(seconds=took_s, cpu_s=_cpu_s() - before_s, stdout=completed.stdout)
 
 
 def _cpu_s() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime

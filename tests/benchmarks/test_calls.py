@@ -12,7 +12,7 @@ import sys
 import pytest
 
 from benchmarks.call_counts import Walker, by_package, counter, counts
-from benchmarks.calls import BROKERS, FLOWS, KEPT, PYTHON, exact, in_virtual_time
+from benchmarks.calls import BROKERS, COUNTS_FILE, FLOWS, PYTHON, exact_counts, in_virtual_time
 from txnsim.txn import transitions
 from txnsim.wire import varint
 
@@ -25,17 +25,17 @@ pytestmark = [
 
 
 def test_no_step_and_no_file_more_is_taken_than_is_kept() -> None:
-    stored_counts = json.loads(KEPT.read_text())
-    counts = exact()
+    stored_counts = json.loads(COUNTS_FILE.read_text())
+    counts = exact_counts()
     assert counts.keys() == stored_counts.keys()
-    more = {
+    excess = {
         f"{title}: {name}": (stored_counts[title].get(name, 0), calls)
         for title, values in counts.items()
         for name, calls in values.items()
         if (name == "all" or title.startswith(("requests", "way")))
         and calls > stored_counts[title].get(name, 0)
     }
-    assert not more, f"(kept, found): {more}; python -m benchmarks.calls --top 60 says where"
+    assert not excess, f"(kept, found): {excess}; python -m benchmarks.calls --top 60 says where"
 
 
 @pytest.mark.parametrize("flow", FLOWS)
@@ -59,10 +59,15 @@ def test_a_way_counts_files_and_changes_of_file_up_to_a_call() -> None:
     varint.uvarint(1)
     transitions.is_epoch_exhausted(1)
     walker.stop()
-    whole = walker.walk()
-    assert (whole.files, whole.functions, whole.changes, whole.calls) == (2, 2, 2, 4)
-    part = walker.walk("wire/varint.py:uvarint")
-    assert (part.files, part.changes, part.calls) == (2, 1, 3)
+    whole_walk = walker.walk()
+    assert (whole_walk.files, whole_walk.functions, whole_walk.changes, whole_walk.calls) == (
+        2,
+        2,
+        2,
+        4,
+    )
+    first_part = walker.walk("wire/varint.py:uvarint")
+    assert (first_part.files, first_part.changes, first_part.calls) == (2, 1, 3)
 
 
 def test_packages_are_summed() -> None:

@@ -23,7 +23,7 @@ SCALE = Scale(
 )
 
 
-def whole(torn: TornTail) -> None:
+def fail_on_torn(torn: TornTail) -> None:
     raise AssertionError(torn)
 
 
@@ -37,7 +37,7 @@ def test_every_batch_is_sound_and_counted(cache: Path) -> None:
     log = log_data.small_batches(SCALE)
     paths = sorted(Path(log.directory).glob("orders-*/*.log"))
     assert len(paths) == 2 * SCALE.partitions
-    batches = [batch for path in paths for batch in read_log_file(path, on_torn=whole)]
+    batches = [batch for path in paths for batch in read_log_file(path, on_torn=fail_on_torn)]
     assert len(batches) == log.batches
     assert sum(path.stat().st_size for path in paths) == log.bytes
     assert (
@@ -72,14 +72,14 @@ def test_a_search_finds_exactly_what_was_left_open(cache: Path) -> None:
 def test_what_is_made_is_made_once(cache: Path) -> None:
     first_log = log_data.small_batches(SCALE)
     segment = min(Path(first_log.directory).glob("orders-0/*.log"))
-    written = segment.stat().st_mtime_ns
+    modified_ns = segment.stat().st_mtime_ns
     assert log_data.small_batches(SCALE) == first_log
-    assert segment.stat().st_mtime_ns == written
+    assert segment.stat().st_mtime_ns == modified_ns
 
 
 def test_large_batches_are_sound(cache: Path) -> None:
     log = log_data.large_batches(1_000_000)
     (path,) = Path(log.directory).glob("parcels-0/*.log")
-    sizes = [batch.header.size for batch in read_log_file(path, on_torn=whole)]
+    sizes = [batch.header.size for batch in read_log_file(path, on_torn=fail_on_torn)]
     assert len(sizes) == log.batches == 15
     assert all(60_000 < size <= log_data.LARGE_BATCH_BYTES for size in sizes)

@@ -7,7 +7,7 @@ import pytest
 from benchmarks import pipeline_figures as figures
 from benchmarks import pipeline_plot
 from benchmarks.pipeline import DUMPED, PAGE
-from benchmarks.pipeline_figures import FIGURES, Cost, Goal, Row
+from benchmarks.pipeline_figures import FIGURES, Cost, Goal, MeasuredFigure
 from txnsim_spark.schemas import TABLES
 
 COSTS = (
@@ -16,7 +16,7 @@ COSTS = (
 )
 
 
-def by_key(samples: dict[str, list[float]]) -> dict[str, Row]:
+def by_key(samples: dict[str, list[float]]) -> dict[str, MeasuredFigure]:
     return {row.figure.key: row for row in figures.rows(samples)}
 
 
@@ -94,12 +94,12 @@ def test_costs_are_told_with_their_rate() -> None:
 
 def test_figures_are_put_in_their_place_on_the_page_again_and_again() -> None:
     page = PAGE.read_text("utf-8")
-    monday_page = figures.on_page(page, "measured on a Monday\n")
-    tuesday_page = figures.on_page(monday_page, "measured on a Tuesday\n")
+    monday_page = figures.replace_section(page, "measured on a Monday\n")
+    tuesday_page = figures.replace_section(monday_page, "measured on a Tuesday\n")
     assert "Monday" not in tuesday_page
-    assert figures.on_page(tuesday_page, "measured on a Monday\n") == monday_page
+    assert figures.replace_section(tuesday_page, "measured on a Monday\n") == monday_page
     with pytest.raises(ValueError, match="no place"):
-        figures.on_page("a page", "measured on a Monday\n")
+        figures.replace_section("a page", "measured on a Monday\n")
 
 
 @pytest.mark.costly

@@ -22,14 +22,14 @@ sys.stdin.read()
 def process(*arguments: str) -> Iterator[None]:
     """One that has needed 100 MB and waits."""
     command = [sys.executable, "-c", GREEDY, *arguments]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as started:
-        assert started.stdin is not None
-        assert started.stdout is not None
-        assert started.stdout.readline() == b"ready\n"
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        assert child.stdout.readline() == b"ready\n"
         try:
             yield
         finally:
-            started.stdin.close()
+            child.stdin.close()
 
 
 def test_other_processes_do_not_count() -> None:

@@ -16,12 +16,12 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from benchmarks.store_data import Hours, make
+from benchmarks.store_data import LogHours, make_directories
 from tests.spark.pipeline.told_page import Desk, hand_over
 from tests.support.store_servers import S3Store
 
 PAGE: Final = Path(__file__).with_suffix(".md")
-FIFTY: Final = Hours(brokers=50, partitions=100)
+FIFTY: Final = LogHours(brokers=50, partitions=100)
 PROGRAM: Final = re.compile(r"<!-- program: ([\w-]+) -->\n```python\n(.*?)```\n", re.DOTALL)
 ASKED: Final = re.compile(r"GET /logs/(kafka/\S+\.log)")
 DISKS: Final = "s3a://logs/kafka/broker-*"
@@ -94,14 +94,14 @@ class Story:
         return ASKED.findall(self._store.log.read_text())
 
 
-def tell(hours: Hours = FIFTY) -> dict[str, str]:
+def tell(hours: LogHours = FIFTY) -> dict[str, str]:
     """The outputs."""
     with tempfile.TemporaryDirectory(prefix="txnsim-story-") as scratch:
         folders = [Path(scratch) / name for name in ("disks", "store", "desk")]
         disks, served, desk = folders
         for folder in (served, desk):
             folder.mkdir()
-        make(disks, hours)
+        make_directories(disks, hours)
         with S3Store(served) as store:
             store.upload(disks, "kafka")
             return Story(store, desk).ask()

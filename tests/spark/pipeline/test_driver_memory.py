@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.log_data import Made, Scale, small_batches
+from benchmarks.log_data import GeneratedLog, Scale, small_batches
 from tests.support.quick_spark import quick_environment
 from txnsim.storage import names
 
@@ -46,14 +46,14 @@ spark.stop()
 
 
 @pytest.fixture(scope="module")
-def made() -> Made:
+def log() -> GeneratedLog:
     """Finished, hanging and living transactions in small batches."""
     return small_batches(SCALE)
 
 
-def test_what_comes_to_the_driver_is_only_what_was_found(made: Made, tmp_path: Path) -> None:
+def test_what_comes_to_the_driver_is_only_what_was_found(log: GeneratedLog, tmp_path: Path) -> None:
     process = subprocess.run(
-        [sys.executable, "-c", PROGRAM, made.directory, str(tmp_path / "out")],
+        [sys.executable, "-c", PROGRAM, log.directory, str(tmp_path / "out")],
         env=quick_environment(),
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -69,12 +69,12 @@ def test_what_comes_to_the_driver_is_only_what_was_found(made: Made, tmp_path: P
         for finding in report["findings"]
         if finding["verdict"] == "hanging"
     }
-    hanging = [finding for finding in made.strays if finding.is_hanging]
+    hanging = [finding for finding in log.strays if finding.is_hanging]
     assert producers_found == {
         (finding.partition, finding.producer_id, finding.start_offset) for finding in hanging
     }
     assert len(hanging) == SCALE.hanging
     written = list((tmp_path / "out").rglob("*.parquet"))
     assert written
-    segments = Path(made.directory).rglob(f"*{names.Suffix.LOG}")
+    segments = Path(log.directory).rglob(f"*{names.Suffix.LOG}")
     assert sum(path.stat().st_size for path in segments) > 5_000_000

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from benchmarks.store_data import Hours
+from benchmarks.store_data import LogHours
 from tests.spark.pipeline.engineers_story import PAGE, tell
 from tests.spark.pipeline.told_page import names_in
 
@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.real, pytest.mark.slow]
 
 
 def test_the_story_finds_what_hung_in_that_hour_and_its_records() -> None:
-    outputs = tell(Hours(brokers=3, partitions=10, transactions=2))
+    outputs = tell(LogHours(brokers=3, partitions=10, transactions=2))
     assert names_in(PAGE) == set(outputs)
     (line,) = [line for line in outputs["hour"].splitlines() if line.startswith("orders")]
     columns = line.split("\t")

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from benchmarks.process_tree import ran
+from benchmarks.process_tree import run_command
 from txnsim.errors import BadInputError
 
 BLOCK: Final = re.compile(r"(<!-- output: ([\w-]+) -->\n```(?:console)?\n)(.*?)(```\n)", re.DOTALL)
@@ -65,7 +65,7 @@ class Desk:
 
     def played(self, program: str, title: str) -> str:
         """What a program in Python prints. Its time has that of Spark's processes, too."""
-        output = ran([sys.executable, "-c", program], cwd=self.scratch)
+        output = run_command([sys.executable, "-c", program], cwd=self.scratch)
         assert output.status == 0, (program, output.stdout)
         self._times.append((title, output.seconds, output.cpu_s))
         return self.shown(output.stdout.decode())
