@@ -15,7 +15,7 @@ from tests.fuzz import corpus, totals
 from tests.fuzz.roster import TARGETS, load
 
 if TYPE_CHECKING:
-    from tests.fuzz.driver import Outcome
+    from tests.fuzz.driver import FuzzOutcome
 
 TOTALS: Final = corpus.WORKING / "totals.json"
 
@@ -40,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", action="store_true", help="an object a line")
     options = parser.parse_args(argv)
     if options.totals:
-        print("\n".join(totals.told(totals.read(TOTALS))))
+        print("\n".join(totals.total_lines(totals.read(TOTALS))))
         return 0
     if options.list:
         for name, (_, about) in TARGETS.items():
@@ -54,8 +54,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _replay(names[0], options.replay)
     if options.minimise:
         for name in names:
-            before, kept = corpus.minimise(load(name), name)
-            print(f"{name:<18} {before:>6} inputs, {kept} kept beside the seeds")
+            inputs_before, inputs_kept = corpus.minimise(load(name), name)
+            print(f"{name:<18} {inputs_before:>6} inputs, {inputs_kept} kept beside the seeds")
         return 0
     if importlib.util.find_spec("atheris") is None:
         print("atheris is missing: pip install --group fuzz", file=sys.stderr)
@@ -66,9 +66,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _replay(name: str, path: Path) -> int:
     from tests.fuzz.driver import replay
 
-    found = replay(name, path)
-    print("no property is broken" if found is None else f"{found.kind}\n\n{found.story}")
-    return 0 if found is None else 1
+    find = replay(name, path)
+    print("no property is broken" if find is None else f"{find.kind}\n\n{find.story}")
+    return 0 if find is None else 1
 
 
 def _fuzz(names: Sequence[str], options: argparse.Namespace) -> int:
@@ -79,7 +79,7 @@ def _fuzz(names: Sequence[str], options: argparse.Namespace) -> int:
         minutes = 2.0
     seconds = None if minutes is None else minutes * 60 / len(names)
     is_shown = sys.stderr.isatty()
-    done: list[Outcome] = []
+    outcomes: list[FuzzOutcome] = []
     if not options.json:
         print(
             f"{'target':<18} {'s':>6} {'inputs':>10} {'a second':>9} {'edges':>6} {'features':>9} "
@@ -96,8 +96,8 @@ def _fuzz(names: Sequence[str], options: argparse.Namespace) -> int:
                     print(f"\r{text}  ", end="", file=sys.stderr) if is_shown else None
                 ),
             )
-            done.append(outcome)
-            totals.added(
+            outcomes.append(outcome)
+            totals.add_run(
                 TOTALS,
                 name,
                 inputs=outcome.inputs,
@@ -120,17 +120,19 @@ def _fuzz(names: Sequence[str], options: argparse.Namespace) -> int:
                 print(f"    ended early: {outcome.trouble}")
             for find in outcome.finds:
                 print(f"    FOUND {find.kind}\n      {find.replay}", flush=True)
-    failures = [line for outcome in done for line in _failures(outcome)]
+    failures = [line for outcome in outcomes for line in _failures(outcome)]
     if not options.json:
-        print(f"{sum(one.inputs for one in done)} inputs in this run; in all runs here:")
-        print("\n".join(totals.told(totals.read(TOTALS))))
+        print(
+            f"{sum(outcome.inputs for outcome in outcomes)} inputs in this run; in all runs here:"
+        )
+        print("\n".join(totals.total_lines(totals.read(TOTALS))))
         print("\n".join(failures), end="\n" * bool(failures))
-        passed = sum(not (one.finds or one.trouble) for one in done)
+        passed = sum(not (outcome.finds or outcome.trouble) for outcome in outcomes)
         print(f"{passed} passed, {len(failures)} failed")
     return 1 if failures else 0
 
 
-def _failures(outcome: Outcome) -> Iterator[str]:
+def _failures(outcome: FuzzOutcome) -> Iterator[str]:
     """A line for each thing that is wrong. A find's carries its input as ``finds.jsonl`` has it:
     whoever sees only the output of CI can play it too.
     """

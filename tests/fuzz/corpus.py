@@ -22,7 +22,7 @@ from tests.fuzz.judge import name_of
 from tests.fuzz.target import Target
 from tests.support.apache_kafka import REPOSITORY
 
-KEPT: Final = Path(__file__).with_name("corpus")
+CORPUS_FOLDER: Final = Path(__file__).with_name("corpus")
 WORKING: Final = REPOSITORY / ".cache" / "fuzz"
 BYTES_MAX: Final = 24_000
 """Of a target's inputs in the repository."""
@@ -36,7 +36,7 @@ Jump = tuple[int, int, int]
 
 def read(name: str) -> list[bytes]:
     """What the repository keeps for a target."""
-    path = KEPT / f"{name}.txt"
+    path = CORPUS_FOLDER / f"{name}.txt"
     if not path.exists():
         return []
     return [base64.b64decode(line) for line in path.read_text().splitlines()]
@@ -46,59 +46,61 @@ def unpack(target: Target, name: str) -> Path:
     """The folder with which a run begins: seeds, what is kept, what earlier runs have found."""
     folder = WORKING / name / "corpus"
     folder.mkdir(parents=True, exist_ok=True)
-    for one in (*target.seeds(), *read(name)):
-        (folder / name_of(one)).write_bytes(one)
+    for data in (*target.seeds(), *read(name)):
+        (folder / name_of(data)).write_bytes(data)
     return folder
 
 
-def some_of(folder: Path, count: int) -> Path:
+def sample_inputs(folder: Path, count: int) -> Path:
     """A folder beside it with so many of its inputs, others each time."""
-    place = folder.with_name("begin")
-    shutil.rmtree(place, ignore_errors=True)
-    place.mkdir()
+    sample_folder = folder.with_name("begin")
+    shutil.rmtree(sample_folder, ignore_errors=True)
+    sample_folder.mkdir()
     inputs = sorted(folder.iterdir())
-    for one in random.sample(inputs, min(count, len(inputs))):
-        shutil.copy(one, place)
-    return place
+    for path in random.sample(inputs, min(count, len(inputs))):
+        shutil.copy(path, sample_folder)
+    return sample_folder
 
 
 def minimise(target: Target, name: str) -> tuple[int, int]:
     """Keep of all inputs those that are needed; (how many there were, how many are kept)."""
     folder = unpack(target, name)
-    found = sorted((one.read_bytes() for one in folder.iterdir()), key=lambda one: (len(one), one))
+    inputs = sorted(
+        (data.read_bytes() for data in folder.iterdir()), key=lambda data: (len(data), data)
+    )
     seeds = set(target.seeds())
     reached: set[Jump] = set()
-    for one in seeds:
-        reached |= _reach(target, one)
-    kept: list[bytes] = []
+    for data in seeds:
+        reached |= _reach(target, data)
+    needed: list[bytes] = []
     size = 0
-    for one in found:
-        new = _reach(target, one) - reached
-        if new and one not in seeds and size + len(one) <= BYTES_MAX:
-            reached |= new
-            kept.append(one)
-            size += len(one)
-    _write(name, kept)
-    return len(found), len(kept)
+    for data in inputs:
+        new_jumps = _reach(target, data) - reached
+        if new_jumps and data not in seeds and size + len(data) <= BYTES_MAX:
+            reached |= new_jumps
+            needed.append(data)
+            size += len(data)
+    _write(name, needed)
+    return len(inputs), len(needed)
 
 
 def _write(name: str, inputs: Iterable[bytes]) -> None:
-    KEPT.mkdir(exist_ok=True)
-    lines = sorted(base64.b64encode(one).decode() for one in inputs)
-    (KEPT / f"{name}.txt").write_text("".join(f"{line}\n" for line in lines))
+    CORPUS_FOLDER.mkdir(exist_ok=True)
+    lines = sorted(base64.b64encode(data).decode() for data in inputs)
+    (CORPUS_FOLDER / f"{name}.txt").write_text("".join(f"{line}\n" for line in lines))
 
 
 def _reach(target: Target, data: bytes) -> set[Jump]:
     """The jumps between lines of ours that an input makes."""
     jumps: set[Jump] = set()
-    last: dict[FrameType, int] = {}
+    last_lines: dict[FrameType, int] = {}
 
     def line(frame: FrameType, event: str, _argument: Any) -> Any:
         if event == "line":
-            jumps.add((id(frame.f_code), last.get(frame, 0), frame.f_lineno))
-            last[frame] = frame.f_lineno
+            jumps.add((id(frame.f_code), last_lines.get(frame, 0), frame.f_lineno))
+            last_lines[frame] = frame.f_lineno
         elif event == "return":
-            last.pop(frame, None)
+            last_lines.pop(frame, None)
         return line
 
     def call(frame: FrameType, _event: str, _argument: Any) -> Any:

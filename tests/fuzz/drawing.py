@@ -32,7 +32,7 @@ _DEPTH_MAX: Final = 8
 _BYTES_MAX: Final = 64
 _TIMES: Final = (0, 1, 500, 30_000, -1, 2**31 - 1)
 
-_described = cache(describe)
+_describe_entity = cache(describe)
 
 
 class Draw:
@@ -40,24 +40,24 @@ class Draw:
 
     def __init__(self, data: bytes, ids: Sequence[uuid.UUID]) -> None:
         self._data = data
-        self._at = 0
+        self._position = 0
         self._ids = ids
 
     @property
     def is_spent(self) -> bool:
-        return self._at >= len(self._data)
+        return self._position >= len(self._data)
 
     def byte(self) -> int:
         if self.is_spent:
             return 0
-        self._at += 1
-        return self._data[self._at - 1]
+        self._position += 1
+        return self._data[self._position - 1]
 
-    def some(self, size: int) -> bytes:
+    def take(self, size: int) -> bytes:
         """So many, fewer at the end."""
-        found = self._data[self._at : self._at + size]
-        self._at += size
-        return found
+        data = self._data[self._position : self._position + size]
+        self._position += size
+        return data
 
     # Requests
 
@@ -71,7 +71,7 @@ class Draw:
         key, low, high = apis[self.byte() % len(apis)]
         version = low + self.byte() % (high - low + 1)
         try:
-            message = self._entity(_described(codec.request_class(key, version)), 0)
+            message = self._entity(_describe_entity(codec.request_class(key, version)), 0)
             return codec.encode_request(key, version, correlation_id, "fuzz", message)[4:]
         except (struct.error, OverflowError, ValueError, UnicodeEncodeError):
             return None
@@ -92,17 +92,17 @@ class Draw:
     def _value(self, row: FieldRow, depth: int) -> Any:
         match row.kind:
             case kind if kind == ENTITY:
-                return self._entity(_described(row.entity), depth + 1)
+                return self._entity(_describe_entity(row.entity), depth + 1)
             case "string":
                 return self._word()
             case "bytes" | "records":
-                return self._batch() if self.byte() % 2 else self.some(self.byte() % _BYTES_MAX)
+                return self._batch() if self.byte() % 2 else self.take(self.byte() % _BYTES_MAX)
             case "bool":
                 return bool(self.byte() % 2)
             case "uuid":
                 choice = self.byte()
-                known = [None, *self._ids]
-                return known[choice % len(known)] if choice < 250 else uuid.UUID(int=choice)
+                ids = [None, *self._ids]
+                return ids[choice % len(ids)] if choice < 250 else uuid.UUID(int=choice)
             case "float64":
                 return (0.0, 1.0, -1.0, float("inf"), float("nan"), 1e300)[self.byte() % 6]
             case "error_code":
@@ -124,7 +124,7 @@ class Draw:
         elif choice < 240:
             number = _NUMBERS[choice % len(_NUMBERS)]
         else:
-            number = int.from_bytes(self.some(size), "big", signed=True)
+            number = int.from_bytes(self.take(size), "big", signed=True)
         bits = 8 * size
         least = 0 if code.isupper() else -(1 << bits - 1)
         return (number - least) % (1 << bits) + least
@@ -133,7 +133,7 @@ class Draw:
         choice = self.byte()
         if choice < 240:
             return WORDS[choice % len(WORDS)]
-        return self.some(choice - 240).decode("latin-1")
+        return self.take(choice - 240).decode("latin-1")
 
     def _batch(self) -> bytes:
         flags = self.byte()

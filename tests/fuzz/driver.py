@@ -33,7 +33,7 @@ _DOUBTFUL: Final = ("time", "memory")
 """Kinds that are held against the code as it is, without the fuzzer's counters in it."""
 
 
-class Found(msgspec.Struct, frozen=True, kw_only=True):
+class KeptFind(msgspec.Struct, frozen=True, kw_only=True):
     """A find of a run."""
 
     kind: str
@@ -45,7 +45,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     input: bytes
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+class FuzzOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """What a run over one target came to."""
 
     target: str
@@ -61,7 +61,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     most_mib: float
     figures: dict[str, float]
     """What the target has measured besides."""
-    finds: tuple[Found, ...]
+    finds: tuple[KeptFind, ...]
     trouble: str = ""
     """Why it ended early, if it did."""
 
@@ -116,137 +116,143 @@ def fuzz(
     seconds: float | None,
     inputs: int | None,
     on_progress: Callable[[str], object],
-) -> Outcome:
+) -> FuzzOutcome:
     """Fuzz one target for so long, or until so many inputs are through, whatever is first."""
     target = load(name)
-    folder = begun_with = corpus.unpack(target, name)
+    folder = begin_folder = corpus.unpack(target, name)
     if seconds is not None and target.seeds_a_second is not None:
-        begun_with = corpus.some_of(folder, int(seconds * target.seeds_a_second) + 1)
-    place = corpus.WORKING / name
-    for old in ("finds", "left"):
-        shutil.rmtree(place / old, ignore_errors=True)
-    (place / "left").mkdir()
-    _dictionary(place).write_text("".join(f'"{_quoted(word)}"\n' for word in target.words))
+        begin_folder = corpus.sample_inputs(folder, int(seconds * target.seeds_a_second) + 1)
+    work_folder = corpus.WORKING / name
+    for stale in ("finds", "left"):
+        shutil.rmtree(work_folder / stale, ignore_errors=True)
+    (work_folder / "left").mkdir()
+    _dictionary(work_folder).write_text(
+        "".join(f'"{_quote_word(word)}"\n' for word in target.words)
+    )
     begun_s = time.monotonic()
-    done, slowest, most = 0, 0.0, 0.0
+    inputs_done, slowest_ms, most_mib = 0, 0.0, 0.0
     coverage = (0, 0, 0)
     trouble = ""
 
-    def tell(now: int) -> None:
-        on_progress(f"{name}: {done + now} inputs")
+    def tell(running: int) -> None:
+        on_progress(f"{name}: {inputs_done + running} inputs")
 
     while True:
-        left_s = None if seconds is None else seconds - (time.monotonic() - begun_s)
-        if (left_s is not None and left_s < 1) or (inputs is not None and done >= inputs):
+        remaining_s = None if seconds is None else seconds - (time.monotonic() - begun_s)
+        if (remaining_s is not None and remaining_s < 1) or (
+            inputs is not None and inputs_done >= inputs
+        ):
             break
-        options = [str(begun_with), *_options(target, place)]
+        options = [str(begin_folder), *_options(target, work_folder)]
         if inputs is not None:
-            options.append(f"-runs={inputs - done}")
+            options.append(f"-runs={inputs - inputs_done}")
         task = {
             "target": name,
-            "directory": str(place),
+            "directory": str(work_folder),
             "until_s": None if seconds is None else begun_s + seconds,
             "options": options,
         }
-        code = workers.run(task, lambda: tell(_count(place)))
-        counted, slow, much = COUNTS.unpack((place / "counts").read_bytes())
-        done += counted
-        slowest, most = max(slowest, slow), max(most, much)
-        told = [*_COVERAGE.finditer((place / "output").read_text(errors="replace"))]
-        if told:
-            coverage = tuple(int(number) for number in told[-1].groups())  # type: ignore[assignment]
+        code = workers.run(task, lambda: tell(_count(work_folder)))
+        task_inputs, task_slowest_ms, task_most_mib = COUNTS.unpack(
+            (work_folder / "counts").read_bytes()
+        )
+        inputs_done += task_inputs
+        slowest_ms, most_mib = max(slowest_ms, task_slowest_ms), max(most_mib, task_most_mib)
+        coverage_lines = [*_COVERAGE.finditer((work_folder / "output").read_text(errors="replace"))]
+        if coverage_lines:
+            coverage = tuple(int(number) for number in coverage_lines[-1].groups())  # type: ignore[assignment]
         if code == 0:
             break
-        trouble = _last_line(place / "output")
-        if not counted:
+        trouble = _last_line(work_folder / "output")
+        if not task_inputs:
             break
-    if begun_with is not folder:
-        shutil.copytree(begun_with, folder, dirs_exist_ok=True)
-    figures = place / "figures.json"
-    return Outcome(
+    if begin_folder is not folder:
+        shutil.copytree(begin_folder, folder, dirs_exist_ok=True)
+    figures = work_folder / "figures.json"
+    return FuzzOutcome(
         target=name,
         seconds=time.monotonic() - begun_s,
-        inputs=done,
+        inputs=inputs_done,
         coverage=coverage[0],
         features=coverage[1],
         corpus=coverage[2],
-        slowest_ms=slowest,
-        most_mib=most,
+        slowest_ms=slowest_ms,
+        most_mib=most_mib,
         figures=msgspec.json.decode(figures.read_bytes()) if figures.exists() else {},
-        finds=tuple(_finds(name, place)),
+        finds=tuple(_finds(name, work_folder)),
         trouble=trouble,
     )
 
 
-def _options(target: Target, place: Path) -> list[str]:
+def _options(target: Target, work_folder: Path) -> list[str]:
     """Those of libFuzzer that are the same in each run of a target."""
     return [
-        f"-artifact_prefix={place / 'left'}/",
+        f"-artifact_prefix={work_folder / 'left'}/",
         f"-max_len={target.length_max}",
         f"-timeout={INPUT_S_MAX}",
         f"-rss_limit_mb={RESIDENT_MIB_MAX}",
         "-print_final_stats=1",
         "-reload=0",
-        *([f"-dict={_dictionary(place)}"] if target.words else []),
+        *([f"-dict={_dictionary(work_folder)}"] if target.words else []),
     ]
 
 
-def _dictionary(place: Path) -> Path:
-    return place / "words"
+def _dictionary(work_folder: Path) -> Path:
+    return work_folder / "words"
 
 
 def replay(name: str, path: Path) -> Find | None:
     """Play one input as it is, in this process; what it has broken, if anything."""
-    return played(Judge(load(name)), path.read_bytes())
+    return play_for_find(Judge(load(name)), path.read_bytes())
 
 
-def played(judge: Judge, data: bytes) -> Find | None:
+def play_for_find(judge: Judge, data: bytes) -> Find | None:
     """The same of an input in hand. The first time may import what others have imported: where time
     or memory is in doubt, the best of three counts.
     """
     for _ in range(3):
-        found = judge.play(data)
-        if found is None or found.kind not in _DOUBTFUL:
+        find = judge.play(data)
+        if find is None or find.kind not in _DOUBTFUL:
             break
-    return found
+    return find
 
 
-def _count(place: Path) -> int:
-    path = place / "counts"
+def _count(work_folder: Path) -> int:
+    path = work_folder / "counts"
     data = path.read_bytes() if path.exists() else b""
     return int(COUNTS.unpack(data)[0]) if len(data) == COUNTS.size else 0
 
 
-def _finds(name: str, place: Path) -> list[Found]:
+def _finds(name: str, work_folder: Path) -> list[KeptFind]:
     """What the worker and libFuzzer have kept; doubtful ones are played again first."""
-    found: list[Found] = []
-    for story in sorted((place / "finds").glob("*.txt")):
+    finds: list[KeptFind] = []
+    for story in sorted((work_folder / "finds").glob("*.txt")):
         kind = story.read_text().partition("\n")[0]
         path = story.with_suffix("")
         if kind not in _DOUBTFUL or _is_broken_again(name, path):
-            found.append(_found(name, kind, path))
-    for path in sorted((place / "left").iterdir()):
+            finds.append(_keep_find(name, kind, path))
+    for path in sorted((work_folder / "left").iterdir()):
         match = _LEFT_BY_LIBFUZZER.fullmatch(path.name)
         if match is not None:
-            found.append(_found(name, match[1], path))
-    return found
+            finds.append(_keep_find(name, match[1], path))
+    return finds
 
 
-def _found(name: str, kind: str, path: Path) -> Found:
+def _keep_find(name: str, kind: str, path: Path) -> KeptFind:
     """A find, kept where no later run deletes it."""
-    kept = corpus.WORKING / "finds" / name
-    kept.mkdir(parents=True, exist_ok=True)
+    folder = corpus.WORKING / "finds" / name
+    folder.mkdir(parents=True, exist_ok=True)
     data = path.read_bytes()
-    copy = kept / name_of(data)
+    copy = folder / name_of(data)
     shutil.copy(path, copy)
     reason = kind
     story = path.with_name(f"{path.name}.txt")
     if story.exists():
         shutil.copy(story, copy.with_name(f"{copy.name}.txt"))
         reason = story.read_text().rstrip().rpartition("\n")[2]
-    shown = str(copy.relative_to(REPOSITORY))
-    replay_command = f"python -m tests.fuzz {name} --replay {shown}"
-    return Found(kind=kind, path=shown, replay=replay_command, reason=reason, input=data)
+    relative_path = str(copy.relative_to(REPOSITORY))
+    replay_command = f"python -m tests.fuzz {name} --replay {relative_path}"
+    return KeptFind(kind=kind, path=relative_path, replay=replay_command, reason=reason, input=data)
 
 
 def _is_broken_again(name: str, path: Path) -> bool:
@@ -255,11 +261,11 @@ def _is_broken_again(name: str, path: Path) -> bool:
 
 
 def _last_line(path: Path) -> str:
-    lines = [one for one in path.read_text(errors="replace").splitlines() if "ERROR" in one]
+    lines = [line for line in path.read_text(errors="replace").splitlines() if "ERROR" in line]
     return lines[-1] if lines else "the process ended early"
 
 
-def _quoted(word: bytes) -> str:
+def _quote_word(word: bytes) -> str:
     return "".join(
         chr(byte) if 32 <= byte < 127 and byte not in b'"\\' else f"\\x{byte:02x}" for byte in word
     )

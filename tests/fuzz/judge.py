@@ -38,22 +38,24 @@ class Judge:
         self.most_mib = 0.0
         self._resident_kib = 0
         self._until_rest = 0
-        structlog.configure(processors=[self._hear], logger_factory=structlog.ReturnLoggerFactory())
+        structlog.configure(
+            processors=[self._note_event], logger_factory=structlog.ReturnLoggerFactory()
+        )
 
     def play(self, data: bytes) -> Find | None:
         """What an input has broken, if anything."""
         if not self._until_rest:
-            self._rest()
+            self._reset_memory()
         self._until_rest -= 1
         begun_ns = time.thread_time_ns()
         try:
             longest_ms = self._target.play(data)
         except Exception as error:  # noqa: BLE001 - what it is decides whether it is a find
-            return _of_error(error)
+            return _find_of_error(error)
         finally:
             took_ms = (time.thread_time_ns() - begun_ns) / 1e6
         if self._bugs:
-            return self._of_log()
+            return self._find_in_log()
         if longest_ms is not None:
             took_ms = longest_ms
         self.slowest_ms = max(self.slowest_ms, took_ms)
@@ -66,26 +68,26 @@ class Judge:
             return Find(kind="memory", story=f"{grown_mib:.0f} MiB more than it carries")
         return None
 
-    def _rest(self) -> None:
+    def _reset_memory(self) -> None:
         """Begin a new account of memory: what a corpus and caches take is no input's."""
         self._until_rest = 2_000
         Path("/proc/self/clear_refs").write_text("5")  # the peak is what is resident now
         self._resident_kib = _peak_kib()
 
-    def _hear(self, _logger: Any, method: str, event: MutableMapping[str, Any]) -> str:
+    def _note_event(self, _logger: Any, method: str, event: MutableMapping[str, Any]) -> str:
         is_bug = method in ("error", "critical", "exception")
         if is_bug and event["event"] not in self._target.allowed:
             self._bugs.append(event)
         return ""
 
-    def _of_log(self) -> Find:
+    def _find_in_log(self) -> Find:
         event = self._bugs[0]
         self._bugs.clear()
         error = event.get("exc_info")
         if isinstance(error, BaseException):
-            found = _of_error(error)
-            where = f"{event.get('api')} v{event.get('version')}"
-            return Find(kind=found.kind, story=f"{event['event']}: {where}\n{found.story}")
+            find = _find_of_error(error)
+            request = f"{event.get('api')} v{event.get('version')}"
+            return Find(kind=find.kind, story=f"{event['event']}: {request}\n{find.story}")
         return Find(kind=f"log: {event['event']}", story=repr(event))
 
 
@@ -93,17 +95,17 @@ def _peak_kib() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
-def _of_error(error: BaseException) -> Find:
+def _find_of_error(error: BaseException) -> Find:
     """Finds of one kind have the same error from the same line of ours."""
     frames = traceback.extract_tb(error.__traceback__)
-    ours = [one for one in frames if one.filename.startswith(PACKAGE)]
-    place = ""
+    ours = [frame for frame in frames if frame.filename.startswith(PACKAGE)]
+    location = ""
     if ours:
-        last = ours[-1]
-        place = f" {last.filename.removeprefix(PACKAGE)}:{last.lineno}"
-    what = str(error)[:40] if isinstance(error, Violation) else ""
+        last_frame = ours[-1]
+        location = f" {last_frame.filename.removeprefix(PACKAGE)}:{last_frame.lineno}"
+    reason = str(error)[:40] if isinstance(error, Violation) else ""
     story = "".join(traceback.format_exception(error))
-    return Find(kind=f"{type(error).__name__}{place} {what}".strip(), story=story)
+    return Find(kind=f"{type(error).__name__}{location} {reason}".strip(), story=story)
 
 
 def name_of(data: bytes) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.fuzz import corpus
-from tests.fuzz.driver import played
+from tests.fuzz.driver import play_for_find
 from tests.fuzz.judge import Judge
 from tests.fuzz.roster import TARGETS, load
 from tests.fuzz.target import Target
@@ -26,15 +26,15 @@ def target(name: str) -> Target:
     return load(name)
 
 
-def broken(name: str, data: bytes) -> str:
+def broken_property(name: str, data: bytes) -> str:
     """What an input breaks, if anything: the best of some times, as the first one may import."""
-    found = played(Judge(target(name)), data)
-    return "" if found is None else f"{found.kind}\n{found.story}"
+    find = play_for_find(Judge(target(name)), data)
+    return "" if find is None else f"{find.kind}\n{find.story}"
 
 
-@pytest.mark.parametrize("find", FINDS, ids=[f"{one['target']}: {one['was']}" for one in FINDS])
+@pytest.mark.parametrize("find", FINDS, ids=[f"{find['target']}: {find['was']}" for find in FINDS])
 def test_no_property_is_broken_any_more(find: dict[str, Any]) -> None:
-    assert not broken(find["target"], base64.b64decode(find["input"]))
+    assert not broken_property(find["target"], base64.b64decode(find["input"]))
 
 
 @pytest.mark.costly
@@ -43,4 +43,4 @@ def test_no_property_is_broken_any_more(find: dict[str, Any]) -> None:
 def test_sound_inputs_and_the_corpus_break_nothing(name: str) -> None:
     inputs = [*target(name).seeds(), *corpus.read(name)]
     assert inputs
-    assert [found for data in inputs if (found := broken(name, data))] == []
+    assert [broken_kind for data in inputs if (broken_kind := broken_property(name, data))] == []

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.fuzz.totals import added, read, told
+from tests.fuzz.totals import add_run, read, total_lines
 
 
 def test_runs_add_up(tmp_path: Path) -> None:
     path = tmp_path / "fuzz" / "totals.json"
     assert read(path) == {}
-    added(path, "batches", inputs=1_000, seconds=60.0, finds=0)
-    added(path, "apis", inputs=20, seconds=30.0, finds=1)
-    totals = added(path, "batches", inputs=500, seconds=60.0, finds=0)
+    add_run(path, "batches", inputs=1_000, seconds=60.0, finds=0)
+    add_run(path, "apis", inputs=20, seconds=30.0, finds=1)
+    totals = add_run(path, "batches", inputs=500, seconds=60.0, finds=0)
     assert totals == read(path)
-    assert [" ".join(line.split()) for line in told(totals)] == [
+    assert [" ".join(line.split()) for line in total_lines(totals)] == [
         "apis 20 inputs 0.5 min 1 finds",
         "batches 1,500 inputs 2.0 min 0 finds",
         "all targets 1,520 inputs 2.5 min 1 finds",

@@ -15,7 +15,7 @@ class Total(msgspec.Struct, kw_only=True):
     finds: int = 0
 
 
-def added(path: Path, name: str, *, inputs: int, seconds: float, finds: int) -> dict[str, Total]:
+def add_run(path: Path, name: str, *, inputs: int, seconds: float, finds: int) -> dict[str, Total]:
     """Note another run of a target; the totals of all targets."""
     totals = read(path)
     total = totals.setdefault(name, Total())
@@ -34,18 +34,19 @@ def read(path: Path) -> dict[str, Total]:
     return msgspec.json.decode(path.read_bytes(), type=dict[str, Total]) if path.exists() else {}
 
 
-def told(totals: dict[str, Total]) -> list[str]:
+def total_lines(totals: dict[str, Total]) -> list[str]:
     """A line for each target, and one for all of them."""
     rows = [*sorted(totals.items()), ("all targets", _sum(totals))]
     return [
-        f"{name:<18} {one.inputs:>12,} inputs {one.seconds / 60:>8.1f} min {one.finds:>5} finds"
-        for name, one in rows
+        f"{name:<18} {total.inputs:>12,} inputs"
+        f" {total.seconds / 60:>8.1f} min {total.finds:>5} finds"
+        for name, total in rows
     ]
 
 
 def _sum(totals: dict[str, Total]) -> Total:
     return Total(
-        inputs=sum(one.inputs for one in totals.values()),
-        seconds=sum(one.seconds for one in totals.values()),
-        finds=sum(one.finds for one in totals.values()),
+        inputs=sum(total.inputs for total in totals.values()),
+        seconds=sum(total.seconds for total in totals.values()),
+        finds=sum(total.finds for total in totals.values()),
     )

@@ -72,7 +72,7 @@ def _fuzz(target: Target, task: Task) -> Never:
     options = task.options
     if task.until_s is not None:
         options = [*options, f"-max_total_time={max(1, int(task.until_s - time.monotonic()))}"]
-    atheris.Setup([sys.argv[0], *options], _Run(target, Path(task.directory)).one)
+    atheris.Setup([sys.argv[0], *options], _FuzzRun(target, Path(task.directory)).play_input)
     atheris.Fuzz()
     os._exit(0)
 
@@ -92,7 +92,7 @@ def _instrument_generated() -> Callable[..., Any]:
     return compiled
 
 
-class _Run:
+class _FuzzRun:
     def __init__(self, target: Target, directory: Path) -> None:
         self._judge = Judge(target)
         self._target = target
@@ -104,7 +104,7 @@ class _Run:
         with path.open("r+b") as file:
             self._counts = mmap.mmap(file.fileno(), COUNTS.size)
 
-    def one(self, data: bytes) -> None:
+    def play_input(self, data: bytes) -> None:
         """One input."""
         find = self._judge.play(data)
         self._number += 1
@@ -120,10 +120,10 @@ class _Run:
         if find.kind in self._kinds or len(self._kinds) >= _KINDS_MAX:
             return
         self._kinds.add(find.kind)
-        found = self._directory / "finds"
-        found.mkdir(exist_ok=True)
-        (found / name_of(data)).write_bytes(data)
-        (found / f"{name_of(data)}.txt").write_text(f"{find.kind}\n\n{find.story}\n")
+        folder = self._directory / "finds"
+        folder.mkdir(exist_ok=True)
+        (folder / name_of(data)).write_bytes(data)
+        (folder / f"{name_of(data)}.txt").write_text(f"{find.kind}\n\n{find.story}\n")
 
 
 if __name__ == "__main__":

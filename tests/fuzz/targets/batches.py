@@ -76,7 +76,7 @@ def sound_batches() -> Iterator[bytes]:
     )
 
 
-def sealed(batch: bytes) -> bytes:
+def seal_batch(batch: bytes) -> bytes:
     """The same with a length and a CRC that fit: what lies behind both is to be reached."""
     if len(batch) < BatchHeader.SIZE:
         return batch
@@ -94,18 +94,18 @@ def _batch_seeds() -> Iterator[bytes]:
 def _play_batch(data: bytes) -> None:
     if not data:
         return
-    batch = sealed(data[1:]) if data[0] & 1 else data[1:]
+    batch = seal_batch(data[1:]) if data[0] & 1 else data[1:]
     for read in _READERS:
         with contextlib.suppress(CorruptBatchError):
             read(batch)
     _append(batch, _CONFIGS[data[0] >> 1 & 3])
 
 
-def _control(batch: bytes) -> object:
+def _read_control(batch: bytes) -> object:
     return read_control_record(batch)
 
 
-def _rewritten(batch: bytes) -> object:
+def _rewrite(batch: bytes) -> object:
     header = read_batch_header(batch)
     if len(batch) < header.size:
         return None
@@ -121,19 +121,19 @@ _READERS: tuple[Callable[[bytes], object], ...] = (
     lambda batch: list(iter_batches(batch)),
     lambda batch: crc_is_valid(batch, read_batch_header(batch)),
     read_records,
-    _control,
-    _rewritten,
+    _read_control,
+    _rewrite,
 )
 
 
 def _append(batch: bytes, config: LogConfig) -> None:
     log = PartitionLog(topic_partition=TopicPartition("t", 0), config=config, leader_epoch=0)
-    before = log.snapshot()
+    snapshot_before = log.snapshot()
     guard = 0
     with contextlib.suppress(CorruptBatchError):
         header = read_batch_header(batch)
         if header.is_transactional and header.producer_id >= 0:
-            started = start_verification(
+            verification = start_verification(
                 log,
                 producer_id=header.producer_id,
                 producer_epoch=header.producer_epoch,
@@ -141,15 +141,15 @@ def _append(batch: bytes, config: LogConfig) -> None:
                 supports_epoch_bump=True,
                 now_ms=NOW_MS,
             )
-            guard = started if isinstance(started, int) else 0
-            before = log.snapshot()
+            guard = verification if isinstance(verification, int) else 0
+            snapshot_before = log.snapshot()
     if isinstance(append_client(log, batch, guard=guard, now_ms=NOW_MS), Appended):
         log.advance_high_watermark(log.log_end_offset)
         log.check_invariants()
         stored = log.read(0, max_bytes=1 << 30)
         assert isinstance(stored, LogRead)
         read_batch_header(b"".join(stored.records))
-    elif log.snapshot() != before:
+    elif log.snapshot() != snapshot_before:
         raise Violation("a batch that was refused has left a trace")
 
 

@@ -55,7 +55,7 @@ for what is new.
 """
 
 
-class _Loop(VirtualLoop):
+class _TimedLoop(VirtualLoop):
     """Measures the longest turn, by the CPU time of this thread."""
 
     longest_ns = 0
@@ -66,13 +66,13 @@ class _Loop(VirtualLoop):
         self.longest_ns = max(self.longest_ns, time.thread_time_ns() - begun_ns)
 
 
-class _Line(asyncio.Protocol):
+class _AttackerConnection(asyncio.Protocol):
     """The attacker's end of a connection: keeps what comes."""
 
     def __init__(self) -> None:
         self.received = bytearray()
         self.transport: Any = None
-        self.asked: deque[tuple[int, int, int, bytes]] = deque()
+        self.requests: deque[tuple[int, int, int, bytes]] = deque()
         """Key, version, correlation id and frame of each request that is not answered."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -84,9 +84,9 @@ class _Line(asyncio.Protocol):
     def send(self, frames: list[bytes]) -> None:
         for frame in frames:
             if len(frame) >= 8:
-                key, version = _int(frame[:2]), _int(frame[2:4])
-                self.asked.append((key, version, _int(frame[4:8]), frame))
-        self.transport.write(b"".join(len(one).to_bytes(4, "big") + one for one in frames))
+                key, version = _signed_int(frame[:2]), _signed_int(frame[2:4])
+                self.requests.append((key, version, _signed_int(frame[4:8]), frame))
+        self.transport.write(b"".join(len(frame).to_bytes(4, "big") + frame for frame in frames))
 
     def check(self) -> int:
         """Hold what has come against what was asked; how many answers that were."""
@@ -97,17 +97,21 @@ class _Line(asyncio.Protocol):
                 break
             answer = bytes(self.received[4 : 4 + size])
             del self.received[: 4 + size]
-            self._take(answer)
+            self._match_answer(answer)
             count += 1
         return count
 
-    def _take(self, answer: bytes) -> None:
-        correlation_id = _int(answer[:4])
-        while self.asked and self.asked[0][2] != correlation_id and _wants_none(self.asked[0]):
-            self.asked.popleft()
-        if not self.asked:
+    def _match_answer(self, answer: bytes) -> None:
+        correlation_id = _signed_int(answer[:4])
+        while (
+            self.requests
+            and self.requests[0][2] != correlation_id
+            and _expects_no_answer(self.requests[0])
+        ):
+            self.requests.popleft()
+        if not self.requests:
             raise Violation(f"an answer to {correlation_id}, which nobody has asked")
-        key, version, expected, _ = self.asked.popleft()
+        key, version, expected, _ = self.requests.popleft()
         if correlation_id != expected:
             raise Violation(f"an answer to {correlation_id} in the place of that to {expected}")
         accepted = SHIPPED.accepted.get(key)
@@ -115,13 +119,13 @@ class _Line(asyncio.Protocol):
             codec.read_response(key, version, answer)
 
 
-def _int(data: bytes) -> int:
+def _signed_int(data: bytes) -> int:
     return int.from_bytes(data, "big", signed=True)
 
 
-def _wants_none(asked: tuple[int, int, int, bytes]) -> bool:
+def _expects_no_answer(request: tuple[int, int, int, bytes]) -> bool:
     """Whether a request is a Produce with acks=0."""
-    key, _, _, frame = asked
+    key, _, _, frame = request
     if key != _PRODUCE:
         return False
     try:
@@ -131,13 +135,13 @@ def _wants_none(asked: tuple[int, int, int, bytes]) -> bool:
         return False
 
 
-class _World:
+class _AttackedCluster:
     """A cluster, attackers and a neighbour."""
 
     def __init__(self, seed: int) -> None:
-        self.loop = _Loop()
+        self.loop = _TimedLoop()
         self._environment, self._failures = around(self.loop, start_ms=_START_MS, seed=seed)
-        self._open: deque[_Line] = deque()
+        self._open: deque[_AttackerConnection] = deque()
         self._written: list[bytes] = []
         self.answers = 0
         self.waits_ms: list[float] = []
@@ -184,10 +188,10 @@ class _World:
         """What the neighbour has written is there, once and in order; nothing has failed."""
         try:
             if is_judged:
-                found = self.run(values(self._client, "neighbour", partitions=1))
-                if found != self._written:
+                values_read = self.run(values(self._client, "neighbour", partitions=1))
+                if values_read != self._written:
                     raise Violation(
-                        f"the neighbour reads {len(found)} records, has written "
+                        f"the neighbour reads {len(values_read)} records, has written "
                         f"{len(self._written)}"
                     )
             self.run(self._stop())
@@ -216,24 +220,24 @@ class _World:
         self._check_callbacks()
 
     async def _play(self, frames: list[bytes], *, stays: bool) -> None:
-        line = _Line()
-        await self.loop.create_connection(lambda: line, *self.address)
-        line.send(frames)
+        connection = _AttackerConnection()
+        await self.loop.create_connection(lambda: connection, *self.address)
+        connection.send(frames)
         await asyncio.sleep(_PLAY_S)
-        self.answers += line.check()
+        self.answers += connection.check()
         if stays:
-            self._open.append(line)
+            self._open.append(connection)
         else:
-            line.transport.close()
+            connection.transport.close()
         if len(self._open) > _OPEN_MAX:
             self._open.popleft().transport.close()
 
     # The neighbour
 
-    def neighbour(self) -> None:
+    def time_transaction(self) -> None:
         """A transaction, timed."""
-        for line in self._open:
-            self.answers += line.check()
+        for connection in self._open:
+            self.answers += connection.check()
         self.run(self._transaction())
         self._check_callbacks()
         if self.waits_ms[-1] > _NEIGHBOUR_MS_MAX:
@@ -248,28 +252,28 @@ class _World:
         self.waits_ms.append((self.loop.time() - begun_s) * 1_000)
         self._written.append(value)
 
-    def is_answered(self) -> None:
+    def time_versions(self) -> None:
         """The neighbour asks who is there: what is left to it where anybody may do anything."""
         begun_s = self.loop.time()
-        self.run(self._ask())
+        self.run(self._ask_versions())
         waited_ms = (self.loop.time() - begun_s) * 1_000
         self.waits_ms.append(waited_ms)
         if waited_ms > _NEIGHBOUR_MS_MAX:
             raise Violation(f"the neighbour waited {waited_ms:.3f} ms of virtual time")
 
-    async def _ask(self) -> None:
-        line = _Line()
-        await self.loop.create_connection(lambda: line, *self.address)
+    async def _ask_versions(self) -> None:
+        connection = _AttackerConnection()
+        await self.loop.create_connection(lambda: connection, *self.address)
         message = codec.build(codec.request_class(18, 0))
-        line.send([codec.encode_request(18, 0, 77, None, message)[4:]])
-        while not line.check():
+        connection.send([codec.encode_request(18, 0, 77, None, message)[4:]])
+        while not connection.check():
             await asyncio.sleep(0.001)
-            if self.loop.is_closed() or line.transport.is_closing():
+            if self.loop.is_closed() or connection.transport.is_closing():
                 raise Violation("the neighbour's connection was closed")
-        line.transport.close()
+        connection.transport.close()
 
 
-class _Play:
+class _ConnectionPlayer:
     """Plays inputs, on one cluster after the other."""
 
     def __init__(self, takes: Callable[[int], bool], *, life: int, is_judged: bool) -> None:
@@ -279,7 +283,7 @@ class _Play:
         self._apis = [
             (key, low, high) for key, (low, high) in SHIPPED.accepted.items() if takes(key)
         ]
-        self._world: _World | None = None
+        self._world: _AttackedCluster | None = None
         self._number = 0
         self._answers = 0
         self._transactions = 0
@@ -299,35 +303,35 @@ class _Play:
             longest_ms = world.loop.longest_ns / 1e6
             if self._number % _NEIGHBOUR_EVERY == 0:
                 if self._is_judged:
-                    world.neighbour()
+                    world.time_transaction()
                 else:
-                    world.is_answered()
+                    world.time_versions()
         except Exception:
             self._world, self._number = None, 0  # begin anew: this one is broken
             raise
         return longest_ms
 
-    def frames(self, data: bytes, world: _World) -> list[bytes]:
+    def frames(self, data: bytes, world: _AttackedCluster) -> list[bytes]:
         """The requests of an input."""
         draw = Draw(data, world.ids)
-        found: list[bytes] = []
-        while not draw.is_spent and len(found) < _REQUESTS_MAX:
+        frames: list[bytes] = []
+        while not draw.is_spent and len(frames) < _REQUESTS_MAX:
             if draw.byte() >= _RAW:
-                frame: bytes | None = draw.some(draw.byte() << 8 | draw.byte())
+                frame: bytes | None = draw.take(draw.byte() << 8 | draw.byte())
             else:
-                frame = draw.request(self._apis, len(found) + 1)
-            if frame is not None and (len(frame) < 2 or self._takes(_int(frame[:2]))):
-                found.append(frame)
-        return found
+                frame = draw.request(self._apis, len(frames) + 1)
+            if frame is not None and (len(frame) < 2 or self._takes(_signed_int(frame[:2]))):
+                frames.append(frame)
+        return frames
 
     def _renew(self) -> None:
         if self._world is not None:
             self._count(self._world)
             world, self._world = self._world, None
             world.end(is_judged=self._is_judged)
-        self._world = _World(seed=1)
+        self._world = _AttackedCluster(seed=1)
 
-    def _count(self, world: _World) -> None:
+    def _count(self, world: _AttackedCluster) -> None:
         self._answers += world.answers
         self._transactions += len(world.waits_ms)
         self._by_wait.update(round(wait_ms, 2) for wait_ms in world.waits_ms)
@@ -349,10 +353,10 @@ class _Play:
 
     def _wait_ms(self, share: float) -> float:
         """So long, at most, waited this share of the neighbour's turns."""
-        seen = 0
+        turns = 0
         for wait_ms, count in sorted(self._by_wait.items()):
-            seen += count
-            if seen >= share * self._transactions:
+            turns += count
+            if turns >= share * self._transactions:
                 return wait_ms
         return 0.0
 
@@ -361,7 +365,7 @@ def _seeds(takes: Callable[[int], bool]) -> Callable[[], Iterator[bytes]]:
     def seeds() -> Iterator[bytes]:
         apis = [key for key in SHIPPED.accepted if takes(key)]
         for frame in golden_requests():
-            if takes(_int(frame[:2])):
+            if takes(_signed_int(frame[:2])):
                 yield bytes((255, len(frame) >> 8, len(frame) & 0xFF)) + frame
         for number, version in itertools.product(range(len(apis)), (0, 3, 7)):
             yield bytes((0, number, version)) + bytes((1, 1, 0, 1, 0, 2, 1, 3)) * 4
@@ -373,8 +377,8 @@ def _is_harmless(key: int) -> bool:
     return key not in _ADMINISTRATION
 
 
-_APIS: Final = _Play(_is_harmless, life=_LIFE, is_judged=True)
-_ADMINISTRATORS: Final = _Play(lambda _: True, life=_LIFE // 10, is_judged=False)
+_APIS: Final = _ConnectionPlayer(_is_harmless, life=_LIFE, is_judged=True)
+_ADMINISTRATORS: Final = _ConnectionPlayer(lambda _: True, life=_LIFE // 10, is_judged=False)
 TARGETS: Final = {
     "apis": Target(
         play=_APIS,

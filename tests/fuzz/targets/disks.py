@@ -14,7 +14,7 @@ import crc32c
 
 from tests.broker.codec.golden.record import HERE
 from tests.fuzz.target import Target, Violation
-from tests.fuzz.targets.batches import NOW_MS, sealed
+from tests.fuzz.targets.batches import NOW_MS, seal_batch
 from tests.support import metadata_logs as metadata
 from tests.support.share_groups import ShareDriver
 from tests.support.streams_groups import StreamsDriver
@@ -47,34 +47,34 @@ def _folder() -> Path:
     return Path(tempfile.mkdtemp(prefix="txnsim-fuzz-", dir=memory if memory.is_dir() else None))
 
 
-def _parts(data: bytes, count: int) -> list[bytes]:
+def _split_parts(data: bytes, count: int) -> list[bytes]:
     """So many pieces, each behind its size; the last one is what is left."""
-    found: list[bytes] = []
-    at = 0
+    parts: list[bytes] = []
+    position = 0
     for _ in range(count - 1):
-        size = int.from_bytes(data[at : at + _SIZE], "big")
-        at += _SIZE
-        found.append(data[at : at + size])
-        at += size
-    return [*found, data[at:]]
+        size = int.from_bytes(data[position : position + _SIZE], "big")
+        position += _SIZE
+        parts.append(data[position : position + size])
+        position += size
+    return [*parts, data[position:]]
 
 
-def _joined(*parts: bytes) -> bytes:
-    sized = (len(one).to_bytes(_SIZE, "big") + one for one in parts[:-1])
+def _join_parts(*parts: bytes) -> bytes:
+    sized = (len(part).to_bytes(_SIZE, "big") + part for part in parts[:-1])
     return b"".join(sized) + parts[-1]
 
 
-def resealed(data: bytes) -> bytes:
+def reseal_segment(data: bytes) -> bytes:
     """The batches of a segment, each with a CRC that fits where its length makes sense."""
-    found: list[bytes] = []
-    at = 0
-    while at + 61 <= len(data):
-        end = at + 12 + int.from_bytes(data[at + 8 : at + 12], "big", signed=True)
-        if not at + 61 <= end <= len(data):
+    batches: list[bytes] = []
+    position = 0
+    while position + 61 <= len(data):
+        end = position + 12 + int.from_bytes(data[position + 8 : position + 12], "big", signed=True)
+        if not position + 61 <= end <= len(data):
             break
-        found.append(sealed(data[at:end]))
-        at = end
-    return b"".join((*found, data[at:]))
+        batches.append(seal_batch(data[position:end]))
+        position = end
+    return b"".join((*batches, data[position:]))
 
 
 # A replica
@@ -127,25 +127,25 @@ _NAME: Final = "00000000000000000000"
 def _replica_seeds() -> Iterator[bytes]:
     for flags in range(16):
         log = _transaction(0, committed=False) + _transaction(3, committed=True)
-        second = _transaction(6, committed=True)
-        yield bytes((flags,)) + _joined(_ABORTED, _SNAPSHOT, _EPOCHS, second, log)
-    yield bytes((1,)) + _joined(b"", b"", b"", b"", _transaction(0, committed=True)[:-3])
+        second_segment = _transaction(6, committed=True)
+        yield bytes((flags,)) + _join_parts(_ABORTED, _SNAPSHOT, _EPOCHS, second_segment, log)
+    yield bytes((1,)) + _join_parts(b"", b"", b"", b"", _transaction(0, committed=True)[:-3])
 
 
 def _play_replica(data: bytes) -> None:
     if not data:
         return
     flags = data[0]
-    aborted, snapshot, epochs, second, log = _parts(data[1:], 5)
+    aborted_index, snapshot, epochs, second_segment, log = _split_parts(data[1:], 5)
     if flags & 1:
-        log, second = resealed(log), resealed(second)
-        snapshot = _sealed_snapshot(snapshot)
+        log, second_segment = reseal_segment(log), reseal_segment(second_segment)
+        snapshot = _seal_snapshot(snapshot)
     folder = _REPLICA
     for name, content in (
         (f"{_NAME}.log", log),
-        (f"{_NAME}.txnindex", aborted),
+        (f"{_NAME}.txnindex", aborted_index),
         (f"{_NAME}.index", b""),
-        ("00000000000000000006.log", second),
+        ("00000000000000000006.log", second_segment),
         ("00000000000000000006.snapshot", snapshot),
         (names.FileName.LEADER_EPOCHS, epochs),
     ):
@@ -154,21 +154,23 @@ def _play_replica(data: bytes) -> None:
         else:
             (folder / name).unlink(missing_ok=True)
     replica = names.PartitionDirectory(topic_partition=TopicPartition("t", 0), path=folder)
-    noted = CheckpointedOffsets(recovery_point=flags >> 4, cleaned_until=3 if flags & 4 else None)
+    checkpointed = CheckpointedOffsets(
+        recovery_point=flags >> 4, cleaned_until=3 if flags & 4 else None
+    )
     with contextlib.suppress(ConfigError):
-        loaded = load_replica(
+        stored = load_replica(
             replica,
             config=LogConfig(rules=LATEST),
-            noted=noted,
+            noted=checkpointed,
             was_clean=bool(flags & 2),
             now_ms=NOW_MS,
         )
-        loaded.log.read(loaded.log.log_start_offset, max_bytes=1 << 20, isolation=_COMMITTED)
+        stored.log.read(stored.log.log_start_offset, max_bytes=1 << 20, isolation=_COMMITTED)
     with contextlib.suppress(BadInputError):
         summarize(replica)
 
 
-def _sealed_snapshot(data: bytes) -> bytes:
+def _seal_snapshot(data: bytes) -> bytes:
     if len(data) < 6:
         return data
     crc: int = crc32c.crc32c(data[6:])
@@ -182,17 +184,17 @@ _REPLICA.mkdir()
 # Small files, each by its own reader
 
 
-def _text(read: Callable[..., Any]) -> Callable[[bytes], Any]:
+def _text_reader(read: Callable[..., Any]) -> Callable[[bytes], Any]:
     return lambda data: read(data.decode(errors="replace"), place="file")
 
 
 _READERS: Final[tuple[Callable[[bytes], Any], ...]] = (
-    _text(checkpoints.decode_leader_epochs),
-    _text(checkpoints.decode_offsets),
-    _text(metadata_files.MetaProperties.decode),
-    _text(metadata_files.decode_partition_metadata),
+    _text_reader(checkpoints.decode_leader_epochs),
+    _text_reader(checkpoints.decode_offsets),
+    _text_reader(metadata_files.MetaProperties.decode),
+    _text_reader(metadata_files.decode_partition_metadata),
     lambda data: tuple(txn_index.decode(data, place="file")),
-    lambda data: producer_snapshot.decode(_sealed_snapshot(data)),
+    lambda data: producer_snapshot.decode(_seal_snapshot(data)),
 )
 
 
@@ -233,9 +235,9 @@ def _metadata_seeds() -> Iterator[bytes]:
         metadata.unregister_broker(1),
         metadata.encode_value(9, schema.RemoveTopicRecord(topic_id=topic_id)),
     )
-    yield _joined(*values, b"")
-    for one in values:
-        yield _joined(values[0], one, b"")
+    yield _join_parts(*values, b"")
+    for value in values:
+        yield _join_parts(values[0], value, b"")
 
 
 _METADATA: Final = _folder() / "__cluster_metadata-0"
@@ -243,11 +245,11 @@ _METADATA.mkdir()
 
 
 def _play_metadata(data: bytes) -> None:
-    values = [one for one in _parts(data, 12) if one]
+    values = [value for value in _split_parts(data, 12) if value]
     batch = b""
     if values:
         batch = build_batch(
-            [Record(value=one) for one in values], timestamp_ms=NOW_MS, leader_epoch=1
+            [Record(value=value) for value in values], timestamp_ms=NOW_MS, leader_epoch=1
         )
     (_METADATA / f"{_NAME}.log").write_bytes(batch)
     with contextlib.suppress(CorruptLogRecordError):
@@ -260,13 +262,13 @@ def _play_metadata(data: bytes) -> None:
 def _record_seeds() -> Iterator[bytes]:
     for line in (HERE / "group_records.jsonl").read_text().splitlines():
         record = json.loads(line)
-        yield _joined(bytes.fromhex(record["key"]), bytes.fromhex(record["value"] or ""))
-    for written in (*_of_share_groups(), *_of_streams_groups()):
-        key, value = encode_group_record(written)
-        yield _joined(key, value or b"")
+        yield _join_parts(bytes.fromhex(record["key"]), bytes.fromhex(record["value"] or ""))
+    for group_record in (*_share_group_records(), *_streams_group_records()):
+        key, value = encode_group_record(group_record)
+        yield _join_parts(key, value or b"")
 
 
-def _of_share_groups() -> Sequence[GroupRecord]:
+def _share_group_records() -> Sequence[GroupRecord]:
     driver = ShareDriver()
     driver.beat("m", 0, "t")
     driver.complete_initialization()
@@ -276,7 +278,7 @@ def _of_share_groups() -> Sequence[GroupRecord]:
     return (*driver.log, *tombstones)
 
 
-def _of_streams_groups() -> Sequence[GroupRecord]:
+def _streams_group_records() -> Sequence[GroupRecord]:
     driver = StreamsDriver()
     driver.join("m", endpoint=("h", 1), client_tags={"zone": "a"})
     tombstones = driver.group.tombstones()
@@ -285,17 +287,17 @@ def _of_streams_groups() -> Sequence[GroupRecord]:
 
 
 def _play_record(data: bytes) -> None:
-    key, value = _parts(data, 2)
+    key, value = _split_parts(data, 2)
     for content in (value, None):
         with contextlib.suppress(CorruptLogRecordError):
             decode_txn_record(key, content, rules=LATEST)
         with contextlib.suppress(CorruptLogRecordError):
-            _check_again(decode_group_record(key, content))
+            _check_round_trip(decode_group_record(key, content))
     chunk = build_batch([Record(key=key, value=value)], timestamp_ms=NOW_MS)
     read_log([chunk], rules=LATEST)
 
 
-def _check_again(record: GroupRecord | None) -> None:
+def _check_round_trip(record: GroupRecord | None) -> None:
     """What was read is read again from what is written of it."""
     if record is not None and decode_group_record(*encode_group_record(record)) != record:
         raise Violation("what was read is written otherwise")

@@ -87,10 +87,10 @@ def _play_scenario(data: bytes) -> None:
 
 
 def _config_seeds() -> Iterator[bytes]:
-    yield from (b"\0" + one for one in _CONFIGS)
-    yield from (b"\1" + one for one in _PROPERTIES)
-    yield from (b"\2" + one for one in _LOGINS)
-    yield from (b"\3" + one.encode() for one in _RULES)
+    yield from (b"\0" + text for text in _CONFIGS)
+    yield from (b"\1" + text for text in _PROPERTIES)
+    yield from (b"\2" + text for text in _LOGINS)
+    yield from (b"\3" + text.encode() for text in _RULES)
 
 
 _FOLDER: Final = Path(tempfile.mkdtemp(prefix="txnsim-fuzz-"))
@@ -123,17 +123,17 @@ def _history_seeds() -> Iterator[bytes]:
         text = path.read_bytes()
         lines = [line for line in text.splitlines(keepends=True) if not line.startswith(b"#")]
         for count in (len(lines), len(lines) // 2):
-            some = b"".join(itertools.islice(lines, count))
-            if len(some) <= _LENGTH_MAX:
-                yield some
+            excerpt = b"".join(itertools.islice(lines, count))
+            if len(excerpt) <= _LENGTH_MAX:
+                yield excerpt
 
 
 def _play_history(data: bytes) -> None:
     with contextlib.suppress(HistoryError):
         history = History.from_lines(data)
         # What was read is read again, whether it can be judged or not.
-        again = History.from_lines(history.to_lines())
-        assert again.to_lines() == history.to_lines()
+        reread = History.from_lines(history.to_lines())
+        assert reread.to_lines() == history.to_lines()
         str(judge(history))
 
 

@@ -28,8 +28,10 @@ def golden_requests() -> Iterator[bytes]:
 
 
 def _stream_seeds() -> Iterator[bytes]:
-    sized = [len(one).to_bytes(4, "big") + one for one in itertools.islice(golden_requests(), 40)]
-    yield from (bytes((7,)) + one for one in sized)
+    sized = [
+        len(frame).to_bytes(4, "big") + frame for frame in itertools.islice(golden_requests(), 40)
+    ]
+    yield from (bytes((7,)) + frame for frame in sized)
     yield bytes((3,)) + b"".join(sized[:6])
     yield bytes((1,)) + bytes(40)
     yield bytes((0,)) + bytes.fromhex("16030100c8010000c40303")
@@ -39,43 +41,43 @@ def _play_stream(data: bytes) -> None:
     if not data:
         return
     step, stream = data[0] % 64 + 1, data[1:]
-    whole = _read(stream, len(stream) + 1)
-    if _read(stream, step) != whole:
+    frames_at_once = _read(stream, len(stream) + 1)
+    if _read(stream, step) != frames_at_once:
         raise Violation(f"frames depend on where the stream is cut, every {step} bytes")
 
 
 def _read(stream: bytes, step: int) -> tuple[list[bytes], bool]:
     reader = FrameReader(_LIMIT)
     frames: list[bytes] = []
-    taken = 0
+    taken_bytes = 0
     for start in range(0, len(stream), step):
         piece = stream[start : start + step]
         try:
-            found = reader.receive_data(piece)
+            frames_read = reader.receive_data(piece)
         except MalformedFrameError:
-            return _expected(stream)[0], True
-        frames += found
-        taken += sum(4 + len(one) for one in found)
-        held = min(start + step, len(stream)) - taken
-        if reader.buffered_bytes != held:
-            raise Violation(f"it tells of {reader.buffered_bytes} bytes and holds {held}")
-    if (frames, False) != _expected(stream):
+            return _frames_of(stream)[0], True
+        frames += frames_read
+        taken_bytes += sum(4 + len(frame) for frame in frames_read)
+        held_bytes = min(start + step, len(stream)) - taken_bytes
+        if reader.buffered_bytes != held_bytes:
+            raise Violation(f"it tells of {reader.buffered_bytes} bytes and holds {held_bytes}")
+    if (frames, False) != _frames_of(stream):
         raise Violation("frames are not those of the stream")
     return frames, False
 
 
-def _expected(stream: bytes) -> tuple[list[bytes], bool]:
+def _frames_of(stream: bytes) -> tuple[list[bytes], bool]:
     """What the frames of a stream are, and whether it ends in one that is refused."""
     frames: list[bytes] = []
-    at = 0
-    while at + _HELD_BESIDES <= len(stream):
-        size = int.from_bytes(stream[at : at + 4], "big", signed=True)
+    position = 0
+    while position + _HELD_BESIDES <= len(stream):
+        size = int.from_bytes(stream[position : position + 4], "big", signed=True)
         if not 0 <= size <= _LIMIT:
             return frames, True
-        if at + 4 + size > len(stream):
+        if position + 4 + size > len(stream):
             break
-        frames.append(stream[at + 4 : at + 4 + size])
-        at += 4 + size
+        frames.append(stream[position + 4 : position + 4 + size])
+        position += 4 + size
     return frames, False
 
 
@@ -84,9 +86,9 @@ def _play_request(frame: bytes) -> None:
         header = codec.read_request_header(frame)
         message = codec.decode_request(header, frame)
         body = codec.encode_body(message)
-        again = codec.decode_request(header, frame[: header.body_offset] + body)
+        reread = codec.decode_request(header, frame[: header.body_offset] + body)
         # Compared as bytes: a NaN is not equal to itself.
-        if codec.encode_body(again) != body:
+        if codec.encode_body(reread) != body:
             raise Violation(f"{type(message).__name__} is another one once it is written and read")
 
 

@@ -28,8 +28,8 @@ _MEMBERS: Final = 4
 
 def _pairs(data: bytes) -> Iterator[tuple[int, int, int]]:
     """(act, member, detail) of each step."""
-    for at in range(0, len(data) - 1, 2):
-        yield data[at] // _MEMBERS, data[at] % _MEMBERS, data[at + 1]
+    for index in range(0, len(data) - 1, 2):
+        yield data[index] // _MEMBERS, data[index] % _MEMBERS, data[index + 1]
 
 
 def _play_consumers(data: bytes) -> None:
@@ -42,8 +42,8 @@ def _play_consumers(data: bytes) -> None:
         match act % 6:
             case 0:
                 names = [name for bit, name in enumerate(NAMES) if detail >> bit & 1]
-                more = {"server_assignor": ASSIGNORS[detail // 16 % 3], "instance_id": instance}
-                driver.join(member_id, *names, **more)
+                options = {"server_assignor": ASSIGNORS[detail // 16 % 3], "instance_id": instance}
+                driver.join(member_id, *names, **options)
             case 1:
                 driver.join(member_id, topic_regex=REGEXES[detail % 3])
                 driver.look_up()
@@ -55,8 +55,14 @@ def _play_consumers(data: bytes) -> None:
             case 4:
                 kind = TimerKind.HEARTBEAT if detail & 1 else TimerKind.REVOCATION
                 timers = [
-                    TimerSet(kind=kind, group_id="g", member_id=each, delay_ms=1, generation=epoch)
-                    for each in {member_id, f"m{detail % _MEMBERS}"}
+                    TimerSet(
+                        kind=kind,
+                        group_id="g",
+                        member_id=timer_member,
+                        delay_ms=1,
+                        generation=epoch,
+                    )
+                    for timer_member in {member_id, f"m{detail % _MEMBERS}"}
                 ]
                 driver.take(driver.protocol.too_late(driver.group, timers, image=driver.image))
             case _:
@@ -67,19 +73,23 @@ def _play_consumers(data: bytes) -> None:
 def _check_consumers(driver: ConsumerDriver) -> None:
     group = driver.group
     members = group.members.values()
-    consumed = {name for each in members for name in group.topics_of(each)}
+    consumed = {name for member in members for name in group.topics_of(member)}
     if group.tally.topics_hash(IMAGE) != topics_hash(consumed, IMAGE):
         raise Violation("the hash is not that of the topics consumed")
     if any(group.has_subscriber(name) != (name in consumed) for name in NAMES):
         raise Violation("topics are counted that nobody consumes, or the other way round")
-    wanted = [each.topic_regex for each in members if each.topic_regex]
-    if group.tally.regexes != {each: wanted.count(each) for each in wanted}:
+    regexes = [member.topic_regex for member in members if member.topic_regex]
+    if group.tally.regexes != {regex: regexes.count(regex) for regex in regexes}:
         raise Violation("regular expressions are counted otherwise")
-    owners = [place for each in members for place in each.assigned]
+    owners = [partition for member in members for partition in member.assigned]
     if len(owners) != len(set(owners)):
         raise Violation("a partition has two owners")
-    again = driver.replay_log()
-    if (again.members, again.target, again.epoch) != (group.members, group.target, group.epoch):
+    replayed = driver.replay_log()
+    if (replayed.members, replayed.target, replayed.epoch) != (
+        group.members,
+        group.target,
+        group.epoch,
+    ):
         raise Violation("the log makes another group")
 
 
@@ -111,9 +121,9 @@ def _act(driver: ClassicDriver, act: int, member_id: str, detail: int) -> None:
         case 4:
             driver.leave((member_id, None), (f"m{detail}", None))
         case 5:
-            armed = sorted(driver.timers, key=lambda each: (each[0].value, each[1]))
-            if armed:
-                driver.fire(*armed[detail % len(armed)])
+            timers = sorted(driver.timers, key=lambda timer: (timer[0].value, timer[1]))
+            if timers:
+                driver.fire(*timers[detail % len(timers)])
         case _:
             if driver.writes:
                 driver.write()
@@ -121,10 +131,10 @@ def _act(driver: ClassicDriver, act: int, member_id: str, detail: int) -> None:
 
 def _check_classic(driver: ClassicDriver) -> None:
     group = driver.group
-    waiting = sum(each.awaiting_join is not None for each in group.members.values())
-    if group.awaiting_join_count != waiting:
-        raise Violation(f"{group.awaiting_join_count} members are counted, {waiting} wait")
-    sets = [{name for name, _ in each.protocols} for each in group.members.values()]
+    joining = sum(member.awaiting_join is not None for member in group.members.values())
+    if group.awaiting_join_count != joining:
+        raise Violation(f"{group.awaiting_join_count} members are counted, {joining} wait")
+    sets = [{name for name, _ in member.protocols} for member in group.members.values()]
     common = set.intersection(*sets) if sets else set()
     for name in ("range", "sticky", "none"):
         if group.state is ClassicGroupState.EMPTY:

@@ -55,37 +55,37 @@ _BODIES: Final[dict[tuple[str, str], tuple[bytes, ...]]] = {
 _PARAMETERS: Final = {"id": "1", "topic": "orders", "partition": "0", "name": "z01"}
 
 
-class _Loop(VirtualLoop):
+class _ControlLoop(VirtualLoop):
     longest_ns = 0
-    _beside_ns = 0
+    _executor_ns = 0
 
     def _run_once(self) -> None:
         begun_ns = time.thread_time_ns()
-        self._beside_ns = 0
+        self._executor_ns = 0
         super()._run_once()  # type: ignore[misc]  # asyncio's own
-        took_ns = time.thread_time_ns() - begun_ns - self._beside_ns
+        took_ns = time.thread_time_ns() - begun_ns - self._executor_ns
         self.longest_ns = max(self.longest_ns, took_ns)
 
     def run_in_executor(
         self, _executor: object, function: Callable[..., Any], *args: Any
     ) -> asyncio.Future[Any]:
         begun_ns = time.thread_time_ns()
-        done: asyncio.Future[Any] = self.create_future()
+        future: asyncio.Future[Any] = self.create_future()
         try:
-            done.set_result(function(*args))
+            future.set_result(function(*args))
         except Exception as error:  # noqa: BLE001 - it is the waiter's
-            done.set_exception(error)
-        self._beside_ns += time.thread_time_ns() - begun_ns
-        return done
+            future.set_exception(error)
+        self._executor_ns += time.thread_time_ns() - begun_ns
+        return future
 
 
-async def _at_once(_: WorkThread, work: Callable[[], Any]) -> Any:
+async def _run_in_loop(_: WorkThread, work: Callable[[], Any]) -> Any:
     return await asyncio.get_running_loop().run_in_executor(None, work)
 
 
-class _World:
+class _ControlledCluster:
     def __init__(self) -> None:
-        self.loop = _Loop()
+        self.loop = _ControlLoop()
         self.environment, self.failures = around(
             self.loop, start_ms=_START_MS, trace_level=TraceLevel.BRIEF
         )
@@ -95,7 +95,7 @@ class _World:
         self.app = self.api.app()
 
     def run(self, awaitable: Any) -> Any:
-        with patch.object(WorkThread, "do", _at_once):
+        with patch.object(WorkThread, "do", _run_in_loop):
             return self.loop.run_until_complete(awaitable)
 
     def end(self) -> None:
@@ -110,9 +110,9 @@ class _World:
         await self.environment.tasks.close()
 
 
-class _Play:
+class _HttpPlayer:
     def __init__(self) -> None:
-        self._world: _World | None = None
+        self._world: _ControlledCluster | None = None
         self._number = 0
         self._operations = [
             (re.compile(re.sub(r"{\w+}", "[^/]+", path)), path, set(methods))
@@ -121,20 +121,20 @@ class _Play:
         self._paths = document(OPERATIONS)["paths"]
 
     def __call__(self, data: bytes) -> float | None:
-        asked = _parsed(data)
-        if asked is None:
+        request = _parse_request(data)
+        if request is None:
             return 0.0
         if self._number % _LIFE == 0:
             if self._world is not None:
                 former, self._world = self._world, None
                 former.end()
-            self._world = _World()
+            self._world = _ControlledCluster()
         self._number += 1
         world = self._world
         assert world is not None
         world.loop.longest_ns = 0
         try:
-            status = world.run(_asked(world, *asked))
+            status = world.run(_answer_status(world, *request))
             if world.failures:
                 context = world.failures[0]
                 error = context.get("exception")
@@ -142,7 +142,7 @@ class _Play:
         except Exception:
             self._world, self._number = None, 0
             raise
-        self._check(asked[0], asked[1]["path"], status)
+        self._check(request[0], request[1]["path"], status)
         return world.loop.longest_ns / 1e6
 
     def _check(self, method: str, path: str, status: int | None) -> None:
@@ -153,18 +153,20 @@ class _Play:
             raise Violation(f"{method} {path} is answered {status}")
         if status in _ANYWHERE:
             return
-        for pattern, where, methods in self._operations:
+        for pattern, path_template, methods in self._operations:
             if pattern.fullmatch(path) and method.lower() in methods:
-                declared = self._paths[where][method.lower()]["responses"]
+                declared = self._paths[path_template][method.lower()]["responses"]
                 if str(status) not in declared:
-                    raise Violation(f"{method} {where} is answered {status}, declared: {declared}")
+                    raise Violation(
+                        f"{method} {path_template} is answered {status}, declared: {declared}"
+                    )
                 return
 
 
-def _parsed(data: bytes) -> tuple[str, dict[str, Any], bytes] | None:
+def _parse_request(data: bytes) -> tuple[str, dict[str, Any], bytes] | None:
     head, _, body = data.partition(b"\n\n")
-    first, _, rest = head.partition(b"\n")
-    method, _, target = first.partition(b" ")
+    request_line, _, header_lines = head.partition(b"\n")
+    method, _, target = request_line.partition(b" ")
     if not method.isalpha() or not target.startswith(b"/"):
         return None
     raw_path, _, query = target.partition(b"?")
@@ -172,7 +174,7 @@ def _parsed(data: bytes) -> tuple[str, dict[str, Any], bytes] | None:
     if path.startswith(_IN_THREADS):
         return None
     headers = [(b"host", b"localhost")]
-    for line in rest.split(b"\n"):
+    for line in header_lines.split(b"\n"):
         name, colon, value = line.partition(b":")
         if colon and name:
             headers.append((name.lower().strip(), value.strip()))
@@ -193,16 +195,18 @@ def _parsed(data: bytes) -> tuple[str, dict[str, Any], bytes] | None:
     return method.decode().upper(), scope, body
 
 
-async def _asked(world: _World, _method: str, scope: dict[str, Any], body: bytes) -> int | None:
+async def _answer_status(
+    world: _ControlledCluster, _method: str, scope: dict[str, Any], body: bytes
+) -> int | None:
     """The status that is answered; None where it takes too long."""
     statuses: list[int] = []
-    gone = asyncio.Event()
+    disconnected = asyncio.Event()
     pieces = [body[: len(body) // 2], body[len(body) // 2 :]]
 
     async def receive() -> dict[str, Any]:
         if pieces:
             return {"type": "http.request", "body": pieces.pop(0), "more_body": bool(pieces)}
-        await gone.wait()
+        await disconnected.wait()
         return {"type": "http.disconnect"}
 
     async def send(message: Any) -> None:
@@ -211,7 +215,7 @@ async def _asked(world: _World, _method: str, scope: dict[str, Any], body: bytes
 
     with contextlib.suppress(TimeoutError):
         await asyncio.wait_for(world.app(scope, receive, send), _PATIENCE_S)
-    gone.set()
+    disconnected.set()
     if len(statuses) > 1:
         raise Violation(f"answered {len(statuses)} times: {statuses}")
     return statuses[0] if statuses else None
@@ -221,13 +225,15 @@ def _seeds() -> Iterator[bytes]:
     for path, methods in document(OPERATIONS)["paths"].items():
         if path.startswith(_IN_THREADS):
             continue
-        filled = re.sub(r"{(\w+)}", lambda match: _PARAMETERS.get(match[1], "1"), path)
+        filled_path = re.sub(r"{(\w+)}", lambda match: _PARAMETERS.get(match[1], "1"), path)
         for method in methods:
             names = [
-                one["name"] for one in methods[method].get("parameters", ()) if one["in"] == "query"
+                parameter["name"]
+                for parameter in methods[method].get("parameters", ())
+                if parameter["in"] == "query"
             ]
             query = "&".join(f"{name}=1" for name in names)
-            head = f"{method.upper()} {filled}{'?' if query else ''}{query}\n\n".encode()
+            head = f"{method.upper()} {filled_path}{'?' if query else ''}{query}\n\n".encode()
             for body in _BODIES.get((method, path), (b"",)):
                 yield head + body
     yield b"GET /healthz\nOrigin: http://evil\nSec-Fetch-Site: cross-site\n\n"
@@ -236,6 +242,9 @@ def _seeds() -> Iterator[bytes]:
 
 TARGETS: Final = {
     "http": Target(
-        play=_Play(), seeds=_seeds, length_max=1_024, words=(b"orders", b"null", b"1e99", b"%2F")
+        play=_HttpPlayer(),
+        seeds=_seeds,
+        length_max=1_024,
+        words=(b"orders", b"null", b"1e99", b"%2F"),
     )
 }

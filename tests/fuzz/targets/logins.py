@@ -30,7 +30,7 @@ _FRAMES_MAX: Final = 8
 _API_VERSIONS: Final = 18
 
 
-def _begin(mechanism: str) -> Any:
+def _begin_exchange(mechanism: str) -> Any:
     return exchange(
         mechanism,
         plain_users={"alice": "secret"},
@@ -43,7 +43,7 @@ def _begin(mechanism: str) -> Any:
 _RULES: Final = SaslRules(
     mechanisms=MECHANISMS,
     max_reauth_ms=10_000,
-    begin=_begin,
+    begin=_begin_exchange,
     now_ms=lambda: _WALL_MS,
     monotonic_ms=lambda: 50_000,
 )
@@ -54,39 +54,41 @@ def _request(key: int, version: int, **values: Any) -> bytes:
     return codec.encode_request(key, version, 7, "c", message)[4:]
 
 
-def _play_of(*frames: bytes) -> bytes:
-    return b"".join(len(one).to_bytes(_SIZE, "big") + one for one in frames)
+def _join_frames(*frames: bytes) -> bytes:
+    return b"".join(len(frame).to_bytes(_SIZE, "big") + frame for frame in frames)
 
 
 def _sasl_seeds() -> Iterator[bytes]:
     token = bearer(unsecured_token({"sub": "alice", "exp": 1_800_000_000}))
-    first = b"n,,n=alice,r=clientnonce"
+    first_message = b"n,,n=alice,r=clientnonce"
     for version in (0, 1):
         for mechanism, message in (
             ("PLAIN", b"\0alice\0secret"),
-            ("SCRAM-SHA-256", first),
+            ("SCRAM-SHA-256", first_message),
             ("OAUTHBEARER", token),
         ):
             handshake = _request(17, version, mechanism=mechanism)
-            said = _request(36, 2, auth_bytes=message) if version else message
-            final = _FINAL.to_bytes(_SIZE, "big") if message is first else b""
-            yield _play_of(_request(18, 0), handshake, said) + final
-            yield _play_of(handshake, said) + final + _play_of(handshake, said)
-    yield _play_of(_request(3, 1, topics=()))
+            token_frame = _request(36, 2, auth_bytes=message) if version else message
+            final = _FINAL.to_bytes(_SIZE, "big") if message is first_message else b""
+            yield _join_frames(_request(18, 0), handshake, token_frame) + final
+            yield (
+                _join_frames(handshake, token_frame) + final + _join_frames(handshake, token_frame)
+            )
+    yield _join_frames(_request(3, 1, topics=()))
 
 
 def _play_sasl(data: bytes) -> None:
     session = SaslSession(_RULES)
-    at = 0
+    position = 0
     for _ in range(_FRAMES_MAX):
-        if at + _SIZE > len(data):
+        if position + _SIZE > len(data):
             return
-        size = int.from_bytes(data[at : at + _SIZE], "big")
-        at += _SIZE
-        frame = _final_message(session) if size == _FINAL else data[at : at + size]
-        at += 0 if size == _FINAL else size
+        size = int.from_bytes(data[position : position + _SIZE], "big")
+        position += _SIZE
+        frame = _final_message(session) if size == _FINAL else data[position : position + size]
+        position += 0 if size == _FINAL else size
         was_known = session.state is SaslState.COMPLETE
-        before = session.principal
+        principal_before = session.principal
         # A token names whomever it likes, as none of them is signed.
         is_bearer = session._mechanism == OAUTHBEARER
         try:
@@ -100,7 +102,7 @@ def _play_sasl(data: bytes) -> None:
                 _handle(session, frame, was_known=was_known)
             except BadInputError:
                 return
-        elif session.principal not in (before, "User:alice") and not is_bearer:
+        elif session.principal not in (principal_before, "User:alice") and not is_bearer:
             raise Violation(f"a stranger became {session.principal}")
 
 
@@ -113,8 +115,8 @@ def _handle(session: SaslSession, frame: bytes, *, was_known: bool) -> None:
     low, high = SHIPPED.accepted[_API_VERSIONS]
     if low <= header.api_version <= high:
         message = codec.decode_request(header, frame)
-        asked = SimpleNamespace(api_version=header.api_version, message=message)
-        session.handled(cast(Request, asked))
+        request = SimpleNamespace(api_version=header.api_version, message=message)
+        session.handled(cast(Request, request))
 
 
 def _final_message(session: SaslSession) -> bytes:
@@ -135,8 +137,8 @@ def _final_message(session: SaslSession) -> bytes:
 
 @cache
 def _credential() -> tuple[bytes, bytes, bytes, int]:
-    found = credentials()["alice", ScramMechanism.SCRAM_SHA_256]
-    return found.salt, found.stored_key, found.server_key, found.iterations
+    credential = credentials()["alice", ScramMechanism.SCRAM_SHA_256]
+    return credential.salt, credential.stored_key, credential.server_key, credential.iterations
 
 
 # Tokens: the input is JSON of header and claims, encoded here, since no fuzzer writes base64
@@ -150,8 +152,8 @@ def _token_seeds() -> Iterator[bytes]:
         {"sub": "", "exp": None, "jti": 1, "iss": 5},
     ]
     for header in ({"alg": "none"}, {"alg": "HS256", "crit": ["x"]}):
-        for one in claims:
-            yield json.dumps(header).encode() + b"\0" + json.dumps(one).encode()
+        for claim_set in claims:
+            yield json.dumps(header).encode() + b"\0" + json.dumps(claim_set).encode()
     yield b'{"alg":"none"}\0{"sub":"alice","exp":1e400}'
     yield b"\x01n,a=alice,\x01auth=Bearer a.b.c\x01k=v\x01\x01"
 

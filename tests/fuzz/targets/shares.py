@@ -41,8 +41,8 @@ _SIZES: Final = (1, 2, 3)
 
 def _steps(data: bytes) -> Iterator[tuple[int, int, int]]:
     """(act, number, detail) of each step."""
-    for at in range(0, len(data) - 1, 2):
-        yield data[at] // _MEMBERS, data[at] % _MEMBERS, data[at + 1]
+    for index in range(0, len(data) - 1, 2):
+        yield data[index] // _MEMBERS, data[index] % _MEMBERS, data[index + 1]
 
 
 # Members
@@ -71,19 +71,19 @@ def _play_members(data: bytes) -> None:
             case _:
                 driver.now_ms += detail * 1_000
         _check_members(driver)
-    again = driver.reload_shard().groups.get(driver.group.group_id)
-    if again is not None and state_of(again) != state_of(driver.group):
+    reloaded = driver.reload_shard().groups.get(driver.group.group_id)
+    if reloaded is not None and state_of(reloaded) != state_of(driver.group):
         raise Violation("the log makes another group")
 
 
 def _change_topics(driver: ShareDriver, detail: int) -> None:
     """One grows or comes, or one is deleted."""
     name = NAMES[detail % len(NAMES)]
-    sizes = {each.name: len(each.partitions) for each in driver.image.topics.values()}
+    sizes = {topic.name: len(topic.partitions) for topic in driver.image.topics.values()}
     if detail & 64:
         sizes.pop(name, None)
-        gone = frozenset({topic_id(name)})
-        driver.write(topics_gone(driver.group, gone, now_ms=driver.now_ms))
+        deleted_ids = frozenset({topic_id(name)})
+        driver.write(topics_gone(driver.group, deleted_ids, now_ms=driver.now_ms))
     else:
         sizes[name] = sizes.get(name, 0) + 1
     driver.image = image(driver.image.offset + 1, **sizes)
@@ -91,7 +91,7 @@ def _change_topics(driver: ShareDriver, detail: int) -> None:
 
 def _check_members(driver: ShareDriver) -> None:
     group = driver.group
-    consumed = {name for each in group.members.values() for name in each.topic_names}
+    consumed = {name for member in group.members.values() for name in member.topic_names}
     if any(group.has_subscriber(name) != (name in consumed) for name in NAMES):
         raise Violation("topics are counted that nobody consumes, or the other way round")
     if group.tally.topics_hash(driver.image) != topics_hash(consumed, driver.image):
@@ -103,7 +103,7 @@ def _check_members(driver: ShareDriver) -> None:
 # Records of a share partition
 
 
-class _Drawn(random.Random):
+class _InputChoices(random.Random):
     """Choices that an input makes; the first ones once it is used up."""
 
     def __init__(self, data: bytes) -> None:
@@ -118,7 +118,7 @@ class _Drawn(random.Random):
 def _play_records(data: bytes) -> None:
     player = Player()
     walk = LineWalk(0, player)
-    walk.random = _Drawn(data)
+    walk.random = _InputChoices(data)
     for line in walk.lines():
         player.play(line)
         _check_records(player)
@@ -126,10 +126,10 @@ def _play_records(data: bytes) -> None:
 
 def _check_records(player: Player) -> None:
     partition = player.partition
-    ranges = [(one.first_offset, one.last_offset) for one in partition.in_flight()]
-    if any(first > last for first, last in ranges):
+    ranges = [(batch.first_offset, batch.last_offset) for batch in partition.in_flight()]
+    if any(first_offset > last_offset for first_offset, last_offset in ranges):
         raise Violation("a range ends before it begins")
-    if any(one[1] >= other[0] for one, other in itertools.pairwise(ranges)):
+    if any(earlier[1] >= later[0] for earlier, later in itertools.pairwise(ranges)):
         raise Violation("a record is there twice")
     if not partition.start_offset <= partition.next_fetch_offset() <= partition.end_offset + 1:
         raise Violation("the next fetch begins elsewhere than in the records and behind them")
@@ -154,26 +154,26 @@ def _play_states(data: bytes) -> None:
     log: list[tuple[bytes, bytes | None]] = []
     steps = iter(data)
     for step in steps:
-        decided = _decided(deciding, step, steps)
-        if isinstance(decided, Rejection):
+        decision = _decide_step(deciding, step, steps)
+        if isinstance(decision, Rejection):
             continue
-        for record in decided.records:
+        for record in decision.records:
             key, value = encode_record(record)
             if decode_record(key, value) != record:
                 raise Violation("what is written is not read back")
             shard.apply(record, record_offset=len(log))
             log.append((key, value))
-    again = ShareStateShard(partition=0, coordinator_epoch=0, updates_per_snapshot=2)
+    reloaded = ShareStateShard(partition=0, coordinator_epoch=0, updates_per_snapshot=2)
     records = [Record(key=key, value=value) for key, value in log]
     if records:
-        list(again.read([build_batch(records, timestamp_ms=NOW_MS)]))
-    if (again.states, again.leader_epochs) != (shard.states, shard.leader_epochs):
+        list(reloaded.read([build_batch(records, timestamp_ms=NOW_MS)]))
+    if (reloaded.states, reloaded.leader_epochs) != (shard.states, shard.leader_epochs):
         raise Violation("the log makes other states")
 
 
-def _decided(deciding: Deciding, step: int, more: Iterator[int]) -> Any:
+def _decide_step(deciding: Deciding, step: int, choices: Iterator[int]) -> Any:
     key = _KEYS[step // 8 % len(_KEYS)]
-    epoch, start = next(more, 0) % 4 - 1, next(more, 0) % 16 - 1
+    epoch, start = next(choices, 0) % 4 - 1, next(choices, 0) % 16 - 1
     match step % 8:
         case 0 | 1:
             return deciding.initialize(
@@ -185,7 +185,7 @@ def _decided(deciding: Deciding, step: int, more: Iterator[int]) -> Any:
             return deciding.delete(DeleteShareState(key=key))
         case 4:
             return deciding.summarize(ReadShareState(key=key))
-    batches = tuple(_batch(more) for _ in range(next(more, 0) % 6))
+    batches = tuple(_batch(choices) for _ in range(next(choices, 0) % 6))
     _check_combined(deciding.shard, key, batches, start)
     return deciding.write(
         WriteShareState(
@@ -199,9 +199,9 @@ def _decided(deciding: Deciding, step: int, more: Iterator[int]) -> Any:
     )
 
 
-def _batch(more: Iterator[int]) -> StateBatch:
-    first, size, state = next(more, 0) % 16, next(more, 0) % 8 - 1, next(more, 0)
-    return StateBatch(first, first + size, state % 5, state // 5 % 3)
+def _batch(choices: Iterator[int]) -> StateBatch:
+    first_offset, size, state = next(choices, 0) % 16, next(choices, 0) % 8 - 1, next(choices, 0)
+    return StateBatch(first_offset, first_offset + size, state % 5, state // 5 % 3)
 
 
 def _check_combined(
@@ -209,27 +209,27 @@ def _check_combined(
 ) -> None:
     """Offset by offset the strongest of all batches; no neighbours alike."""
     state = shard.states.get(key)
-    old = () if state is None else state.batches
-    if len(old) + len(newer) < 2 or any(
-        one.last_offset < one.first_offset for one in (*old, *newer)
+    older = () if state is None else state.batches
+    if len(older) + len(newer) < 2 or any(
+        batch.last_offset < batch.first_offset for batch in (*older, *newer)
     ):
         return
-    found = at_once(combining(old, newer, start_offset=start))
-    if len(found) > 1 and found != at_once(combining((), found, start_offset=start)):
+    combined = at_once(combining(older, newer, start_offset=start))
+    if len(combined) > 1 and combined != at_once(combining((), combined, start_offset=start)):
         raise Violation("what is combined can be combined once more")
     for offset in range(max(start, 0), 24):
-        here = [
-            (one.delivery_count, one.delivery_state)
-            for one in (*old, *newer)
-            if one.first_offset <= offset <= one.last_offset
+        covering = [
+            (batch.delivery_count, batch.delivery_state)
+            for batch in (*older, *newer)
+            if batch.first_offset <= offset <= batch.last_offset
         ]
-        told = [
-            (one.delivery_count, one.delivery_state)
-            for one in found
-            if one.first_offset <= offset <= one.last_offset
+        combined_here = [
+            (batch.delivery_count, batch.delivery_state)
+            for batch in combined
+            if batch.first_offset <= offset <= batch.last_offset
         ]
-        if told != sorted(here)[-1:]:
-            raise Violation(f"at {offset} stands {told}, not the strongest of {here}")
+        if combined_here != sorted(covering)[-1:]:
+            raise Violation(f"at {offset} stands {combined_here}, not the strongest of {covering}")
 
 
 def _play_record(data: bytes) -> None:

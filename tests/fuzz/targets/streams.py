@@ -31,36 +31,36 @@ class _Steps:
 
     def __init__(self, data: bytes) -> None:
         self._data = data
-        self._at = 0
+        self._position = 0
 
     @property
     def is_spent(self) -> bool:
-        return self._at >= len(self._data)
+        return self._position >= len(self._data)
 
     def below(self, bound: int) -> int:
         """A number below a bound."""
-        self._at += 1
-        return self._data[self._at - 1] % bound if self._at <= len(self._data) else 0
+        self._position += 1
+        return self._data[self._position - 1] % bound if self._position <= len(self._data) else 0
 
-    def some(self, *of: str) -> tuple[str, ...]:
+    def choose(self, *names: str) -> tuple[str, ...]:
         bits = self.below(256)
-        return tuple(one for bit, one in enumerate(of) if bits >> bit & 1)
+        return tuple(name for bit, name in enumerate(names) if bits >> bit & 1)
 
 
 def _topics(steps: _Steps, *, sized: bool) -> tuple[TopicInfo, ...]:
-    found = steps.some("in", "log", "a")
-    return tuple(TopicInfo(name=one, partitions=steps.below(4) * sized) for one in found)
+    names = steps.choose("in", "log", "a")
+    return tuple(TopicInfo(name=name, partitions=steps.below(4) * sized) for name in names)
 
 
 def _subtopology(steps: _Steps) -> Subtopology:
-    places = steps.below(8)
-    groups = () if places < 4 else (_copartition(steps),) * (places - 3)
+    choice = steps.below(8)
+    groups = () if choice < 4 else (_copartition(steps),) * (choice - 3)
     return Subtopology(
         subtopology_id=str(steps.below(_SUBTOPOLOGIES + 1)),
-        source_topics=steps.some("a", "b", "gone"),
+        source_topics=steps.choose("a", "b", "gone"),
         source_topic_regex=("a.*",) * (steps.below(32) == 31),
         state_changelog_topics=_topics(steps, sized=steps.below(16) == 15),
-        repartition_sink_topics=steps.some("in", "out"),
+        repartition_sink_topics=steps.choose("in", "out"),
         repartition_source_topics=_topics(steps, sized=True),
         copartition_groups=groups,
     )
@@ -82,20 +82,23 @@ def _topology(steps: _Steps) -> tuple[Subtopology, ...]:
 
 def _play_topology(data: bytes) -> None:
     steps = _Steps(data)
-    topics = image(**{name: 1 + steps.below(4) for name in steps.some(*NAMES)})
-    made = made_topology(steps.below(3) - 1, _topology(steps))
-    if isinstance(made, Rejection):
+    topics = image(**{name: 1 + steps.below(4) for name in steps.choose(*NAMES)})
+    topology = made_topology(steps.below(3) - 1, _topology(steps))
+    if isinstance(topology, Rejection):
         return
-    found = configure(made, topics)
-    if isinstance(found, Rejection) or found.subtopologies is None:
+    configured = configure(topology, topics)
+    if isinstance(configured, Rejection) or configured.subtopologies is None:
         return
-    if list(found.tasks) != sorted(found.tasks) or found.tasks.keys() != made.subtopologies.keys():
+    if (
+        list(configured.tasks) != sorted(configured.tasks)
+        or configured.tasks.keys() != topology.subtopologies.keys()
+    ):
         raise Violation("tasks are those of other subtopologies")
-    if any(number < 1 for number in found.tasks.values()):
+    if any(number < 1 for number in configured.tasks.values()):
         raise Violation("a subtopology has no task")
-    if any(each.partitions < 1 for each in found.missing.values()):
+    if any(topic.partitions < 1 for topic in configured.missing.values()):
         raise Violation("a topic is to be made without partitions")
-    if found.is_ready is bool(found.missing):
+    if configured.is_ready is bool(configured.missing):
         raise Violation("a topology is ready though topics are missing, or the other way round")
 
 
@@ -118,26 +121,28 @@ def _act(driver: StreamsDriver, steps: _Steps, topology: tuple[Subtopology, ...]
     member_id = f"m{steps.below(_MEMBERS)}"
     member = driver.group.members.get(member_id)
     epoch = 0 if member is None else member.member_epoch
-    more: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     if steps.below(4) == 3:
-        more["instance_id"] = f"i{steps.below(2)}"
+        options["instance_id"] = f"i{steps.below(2)}"
     match steps.below(8):
         case 0 | 1:
             if steps.below(8) == 7:
                 topology = _topology(steps)
             process = f"p{steps.below(2)}"
             driver.send(
-                member_id, 0, topology=(steps.below(2), topology), process_id=process, **more
+                member_id, 0, topology=(steps.below(2), topology), process_id=process, **options
             )
         case 2 | 3 if member is not None:
             owned = Tasks() if steps.below(4) == 3 else member.assigned.tasks
-            driver.send(member_id, epoch - steps.below(8) // 7, owned=owned, **more)
+            driver.send(member_id, epoch - steps.below(8) // 7, owned=owned, **options)
         case 4 if member is not None:
-            told = tuple((task, steps.below(9)) for task in sorted(member.assigned.active))
+            offsets = tuple((task, steps.below(9)) for task in sorted(member.assigned.active))
             if epoch > 0:
-                driver.send(member_id, epoch, task_offsets=told, task_end_offsets=told, **more)
+                driver.send(
+                    member_id, epoch, task_offsets=offsets, task_end_offsets=offsets, **options
+                )
         case 5:
-            driver.send(member_id, -1 - steps.below(2), **more)
+            driver.send(member_id, -1 - steps.below(2), **options)
         case 6:
             kind = TimerKind.HEARTBEAT if steps.below(2) else TimerKind.REVOCATION
             _fire(driver, kind, member_id)
@@ -147,14 +152,16 @@ def _act(driver: StreamsDriver, steps: _Steps, topology: tuple[Subtopology, ...]
 
 
 def _fire(driver: StreamsDriver, kind: TimerKind, member_id: str) -> None:
-    armed = {(one.kind, one.member_id) for one in driver.effects if isinstance(one, TimerSet)}
-    if (kind, member_id) in armed:
+    armed_timers = {
+        (effect.kind, effect.member_id) for effect in driver.effects if isinstance(effect, TimerSet)
+    }
+    if (kind, member_id) in armed_timers:
         driver.fire(kind, member_id)
 
 
 def _change_topics(driver: StreamsDriver, steps: _Steps) -> None:
     """One grows or comes, or one is deleted."""
-    sizes = {each.name: len(each.partitions) for each in driver.image.topics.values()}
+    sizes = {topic.name: len(topic.partitions) for topic in driver.image.topics.values()}
     name = NAMES[steps.below(len(NAMES))]
     if steps.below(3) == 2:
         sizes.pop(name, None)
@@ -167,11 +174,11 @@ def _check(driver: StreamsDriver) -> None:
     group = driver.group
     if len(group.members) >= _MEMBERS + 1:
         raise Violation("the group has more members than it may have")
-    holders = [task for each in group.members.values() for task in each.assigned.active]
+    holders = [task for member in group.members.values() for task in member.assigned.active]
     if len(holders) != len(set(holders)):
         raise Violation("two members run a task")
-    wanted = [task for each in group.target.values() for task in each.active]
-    if len(wanted) != len(set(wanted)):
+    target_tasks = [task for assignment in group.target.values() for task in assignment.active]
+    if len(target_tasks) != len(set(target_tasks)):
         raise Violation("two members are to run a task")
 
 
@@ -181,8 +188,8 @@ def _seeds() -> Iterator[bytes]:
 
 
 def _member_seeds() -> Iterator[bytes]:
-    one = bytes((0, 0, 0, 0, 1, 0, 2, 0, 0, 0))
-    yield bytes((1, *one)) + bytes(
+    topology = bytes((0, 0, 0, 0, 1, 0, 2, 0, 0, 0))
+    yield bytes((1, *topology)) + bytes(
         (0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 1, 0, 2, 0, 0)
     )
     for number in range(8):

@@ -82,17 +82,17 @@ class _Transport(asyncio.Transport):
             data = data[size:]
 
 
-class _Behind(asyncio.Protocol):
+class _Application(asyncio.Protocol):
     """Who is reached once the handshake is over."""
 
     def __init__(self) -> None:
-        self.heard = bytearray()
+        self.received = bytearray()
 
     def data_received(self, data: bytes) -> None:
-        self.heard += data
+        self.received += data
 
 
-class _Door:
+class _TlsListener:
     """A listener's TLS over transports in memory."""
 
     def __init__(self) -> None:
@@ -103,17 +103,17 @@ class _Door:
         self.loop = asyncio.new_event_loop()
         self.failures: list[dict[str, Any]] = []
         self.loop.set_exception_handler(lambda _, context: self.failures.append(context))
-        self.behind: list[_Behind] = []
+        self.applications: list[_Application] = []
         self.gates = TlsGates(self.loop, self.context, self._protocol)
 
     def _protocol(self) -> asyncio.Protocol:
-        self.behind.append(_Behind())
-        return self.behind[-1]
+        self.applications.append(_Application())
+        return self.applications[-1]
 
 
 @cache
-def _door() -> _Door:
-    return _Door()
+def _door() -> _TlsListener:
+    return _TlsListener()
 
 
 def _seeds() -> Iterator[bytes]:
@@ -127,17 +127,17 @@ def _seeds() -> Iterator[bytes]:
 
 def _play(data: bytes) -> None:
     door = _door()
-    door.behind.clear()
-    kind, rest = (data[0] % 4 if data else 0), data[1:]
+    door.applications.clear()
+    kind, payload = (data[0] % 4 if data else 0), data[1:]
     transport = _Transport()
     gate = door.gates()
     transport.set_protocol(gate)
     gate.connection_made(transport)
     if kind == 3:
-        _feed(door, transport, rest)
+        _feed(door, transport, payload)
         is_whole = False
     else:
-        is_whole = _shake(door, transport, kind, rest)
+        is_whole = _shake(door, transport, kind, payload)
     protocol: Any = transport.get_protocol()
     protocol.connection_lost(None)
     _turn(door)
@@ -145,14 +145,14 @@ def _play(data: bytes) -> None:
         context, error = door.failures[0], door.failures[0].get("exception")
         door.failures.clear()
         raise error if isinstance(error, Exception) else Violation(repr(context))
-    if is_whole and not (door.behind and door.behind[0].heard == _HELLO):
+    if is_whole and not (door.applications and door.applications[0].received == _HELLO):
         raise Violation("a sound handshake leads nowhere")
 
 
-def _shake(door: _Door, transport: _Transport, kind: int, rest: bytes) -> bool:
+def _shake(door: _TlsListener, transport: _Transport, kind: int, payload: bytes) -> bool:
     """A client's side of a handshake, struck; whether it was left whole."""
-    stop = int.from_bytes(rest[:2], "big") if kind == 1 else None
-    changes = rest[2 * (kind == 1) :] if kind else b""
+    stop = int.from_bytes(payload[:2], "big") if kind == 1 else None
+    changes = payload[2 * (kind == 1) :] if kind else b""
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
@@ -171,7 +171,7 @@ def _shake(door: _Door, transport: _Transport, kind: int, rest: bytes) -> bool:
                 return False
         if is_done:
             client.write(_HELLO)
-        flight = _struck(outgoing.read(), sent, changes)
+        flight = _change_flight(outgoing.read(), sent, changes)
         if stop is not None:
             flight = flight[: max(0, stop - sent)]
         sent += len(flight)
@@ -183,23 +183,23 @@ def _shake(door: _Door, transport: _Transport, kind: int, rest: bytes) -> bool:
     return False
 
 
-def _struck(flight: bytes, before: int, changes: bytes) -> bytes:
-    struck = bytearray(flight)
-    for at in range(0, len(changes) - _CHANGE + 1, _CHANGE):
-        place = int.from_bytes(changes[at : at + 2], "big") - before
-        if 0 <= place < len(struck):
-            struck[place] ^= changes[at + 2]
-    return bytes(struck)
+def _change_flight(flight: bytes, sent_before: int, changes: bytes) -> bytes:
+    changed = bytearray(flight)
+    for index in range(0, len(changes) - _CHANGE + 1, _CHANGE):
+        position = int.from_bytes(changes[index : index + 2], "big") - sent_before
+        if 0 <= position < len(changed):
+            changed[position] ^= changes[index + 2]
+    return bytes(changed)
 
 
-def _feed(door: _Door, transport: _Transport, data: bytes) -> None:
+def _feed(door: _TlsListener, transport: _Transport, data: bytes) -> None:
     _turn(door)
     if data and not transport.is_closed:
         transport.feed(data)
     _turn(door)
 
 
-def _turn(door: _Door) -> None:
+def _turn(door: _TlsListener) -> None:
     async def turns() -> None:
         for _ in range(_TURNS):
             await asyncio.sleep(0)
