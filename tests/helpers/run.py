@@ -113,7 +113,7 @@ def _go() -> list[Step]:
 
 def _node() -> list[Step]:
     node, npm = _tool("node", "Node.js 20, with npm"), _tool("npm", "Node.js 20, with npm")
-    project = _copied("node")
+    project = _copy_helper("node")
     quiet = ("--no-audit", "--no-fund", "--no-package-lock", "--ignore-scripts")
     # Not the folder: tests below it need libraries that are installed for another part of CI.
     tests = sorted(str(file.relative_to(project)) for file in project.glob("test/*.test.mjs"))
@@ -128,12 +128,14 @@ def _node() -> list[Step]:
 
 def _java() -> list[Step]:
     maven = _tool("mvn", "a JDK 17 and Maven")
-    return [Step("java: tests with kafka-clients", (maven, "-q", "-B", "test"), _copied("java"))]
+    return [
+        Step("java: tests with kafka-clients", (maven, "-q", "-B", "test"), _copy_helper("java"))
+    ]
 
 
-def _any() -> list[Step]:
+def _steps_of_any() -> list[Step]:
     """The programs of helpers/any, which need no helper; that in C# has no toolchain here."""
-    project = _copied("any")
+    project = _copy_helper("any")
     shop = project / "shop"
     program = REPOSITORY / "tests" / "helpers" / "shop.py"
     python = installed_txnsim().with_name("python")  # the program needs our client; this does not
@@ -160,11 +162,11 @@ LANGUAGES: Final[Mapping[str, Callable[[], list[Step]]]] = {
     "go": _go,
     "node": _node,
     "java": _java,
-    "any": _any,
+    "any": _steps_of_any,
 }
 
 
-def _copied(name: str) -> Path:
+def _copy_helper(name: str) -> Path:
     """The helper's sources where tools may write beside them, named after what they say."""
     sources = HELPERS / name
     target = CACHE / "helpers" / f"{name}-{_digest(sources)}"
@@ -184,8 +186,8 @@ def _digest(folder: Path) -> str:
     return sha.hexdigest()[:12]
 
 
-def _tool(command: str, what: str) -> str:
-    return tool(command, f"it needs {what}", MissingToolError)
+def _tool(command: str, purpose: str) -> str:
+    return tool(command, f"it needs {purpose}", MissingToolError)
 
 
 # Output

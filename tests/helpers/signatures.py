@@ -26,21 +26,21 @@ _BLOCK_RE: Final = re.compile(r"(?<=## Signatures\n\n```java\n).*?(?=```)", re.D
 def main(argv: Sequence[str] = ()) -> int:
     """Write the block anew, or say that it differs."""
     current = README.read_text("utf-8")
-    if current == expected(current):
+    if current == expected_readme(current):
         return 0
     if "--write" in argv:
-        README.write_text(expected(current), "utf-8")
+        README.write_text(expected_readme(current), "utf-8")
         return 0
     sys.stdout.write(f"out of date: {README}\n")
     return 1
 
 
-def expected(readme: str) -> str:
-    text = "\n".join(line for name in CLASSES for line in (*_of(name), ""))
+def expected_readme(readme: str) -> str:
+    text = "\n".join(line for name in CLASSES for line in (*_member_lines(name), ""))
     return _BLOCK_RE.sub(lambda _: text.rstrip("\n") + "\n", readme)
 
 
-def _of(name: str) -> Iterator[str]:
+def _member_lines(name: str) -> Iterator[str]:
     """Each class of a file with its public members, one line each."""
     source = (SOURCES / f"{name}.java").read_text("utf-8")
     if "@interface" in source:

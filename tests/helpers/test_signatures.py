@@ -10,11 +10,13 @@ from tests.helpers.run import HELPERS
 
 def test_the_readme_has_the_signatures_as_they_are() -> None:
     readme = signatures.README.read_text("utf-8")
-    assert readme == signatures.expected(readme), "python -m tests.helpers.signatures --write"
+    assert readme == signatures.expected_readme(readme), (
+        "python -m tests.helpers.signatures --write"
+    )
 
 
 def test_a_signature_is_found_wherever_it_stands() -> None:
-    block = signatures.expected("## Signatures\n\n```java\n```\n")
+    block = signatures.expected_readme("## Signatures\n\n```java\n```\n")
     for signature in (
         'String bootstrapServersProperty() default "";',
         "JsonNode waitForTransaction(String transactionalId, Duration atMost, String... states)",

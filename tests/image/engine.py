@@ -59,7 +59,7 @@ class Image(msgspec.Struct, frozen=True, kw_only=True):
     entry_point: tuple[str, ...] = ("python", "-m", "txnsim.testing.container")
     environment: tuple[str, ...] = ()
     user: str = ""
-    kept: tuple[Path, ...] = ()
+    kept_paths: tuple[Path, ...] = ()
     """Folders that a container still sees where its own ``/tmp`` would hide them."""
 
 
@@ -72,7 +72,7 @@ def checkout() -> Image:
             f"PYTHONPATH={REPOSITORY / 'sim'}",
             "HOME=/tmp",
         ),
-        kept=(REPOSITORY, Path(sys.prefix), Path(sys.base_prefix)),
+        kept_paths=(REPOSITORY, Path(sys.prefix), Path(sys.base_prefix)),
     )
 
 
@@ -157,7 +157,7 @@ class Container:
         story = {
             "root": str(self.image.root),
             "user": self.image.user,
-            "kept": [str(path) for path in self.image.kept],
+            "kept": [str(path) for path in self.image.kept_paths],
             "environment": dict(setting.split("=", 1) for setting in environment),
             "command": [*entry_point, *(self.wanted.get("Cmd") or ())],
         }
@@ -220,7 +220,7 @@ class Container:
                 _pump(outer, inner)
                 back.join()
 
-    def put(self, path: str, archive: bytes) -> None:
+    def unpack(self, path: str, archive: bytes) -> None:
         """Unpack a tar archive inside."""
         root = Path(f"/proc/{self._inside}/root")
         with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
@@ -280,9 +280,9 @@ class Container:
 
     def logs(self) -> bytes:
         """What it has printed, as one frame of Docker's stream."""
-        return _framed(self._output.read_bytes())
+        return _frame(self._output.read_bytes())
 
-    def described(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, Any]:
         """As Docker's inspection tells it."""
         status = "running" if self.is_running else "created" if self._process is None else "exited"
         code = None if self._process is None else self._process.poll()
@@ -317,7 +317,7 @@ class Container:
         }
 
 
-def _framed(text: bytes) -> bytes:
+def _frame(text: bytes) -> bytes:
     return struct.pack(">BxxxL", _STDOUT, len(text)) + text if text else b""
 
 
@@ -467,15 +467,15 @@ def _start(engine: Engine, names: Sequence[str], query: _Query, body: bytes) -> 
 
 
 def _inspect(engine: Engine, names: Sequence[str], query: _Query, body: bytes) -> _Answer:
-    return 200, engine.containers[names[0]].described()
+    return 200, engine.containers[names[0]].describe()
 
 
 def _logs(engine: Engine, names: Sequence[str], query: _Query, body: bytes) -> _Answer:
     return 200, engine.containers[names[0]].logs()
 
 
-def _put(engine: Engine, names: Sequence[str], query: _Query, body: bytes) -> _Answer:
-    engine.containers[names[0]].put(query["path"], body)
+def _answer_put(engine: Engine, names: Sequence[str], query: _Query, body: bytes) -> _Answer:
+    engine.containers[names[0]].unpack(query["path"], body)
     return 200, b""
 
 
@@ -488,7 +488,7 @@ def _exec(engine: Engine, names: Sequence[str], query: _Query, body: bytes) -> _
 def _exec_start(engine: Engine, names: Sequence[str], query: _Query, body: bytes) -> _Answer:
     container, command = engine.commands[names[0]]
     engine.statuses[names[0]], printed = container.execute(command)
-    return _UPGRADED, _framed(printed)
+    return _UPGRADED, _frame(printed)
 
 
 def _exec_inspect(engine: Engine, names: Sequence[str], query: _Query, body: bytes) -> _Answer:
@@ -529,7 +529,7 @@ _ROUTES: Final[
     ("POST", f"{_ONE}/start", _start),
     ("GET", f"{_ONE}/json", _inspect),
     ("GET", f"{_ONE}/logs", _logs),
-    ("PUT", f"{_ONE}/archive", _put),
+    ("PUT", f"{_ONE}/archive", _answer_put),
     ("POST", f"{_ONE}/exec", _exec),
     ("POST", "/exec/([0-9a-f]{64})/start", _exec_start),
     ("GET", "/exec/([0-9a-f]{64})/json", _exec_inspect),

@@ -95,8 +95,10 @@ def in_chroot(image: Image, *words: str, user: str | None = None, http: int) -> 
     environment = {"TXNSIM_PORT": "0", "TXNSIM_HTTP_PORT": str(http), "TXNSIM_TOKEN": TOKEN}
     environment["TXNSIM_ADVERTISED_HOST"] = "127.0.0.1"
     options = [word for name, value in environment.items() for word in ("-e", f"{name}={value}")]
-    who = () if user is None else ("--user", user)
-    run = image.builder.words("run", "--isolation", "chroot", *who, *options, image.container)
+    user_option = () if user is None else ("--user", user)
+    run = image.builder.words(
+        "run", "--isolation", "chroot", *user_option, *options, image.container
+    )
     return [*run, "--", *words]
 
 
@@ -158,8 +160,8 @@ async def test_a_read_only_root_will_do(image: Image, tmp_path: Path) -> None:
         # Made of these, a file is written before the start: to /tmp.
         "KAFKA_TRANSACTION_MAX_TIMEOUT_MS=60000",
     )
-    where = (str(image.root), str(tmp_path / "root"))
-    command = ["unshare", "-m", "sh", "-c", script, "sh", *where, *environment]
+    mount_options = (str(image.root), str(tmp_path / "root"))
+    command = ["unshare", "-m", "sh", "-c", script, "sh", *mount_options, *environment]
     with serving(image, [*command, *entry_point(image)], tmp_path / "output") as server:
         await commit_something(server.bootstrap)
         os.kill(server.pid, signal.SIGTERM)

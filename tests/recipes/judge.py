@@ -61,7 +61,7 @@ class Judge:
             raise RecipeError(f"topics that begin with {prefix!r}: {topics}")
         return topics[0]
 
-    def committed(self, topic: str) -> list[ConsumedRecord]:
+    def committed_records(self, topic: str) -> list[ConsumedRecord]:
         """What read_committed shows of a topic.
 
         Markers may be on their way when a program ends.
@@ -96,7 +96,7 @@ class Judge:
         Raises:
             RecipeError: One is missing, is there too often, or was not expected.
         """
-        counts = Counter((record.value or b"").decode() for record in self.committed(topic))
+        counts = Counter((record.value or b"").decode() for record in self.committed_records(topic))
         expected_counts = Counter(expected) + Counter({"end": ends})
         odd = [
             f"{value!r} is there {counts[value]}×, not {expected_counts[value]}×"
@@ -115,7 +115,7 @@ class Judge:
         Raises:
             RecipeError: All that was written is committed.
         """
-        aborted = len(self.everything(topic)) - len(self.committed(topic))
+        aborted = len(self.everything(topic)) - len(self.committed_records(topic))
         if aborted == 0:
             raise RecipeError(f"{topic}: no record was aborted, so no failure was survived")
         return aborted
@@ -146,16 +146,16 @@ class Judge:
 
     def _list_transactions(self) -> dict[str, str]:
         command = [str(installed_txnsim()), "txns", "--bootstrap-server", self._bootstrap]
-        listed = subprocess.run(
+        completed = subprocess.run(
             [*command, "list", "--json"],
             capture_output=True,
             text=True,
             timeout=_TOOL_TIMEOUT_S,
             check=False,
         )
-        if listed.returncode != 0:
-            raise RecipeError(f"txnsim txns list:\n{listed.stderr}")
-        return {row["transactional_id"]: row["state"] for row in json.loads(listed.stdout)}
+        if completed.returncode != 0:
+            raise RecipeError(f"txnsim txns list:\n{completed.stderr}")
+        return {row["transactional_id"]: row["state"] for row in json.loads(completed.stdout)}
 
     def _read(
         self, topic: str, isolation: IsolationLevel
@@ -187,8 +187,8 @@ class Judge:
         return self._ask(ask)
 
     def _ask(self, question: Callable[[Cluster], Awaitable[T]]) -> T:
-        async def asked() -> T:
+        async def ask_cluster() -> T:
             async with asyncio.timeout(_ANSWER_S), Cluster(self._bootstrap) as cluster:
                 return await question(cluster)
 
-        return asyncio.run(asked())
+        return asyncio.run(ask_cluster())

@@ -59,9 +59,9 @@ def node_project(folder: Path, *, helper: Path | None = None, builds: bool = Fal
         npm = [_tool("npm", "Node.js 20 with npm"), "install", *quiet, *scripts]
         _do(npm, directory=fresh, environment={"CKJS_LINKING": "dynamic"} if builds else {})
 
-    modules = _made(folder.name, [folder / "package.json"], install)
+    modules = _make_once(folder.name, [folder / "package.json"], install)
     copy_helper(modules)
-    return _copied(folder, target=modules)
+    return _copy_without_helper(folder, target=modules)
 
 
 def python_project(folder: Path) -> Path:
@@ -70,22 +70,22 @@ def python_project(folder: Path) -> Path:
     Raises:
         RecipeError: pip failed.
     """
-    environment = _made(folder.name, [folder / "requirements.txt"], _install_python)
-    return _copied(folder, target=environment)
+    environment = _make_once(folder.name, [folder / "requirements.txt"], _install_python)
+    return _copy_without_helper(folder, target=environment)
 
 
-def java_command(folder: Path, *, more: Sequence[Path] = ()) -> list[str]:
+def java_command(folder: Path, *, further_jars: Sequence[Path] = ()) -> list[str]:
     """Start of a command line with a project's classes, resources and the jars of its pom.
 
     Args:
         folder: With ``pom.xml``, ``*.java`` and ``resources/``.
-        more: Further sources that it shares with others.
+        further_jars: Further sources that it shares with others.
 
     Raises:
         RecipeError: Maven or a JDK is missing, or one of them failed.
     """
-    libs = _made(folder.name, [folder / "pom.xml"], _copy_jars) / "libs"
-    sources = sorted([*folder.glob("*.java"), *more])
+    libs = _make_once(folder.name, [folder / "pom.xml"], _copy_jars) / "libs"
+    sources = sorted([*folder.glob("*.java"), *further_jars])
     tree = folder / "resources"
     resources = sorted(file for file in tree.rglob("*") if file.is_file())
 
@@ -99,13 +99,13 @@ def java_command(folder: Path, *, more: Sequence[Path] = ()) -> list[str]:
             shutil.copytree(tree, fresh, dirs_exist_ok=True)
         shutil.copy(CLUSTER, fresh)
 
-    classes = _made(
+    classes = _make_once(
         f"{folder.name}-classes", [folder / "pom.xml", CLUSTER, *sources, *resources], compile_all
     )
     return [_tool("java", _JAVA), *_JVM, "-cp", f"{classes}{os.pathsep}{libs}/*"]
 
 
-def tested_by_maven(lab: Lab, folder: Path, *, least: int) -> int:
+def run_maven_tests(lab: Lab, folder: Path, *, least: int) -> int:
     """Run ``mvn test`` in a copy of a project that uses the helper for JUnit; how many passed.
 
     Raises:
@@ -114,14 +114,14 @@ def tested_by_maven(lab: Lab, folder: Path, *, least: int) -> int:
     maven = [_tool("mvn", _MAVEN), "-B", "-ntp"]
     helper = REPOSITORY / "helpers" / "java"
 
-    def copied(source: Path) -> Callable[[Path], object]:
+    def copy_from(source: Path) -> Callable[[Path], object]:
         return lambda fresh: shutil.copytree(source, fresh, ignore=shutil.ignore_patterns("target"))
 
     lock = _HOME / f"{folder.name}.lock"
-    installed = make_once(_HOME / f"junit-{_digest_of_tree(helper)}", copied(helper), lock=lock)
-    lab.run([*maven, "-q", "install", "-DskipTests"], directory=installed, timeout_s=600)
+    junit_home = make_once(_HOME / f"junit-{_digest_of_tree(helper)}", copy_from(helper), lock=lock)
+    lab.run([*maven, "-q", "install", "-DskipTests"], directory=junit_home, timeout_s=600)
     name = f"{folder.name}-{_digest_of_tree(folder)}"
-    project = make_once(_HOME / name, copied(folder), lock=lock)
+    project = make_once(_HOME / name, copy_from(folder), lock=lock)
     printed = lab.run([*maven, "test"], directory=project, environment=outside(), timeout_s=900)
     counts = re.findall(r"Tests run: (\d+), Failures: 0, Errors: 0, Skipped: 0$", printed, re.M)
     if not counts or int(counts[-1]) < least:
@@ -137,7 +137,7 @@ def _digest_of_tree(folder: Path) -> str:
     )
 
 
-def _copied(folder: Path, *, target: Path) -> Path:
+def _copy_without_helper(folder: Path, *, target: Path) -> Path:
     """Sources, beside what was installed for them: there they find it."""
     for file in sorted([*folder.iterdir(), CLUSTER]):
         if file.is_file():
@@ -145,7 +145,9 @@ def _copied(folder: Path, *, target: Path) -> Path:
     return target
 
 
-def _made(name: str, sources: Iterable[Path], make: Callable[[Path, Sequence[Path]], None]) -> Path:
+def _make_once(
+    name: str, sources: Iterable[Path], make: Callable[[Path, Sequence[Path]], None]
+) -> Path:
     """A folder that ``make`` fills, once for these contents of its sources."""
     files = list(sources)
     target = _HOME / f"{name}-{digest_of(files)}"
@@ -171,8 +173,8 @@ def _copy_jars(fresh: Path, sources: Sequence[Path]) -> None:
     )
 
 
-def _tool(command: str, what: str) -> str:
-    return tool(command, f"this recipe needs {what}", RecipeError)
+def _tool(command: str, purpose: str) -> str:
+    return tool(command, f"this recipe needs {purpose}", RecipeError)
 
 
 def _do(

@@ -28,31 +28,34 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.recipes.pages", description=__doc__)
     parser.add_argument("--write", action="store_true", help="write the pages")
     options = parser.parse_args(argv)
-    stale = [page for page in sorted(PAGES.glob("*.md")) if current(page) != expected(page)]
+    stale = [
+        page for page in sorted(PAGES.glob("*.md")) if current_text(page) != expected_text(page)
+    ]
     for page in stale:
         if options.write:
-            page.write_text(expected(page), "utf-8")
+            page.write_text(expected_text(page), "utf-8")
         sys.stdout.write(f"{'written' if options.write else 'out of date'}: {page.name}\n")
     return 1 if stale and not options.write else 0
 
 
-def current(page: Path) -> str:
+def current_text(page: Path) -> str:
     return page.read_text("utf-8")
 
 
-def expected(page: Path) -> str:
+def expected_text(page: Path) -> str:
     """What it should say: the same, with the files as they are now."""
 
-    def shown(match: re.Match[str]) -> str:
+    def replace_block(match: re.Match[str]) -> str:
         return f"{match['head']}{(page.parent / match['target']).read_text('utf-8')}```"
 
-    return _SHOWN_RE.sub(shown, current(page))
+    return _SHOWN_RE.sub(replace_block, current_text(page))
 
 
 def shown_files(page: Path) -> set[Path]:
     """The files that it shows whole."""
     return {
-        (page.parent / match["target"]).resolve() for match in _SHOWN_RE.finditer(current(page))
+        (page.parent / match["target"]).resolve()
+        for match in _SHOWN_RE.finditer(current_text(page))
     }
 
 

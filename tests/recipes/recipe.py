@@ -16,7 +16,7 @@ from tests.recipes.making import (
     java_command,
     node_project,
     python_project,
-    tested_by_maven,
+    run_maven_tests,
 )
 from tests.support.apache_kafka import REPOSITORY, tool
 
@@ -69,7 +69,7 @@ def _maven(folder: str, lab: Lab) -> str:
     listener that fails in the middle, and a marker that is lost. Kafka Streams: a thread that dies
     in the middle, and a commit whose answer is lost.
     """
-    return f"{tested_by_maven(lab, RECIPES / folder, least=2)} tests passed"
+    return f"{run_maven_tests(lab, RECIPES / folder, least=2)} tests passed"
 
 
 def _connect(lab: Lab) -> str:
@@ -80,7 +80,7 @@ def _connect(lab: Lab) -> str:
     lab.judge.assert_exactly_once(
         counted, (f"{shard}-{number}" for shard in range(shards) for number in range(count))
     )
-    aborted = len(lab.judge.everything(counted)) - len(lab.judge.committed(counted))
+    aborted = len(lab.judge.everything(counted)) - len(lab.judge.committed_records(counted))
     ids = lab.judge.transactional_ids()
     return (
         f"{shards * count} records, 1 worker killed, {aborted} aborted; "
@@ -133,7 +133,7 @@ def _pytest(lab: Lab, folder: str, test: str) -> None:
 
 
 def _under_junit(lab: Lab, folder: str, *, log_level: str) -> None:
-    java, *options = java_command(RECIPES / folder, more=[RECIPES / "java" / "Txnsim.java"])
+    java, *options = java_command(RECIPES / folder, further_jars=[RECIPES / "java" / "Txnsim.java"])
     quiet = f"-Dorg.slf4j.simpleLogger.defaultLogLevel={log_level}"
     lab.run([java, quiet, *options, *LAUNCHER], directory=RECIPES / folder, timeout_s=240)
 
@@ -145,7 +145,7 @@ def _receipts(lab: Lab, orders: int, *, ends: int = 0, must_abort: bool = True) 
     lab.judge.assert_exactly_once(receipts, expected, ends=ends)
     if must_abort:
         lab.judge.assert_aborted(receipts)
-    aborted = len(lab.judge.everything(receipts)) - len(lab.judge.committed(receipts))
+    aborted = len(lab.judge.everything(receipts)) - len(lab.judge.committed_records(receipts))
     ids = lab.judge.transactional_ids()
     return f"{orders} orders, {orders} receipts, {aborted} aborted; {len(ids)} transactional ids"
 

@@ -56,28 +56,28 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _passes_here(recipe: Recipe, level: int) -> bool:
     """Against brokers of its own."""
-    where = f"transaction.version {level}"
+    place_name = f"transaction.version {level}"
     try:
         with TxnsimServer(
             transaction_version=level, arguments=("--config", str(CLUSTER))
         ) as server:
-            return _passes(recipe, server.bootstrap, where)
+            return _passes(recipe, server.bootstrap, place_name)
     except TxnsimServerError as failure:
-        return _failed(f"{recipe.name}, {where}", failure)
+        return _report_failure(f"{recipe.name}, {place_name}", failure)
 
 
-def _passes(recipe: Recipe, bootstrap: str, where: str) -> bool:
+def _passes(recipe: Recipe, bootstrap: str, place_name: str) -> bool:
     start_s = time.monotonic()
-    name = f"{recipe.name}, {where}"
+    name = f"{recipe.name}, {place_name}"
     try:
         summary = recipe.play(Lab(bootstrap))
     except (RecipeError, ClientError, TimeoutError) as failure:
-        return _failed(name, failure)
+        return _report_failure(name, failure)
     say(f"PASS {name} ({summary}; {time.monotonic() - start_s:.0f} s)")
     return True
 
 
-def _failed(name: str, failure: Exception) -> bool:
+def _report_failure(name: str, failure: Exception) -> bool:
     reason, _, details = (str(failure) or type(failure).__name__).partition("\n")
     if details:
         say(details)

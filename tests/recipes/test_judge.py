@@ -61,7 +61,7 @@ def test_an_open_transaction_is_found(
             producer.begin()
             await producer.send(TOPIC, 0, b"a")
             with pytest.raises(RecipeError, match="last stable offsets"):
-                await asyncio.to_thread(judge.committed, TOPIC)
+                await asyncio.to_thread(judge.committed_records, TOPIC)
             with pytest.raises(RecipeError, match=r"don't end: .*'open': 'Ongoing'"):
                 await asyncio.to_thread(judge.transactional_ids)
             await producer.abort()
@@ -93,9 +93,9 @@ async def _write(cluster: Cluster, *values: str, commit: bool = True) -> None:
         await (producer.commit() if commit else producer.abort())
 
 
-def _do(bootstrap: str, what: Callable[[Cluster], Awaitable[None]]) -> None:
-    async def done() -> None:
+def _do(bootstrap: str, work: Callable[[Cluster], Awaitable[None]]) -> None:
+    async def run_work() -> None:
         async with Cluster(bootstrap) as cluster:
-            await what(cluster)
+            await work(cluster)
 
-    asyncio.run(done())
+    asyncio.run(run_work())

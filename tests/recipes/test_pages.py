@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.recipes.pages import PAGES, current, expected, shown_files
+from tests.recipes.pages import PAGES, current_text, expected_text, shown_files
 from tests.recipes.recipe import ALL
 from tests.support.apache_kafka import REPOSITORY
 
@@ -25,12 +25,12 @@ def pages() -> list[Path]:
 
 @pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
 def test_a_page_shows_the_files_as_they_are(page: Path) -> None:
-    assert current(page) == expected(page), "python -m tests.recipes.pages --write"
+    assert current_text(page) == expected_text(page), "python -m tests.recipes.pages --write"
 
 
 @pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
 def test_a_page_shows_no_program_that_is_not_run(page: Path) -> None:
-    text = current(page)
+    text = current_text(page)
     programs = len(
         re.findall(r"^```(?:java|js|json|properties|python|xml|yaml)$", text, re.MULTILINE)
     )
@@ -52,5 +52,5 @@ def test_a_changed_file_is_noticed(tmp_path: Path) -> None:
     (tmp_path / "one.mjs").write_text("new\n")
     page = tmp_path / "page.md"
     page.write_text("# One\n\n**[one.mjs](one.mjs)**, a program:\n\n```js\nold\n```\n")
-    assert expected(page) == current(page).replace("old", "new")
+    assert expected_text(page) == current_text(page).replace("old", "new")
     assert shown_files(page) == {tmp_path / "one.mjs"}
