@@ -94,7 +94,7 @@ TESTS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "broker-cores": (
         "alone, the pure cores of the broker behave as their tests state",
         (
-            *(f"tests/broker/{one}" for one in (*CORES, *OF_CORES)),
+            *(f"tests/broker/{folder}" for folder in (*CORES, *OF_CORES)),
             *sorted(
                 str(path.relative_to(ROOT)) for path in (ROOT / "tests/broker").glob("test_*.py")
             ),
@@ -198,12 +198,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"{step.name:<{_WIDTH}} {step.asks}{left_out}")
         return 0
     if options.only:
-        unknown = [word for word in options.only if not any(_is_asked(s, word) for s in steps)]
+        unknown = [word for word in options.only if not any(_matches(s, word) for s in steps)]
         if unknown:
             parser.error(
                 f"no step {', '.join(unknown)}; there are: {', '.join(s.name for s in steps)}"
             )
-        steps = [step for step in steps if any(_is_asked(step, word) for word in options.only)]
+        steps = [step for step in steps if any(_matches(step, word) for word in options.only)]
     status = _report(_run_all(steps, {} if options.drawn else CERTAIN))
     for step in steps:
         if options.only and step.name in LEFT_OUT:
@@ -211,7 +211,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return status
 
 
-def _is_asked(step: Step, word: str) -> bool:
+def _matches(step: Step, word: str) -> bool:
     """Whether it is the step of that name, or one of that product."""
     return step.name == word or step.name.startswith(f"{word}-")
 
@@ -235,14 +235,14 @@ def all_steps(
     python = sys.executable
     return [
         *(
-            _of_tests(
-                one,
+            _tests_step(
+                name,
                 markers=QUICK_MARKERS if quick else ALL_MARKERS if with_costly else FULL_MARKERS,
                 seeds=SEEDS_QUICK if quick else SEEDS_FULL,
-                covers=coverage and one in COVERING,
+                covers=coverage and name in COVERING,
                 drawn=drawn,
             )
-            for one in TESTS
+            for name in TESTS
         ),
         Step(
             name="types",
@@ -293,14 +293,14 @@ def pytest_command(markers: str, seeds: int) -> tuple[str, ...]:
     )
 
 
-def _of_tests(name: str, *, markers: str, seeds: int, covers: bool, drawn: bool) -> Step:
+def _tests_step(name: str, *, markers: str, seeds: int, covers: bool, drawn: bool) -> Step:
     """One step of ``TESTS``, without what lies below a longer path of another."""
     asks, paths = TESTS[name]
-    others = [
-        other
-        for another, (_, theirs) in TESTS.items()
-        for other in theirs
-        if another != name and any(other.startswith(f"{path}/") for path in paths)
+    ignored_paths = [
+        ignored
+        for other_name, (_, other_paths) in TESTS.items()
+        for ignored in other_paths
+        if other_name != name and any(ignored.startswith(f"{path}/") for path in paths)
     ]
     return Step(
         name=name,
@@ -312,7 +312,7 @@ def _of_tests(name: str, *, markers: str, seeds: int, covers: bool, drawn: bool)
             *(DRAWN if drawn else ()),
             # How much must be covered is asked by the step "coverage".
             *(("--cov", "--cov-report=", "--cov-fail-under=0") if covers else ()),
-            *(f"--ignore={other}" for other in others),
+            *(f"--ignore={ignored}" for ignored in ignored_paths),
             *paths,
         ),
         variables={"COVERAGE_FILE": f".coverage.{name}"} if covers else {},
@@ -336,23 +336,28 @@ def _typed_paths() -> list[str]:
 
 def _run_all(steps: list[Step], variables: Mapping[str, str] = CERTAIN) -> list[Outcome]:
     """Some side by side; coverage is asked after the tests that collect it."""
-    last = [step for step in steps if step in AFTERWARDS]
+    final_steps = [step for step in steps if step in AFTERWARDS]
     with (
         TemporaryDirectory(prefix="txnsim-told-once-") as folder,
-        broker_alone() as alone,
+        broker_alone() as broker_variables,
         ThreadPoolExecutor(max_workers=LANES) as lanes,
     ):
-        shared = {FOLDER: folder, **variables}
-        of_alone = {**shared, **alone}
+        shared_variables = {FOLDER: folder, **variables}
+        broker_alone_variables = {**shared_variables, **broker_variables}
         progress = Progress()
-        begun = [
-            lanes.submit(_run, step, of_alone if step.name.startswith(ALONE) else shared, progress)
+        futures = [
+            lanes.submit(
+                _run,
+                step,
+                broker_alone_variables if step.name.startswith(ALONE) else shared_variables,
+                progress,
+            )
             for step in steps
-            if step not in last
+            if step not in final_steps
         ]
-        progress.tell_until(begun)
-        outcomes = [one.result() for one in begun]
-    return outcomes + [_run(step) for step in last]
+        progress.tell_until(futures)
+        outcomes = [future.result() for future in futures]
+    return outcomes + [_run(step) for step in final_steps]
 
 
 class Progress:
@@ -363,10 +368,10 @@ class Progress:
         """Step that runs -> tests that it has run, of how many."""
 
     def tell_until(self, running: Sequence[Future[Outcome]]) -> None:
-        started = time.monotonic()
+        began_s = time.monotonic()
         while wait(running, timeout=PROGRESS_S).not_done:
-            shown = ", ".join(" ".join(one) for one in list(self.of.items()))
-            print(f"{time.monotonic() - started:6.0f} s: {shown}", flush=True)
+            text = ", ".join(" ".join(entry) for entry in list(self.of.items()))
+            print(f"{time.monotonic() - began_s:6.0f} s: {text}", flush=True)
 
 
 def _run(
@@ -374,8 +379,8 @@ def _run(
     variables: Mapping[str, str] = MappingProxyType({}),
     progress: Progress | None = None,
 ) -> Outcome:
-    started = time.monotonic()
-    told = {} if progress is None else progress.of
+    began_s = time.monotonic()
+    texts = {} if progress is None else progress.of
     lines: list[str] = []
     with subprocess.Popen(
         step.command,
@@ -392,24 +397,24 @@ def _run(
         },
     ) as running:
         assert running.stdout is not None
-        told[step.name] = ""
+        texts[step.name] = ""
         for line in running.stdout:
             lines.append(line)
-            if found := PROGRESS_RE.search(line.rstrip()):
-                told[step.name] = f"{found[1]} of {found[2]}"
-        _, ended, used = os.wait4(running.pid, 0)
-        running.returncode = os.waitstatus_to_exitcode(ended)
-    told.pop(step.name)
+            if match := PROGRESS_RE.search(line.rstrip()):
+                texts[step.name] = f"{match[1]} of {match[2]}"
+        _, wait_status, usage = os.wait4(running.pid, 0)
+        running.returncode = os.waitstatus_to_exitcode(wait_status)
+    texts.pop(step.name)
     outcome = Outcome(
         step=step,
         status=running.returncode,
         output="".join(lines),
-        seconds=time.monotonic() - started,
-        cpu_seconds=used.ru_utime + used.ru_stime,
+        seconds=time.monotonic() - began_s,
+        cpu_seconds=usage.ru_utime + usage.ru_stime,
     )
     verdict = "ok    " if outcome.status == 0 else "FAILED"
-    taken = f"{outcome.seconds:6.1f} s, {outcome.cpu_seconds:5.1f} s of processor time"
-    print(f"{verdict} {step.name:<{_WIDTH}} {taken}", flush=True)
+    duration = f"{outcome.seconds:6.1f} s, {outcome.cpu_seconds:5.1f} s of processor time"
+    print(f"{verdict} {step.name:<{_WIDTH}} {duration}", flush=True)
     return outcome
 
 
@@ -425,12 +430,14 @@ def _report(outcomes: list[Outcome]) -> int:
         print(outcome.output.rstrip())
     print()
     for outcome in outcomes:
-        if outcome.step.name in {*TESTS, COSTLY} and (found := SUMMARY_RE.findall(outcome.output)):
-            print(f"=== {found[-1]} ===")
+        if outcome.step.name in {*TESTS, COSTLY} and (
+            summaries := SUMMARY_RE.findall(outcome.output)
+        ):
+            print(f"=== {summaries[-1]} ===")
     minutes = sum(outcome.cpu_seconds for outcome in outcomes) / 60
-    good = len(outcomes) - len(failed)
+    passed = len(outcomes) - len(failed)
     print(
-        f"{good} of {len(outcomes)} steps ok, {minutes:.1f} min of processor time"
+        f"{passed} of {len(outcomes)} steps ok, {minutes:.1f} min of processor time"
         + (f"; failed: {', '.join(outcome.step.name for outcome in failed)}" if failed else "")
     )
     return 1 if failed else 0

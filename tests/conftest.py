@@ -55,18 +55,18 @@ def undisturbed_clients(request: pytest.FixtureRequest) -> None:
 @pytest.fixture(autouse=True)
 def loggers_as_they_were() -> Iterator[None]:
     """What a test sets up counts for that test alone: one that plays runs here quietens brokers."""
-    before = structlog.get_config()
+    config_before = structlog.get_config()
     yield
-    structlog.configure(**before)
+    structlog.configure(**config_before)
 
 
 @pytest.fixture
 def all_levels() -> Iterator[None]:
     """Another test may have set a level below which nothing is captured."""
-    before = structlog.get_config()
+    levels_before = structlog.get_config()
     structlog.reset_defaults()
     yield
-    structlog.configure(**before)
+    structlog.configure(**levels_before)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -101,8 +101,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Hand every requested seed to the tests that ask for one."""
     if "seed" in metafunc.fixturenames:
-        chosen: list[int] | None = metafunc.config.getoption("--seed")
-        seeds = chosen if chosen is not None else list(range(metafunc.config.getoption("--seeds")))
+        option: list[int] | None = metafunc.config.getoption("--seed")
+        seeds = option if option is not None else list(range(metafunc.config.getoption("--seeds")))
         metafunc.parametrize("seed", seeds, ids=[f"seed={seed}" for seed in seeds])
 
 

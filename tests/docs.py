@@ -85,29 +85,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--page", action="append", choices=PAGES, metavar="PAGE", help="this one; may be repeated"
     )
     options = parser.parse_args(arguments)
-    made: dict[str, str | None] = {}
-    broken = 0
+    texts: dict[str, str | None] = {}
+    failed_pages = 0
     for name in options.page or PAGES:
         try:
-            made[name] = expected(name)
+            texts[name] = expected_text(name)
         except Exception as error:  # noqa: BLE001 - whatever a page fails with, none is written
             print(f"can't be made: {name}: {type(error).__name__}: {error}")
-            broken += 1
-    old = [name for name, text in made.items() if text != current(name)]
-    if options.write and not broken:
-        for name in old:
-            _write(name, made[name])
-    for name in old:
-        print(f"{'written' if options.write and not broken else 'out of date'}: {name}")
-    return int(bool(broken or (old and not options.write)))
+            failed_pages += 1
+    outdated = [name for name, text in texts.items() if text != current_text(name)]
+    if options.write and not failed_pages:
+        for name in outdated:
+            _write(name, texts[name])
+    for name in outdated:
+        print(f"{'written' if options.write and not failed_pages else 'out of date'}: {name}")
+    return int(bool(failed_pages or (outdated and not options.write)))
 
 
-def expected(name: str) -> str | None:
+def expected_text(name: str) -> str | None:
     """What a page should say; None where there is nothing to say."""
     return PAGES[name]()
 
 
-def current(name: str) -> str | None:
+def current_text(name: str) -> str | None:
     path = ROOT / name
     return path.read_text("utf-8") if path.exists() else None
 
@@ -133,7 +133,7 @@ def settings_page() -> str:
     for name in sorted(known()):
         if (reason := why_without_effect(name)) is not None:
             by_reason.setdefault(reason, []).append(name)
-    without = "\n\n".join(
+    text_without_effect = "\n\n".join(
         f"**{reason[0].upper()}{reason[1:]}**: " + ", ".join(f"`{name}`" for name in names) + "."
         for reason, names in sorted(by_reason.items())
     )
@@ -165,7 +165,7 @@ changed while the cluster runs, by IncrementalAlterConfigs on the BROKER resourc
 Properties of a Kafka 4.4 broker that change nothing here. They are accepted, so that a
 `server.properties` can be used as it is, and a warning names them.
 
-{without}""",
+{text_without_effect}""",
     )
 
 
@@ -184,7 +184,7 @@ def _setting_groups() -> dict[str, list[str]]:
 
 
 def _settings_table(fields: list[str]) -> str:
-    known = documentation()
+    settings = documentation()
     return _table(
         ("Setting", "Kafka's name", "Default", "Unit", "What it does"),
         (
@@ -196,7 +196,7 @@ def _settings_table(fields: list[str]) -> str:
                 setting.reason + (" *(dynamic)*" if setting.dynamic else ""),
             )
             for field in fields
-            for setting in [known[field]]
+            for setting in [settings[field]]
         ),
     )
 
@@ -214,21 +214,21 @@ def apis_page() -> str | None:
     handlers = [source for source in _sources("sim/txnsim/api") if "KEY" in source.constants]
     if not handlers:
         return None
-    answered = shipped(REFERENCE, unstable=True, telemetry=True).accepted
+    served = shipped(REFERENCE, unstable=True, telemetry=True).accepted
     rows = []
     for source in sorted(handlers, key=lambda handler: str(handler.constants["KEY"]).zfill(3)):
-        title, _, rest = source.docstring.partition("\n\n")
-        name, _, what = _joined(title).partition(": ")
+        title, _, details = source.docstring.partition("\n\n")
+        name, _, summary = _join_lines(title).partition(": ")
         key = source.constants["KEY"]
         assert isinstance(key, int)
-        low, high = answered[key]
+        low, high = served[key]
         rows.append(
             (
                 str(key),
                 name.split(" (")[0],
                 f"{low}–{high}",
-                what.rstrip("."),
-                rest,
+                summary.rstrip("."),
+                details,
             )
         )
     return _page(
@@ -241,10 +241,10 @@ def apis_page() -> str | None:
         "take them (`client_telemetry_enable`).",
         _table(
             ("Key", "API", "Versions", "What it does"),
-            ((key, f"[{api}](#{api.lower()})", *more) for key, api, *more, _rest in rows),
+            ((key, f"[{api}](#{api.lower()})", *cells) for key, api, *cells, _details in rows),
         ),
-        *(f"## {api}\n\n{_markdown(rest)}" for _key, api, _versions, _what, rest in rows),
-        _not_answered({int(key) for key, *_ in rows}),
+        *(f"## {api}\n\n{_markdown(details)}" for _key, api, _versions, _summary, details in rows),
+        _unserved_section({int(key) for key, *_ in rows}),
     )
 
 
@@ -253,10 +253,10 @@ def dashboard_page() -> str:
     return dashboard.add_missing_panels((ROOT / DASHBOARD).read_text("utf-8"), METRICS)
 
 
-def _not_answered(answered: set[int]) -> str:
+def _unserved_section(served_keys: set[int]) -> str:
     """What the reference advertises and this does not answer."""
-    left = sorted(REFERENCE.api_versions.keys() - answered)
-    names = ", ".join(f"{api_name(key)} ({key})" if key in APIS else str(key) for key in left)
+    unserved = sorted(REFERENCE.api_versions.keys() - served_keys)
+    names = ", ".join(f"{api_name(key)} ({key})" if key in APIS else str(key) for key in unserved)
     return "\n\n".join(
         (
             "## Not answered",
@@ -277,8 +277,10 @@ def states_page() -> str:
     }
     assert moves[0] == moves[1] <= moves[2], "say it in three columns"
 
-    def to(source: object, among: set[tuple[object, object]]) -> str:
-        return ", ".join(sorted(str(names[target]) for one, target in among if one == source))
+    def to(source: object, transitions: set[tuple[object, object]]) -> str:
+        return ", ".join(
+            sorted(str(names[target]) for origin, target in transitions if origin == source)
+        )
 
     states = _member_docstrings(state, "TransactionState")
     return _page(
@@ -309,14 +311,14 @@ def fault_points_page() -> str | None:
     points = _optional("txnsim.faults.points")
     if points is None:
         return None
-    found = _member_docstrings(points, "FaultPoint")
+    docstrings = _member_docstrings(points, "FaultPoint")
     return _page(
         "sim/txnsim/faults/points.py",
         "Fault points",
         "The named places that requests, answers and steps of a broker cross, where a\n"
         "[fault](faults.md) can strike them. What each action does there:\n"
         "[fault-actions.md](fault-actions.md).",
-        *(f"## `{points.FaultPoint[member]}`\n\n{text}" for member, text in found.items()),
+        *(f"## `{points.FaultPoint[member]}`\n\n{text}" for member, text in docstrings.items()),
         f"## Actions\n\nWhich action has a meaning at which point:\n\n{fault_actions_table()}",
     )
 
@@ -365,7 +367,7 @@ def trace_page() -> str | None:
 def kafka_log_tables_page() -> str:
     """The tables of the data source, of streams and of campaigns."""
     lag = importlib.import_module("txnsim_spark.streaming.lag_source").LAG  # imports pyspark
-    more = (
+    further_tables = (
         (
             "Alerts",
             "A row per alert of [`txnsim stream`](streaming.md#alerts).",
@@ -403,11 +405,11 @@ where a controller's log lies beside a broker's, is a topic like others.""",
             f"## {title}\n\n{about}\n\n"
             + _table(
                 ("Column", "Type", "Meaning"),
-                ((f"`{one.name}`", f"`{one.type}`", one.meaning) for one in columns),
+                ((f"`{column.name}`", f"`{column.type}`", column.meaning) for column in columns),
             )
             for title, about, columns in (
                 *((name, table.about, table.columns) for name, table in LOG_TABLES.items()),
-                *more,
+                *further_tables,
             )
         ),
     )
@@ -415,7 +417,7 @@ where a controller's log lies beside a broker's, is a topic like others.""",
 
 def logs_reference_page() -> str:
     """What the commands on log directories print."""
-    shown: Sequence[tuple[str, str, type[msgspec.Struct]]] = (
+    documents: Sequence[tuple[str, str, type[msgspec.Struct]]] = (
         ("find-hanging", "One object; [as a JSON Schema](find-hanging.schema.json), too.", Report),
         ("waiting", "One object.", WaitingGroups),
         ("timeline", "One object.", Timeline),
@@ -426,14 +428,14 @@ def logs_reference_page() -> str:
             Violation,
         ),
     )
-    told: set[type[msgspec.Struct]] = set()
+    described: set[type[msgspec.Struct]] = set()
     sections = []
-    for command, about, kind in shown:
-        own = [part for part in parts(kind) if part not in told]
-        told.update(own)
+    for command, about, struct in documents:
+        own = [part for part in parts(struct) if part not in described]
+        described.update(own)
         sections.append(
             f"## {command} --json\n\n{about}\n\n"
-            + "\n\n".join(f"**{one.__name__}**\n\n{fields_table(one)}" for one in own)
+            + "\n\n".join(f"**{part.__name__}**\n\n{fields_table(part)}" for part in own)
         )
     return _page(
         "the structs of sim/txnsim_spark/forensics, questions and soundness",
@@ -444,7 +446,10 @@ def logs_reference_page() -> str:
         "## Rules of verify\n\n"
         + _table(
             ("Rule", "What must hold", "What else finds it"),
-            ((f"`{one}`", said, TOLD_BY.get(one, "nothing")) for one, said in SOUNDNESS.items()),
+            (
+                (f"`{rule}`", meaning, TOLD_BY.get(rule, "nothing"))
+                for rule, meaning in SOUNDNESS.items()
+            ),
         ),
         *sections,
     )
@@ -454,7 +459,7 @@ def histories_page() -> str:
     """The observations of a history."""
     common = set(Observation.__struct_fields__)
     kinds = get_args(Seen)
-    others = [
+    further_parts = [
         part
         for part in dict.fromkeys(part for kind in kinds for part in parts(kind))
         if part not in kinds
@@ -471,7 +476,7 @@ def histories_page() -> str:
             for kind in kinds
         ),
         "## Parts\n\n"
-        + "\n\n".join(f"**{one.__name__}**\n\n{fields_table(one)}" for one in others),
+        + "\n\n".join(f"**{part.__name__}**\n\n{fields_table(part)}" for part in further_parts),
     )
 
 
@@ -540,8 +545,8 @@ def _analyses() -> str:
     table = _table(
         ("Analysis", "What it tells"),
         (
-            (f"`{name}`", one.sql.strip().partition("\n")[0].removeprefix("-- "))
-            for name, one in ANALYSES.items()
+            (f"`{name}`", analysis.sql.strip().partition("\n")[0].removeprefix("-- "))
+            for name, analysis in ANALYSES.items()
         ),
     )
     return f"""\
@@ -587,12 +592,12 @@ def cli_page() -> str | None:
 def _help_pages(words: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
     from txnsim.cli.main import main as txnsim
 
-    told = io.StringIO()
+    output = io.StringIO()
     width = mock.patch.dict(os.environ, COLUMNS=HELP_COLUMNS)
-    with width, contextlib.redirect_stdout(told):
+    with width, contextlib.redirect_stdout(output):
         status = txnsim([*words, "--help"])
     assert status == 0, words
-    text = told.getvalue()
+    text = output.getvalue()
     yield words, text
     # A subcommand is indented by four, deeper than an option and less than wrapped text.
     for command in re.findall(r"^    ([a-z][\w-]*)(?: {2,}.*)?$", text, re.MULTILINE):
@@ -604,31 +609,31 @@ def scenarios_page() -> str | None:
     from txnsim_lab.scenario.catalog import scenarios
     from txnsim_lab.scenario.model import HEALTHY, MODES
 
-    known = sorted(scenarios().values(), key=lambda one: (one.anomaly, one.aliases))
+    stories = sorted(scenarios().values(), key=lambda story: (story.anomaly, story.aliases))
     rows = [
         (
-            one.anomaly,
-            f"`{one.name}`",
-            ", ".join(f"`{alias}`" for alias in one.aliases),
-            _joined(one.goal),
+            story.anomaly,
+            f"`{story.name}`",
+            ", ".join(f"`{alias}`" for alias in story.aliases),
+            _join_lines(story.goal),
         )
-        for one in known
+        for story in stories
     ]
     cells = [
         (
-            f"{one.anomaly} `{one.name}`",
+            f"{story.anomaly} `{story.name}`",
             *(
                 "<br>".join(
                     f"{label.removeprefix(mode).strip('/') + ': ' if label != mode else ''}"
                     f"{', '.join(run.verdict) or HEALTHY}"
-                    for label, run in one.runs.items()
+                    for label, run in story.runs.items()
                     if run.mode == mode
                 )
                 or "–"
                 for mode in MODES
             ),
         )
-        for one in known
+        for story in stories
     ]
     return _page(
         "scenarios/",
@@ -665,8 +670,8 @@ def metrics_page() -> str | None:
                     f"`{m.name}`" + (f", old: `{m.old}`" if m.old else ""),
                     m.unit,
                     ", ".join(m.labels),
-                    _joined(m.meaning),
-                    _joined(m.advice),
+                    _join_lines(m.meaning),
+                    _join_lines(m.advice),
                     _jmx_name(m),
                 )
                 for m in table.METRICS
@@ -689,8 +694,10 @@ def deviations_page() -> str | None:
         deviations = source.constants.get("DEVIATIONS", ())
         assert isinstance(deviations, tuple), f"{source.path}: DEVIATIONS is a tuple of sentences"
         if deviations:
-            title = _joined(source.docstring.partition("\n\n")[0]).partition(": ")[0].rstrip(".")
-            items = "\n".join(f"- {_joined(text)}" for text in deviations)
+            title = (
+                _join_lines(source.docstring.partition("\n\n")[0]).partition(": ")[0].rstrip(".")
+            )
+            items = "\n".join(f"- {_join_lines(text)}" for text in deviations)
             sections.append(f"## {title}\n\n[{source.path}]({source.path})\n\n{items}")
     return _page(
         "the `DEVIATIONS` of the modules, or `sim/txnsim/api/kip_text/differences.py`,",
@@ -731,7 +738,7 @@ def rules_page() -> str:
         page.introduction(KAFKA_VERSION),
         *(
             "\n\n".join(
-                filter(None, [f"## {file.title}", _joined(file.about), _table(page.HEAD, rows)])
+                filter(None, [f"## {file.title}", _join_lines(file.about), _table(page.HEAD, rows)])
             )
             for file, rows in page.subjects()
         ),
@@ -811,7 +818,7 @@ def clients_page() -> str:
         _table(*matrix.limits()),
         "## Further checks",
         "What a program asks beyond the list, because its library alone has it.",
-        _table(*matrix.further()),
+        _table(*matrix.further_checks()),
         "## Kafka Streams, killed at named points",
         streams.KILLS,
         _table(*streams.kills()),
@@ -841,15 +848,17 @@ def index_page() -> str:
     """Questions with their pages, then every page by kind, with title and first sentence."""
     folder = ROOT / "docs"
     pages = [path for path in folder.glob("**/*.md") if path.parent.name != "recipes"]
-    there = {path.relative_to(folder).as_posix() for path in pages} - {"README.md"}
-    shelved = [name for names in KINDS.values() for name in names]
-    assert sorted(shelved) == sorted({*there, "recipes/README.md"}), sorted(there ^ set(shelved))
-    asked = [(question, f"[{name}]({name})") for question, name in QUESTIONS.items()]
-    sections = ["## By question\n\n" + _table(("You ask", "Read"), asked)]
+    names_of_pages = {path.relative_to(folder).as_posix() for path in pages} - {"README.md"}
+    listed = [name for names in KINDS.values() for name in names]
+    assert sorted(listed) == sorted({*names_of_pages, "recipes/README.md"}), sorted(
+        names_of_pages ^ set(listed)
+    )
+    question_rows = [(question, f"[{name}]({name})") for question, name in QUESTIONS.items()]
+    sections = ["## By question\n\n" + _table(("You ask", "Read"), question_rows)]
     for reader, names in KINDS.items():
         rows = []
         for name in names:
-            text = current(f"docs/{name}") or ""
+            text = current_text(f"docs/{name}") or ""
             title = re.search(r"^# (.+)$", text, re.MULTILINE)
             assert title is not None, f"docs/{name} has no title"
             rows.append((f"[{title[1]}]({name})", _first_sentence(text[title.end() :])))
@@ -866,7 +875,7 @@ def _first_sentence(text: str) -> str:
     """Of the first paragraph that is prose."""
     for paragraph in text.strip().split("\n\n"):
         if not paragraph.startswith(("#", "|", "```", "<!--")):
-            return re.split(r"(?<=[.:])\s", _joined(paragraph))[0].rstrip(":")
+            return re.split(r"(?<=[.:])\s", _join_lines(paragraph))[0].rstrip(":")
     return ""
 
 
@@ -925,7 +934,7 @@ def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
     return "\n".join([line(head), "|" + " --- |" * len(head), *(line(row) for row in rows)])
 
 
-def _joined(text: str) -> str:
+def _join_lines(text: str) -> str:
     return " ".join(text.split())
 
 
@@ -937,10 +946,10 @@ def _markdown(docstring: str) -> str:
 def _optional(name: str) -> ModuleType | None:
     """A module that may not be there; an import error inside it is an error."""
     try:
-        found = find_spec(name) is not None
+        is_there = find_spec(name) is not None
     except ModuleNotFoundError:  # not even its package
-        found = False
-    return importlib.import_module(name) if found else None
+        is_there = False
+    return importlib.import_module(name) if is_there else None
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):
@@ -983,17 +992,17 @@ def _member_docstrings(module: ModuleType, enum: str) -> dict[str, str]:
         for node in ast.parse(inspect.getsource(module)).body
         if isinstance(node, ast.ClassDef) and node.name == enum
     )
-    found: dict[str, str] = {}
+    by_member: dict[str, str] = {}
     for member, text in pairwise(body):
         match member, text:
             case (
                 ast.Assign(targets=[ast.Name(id=name)]),
                 ast.Expr(value=ast.Constant(value=str(doc))),
             ):
-                found[name] = _markdown(inspect.cleandoc(doc))
+                by_member[name] = _markdown(inspect.cleandoc(doc))
             case _:
                 pass
-    return found
+    return by_member
 
 
 if __name__ == "__main__":

@@ -52,16 +52,16 @@ FEATURES: Final = (
 
 def pages() -> list[Path]:
     """Every document, relative to the repository."""
-    found = {path for pattern in FOLDERS for path in ROOT.glob(pattern)}
-    return sorted(path.relative_to(ROOT) for path in found if "node_modules" not in path.parts)
+    paths = {path for pattern in FOLDERS for path in ROOT.glob(pattern)}
+    return sorted(path.relative_to(ROOT) for path in paths if "node_modules" not in path.parts)
 
 
-def build(target: Path, played: Path | None) -> None:
+def build(target: Path, simulator_folder: Path | None) -> None:
     """Write the site.
 
     Args:
         target: Its folder, which is made anew.
-        played: What ``txnsim site build`` has written, to be copied in; left out if None.
+        simulator_folder: What ``txnsim site build`` has written, to be copied in; left out if None.
     """
     with tempfile.TemporaryDirectory(prefix="txnsim-docs-") as name:
         work = Path(name)
@@ -73,53 +73,53 @@ def build(target: Path, played: Path | None) -> None:
         shutil.copytree(work / "site", target)
     for page in target.rglob("*.html"):
         text = page.read_text("utf-8")
-        ours = os.path.relpath(target / "assets/from_disk.js", page.parent)
-        page.write_text(_FOREIGN.sub(f'<script src="{ours}"></script>', text), "utf-8")
-    if played is not None:
-        shutil.copytree(played, target / SIMULATOR)
+        script_address = os.path.relpath(target / "assets/from_disk.js", page.parent)
+        page.write_text(_FOREIGN.sub(f'<script src="{script_address}"></script>', text), "utf-8")
+    if simulator_folder is not None:
+        shutil.copytree(simulator_folder, target / SIMULATOR)
 
 
 def stage(folder: Path) -> None:
     """The documents as the site has them."""
-    known = set(pages())
-    for page in known:
-        text, files = linked(page, (ROOT / page).read_text("utf-8"), known)
+    documents = set(pages())
+    for page in documents:
+        text, files = fit_links(page, (ROOT / page).read_text("utf-8"), documents)
         if page.as_posix().startswith(UNSEARCHED):
             text = f"---\nsearch:\n  exclude: true\n---\n{text}"
         _write(folder / page, text)
-        for file, there in files.items():
-            (folder / there).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(ROOT / file, folder / there)
+        for file, target in files.items():
+            (folder / target).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / file, folder / target)
     for name, as_name in {"docs_from_disk.js": "from_disk.js", "docs_site.css": "site.css"}.items():
         (folder / "assets").mkdir(exist_ok=True)
         shutil.copy(ROOT / "tests/support" / name, folder / "assets" / as_name)
 
 
-def linked(page: Path, text: str, known: set[Path]) -> tuple[str, dict[Path, Path]]:
+def fit_links(page: Path, text: str, documents: set[Path]) -> tuple[str, dict[Path, Path]]:
     """A page with links that fit the site, and the files that it leads to, by their names there."""
     files: dict[Path, Path] = {}
 
-    def link(found: re.Match[str]) -> str:
-        picture, label, target = found.groups()
+    def link(match: re.Match[str]) -> str:
+        picture, label, target = match.groups()
         name, _, anchor = target.partition("#")
         if "://" in target or not name:
-            return found[0]
-        there = Path(os.path.relpath((ROOT / page).parent / name, ROOT))
-        if (ROOT / there).is_dir():
-            there = there / "README.md"
-            if there not in known:
+            return match[0]
+        path = Path(os.path.relpath((ROOT / page).parent / name, ROOT))
+        if (ROOT / path).is_dir():
+            path = path / "README.md"
+            if path not in documents:
                 return label
-        if there not in known:
-            files[there] = there
-            if not picture and there.suffix not in SHOWN:
-                files[there] = there.with_name(there.name + AS_TEXT)
-        name = os.path.relpath(files.get(there, there), page.parent)
+        if path not in documents:
+            files[path] = path
+            if not picture and path.suffix not in SHOWN:
+                files[path] = path.with_name(path.name + AS_TEXT)
+        name = os.path.relpath(files.get(path, path), page.parent)
         return f"{picture}[{label}]({name}{'#' if anchor else ''}{anchor})"
 
-    def story(found: re.Match[str]) -> str:
-        return f"([`{found[1]} {found[2]}`]({play(page, found[1], found[2])}))"
+    def story(match: re.Match[str]) -> str:
+        return f"([`{match[1]} {match[2]}`]({play(page, match[1], match[2])}))"
 
-    def told(block: str) -> str:
+    def link_plays(block: str) -> str:
         plays = [
             f"[▶ {name}]({play(page, name, mode or next(iter(find(name)[1].runs)))})"
             for name, mode in _TOLD.findall(block)
@@ -127,27 +127,30 @@ def linked(page: Path, text: str, known: set[Path]) -> tuple[str, dict[Path, Pat
         return f"{block}\n\n{' · '.join(plays)}" if plays else block
 
     parts = []
-    at = 0
+    position = 0
     for fence in _FENCE.finditer(text):
-        parts += [_STORY.sub(story, _LINK.sub(link, text[at : fence.start()])), told(fence[0])]
-        at = fence.end()
-    parts.append(_STORY.sub(story, _LINK.sub(link, text[at:])))
+        parts += [
+            _STORY.sub(story, _LINK.sub(link, text[position : fence.start()])),
+            link_plays(fence[0]),
+        ]
+        position = fence.end()
+    parts.append(_STORY.sub(story, _LINK.sub(link, text[position:])))
     return "".join(parts), files
 
 
 def play(page: Path, story: str, run: str) -> str:
     """A link from a page to a story in the simulator."""
-    to = os.path.relpath(f"{SIMULATOR}/index.html", page.parent)
-    return f"{to}#run={story}&label={quote(run)}&take=armed&view=stage"
+    address = os.path.relpath(f"{SIMULATOR}/index.html", page.parent)
+    return f"{address}#run={story}&label={quote(run)}&take=armed&view=stage"
 
 
 def configuration() -> str:
     """Of Zensical: sections of docs/README.md."""
     sections = []
     for kind, names in KINDS.items():
-        whole = [page for name in names for page in _with_those_below(Path("docs") / name)]
-        of = ", ".join(f'"{page.as_posix()}"' for page in whole)
-        sections.append(f'  {{ "{kind}" = [{of}] }},')
+        section_pages = [page for name in names for page in _with_those_below(Path("docs") / name)]
+        quoted_pages = ", ".join(f'"{page.as_posix()}"' for page in section_pages)
+        sections.append(f'  {{ "{kind}" = [{quoted_pages}] }},')
     return f"""\
 [project]
 site_name = "txnsim"
@@ -167,7 +170,7 @@ nav = [
 
 [project.theme]
 font = false
-features = [{", ".join(f'"{one}"' for one in FEATURES)}]
+features = [{", ".join(f'"{feature}"' for feature in FEATURES)}]
 
 [project.plugins.offline]
 
@@ -201,33 +204,35 @@ class _Links(HTMLParser):
 
 def dead_links(site: Path) -> Iterator[str]:
     """Links of the site's pages to what is not there, or to another host that loads a part."""
-    parsed = {}
+    links_by_page = {}
     for page in sorted(site.rglob("*.html")):
         if page.relative_to(site).parts[0] not in (SIMULATOR, "404.html"):
-            parsed[page] = _Links()
-            parsed[page].feed(page.read_text("utf-8"))
-    for page, links in parsed.items():
+            links_by_page[page] = _Links()
+            links_by_page[page].feed(page.read_text("utf-8"))
+    for page, links in links_by_page.items():
         for target in links.targets:
-            to = urlsplit(target)
-            if to.scheme or to.netloc or target.startswith("javascript:"):
+            address = urlsplit(target)
+            if address.scheme or address.netloc or target.startswith("javascript:"):
                 continue
-            there = (page.parent / unquote(to.path)).resolve() if to.path else page
-            place = f"{page.relative_to(site)}: {target}"
-            if there.is_dir():
-                there /= "index.html"
-            if there.relative_to(site.resolve()).parts[0] == SIMULATOR:
+            path = (page.parent / unquote(address.path)).resolve() if address.path else page
+            description = f"{page.relative_to(site)}: {target}"
+            if path.is_dir():
+                path /= "index.html"
+            if path.relative_to(site.resolve()).parts[0] == SIMULATOR:
                 continue
-            if not there.is_file() or (
-                to.fragment and there in parsed and unquote(to.fragment) not in parsed[there].ids
+            if not path.is_file() or (
+                address.fragment
+                and path in links_by_page
+                and unquote(address.fragment) not in links_by_page[path].ids
             ):
-                yield place
+                yield description
 
 
 def _with_those_below(page: Path) -> list[Path]:
     """A page; an index brings the pages of its folder along."""
-    below = page.parent.name == "recipes"
-    others = [one for one in pages() if one.parent == page.parent and one != page]
-    return [page, *others] if below else [page]
+    is_index = page.parent.name == "recipes"
+    siblings = [sibling for sibling in pages() if sibling.parent == page.parent and sibling != page]
+    return [page, *siblings] if is_index else [page]
 
 
 def _write(path: Path, text: str) -> None:
@@ -242,20 +247,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--text-only", action="store_true", help="without the simulator, which needs Node.js"
     )
-    asked = parser.parse_args(argv)
+    options = parser.parse_args(argv)
     with tempfile.TemporaryDirectory(prefix="txnsim-site-") as name:
-        if not asked.text_only:
+        if not options.text_only:
             print("1 of 3: the simulator for the browser ...", flush=True)
             simulator.build(Path(name))
         print("2 of 3: the pages ...", flush=True)
-        build(asked.folder, None if asked.text_only else Path(name))
+        build(options.folder, None if options.text_only else Path(name))
     print("3 of 3: links ...", flush=True)
-    dead = sorted(set(dead_links(asked.folder.resolve())))
-    for one in dead:
-        print(f"dead link: {one}")
-    index = asked.folder.resolve() / "index.html"
-    print(f"The site: {index}; see it: {sys.executable} -m http.server --directory {asked.folder}")
-    return 1 if dead else 0
+    broken_links = sorted(set(dead_links(options.folder.resolve())))
+    for description in broken_links:
+        print(f"dead link: {description}")
+    index = options.folder.resolve() / "index.html"
+    print(
+        f"The site: {index}; see it: {sys.executable} -m http.server --directory {options.folder}"
+    )
+    return 1 if broken_links else 0
 
 
 if __name__ == "__main__":

@@ -106,29 +106,30 @@ PARTS: Final = REPOSITORY / "tests/support/handouts"
 
 def sheets(*, with_answers: bool) -> str:
     """All lessons as one page."""
-    chosen = [lessons()[name] for name in AIMS]
+    chosen_lessons = [lessons()[name] for name in AIMS]
     title = "Transactions in Apache Kafka: " + ("answers" if with_answers else "sheets")
     parts = [f"<h1>{title}</h1>", "" if with_answers else '<p class="name">Name: ____________</p>']
     rows = "".join(
-        f"<li>{one.id}: {html.escape(one.title)}, {one.minutes} minutes</li>" for one in chosen
+        f"<li>{lesson.id}: {html.escape(lesson.title)}, {lesson.minutes} minutes</li>"
+        for lesson in chosen_lessons
     )
     parts.append(f"<ul>{rows}</ul>")
-    parts += [_lesson(one, with_answers=with_answers) for one in chosen]
-    parts.append(_exercises(chosen, with_answers=with_answers))
+    parts += [_lesson(lesson, with_answers=with_answers) for lesson in chosen_lessons]
+    parts.append(_exercises(chosen_lessons, with_answers=with_answers))
     return _page(title, "sheets", "\n".join(parts))
 
 
-def _lesson(one: Lesson, *, with_answers: bool) -> str:
-    aim = AIMS[one.id]
-    text = re.sub(r"(?m)^(\*\*Solution.*)$", r"\1\n", sheet(one, with_answers=with_answers))
+def _lesson(lesson: Lesson, *, with_answers: bool) -> str:
+    aim = AIMS[lesson.id]
+    text = re.sub(r"(?m)^(\*\*Solution.*)$", r"\1\n", sheet(lesson, with_answers=with_answers))
     body = markdown(text, extensions=["fenced_code", "sane_lists"])
-    head, _, rest = body.partition("</h1>")
+    head, _, content = body.partition("</h1>")
     goals = "".join(f"<li>{html.escape(text)}</li>" for text in aim.goals)
     needs = html.escape(", ".join(aim.needs))
-    told = (
+    aim_box = (
         f'<div class="aim"><p>After it you can</p><ul>{goals}</ul><p>Before it: {needs}.</p></div>'
     )
-    return f'<div class="lesson">{head}</h1>{told}{rest}{picture(aim.picture)}</div>'
+    return f'<div class="lesson">{head}</h1>{aim_box}{content}{picture(aim.picture)}</div>'
 
 
 def picture(name: str) -> str:
@@ -139,35 +140,39 @@ def picture(name: str) -> str:
     return re.sub(r' id="[td]"', "", text)
 
 
-def _exercises(chosen: Sequence[Lesson], *, with_answers: bool) -> str:
+def _exercises(chosen_lessons: Sequence[Lesson], *, with_answers: bool) -> str:
     """What learners make themselves, by how many steps it takes."""
-    found = []
-    for one in chosen:
-        for part in one.parts:
+    exercises = []
+    for chosen_lesson in chosen_lessons:
+        for part in chosen_lesson.parts:
             if part.goal:
                 steps = [part.actions[number - 1].text for number in part.solution]
-                found.append((len(steps), one.id, part.say.strip(), steps))
+                exercises.append((len(steps), chosen_lesson.id, part.say.strip(), steps))
     rows = []
-    for count, lesson, say, steps in sorted(found, key=lambda row: (row[0], int(row[1][1:]))):
-        solved = f"<br><em>{html.escape('; '.join(steps))}.</em>" if with_answers else ""
+    for count, lesson, question, steps in sorted(
+        exercises, key=lambda row: (row[0], int(row[1][1:]))
+    ):
+        solution = f"<br><em>{html.escape('; '.join(steps))}.</em>" if with_answers else ""
         degree = "●" * (1 if count == 1 else 2 if count < 5 else 3)
-        rows.append(f"<li>{degree} <strong>{lesson}</strong> {html.escape(say)}{solved}</li>")
-    said = "One dot: a single step. Two: up to four. Three: more."
-    said += " <code>txnsim lesson ID</code> judges."
-    return f'<div class="lesson"><h1>Exercises</h1><p>{said}</p><ul>{"".join(rows)}</ul></div>'
+        rows.append(
+            f"<li>{degree} <strong>{lesson}</strong> {html.escape(question)}{solution}</li>"
+        )
+    legend = "One dot: a single step. Two: up to four. Three: more."
+    legend += " <code>txnsim lesson ID</code> judges."
+    return f'<div class="lesson"><h1>Exercises</h1><p>{legend}</p><ul>{"".join(rows)}</ul></div>'
 
 
 def slides() -> str:
     """The ten pictures as a deck."""
     title = "Transactions in ten pictures"
-    said = "Each picture is a moment of a run, drawn from its trace."
-    parts = [f"<section><h1>{title}</h1><p>{said}</p></section>"]
-    for number, one in enumerate(PICTURES, 1):
-        run = one.story_run
-        told = f"txnsim scenario run {run.scenario} --mode '{run.run}' --{run.take}"
+    introduction = "Each picture is a moment of a run, drawn from its trace."
+    parts = [f"<section><h1>{title}</h1><p>{introduction}</p></section>"]
+    for number, entry in enumerate(PICTURES, 1):
+        run = entry.story_run
+        command = f"txnsim scenario run {run.scenario} --mode '{run.run}' --{run.take}"
         parts.append(
-            f"<section><h1>{number}. {html.escape(one.title)}</h1>{picture(one.name)}"
-            f"<p>{html.escape(one.text)}</p><footer>{html.escape(told)}</footer></section>"
+            f"<section><h1>{number}. {html.escape(entry.title)}</h1>{picture(entry.name)}"
+            f"<p>{html.escape(entry.text)}</p><footer>{html.escape(command)}</footer></section>"
         )
     moves = (PARTS / "slides.js").read_text("utf-8")
     return _page(title, "slides", "\n".join(parts) + f"<script>{moves}</script>")
@@ -180,16 +185,16 @@ def notebook(*, with_answers: bool) -> dict[str, Any]:
     for number, cell in enumerate(re.split(r"(?m)^# %%", program)[1:]):
         kind, _, text = cell.partition("\n")
         text = re.sub(r"  # fmt: skip$", "", text.strip(), flags=re.MULTILINE)
-        one: dict[str, Any] = {"cell_type": "code", "execution_count": None, "outputs": []}
+        content: dict[str, Any] = {"cell_type": "code", "execution_count": None, "outputs": []}
         if kind.strip() == "[markdown]":
-            one = {"cell_type": "markdown"}
+            content = {"cell_type": "markdown"}
             text = re.sub(r"(?m)^# ?", "", text)
         elif not with_answers:
             text = re.sub(r"(?m)^(\w+ = ).*(  # yours)", r"\1None\2", text)
             if kind.strip() == "exercise":
                 text = "\n".join(takewhile(lambda line: line.startswith("#"), text.splitlines()))
         source = text.splitlines(keepends=True)
-        cells.append(one | {"id": f"cell-{number}", "metadata": {}, "source": source})
+        cells.append(content | {"id": f"cell-{number}", "metadata": {}, "source": source})
     kernel = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
     return {"cells": cells, "metadata": kernel, "nbformat": 4, "nbformat_minor": 5}
 
@@ -212,12 +217,12 @@ def print_pdf(page: Path) -> None:
         "--disable-gpu",
         "--no-pdf-header-footer",
     ]
-    done = subprocess.run(
+    completed = subprocess.run(
         [*command, f"--print-to-pdf={target}", page.resolve().as_uri()],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
-    if done.returncode != 0 or not target.is_file():
-        raise RuntimeError(f"{CHROMIUM} did not print {page}: {done.stderr[-500:]}")
+    if completed.returncode != 0 or not target.is_file():
+        raise RuntimeError(f"{CHROMIUM} did not print {page}: {completed.stderr[-500:]}")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -228,20 +233,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     folder = parser.parse_args(argv).folder
     set_up_logs(level="critical")
     folder.mkdir(parents=True, exist_ok=True)
-    made = {
+    pages = {
         "sheets.html": sheets(with_answers=False),
         "answers.html": sheets(with_answers=True),
         "slides.html": slides(),
     }
-    for name, text in made.items():
+    for name, text in pages.items():
         (folder / name).write_text(text, "utf-8")
         if CHROMIUM is not None:
             print_pdf(folder / name)
     for name, with_answers in (("class", False), ("class-answers", True)):
-        made_here = json.dumps(notebook(with_answers=with_answers), indent=1, ensure_ascii=False)
-        (folder / f"{name}.ipynb").write_text(made_here + "\n", "utf-8")
-    told = "" if CHROMIUM else "; for PDF print them from a browser: this machine has no Chromium"
-    print(f"{', '.join(sorted(one.name for one in folder.iterdir()))} in {folder}{told}")
+        notebook_text = json.dumps(
+            notebook(with_answers=with_answers), indent=1, ensure_ascii=False
+        )
+        (folder / f"{name}.ipynb").write_text(notebook_text + "\n", "utf-8")
+    hint = "" if CHROMIUM else "; for PDF print them from a browser: this machine has no Chromium"
+    print(f"{', '.join(sorted(path.name for path in folder.iterdir()))} in {folder}{hint}")
     return 0
 
 

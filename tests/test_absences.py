@@ -84,12 +84,12 @@ def unread(*names: str) -> Callable[[], bool]:
 
     def check() -> bool:
         tables = ("sim/txnsim/metadata/config_keys.py", "sim/txnsim/config/")
-        others = [
+        other_files = [
             path.read_text("utf-8")
             for path in ROOT.glob("sim/**/*.py")
             if not path.relative_to(ROOT).as_posix().startswith(tables)
         ]
-        return not any(f'"{name}"' in text for name in names for text in others)
+        return not any(f'"{name}"' in text for name in names for text in other_files)
 
     return check
 
@@ -98,7 +98,7 @@ def has_no_effect(name: str) -> Callable[[], bool]:
     return lambda: why_without_effect(name) is not None
 
 
-def unnamed(words: str, *patterns: str) -> Callable[[], bool]:
+def names_nowhere(words: str, *patterns: str) -> Callable[[], bool]:
     """That no file that matches says one of these words: no test of ours plays it."""
     known_as = re.compile(words, re.IGNORECASE)
 
@@ -145,10 +145,10 @@ TIERED: Final = (
     "remote.log.delete.on.disable",
 )  # fmt: skip
 """``remote.storage.enable`` is looked at where a broker without it refuses ``true``."""
-CONTAINERS: Final = unnamed(r"\bdocker network\b|\bNetwork\(", "tests/image/*.py")
+CONTAINERS: Final = names_nowhere(r"\bdocker network\b|\bNetwork\(", "tests/image/*.py")
 
 CHECKED: Final[dict[tuple[str, str], Callable[[], bool]]] = {
-    ("DEVIATIONS.md", "- IncrementalAlterConfigs knows no loggers:"): unnamed(
+    ("DEVIATIONS.md", "- IncrementalAlterConfigs knows no loggers:"): names_nowhere(
         r"getLogger|setLevel", "sim/txnsim/api/_configs/*.py"
     ),
     ("DEVIATIONS.md", "- Broker configs of Apache Kafka that txnsim does not have"): lambda: any(
@@ -183,14 +183,14 @@ CHECKED: Final[dict[tuple[str, str], Callable[[], bool]]] = {
         "tests/broker/api/partitions/test_partitions.py"
         "::test_the_last_directory_of_a_partition_holds"
     ),
-    ("docs/conformance.md", "Faults are not played:"): unnamed(
+    ("docs/conformance.md", "Faults are not played:"): names_nowhere(
         r"import .*\bfaults\b|from txnsim\.faults", "sim/txnsim_lab/conformance/**/*.py"
     ),
     ("docs/found.md", "The simulator can't play it:"): held_by(
         "tests/real/test_late_unload.py::test_a_commit_that_waits_where_the_coordinator_moves"
     ),
     ("docs/groups.md", "- No broker without a plugin takes descriptions"): held_by(TOPOLOGIES),
-    ("docs/kafka-log.md", "**Not tried**:"): unnamed(
+    ("docs/kafka-log.md", "**Not tried**:"): names_nowhere(
         r"\byarn\b|kubernetes|amazonaws\.com|googleapis\.com", "tests/spark/pipeline/*.py"
     ),
     ("docs/kafka-log.md", "The source has no writer."): has_no_writer,
@@ -204,10 +204,10 @@ CHECKED: Final[dict[tuple[str, str], Callable[[], bool]]] = {
     ("docs/proxy.md", "GSSAPI is refused (UNSUPPORTED_SASL_MECHANISM)"): held_by(
         "tests/lab/proxy/test_fault_proxy.py::test_what_passes_and_what_does_not"
     ),
-    ("docs/recipes/README.md", "No program in .NET is run here."): unnamed(
+    ("docs/recipes/README.md", "No program in .NET is run here."): names_nowhere(
         r"\bdotnet\b", "tests/recipes/**/*.py", "tests/helpers/*.py", "tests/ci/*.py"
     ),
-    ("docs/recipes/quix.md", "It is not tried here;"): unnamed(
+    ("docs/recipes/quix.md", "It is not tried here;"): names_nowhere(
         r"\bfaust\b", "tests/recipes/**/*.py", "tests/recipes/**/*.txt", "tests/clients/**/*.py"
     ),
     ("docs/settings.md", "**Java classes can't be loaded**:"): held_by(PROPERTIES),
@@ -217,7 +217,7 @@ CHECKED: Final[dict[tuple[str, str], Callable[[], bool]]] = {
     ("docs/site.md", "There is no live cluster, so lessons L10 and L11"): lambda: (
         "own_cluster" in build.NO_CLUSTER
     ),
-    ("docs/site.md", "Batches of lz4, snappy and zstd can't be unpacked."): unnamed(
+    ("docs/site.md", "Batches of lz4, snappy and zstd can't be unpacked."): names_nowhere(
         "cramjam", "sim/txnsim_lab/http/site/*.py"
     ),
     ("docs/testing.md", "Networks between containers are not tried."): CONTAINERS,
@@ -245,17 +245,21 @@ OF_A_CASE: Final = {
 
 def _entry(page: str, sentence: str) -> tuple[str, str] | None:
     entries = (*CHECKED, *OF_A_CASE)
-    return next((one for one in entries if one[0] == page and sentence.startswith(one[1])), None)
+    return next(
+        (entry for entry in entries if entry[0] == page and sentence.startswith(entry[1])), None
+    )
 
 
 def test_each_sentence_about_what_is_not_there_has_its_check() -> None:
-    unchecked = [f"{page}: {said}" for page, said in sentences() if _entry(page, said) is None]
+    unchecked = [
+        f"{page}: {sentence}" for page, sentence in sentences() if _entry(page, sentence) is None
+    ]
     assert unchecked == [], "write a check, or say that it is of a case"
 
 
 def test_no_check_outlives_its_sentence() -> None:
-    met = {_entry(page, said) for page, said in sentences()}
-    assert {*CHECKED, *OF_A_CASE} - met == set()
+    used_entries = {_entry(page, sentence) for page, sentence in sentences()}
+    assert {*CHECKED, *OF_A_CASE} - used_entries == set()
 
 
 @pytest.mark.parametrize("entry", CHECKED, ids=lambda entry: f"{entry[0]}: {entry[1]}")

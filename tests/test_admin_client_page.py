@@ -30,13 +30,13 @@ def test_the_programs_of_the_page_run(tmp_path: Path) -> None:
     programs = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text("utf-8"), re.DOTALL | re.M)
     assert len(programs) == len(SAID)
     with TxnsimServer() as server:
-        for program, said in zip(programs, SAID, strict=True):
-            done = subprocess.run(
+        for program, expected_output in zip(programs, SAID, strict=True):
+            completed = subprocess.run(
                 [sys.executable, "-c", program.replace(ADDRESS, server.bootstrap)],
                 capture_output=True,
                 text=True,
                 check=False,
                 cwd=tmp_path,
             )
-            assert (done.returncode, done.stderr) == (0, "")
-            assert said is None or said in done.stdout, done.stdout
+            assert (completed.returncode, completed.stderr) == (0, "")
+            assert expected_output is None or expected_output in completed.stdout, completed.stdout

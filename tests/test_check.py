@@ -26,13 +26,13 @@ def test_a_failing_step_stops_no_other_and_shows_its_output(
     )
     assert [outcome.status for outcome in outcomes] == [3, 0]
     assert check._report(outcomes) == 1
-    told = capsys.readouterr().out
-    assert "FAILED lint" in told
-    assert "ok     rest " in told
-    assert "crooked" in told
-    assert "fine" not in told
-    last = told.splitlines()[-1]
-    assert re.fullmatch(r"1 of 2 steps ok, \d+\.\d min of processor time; failed: lint", last)
+    output = capsys.readouterr().out
+    assert "FAILED lint" in output
+    assert "ok     rest " in output
+    assert "crooked" in output
+    assert "fine" not in output
+    last_line = output.splitlines()[-1]
+    assert re.fullmatch(r"1 of 2 steps ok, \d+\.\d min of processor time; failed: lint", last_line)
 
 
 @pytest.mark.parametrize(
@@ -51,9 +51,9 @@ def test_pytests_own_summary_is_repeated_for_ci(
         step=step("rest", ""), status=0, output=f"....\n{line}\n", seconds=1, cpu_seconds=90
     )
     assert check._report([outcome]) == 0
-    told = capsys.readouterr().out
-    assert f"=== {line.strip('= ')} ===" in told
-    assert "1 of 1 steps ok, 1.5 min of processor time" in told
+    output = capsys.readouterr().out
+    assert f"=== {line.strip('= ')} ===" in output
+    assert "1 of 1 steps ok, 1.5 min of processor time" in output
 
 
 def test_what_a_step_takes_of_a_processor_is_told(capsys: pytest.CaptureFixture[str]) -> None:
@@ -74,19 +74,19 @@ def test_an_unknown_step_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_product_is_all_that_lies_below_its_folder(
     product: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked: list[Step] = []
+    run_steps: list[Step] = []
 
     def run(steps: list[Step], _variables: object) -> list[Outcome]:
-        asked.extend(steps)
+        run_steps.extend(steps)
         return []
 
     monkeypatch.setattr(check, "_run_all", run)
     assert check.main(["--only", product]) == 0
-    names = {step.name for step in asked}
+    names = {step.name for step in run_steps}
     for name, (_, paths) in check.TESTS.items():
         below = [lies_below(path, {f"tests/{product}"}) for path in paths]
         assert set(below) == {name in names}, name
-    left_out = [where for name, where in check.LEFT_OUT.items() if name in names]
+    left_out = [hint for name, hint in check.LEFT_OUT.items() if name in names]
     assert capsys.readouterr().out.splitlines()[2:] == left_out
 
 
@@ -96,13 +96,13 @@ def test_steps_of_the_broker_find_nothing_of_the_lab_and_of_spark(name: str, sta
         "import sys, txnsim.on_demand_imports, pytest, hypothesis;"
         "sys.exit(txnsim.on_demand_imports.missing() != ('txnsim_lab', 'txnsim_spark'))"
     )
-    assert [one.status for one in check._run_all([step(name, finds)])] == [status]
+    assert [outcome.status for outcome in check._run_all([step(name, finds)])] == [status]
 
 
 def test_the_steps_can_be_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert check.main(["--list", "--coverage"]) == 0
-    listed = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
-    assert listed == [*check.TESTS, "types", "format", "lint", "layers", "measured", "coverage"]
+    names = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
+    assert names == [*check.TESTS, "types", "format", "lint", "layers", "measured", "coverage"]
 
 
 def commands(*, quick: bool, coverage: bool = False) -> dict[str, tuple[str, ...]]:
@@ -117,7 +117,7 @@ def test_only_the_full_check_runs_clients_and_slow_tests(step: str) -> None:
 
     assert "not clients" in markers(quick=True)
     assert "not slow" in markers(quick=True)
-    assert all("not browser" in markers(quick=one) for one in (True, False))
+    assert all("not browser" in markers(quick=is_quick) for is_quick in (True, False))
     assert "clients" not in markers(quick=False)
     assert "slow" not in markers(quick=False)
 
@@ -141,22 +141,22 @@ def lies_below(name: str, paths: Iterable[str]) -> bool:
 
 
 def test_coverage_is_measured_where_it_is_wanted_and_asked_afterwards() -> None:
-    def measured(*, coverage: bool) -> list[str]:
+    def measured_steps(*, coverage: bool) -> list[str]:
         steps = check.all_steps(quick=False, coverage=coverage)
-        files = [one.variables["COVERAGE_FILE"] for one in steps if one.variables]
+        files = [step.variables["COVERAGE_FILE"] for step in steps if step.variables]
         assert len(files) == len(set(files)), "two processes write one file"
-        return [one.name for one in steps if "--cov" in one.command or one in check.AFTERWARDS]
+        return [step.name for step in steps if "--cov" in step.command or step in check.AFTERWARDS]
 
-    assert measured(coverage=True) == [*check.COVERING, "measured", "coverage"]
-    assert measured(coverage=False) == []
+    assert measured_steps(coverage=True) == [*check.COVERING, "measured", "coverage"]
+    assert measured_steps(coverage=False) == []
     assert all((check.ROOT / path).exists() for _, paths in check.TESTS.values() for path in paths)
 
 
 def test_only_a_drawn_check_leaves_anything_to_chance() -> None:
-    for drawn in (False, True):
-        steps = check.all_steps(quick=False, drawn=drawn)
-        asked = [step.name for step in steps if set(DRAWN) <= set(step.command)]
-        assert asked == (list(check.TESTS) if drawn else [])
+    for is_drawn in (False, True):
+        steps = check.all_steps(quick=False, drawn=is_drawn)
+        drawn_steps = [step.name for step in steps if set(DRAWN) <= set(step.command)]
+        assert drawn_steps == (list(check.TESTS) if is_drawn else [])
 
 
 def test_order_and_examples_are_fixed_unless_they_are_to_be_drawn(
@@ -168,13 +168,15 @@ def test_order_and_examples_are_fixed_unless_they_are_to_be_drawn(
 
 
 def test_hashes_of_strings_are_the_same_each_time() -> None:
-    same = "import sys; sys.exit(sys.flags.hash_randomization)"
-    assert [one.status for one in check._run_all([step("a", same)])] == [0]
+    program = "import sys; sys.exit(sys.flags.hash_randomization)"
+    assert [outcome.status for outcome in check._run_all([step("a", program)])] == [0]
 
 
 def test_what_is_made_once_is_shared_by_all_steps() -> None:
-    shown = "import os, sys; sys.exit(not os.path.isdir(os.environ['TXNSIM_TOLD_ONCE']))"
-    assert [one.status for one in check._run_all([step("a", shown), step("b", shown)])] == [0, 0]
+    program = "import os, sys; sys.exit(not os.path.isdir(os.environ['TXNSIM_TOLD_ONCE']))"
+    assert [
+        outcome.status for outcome in check._run_all([step("a", program), step("b", program)])
+    ] == [0, 0]
 
 
 def test_a_process_that_is_started_often_is_compiled_once() -> None:

@@ -75,16 +75,16 @@ FOLDERS_WRITTEN: Final = re.compile(
 
 def test_every_folder_that_a_command_writes_is_looked_at_before_its_work() -> None:
     late = []
-    looked_at = 0
+    checked_count = 0
     for command in commands():
         for name, action in arguments_of(parser_of(command), ()):
             if action.metavar == "DIR" and FOLDERS_WRITTEN.search(str(action.help or "")):
                 is_early = action.type in (new_folder, new_folder_or_address)
-                looked_at += is_early
+                checked_count += is_early
                 if not is_early:
                     late.append(name)
     assert late == []
-    assert looked_at == 15
+    assert checked_count == 15
 
 
 def arguments_of(
@@ -122,8 +122,8 @@ def test_a_file_in_the_place_of_a_folder_is_named_before_anything_is_done(
 ) -> None:
     file = tmp_path / "file"
     file.write_text("mine")
-    for place in (file, file / "below"):
-        assert main([*words, str(place)]) == 2
+    for path in (file, file / "below"):
+        assert main([*words, str(path)]) == 2
         printed = capsys.readouterr()
         assert printed.out == ""
         assert f"{file} is a file; name a folder" in printed.err
@@ -132,18 +132,18 @@ def test_a_file_in_the_place_of_a_folder_is_named_before_anything_is_done(
 
 def test_every_file_that_a_command_writes_is_looked_at_before_its_work() -> None:
     late = []
-    looked_at = 0
+    checked_count = 0
     for command in commands():
         for name, action in options_of(parser_of(command), ()):
             words = str(action.help or "")
             if action.metavar not in ("FILE", "STATE") or words.startswith(READ_READY_FILE):
                 continue
             if WRITES.search(words) or words.startswith("keep a row"):
-                looked_at += action.type is new_file
+                checked_count += action.type is new_file
                 if action.type is not new_file:
                     late.append(name)
     assert late == []
-    assert looked_at >= 10
+    assert checked_count >= 10
 
 
 @pytest.mark.parametrize(
@@ -196,9 +196,9 @@ def test_a_search_without_bounds_names_the_option_that_searches_everywhere(
 
 @pytest.mark.parametrize("name", ["z1", "Z1", "z01", "Z001"])
 def test_a_story_is_known_by_its_number(name: str) -> None:
-    found = catalog.of_name(name)
-    assert found is not None
-    assert "z01" in found[1].aliases
+    story = catalog.of_name(name)
+    assert story is not None
+    assert "z01" in story[1].aliases
     assert catalog.of_name("z0") is None
     assert catalog.of_name("z1x") is None
 
@@ -206,15 +206,15 @@ def test_a_story_is_known_by_its_number(name: str) -> None:
 @pytest.mark.costly
 def test_the_rehearsal_of_an_upgrade_is_told_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["practise", "upgrade", "--from", "4.3", "--to", "4.4", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert (found["from"], found["to"], found["is_well"], found["hanging"]) == (
+    report = json.loads(capsys.readouterr().out)
+    assert (report["from"], report["to"], report["is_well"], report["hanging"]) == (
         "4.3",
         "4.4",
         True,
         0,
     )
-    assert found["committed"] == found["read"] > 0
-    assert any("4.3" in line for line in found["text"])
+    assert report["committed"] == report["read"] > 0
+    assert any("4.3" in line for line in report["text"])
 
 
 def test_an_error_of_the_system_is_told_without_its_number() -> None:
@@ -238,19 +238,19 @@ def test_errors_of_the_system_get_their_advice_in_one_place() -> None:
 def test_a_file_that_is_not_there_is_named_with_what_to_do(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    gone = str(tmp_path / "gone.yaml")
+    missing_path = str(tmp_path / "gone.yaml")
     for words in (
-        ("check", gone),
-        ("diff", gone, gone),
-        ("scenario", "run", gone),
-        ("serve", "--config", gone),
-        ("txns", "--bootstrap-server", "a:1", "--command-config", gone, "list"),
-        ("faults", "arm", "--file", gone),
-        ("exam", "run", "--driver", "true", "--known", gone),
+        ("check", missing_path),
+        ("diff", missing_path, missing_path),
+        ("scenario", "run", missing_path),
+        ("serve", "--config", missing_path),
+        ("txns", "--bootstrap-server", "a:1", "--command-config", missing_path, "list"),
+        ("faults", "arm", "--file", missing_path),
+        ("exam", "run", "--driver", "true", "--known", missing_path),
     ):
         assert main(words) == 2
         error = capsys.readouterr().err
-        assert f"{gone}: " in error
+        assert f"{missing_path}: " in error
         assert "No such file or directory; check how it is spelt" in error
 
 

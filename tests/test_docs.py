@@ -26,17 +26,17 @@ SLOW = {"DEVIATIONS.md", "docs/teaching.md"}
 def test_a_generated_page_is_current(page: str) -> None:
     if page == "docs/cli.md" and sys.version_info >= (3, 13):
         pytest.skip("argparse prints options in another form since Python 3.13")
-    assert docs.current(page) == docs.expected(page), "python -m tests.docs --write"
+    assert docs.current_text(page) == docs.expected_text(page), "python -m tests.docs --write"
 
 
 def test_pages_are_written_all_or_none(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def broken() -> str:
+    def raise_error() -> str:
         raise KeyError("a release that there is not")
 
     monkeypatch.setattr(docs, "ROOT", tmp_path)
-    monkeypatch.setattr(docs, "PAGES", {"a.md": lambda: "a", "b.md": broken})
+    monkeypatch.setattr(docs, "PAGES", {"a.md": lambda: "a", "b.md": raise_error})
     assert docs.main(["--write"]) == 1
     assert capsys.readouterr().out.splitlines() == [
         "can't be made: b.md: KeyError: 'a release that there is not'",
@@ -59,23 +59,24 @@ def test_every_setting_says_what_it_does() -> None:
 def test_every_generated_page_names_its_generator() -> None:
     notice = docs.NOTICE.split("{")[0]
     for path in _documents():
-        generated = path.relative_to(ROOT).as_posix() in PAGES
-        assert path.read_text("utf-8").startswith(notice) is generated, path
+        is_generated = path.relative_to(ROOT).as_posix() in PAGES
+        assert path.read_text("utf-8").startswith(notice) is is_generated, path
 
 
 def test_links_between_documents_lead_somewhere() -> None:
     texts = {path: _prose(path) for path in _documents()}
     anchors = {path: _anchors(text) for path, text in texts.items()}
-    broken = []
+    broken_links = []
     for path, text in texts.items():
         for target in re.findall(r"\]\(([^)\s]+)\)", text):
             name, _, anchor = target.partition("#")
-            there = (path.parent / name).resolve() if name else path
+            linked_file = (path.parent / name).resolve() if name else path
             if "://" not in target and (
-                not there.exists() or (anchor and anchor not in anchors.get(there, {anchor}))
+                not linked_file.exists()
+                or (anchor and anchor not in anchors.get(linked_file, {anchor}))
             ):
-                broken.append(f"{path.relative_to(ROOT)}: {target}")
-    assert broken == []
+                broken_links.append(f"{path.relative_to(ROOT)}: {target}")
+    assert broken_links == []
 
 
 def _prose(path: Path) -> str:
@@ -84,13 +85,13 @@ def _prose(path: Path) -> str:
 
 def _anchors(text: str) -> set[str]:
     """Of its headings, as GitHub makes them."""
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     names = set()
     for heading in re.findall(r"^#+ (.+)$", text, re.MULTILINE):
         words = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading).replace("`", "")
         name = re.sub(r"[^\w\- ]", "", words.lower()).replace(" ", "-")
-        names.add(f"{name}-{found[name]}" if found[name] else name)
-        found[name] += 1
+        names.add(f"{name}-{counts[name]}" if counts[name] else name)
+        counts[name] += 1
     return names
 
 
@@ -104,12 +105,12 @@ def test_no_page_speaks_of_newest_releases_without_their_number() -> None:
     )
     texts = {path: path.read_text("utf-8") for path in _documents()}
     texts |= {path: path.read_text("utf-8") for path in ROOT.glob("scenarios/**/*.yaml")}
-    found = {
-        path.relative_to(ROOT).as_posix(): one[0]
+    vague_pages = {
+        path.relative_to(ROOT).as_posix(): match[0]
         for path, text in texts.items()
-        if (one := vague.search(text))
+        if (match := vague.search(text))
     }
-    assert found.keys() == OF_OTHERS, found
+    assert vague_pages.keys() == OF_OTHERS, vague_pages
 
 
 def test_every_page_is_linked_from_somewhere() -> None:
@@ -133,10 +134,10 @@ def _documents() -> list[Path]:
 
 def test_a_story_that_a_page_names_exists() -> None:
     text = "".join(path.read_text("utf-8") for path in _documents())
-    linked = re.findall(r"#run=([\w-]+)&label=([^&)]+)&take=armed", text)
-    told = re.findall(r"\(`(z\d+) ([^`]+)`\)", text)
-    assert len(told) > 10, "docs/transactions.md names stories"
-    for name, label in [*linked, *told]:
+    linked_runs = re.findall(r"#run=([\w-]+)&label=([^&)]+)&take=armed", text)
+    named_runs = re.findall(r"\(`(z\d+) ([^`]+)`\)", text)
+    assert len(named_runs) > 10, "docs/transactions.md names stories"
+    for name, label in [*linked_runs, *named_runs]:
         assert unquote(label) in catalog.find(name)[1].runs, f"{name} {label}"
 
 
@@ -168,17 +169,17 @@ def test_the_index_of_symptoms_names_rules_that_there_are() -> None:
 
 
 def test_each_symptom_has_files_and_a_quick_test_that_there_are() -> None:
-    gone = []
-    for symptom, _, here, quick in _symptoms():
-        files = re.findall(r"`(sim/[\w/.]+)`", here)
-        called = re.findall(r"`(tests/[^`]+)`", quick)
+    missing = []
+    for symptom, _, file_cell, quick in _symptoms():
+        files = re.findall(r"`(sim/[\w/.]+)`", file_cell)
+        test_paths = re.findall(r"`(tests/[^`]+)`", quick)
         assert files, symptom
-        assert len(called) == 1, symptom
-        words = shlex.split(called[0])
+        assert len(test_paths) == 1, symptom
+        words = shlex.split(test_paths[0])
         paths = [word for word in words if word.startswith("tests/")]
-        gone += [path for path in [*files, *paths] if not (ROOT / path).exists()]
-        chosen = words[words.index("-k") + 1] if "-k" in words else ""
-        texts = "".join(path.read_text("utf-8") for path in map(ROOT.joinpath, paths) if chosen)
+        missing += [path for path in [*files, *paths] if not (ROOT / path).exists()]
+        expression = words[words.index("-k") + 1] if "-k" in words else ""
+        texts = "".join(path.read_text("utf-8") for path in map(ROOT.joinpath, paths) if expression)
         cases = {
             path.stem for path in ROOT.glob("sim/txnsim_lab/conformance/casebook/cases/*/*.yaml")
         }
@@ -186,7 +187,7 @@ def test_each_symptom_has_files_and_a_quick_test_that_there_are() -> None:
             path.read_text("utf-8")
             for path in ROOT.glob("sim/txnsim_lab/conformance/casebook/cases/*/*.yaml")
         )
-        for word in set(re.findall(r"\w+", chosen)) - {"and", "or", "not"}:
+        for word in set(re.findall(r"\w+", expression)) - {"and", "or", "not"}:
             if word not in texts and word not in cases and word not in ids:
-                gone.append(f"{symptom}: -k {word}")
-    assert gone == []
+                missing.append(f"{symptom}: -k {word}")
+    assert missing == []

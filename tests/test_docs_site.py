@@ -23,7 +23,7 @@ TROUBLES: Final = "docs/troubleshooting.html"
 @pytest.mark.slow
 def test_no_link_of_the_site_is_dead_and_nothing_comes_from_elsewhere(tmp_path: Path) -> None:
     site = tmp_path / "site"
-    docs_site.build(site, played=None)
+    docs_site.build(site, simulator_folder=None)
     assert sorted(docs_site.dead_links(site)) == []
     pages = list(site.rglob("*.html"))
     assert len(pages) > 90
@@ -36,7 +36,7 @@ def test_no_link_of_the_site_is_dead_and_nothing_comes_from_elsewhere(tmp_path: 
     index = json.loads((site / "search.json").read_text("utf-8"))["items"]
     searched = html.unescape(
         " ".join(
-            f"{item['title']} {item['text']}" for item in index if TROUBLES in item["location"]
+            f"{entry['title']} {entry['text']}" for entry in index if TROUBLES in entry["location"]
         )
     )
     for section in read_sections(page_file().read_text("utf-8")):
@@ -60,8 +60,8 @@ def test_links_fit_the_site() -> None:
         "[rules](../sim/txnsim/txn/state.py), [x](b.md#c), [dir](../tests/recipes/streams)\n"
         "A story (`z01 V-`).\n\n```console\n$ txnsim scenario run z05 --mode V+ --armed\n```\n"
     )
-    told, files = docs_site.linked(page, text, {Path("docs/b.md")})
-    assert told.splitlines() == [
+    linked_text, files = docs_site.fit_links(page, text, {Path("docs/b.md")})
+    assert linked_text.splitlines() == [
         "[rules](../sim/txnsim/txn/state.py.txt), [x](b.md#c), dir",
         "A story ([`z01 V-`](../simulator/index.html#run=z01&label=V-&take=armed&view=stage)).",
         "",
@@ -76,9 +76,11 @@ def test_links_fit_the_site() -> None:
 
 def test_every_page_for_users_is_in_the_menu() -> None:
     menu = set(re.findall(r'"((?:docs|helpers)/[\w/.-]+\.md)"', docs_site.configuration()))
-    there = {one.as_posix() for one in docs_site.pages() if one.parts[0] in ("docs", "helpers")}
-    assert there == menu
-    assert all((ROOT / one).exists() for one in menu)
+    user_pages = {
+        page.as_posix() for page in docs_site.pages() if page.parts[0] in ("docs", "helpers")
+    }
+    assert user_pages == menu
+    assert all((ROOT / page).exists() for page in menu)
 
 
 def test_make_site_installs_what_it_imports_and_no_more() -> None:
@@ -94,7 +96,7 @@ def test_make_site_installs_what_it_imports_and_no_more() -> None:
         "sys.meta_path.insert(0, Absent())\n"
         "import tests.docs_site\n"
     )
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False
     )
-    assert done.returncode == 0, done.stderr
+    assert completed.returncode == 0, completed.stderr

@@ -14,9 +14,13 @@ from tests.test_tidy import ROOT, source
 
 @pytest.mark.parametrize("module", list(sections()))
 def test_a_public_module_has_each_name_that_it_lists_and_says_what_it_is(module: str) -> None:
-    found = importlib.import_module(module)
-    assert len(found.__all__) == len(set(found.__all__)) > 0
-    silent = [name for name in found.__all__ if not first_sentence(getattr(found, name))]
+    imported_module = importlib.import_module(module)
+    assert len(imported_module.__all__) == len(set(imported_module.__all__)) > 0
+    silent = [
+        name
+        for name in imported_module.__all__
+        if not first_sentence(getattr(imported_module, name))
+    ]
     assert silent == []
 
 
@@ -25,7 +29,7 @@ def test_what_pages_import_is_there_and_says_what_it_is() -> None:
     assert ("txnsim_lab.check.judge", "") in shown_names(), "a module between backticks"
     rows = list(shown_rows())
     assert len(rows) == len(set(rows)) > 0
-    assert [name for name, what in rows if not what] == []
+    assert [name for name, meaning in rows if not meaning] == []
 
 
 @pytest.mark.parametrize("module", ["txnsim.client", "txnsim_spark", "txnsim.testing"])

@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 import jsonschema
 import pytest
 
-from tests.test_repair_page import BLOCK, ROOT, practised, typed
+from tests.test_repair_page import BLOCK, ROOT, practise_server, run_typed
 from txnsim_spark.forensics.findings import Finding, json_schema
 
 FORENSICS: Final = ROOT / "docs" / "forensics.md"
@@ -26,7 +26,7 @@ COMMAND: Final = "$ txnsim logs find-hanging "
 JUDGED: Final = ("topic", "partition", "producer_id", "producer_epoch", "start_offset", "verdict")
 
 
-class Played(NamedTuple):
+class PlayedPage(NamedTuple):
     """What was printed."""
 
     shown: str
@@ -40,63 +40,63 @@ class Played(NamedTuple):
 
 def block_of() -> re.Match[str]:
     """The block of the page that shows the command."""
-    (found,) = (
+    (block,) = (
         block
         for block in BLOCK.finditer(FORENSICS.read_text("utf-8"))
         if block[2].startswith(COMMAND)
     )
-    return found
+    return block
 
 
-def played() -> Played:
+def play_page() -> PlayedPage:
     """Make the situation that docs/repair.md has to practise on, write it, judge it."""
-    with practised() as server, tempfile.TemporaryDirectory() as name:
+    with practise_server() as server, tempfile.TemporaryDirectory() as name:
         address = server.bootstrap.split(",")[0]
-        asked = f"$ txnsim txns --bootstrap-server {address} find-hanging --all --json"
-        living = json_of(typed(asked, address, Path(name))[0])
-        typed(f"$ txnsim logs write shot --url {server.http}", address, Path(name))
+        question = f"$ txnsim txns --bootstrap-server {address} find-hanging --all --json"
+        living = json_of(run_typed(question, address, Path(name))[0])
+        run_typed(f"$ txnsim logs write shot --url {server.http}", address, Path(name))
         command, *_ = block_of()[2].splitlines()
-        shown, status = typed(command, address, Path(name))
-        offline = json_of(typed(f"{COMMAND}--json shot", address, Path(name))[0])
-        without = {
+        output, status = run_typed(command, address, Path(name))
+        offline = json_of(run_typed(f"{COMMAND}--json shot", address, Path(name))[0])
+        summaries = {
             broker: _replicas_told(
-                typed(f"{COMMAND}--json {_all_but(broker)}", address, Path(name))[0]
+                run_typed(f"{COMMAND}--json {_all_but(broker)}", address, Path(name))[0]
             )
             for broker in BROKERS
         }
-    return Played(
-        re.sub(r"as of \S+Z\.", "as of 2026-11-20T18:59:27Z.", shown),
+    return PlayedPage(
+        re.sub(r"as of \S+Z\.", "as of 2026-11-20T18:59:27Z.", output),
         status,
-        [tuple(one[field] for field in JUDGED) for one in offline["findings"]],
+        [tuple(finding[field] for field in JUDGED) for finding in offline["findings"]],
         list(_living(living)),
-        without,
+        summaries,
     )
 
 
 def _all_but(broker: int) -> str:
-    return " ".join(f"shot/broker-{one}" for one in BROKERS if one != broker)
+    return " ".join(f"shot/broker-{broker_id}" for broker_id in BROKERS if broker_id != broker)
 
 
-def _replicas_told(printed: str) -> list[str]:
-    findings: list[dict[str, Any]] = json_of(printed)["findings"]
-    return [one["evidence"]["replicas"]["summary"] for one in findings]
+def _replicas_told(output: str) -> list[str]:
+    findings: list[dict[str, Any]] = json_of(output)["findings"]
+    return [finding["evidence"]["replicas"]["summary"] for finding in findings]
 
 
-def json_of(printed: str) -> dict[str, list[dict[str, object]]]:
+def json_of(output: str) -> dict[str, list[dict[str, object]]]:
     """The object behind the lines for people."""
-    found: dict[str, list[dict[str, object]]] = json.loads(printed[printed.index("\n{") :])
-    return found
+    report: dict[str, list[dict[str, object]]] = json.loads(output[output.index("\n{") :])
+    return report
 
 
-def _living(told: dict[str, list[dict[str, object]]]) -> Iterator[tuple[object, ...]]:
-    for row in told["findings"]:
+def _living(report: dict[str, list[dict[str, object]]]) -> Iterator[tuple[object, ...]]:
+    for row in report["findings"]:
         finding = row["finding"]
         assert isinstance(finding, dict)
-        where = finding["transaction"]["partition"]
+        partition = finding["transaction"]["partition"]
         producer = finding["transaction"]["producer"]
         yield (
-            where["topic"],
-            where["partition"],
+            partition["topic"],
+            partition["partition"],
             producer["producer_id"],
             producer["producer_epoch"],
             producer["txn_start_offset"],
@@ -107,24 +107,27 @@ def _living(told: dict[str, list[dict[str, object]]]) -> Iterator[tuple[object, 
 @pytest.mark.costly
 @pytest.mark.slow
 def test_the_page_shows_what_is_printed_and_directories_are_judged_as_the_cluster_was() -> None:
-    found = played()
-    assert block_of()[2] == found.shown
-    assert found.status == 3
-    assert sorted(found.offline) == sorted(found.living)
-    assert len(found.offline) == 3
-    for broker, told in found.without.items():
-        assert len(told) == 3
-        assert all(one.startswith("2 of 3 replicas seen, in sync {1,2,3}, leader ") for one in told)
-        assert all(one.endswith(f"; not seen: broker {broker}") for one in told)
+    forensics = play_page()
+    assert block_of()[2] == forensics.shown
+    assert forensics.status == 3
+    assert sorted(forensics.offline) == sorted(forensics.living)
+    assert len(forensics.offline) == 3
+    for broker, summaries in forensics.without.items():
+        assert len(summaries) == 3
+        assert all(
+            summary.startswith("2 of 3 replicas seen, in sync {1,2,3}, leader ")
+            for summary in summaries
+        )
+        assert all(summary.endswith(f"; not seen: broker {broker}") for summary in summaries)
 
 
 def test_the_finding_of_the_page_is_as_the_schema_says() -> None:
-    (shown,) = (
+    (page_finding,) = (
         block[2]
         for block in BLOCK.finditer(FORENSICS.read_text("utf-8"))
         if block[2].startswith("{")
     )
-    finding = json.loads(shown)
+    finding = json.loads(page_finding)
     assert tuple(finding) == Finding.__struct_fields__
     schema = {**json_schema(), "$ref": "#/$defs/Finding"}
     jsonschema.validate(finding, schema)
@@ -133,8 +136,8 @@ def test_the_finding_of_the_page_is_as_the_schema_says() -> None:
 def write() -> None:
     """Put what is printed now into the page."""
     block, page = block_of(), FORENSICS.read_text("utf-8")
-    shown = played().shown
-    FORENSICS.write_text(page[: block.start(2)] + shown + page[block.end(2) :], "utf-8")
+    output = play_page().shown
+    FORENSICS.write_text(page[: block.start(2)] + output + page[block.end(2) :], "utf-8")
 
 
 if __name__ == "__main__":

@@ -21,19 +21,19 @@ ROW: Final = re.compile(r"^\| (\d\S+) \| ([^|]+) \| (hangs) \| (healthy) \|$", r
 
 
 def test_each_release_of_the_table_hangs_on_real_brokers_and_only_with_the_fault() -> None:
-    kept = map(json.loads, (ROOT / "tests/real/verdicts.jsonl").read_text().splitlines())
-    rows = [row for row in kept if row["animal"] == "Z34"]
+    verdicts = map(json.loads, (ROOT / "tests/real/verdicts.jsonl").read_text().splitlines())
+    rows = [row for row in verdicts if row["animal"] == "Z34"]
     page = (ROOT / "tests/real/FOUND.md").read_text("utf-8")
-    told = {
+    rows_of_page = {
         (release, run): (hangs, healthy)
         for release, runs, hangs, healthy in ROW.findall(page)
         for run in re.findall(r"`([^`]+)`", runs)
     }
-    assert told.keys() == {(row["on"], row["run"]) for row in rows}
+    assert rows_of_page.keys() == {(row["on"], row["run"]) for row in rows}
     for row in rows:
-        seen, _, cured = row["real"].partition("; cured: ")
-        assert (HANGS in seen) == (row["take"] == "armed"), row
-        assert HANGS not in cured, f"the abort has not ended it: {row}"
+        observation, _, cure = row["real"].partition("; cured: ")
+        assert (HANGS in observation) == (row["take"] == "armed"), row
+        assert HANGS not in cure, f"the abort has not ended it: {row}"
 
 
 @pytest.mark.costly

@@ -20,39 +20,39 @@ from txnsim_lab.scenario.teaching.lessons import lessons
 
 def test_every_lesson_says_what_it_is_for_and_needs_only_those_before() -> None:
     assert list(AIMS) == [name for name in lessons() if re.fullmatch(r"L\d+", name)]
-    before: set[str] = set()
+    earlier_lessons: set[str] = set()
     for name, aim in AIMS.items():
         assert aim.goals, name
-        assert {one for one in aim.needs if re.fullmatch(r"L\d+", one)} <= before, name
-        assert aim.picture in {one.name for one in PICTURES}
-        before.add(name)
+        assert {need for need in aim.needs if re.fullmatch(r"L\d+", need)} <= earlier_lessons, name
+        assert aim.picture in {entry.name for entry in PICTURES}
+        earlier_lessons.add(name)
 
 
 def test_learners_get_the_questions_and_the_teacher_the_answers() -> None:
-    given = handouts.sheets(with_answers=False)
-    assert given.count('class="lesson"') == len(AIMS) + 1
-    assert "Answer:" not in given
-    assert "Solution:" not in given
-    assert given.count("<svg") == len(AIMS)
-    assert given.count("☐") > 100
+    sheets = handouts.sheets(with_answers=False)
+    assert sheets.count('class="lesson"') == len(AIMS) + 1
+    assert "Answer:" not in sheets
+    assert "Solution:" not in sheets
+    assert sheets.count("<svg") == len(AIMS)
+    assert sheets.count("☐") > 100
 
 
 @pytest.mark.costly
 @pytest.mark.slow
 def test_the_teachers_copy_has_an_answer_for_each_question() -> None:
-    told = handouts.sheets(with_answers=True)
-    asked = sum(bool(part.ask) for name in AIMS for part in lessons()[name].parts)
+    answers = handouts.sheets(with_answers=True)
+    question_count = sum(bool(part.ask) for name in AIMS for part in lessons()[name].parts)
     goals = sum(bool(part.goal) for name in AIMS for part in lessons()[name].parts)
-    assert told.count("<strong>Answer:</strong>") == asked
-    assert told.count("<strong>Solution:</strong>") == goals
+    assert answers.count("<strong>Answer:</strong>") == question_count
+    assert answers.count("<strong>Solution:</strong>") == goals
 
 
 def test_each_picture_is_a_slide_that_can_be_edited() -> None:
     deck = handouts.slides()
     assert deck.count("<section>") == len(PICTURES) + 1
     assert deck.count("<svg") == len(PICTURES)
-    for one in PICTURES:
-        assert html.escape(one.title) in deck
+    for entry in PICTURES:
+        assert html.escape(entry.title) in deck
     assert "http" not in re.sub(r'xmlns="[^"]*"', "", deck)
 
 
@@ -61,17 +61,23 @@ def test_each_picture_is_a_slide_that_can_be_edited() -> None:
 
 def code(*, with_answers: bool) -> list[str]:
     cells = handouts.notebook(with_answers=with_answers)["cells"]
-    return ["".join(one["source"]) for one in cells if one["cell_type"] == "code"]
+    return ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
 
 
 def test_a_learners_notebook_has_no_answer() -> None:
-    given, told = code(with_answers=False), code(with_answers=True)
-    assert len(given) == len(told)
-    changed = [(mine, theirs) for mine, theirs in zip(given, told, strict=True) if mine != theirs]
+    learner_cells, teacher_cells = code(with_answers=False), code(with_answers=True)
+    assert len(learner_cells) == len(teacher_cells)
+    changed = [
+        (learner_cell, teacher_cell)
+        for learner_cell, teacher_cell in zip(learner_cells, teacher_cells, strict=True)
+        if learner_cell != teacher_cell
+    ]
     assert len(changed) == 10
-    for mine, _ in changed:
-        assert "None  # yours" in mine or re.fullmatch(r"(#.*\n?)+", mine), mine
-    assert sum(mine.startswith("# ●") for mine, _ in changed) == 4
+    for learner_cell, _ in changed:
+        assert "None  # yours" in learner_cell or re.fullmatch(r"(#.*\n?)+", learner_cell), (
+            learner_cell
+        )
+    assert sum(learner_cell.startswith("# ●") for learner_cell, _ in changed) == 4
 
 
 @pytest.mark.costly
@@ -87,10 +93,10 @@ def test_the_cells_run_to_the_end_and_the_teacher_reads_what_came_of_it(
 ) -> None:
     program = "\n\n".join(code(with_answers=with_answers))
     program = program.replace("name = None", 'name = "ada"')
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False
     )
-    assert done.returncode == 0, done.stderr
+    assert completed.returncode == 0, completed.stderr
     (read,) = table(tmp_path.glob("*-notebook.json"))
     assert (read["right"], read["predictions"], read["goals"]) == row
 
@@ -100,8 +106,10 @@ def test_jupyter_runs_the_notebook(tmp_path: Path) -> None:
     nbformat = pytest.importorskip("nbformat", reason="the dependency group notebook")
     nbclient = pytest.importorskip("nbclient", reason="the dependency group notebook")
     text = json.dumps(handouts.notebook(with_answers=True))
-    made = nbformat.reads(text, as_version=4)
-    nbformat.validate(made)
-    nbclient.NotebookClient(made, timeout=600, resources={"metadata": {"path": tmp_path}}).execute()
+    notebook = nbformat.reads(text, as_version=4)
+    nbformat.validate(notebook)
+    nbclient.NotebookClient(
+        notebook, timeout=600, resources={"metadata": {"path": tmp_path}}
+    ).execute()
     (read,) = table(tmp_path.glob("*-notebook.json"))
     assert (read["right"], read["goals"]) == ("6 of 6", "4")

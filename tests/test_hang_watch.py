@@ -25,7 +25,7 @@ def run(pytester: pytest.Pytester, test: str, *limits: str) -> pytest.RunResult:
 
 @pytest.mark.slow
 def test_a_test_that_stands_still_ends_the_run_with_its_stack(pytester: pytest.Pytester) -> None:
-    found = run(
+    outcome = run(
         pytester,
         """
         import subprocess, sys, threading
@@ -35,8 +35,8 @@ def test_a_test_that_stands_still_ends_the_run_with_its_stack(pytester: pytest.P
         """,
         "hang_idle_s=2",
     )
-    assert found.ret == 1
-    found.stderr.fnmatch_lines(
+    assert outcome.ret == 1
+    outcome.stderr.fnmatch_lines(
         ["*in test_it*", "*time.sleep(600)*", "*::test_it hangs: its processes stood still for 2 s"]
     )
 
@@ -44,7 +44,7 @@ def test_a_test_that_stands_still_ends_the_run_with_its_stack(pytester: pytest.P
 @pytest.mark.costly
 @pytest.mark.slow
 def test_a_test_that_computes_without_end_ends_the_run(pytester: pytest.Pytester) -> None:
-    found = run(
+    outcome = run(
         pytester,
         """
         def test_it():
@@ -54,8 +54,8 @@ def test_a_test_that_computes_without_end_ends_the_run(pytester: pytest.Pytester
         "hang_idle_s=4",
         "hang_busy_s=1",
     )
-    assert found.ret == 1
-    found.stderr.fnmatch_lines(["*::test_it hangs: it used more than 1 s of processors"])
+    assert outcome.ret == 1
+    outcome.stderr.fnmatch_lines(["*::test_it hangs: it used more than 1 s of processors"])
 
 
 @pytest.mark.costly
@@ -64,7 +64,7 @@ def test_a_test_whose_child_works_does_not_hang(pytester: pytest.Pytester) -> No
     """Its own process stands still for longer than the limit, which is some seconds: within one, a
     busy machine may give a child no turn.
     """
-    found = run(
+    outcome = run(
         pytester,
         """
         import subprocess, sys
@@ -75,7 +75,7 @@ def test_a_test_whose_child_works_does_not_hang(pytester: pytest.Pytester) -> No
         """,
         "hang_idle_s=5",
     )
-    assert found.ret == 0
+    assert outcome.ret == 0
 
 
 def test_what_children_have_used_counts_when_they_have_ended(pytester: pytest.Pytester) -> None:

@@ -148,7 +148,7 @@ def json_commands() -> set[str]:
 def leaves(
     parser: argparse.ArgumentParser, path: tuple[str, ...]
 ) -> Iterator[tuple[tuple[str, ...], argparse.ArgumentParser]]:
-    inner = [one for one in parser._actions if isinstance(one, argparse._SubParsersAction)]
+    inner = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
     for action in inner:
         for name, branch in action.choices.items():
             yield from leaves(branch, (*path, name))
@@ -160,19 +160,30 @@ def leaves(
 def inputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Small real input by name."""
     folder = tmp_path_factory.mktemp("inputs")
-    told = folder / "told"
-    words = ("z01", "--mode", "TV2", "--trace", str(told), "--history", str(told), "--quiet")
+    traces_folder = folder / "told"
+    words = (
+        "z01",
+        "--mode",
+        "TV2",
+        "--trace",
+        str(traces_folder),
+        "--history",
+        str(traces_folder),
+        "--quiet",
+    )
     assert main(["scenario", "run", *words]) == 0
     (folder / "words").write_text("no JSON\n")
     (folder / "logs" / "orders-0").mkdir(parents=True)
     (folder / "logs" / "orders-0" / f"{0:020}.log").write_bytes(b"")
-    (history,) = told.glob("*.armed.history.jsonl")
-    (trace,) = (one for one in told.glob("*.armed.jsonl") if one != history)
-    (other,) = (one for one in told.glob("*.disarmed.jsonl") if "history" not in one.name)
+    (history,) = traces_folder.glob("*.armed.history.jsonl")
+    (trace,) = (path for path in traces_folder.glob("*.armed.jsonl") if path != history)
+    (control_history,) = (
+        path for path in traces_folder.glob("*.disarmed.jsonl") if "history" not in path.name
+    )
     return {
         "history": str(history),
         "trace": str(trace),
-        "other trace": str(other),
+        "other trace": str(control_history),
         "words": str(folder / "words"),
         "missing": str(folder / "missing"),
         "log dir": str(folder / "logs"),
@@ -185,11 +196,11 @@ def cases(table: dict[str, tuple[tuple[str, ...], ...]]) -> list[tuple[str, tupl
 
 def run(command: str, words: tuple[str, ...], inputs: dict[str, str], tmp_path: Path) -> int:
     places = {**inputs, "out": str(tmp_path / "out")}
-    filled = []
+    words_of_run = []
     for word in words:
         name, _, ending = word.removeprefix("{").partition("}")
-        filled.append(f"{places[name]}{ending}" if word.startswith("{") else word)
-    return main([*command.split(), *filled, "--json"])
+        words_of_run.append(f"{places[name]}{ending}" if word.startswith("{") else word)
+    return main([*command.split(), *words_of_run, "--json"])
 
 
 def read_output(command: str, text: str) -> Any:
@@ -243,18 +254,18 @@ def test_what_fails_prints_why_as_json(
     status = run(command, FAILS[command], {}, tmp_path)
     printed = capsys.readouterr()
     assert status not in (0, MISUSE_STATUS), printed.err
-    (name, why), *others = json.loads(printed.out).items()
-    assert (name, others) == ("error", [])
-    assert why in printed.err
+    (name, reason), *other_fields = json.loads(printed.out).items()
+    assert (name, other_fields) == ("error", [])
+    assert reason in printed.err
 
 
 def test_ctrl_c_without_a_result_says_so_as_json(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupted(*_: object) -> None:
+    def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("txnsim_lab.cli._scenario.command._run_all", interrupted)
+    monkeypatch.setattr("txnsim_lab.cli._scenario.command._run_all", interrupt)
     assert main(["scenario", "run", "z01", "--json"]) == INTERRUPTED_STATUS
     assert "stopped" in json.loads(capsys.readouterr().out)["error"]
 

@@ -52,7 +52,7 @@ ELSEWHERE: Final = {
 
 
 @pytest.fixture
-def given(tmp_path: Path) -> dict[str, Path]:
+def input_files(tmp_path: Path) -> dict[str, Path]:
     """Each kind of input, with the ending that a story has."""
     texts = {
         "empty": b"",
@@ -83,17 +83,17 @@ def given(tmp_path: Path) -> dict[str, Path]:
 @pytest.mark.parametrize("kind", FILES)
 @pytest.mark.parametrize("command", FILE_ARGUMENTS)
 def test_a_file_that_says_nothing_is_not_all_well(
-    command: str, kind: str, given: dict[str, Path], capsys: pytest.CaptureFixture[str]
+    command: str, kind: str, input_files: dict[str, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    refuse(FILE_ARGUMENTS[command], given[kind], capsys)
+    refuse(FILE_ARGUMENTS[command], input_files[kind], capsys)
 
 
 @pytest.mark.parametrize("kind", DIRECTORIES)
 @pytest.mark.parametrize("command", DIRECTORY_ARGUMENTS)
 def test_directories_without_a_log_are_not_all_well(
-    command: str, kind: str, given: dict[str, Path], capsys: pytest.CaptureFixture[str]
+    command: str, kind: str, input_files: dict[str, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    refuse(DIRECTORY_ARGUMENTS[command], given[kind], capsys)
+    refuse(DIRECTORY_ARGUMENTS[command], input_files[kind], capsys)
 
 
 @pytest.mark.parametrize("command", DIRECTORY_ARGUMENTS)
@@ -103,7 +103,7 @@ def test_a_topic_that_no_directory_has_is_refused(
     segment = tmp_path / "orders-0" / "00000000000000000000.log"
     segment.parent.mkdir()
     segment.write_bytes(b"")
-    status = main([*filled(DIRECTORY_ARGUMENTS[command], tmp_path), "--topic", "ordes"])
+    status = main([*fill_words(DIRECTORY_ARGUMENTS[command], tmp_path), "--topic", "ordes"])
     assert status == 2
     assert "no replica of 'ordes'; did you mean orders?" in capsys.readouterr().err
 
@@ -117,7 +117,7 @@ def test_a_replica_of_which_no_batch_can_be_read_is_not_sound(
 
 
 def refuse(words: Sequence[str], path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    status = main(filled(words, path))
+    status = main(fill_words(words, path))
     printed = capsys.readouterr()
     assert status != 0
     assert printed.err.strip() or "missing: " in printed.out
@@ -125,7 +125,7 @@ def refuse(words: Sequence[str], path: Path, capsys: pytest.CaptureFixture[str])
     assert "[Errno" not in printed.err
 
 
-def filled(words: Sequence[str], path: Path) -> list[str]:
+def fill_words(words: Sequence[str], path: Path) -> list[str]:
     return [word.format(path) for word in words]
 
 

@@ -47,8 +47,8 @@ def targets(node: Any) -> Iterator[dict[str, Any]]:
             yield node
         node = list(node.values())
     if isinstance(node, list):
-        for one in node:
-            yield from targets(one)
+        for child in node:
+            yield from targets(child)
 
 
 @pytest.mark.parametrize("file", ["alerts.yml", "alerts_test.yml", "grafana-dashboard.json"])
@@ -57,9 +57,9 @@ def test_only_metrics_of_the_table_are_named(file: str) -> None:
 
 
 def test_the_dashboard_shows_every_metric() -> None:
-    shown = names((FOLDER / "grafana-dashboard.json").read_text("utf-8"))
+    shown_names = names((FOLDER / "grafana-dashboard.json").read_text("utf-8"))
     for metric in METRICS:
-        assert shown & {metric.name + ending for ending in ENDINGS[metric.kind]}, metric.name
+        assert shown_names & {metric.name + ending for ending in ENDINGS[metric.kind]}, metric.name
 
 
 @pytest.mark.parametrize(
@@ -83,24 +83,24 @@ def test_a_metric_that_no_panel_shows_gets_one(kind: MetricKind, expression: str
         meaning="what is new",
         advice="",
     )
-    before = (FOLDER / "grafana-dashboard.json").read_text("utf-8")
-    after = add_missing_panels(before, [*METRICS, metric])
-    *old, panel = json.loads(after)["panels"]
-    assert old == json.loads(before)["panels"]
+    old_text = (FOLDER / "grafana-dashboard.json").read_text("utf-8")
+    new_text = add_missing_panels(old_text, [*METRICS, metric])
+    *old, panel = json.loads(new_text)["panels"]
+    assert old == json.loads(old_text)["panels"]
     (target,) = panel["targets"]
     assert (target["expr"], target["legendFormat"]) == (expression, "broker {{broker}}")
     assert (panel["title"], panel["description"]) == ("New", "What is new.")
-    assert panel["id"] not in {one["id"] for one in old}
-    assert panel["gridPos"] not in [one["gridPos"] for one in old]
-    assert add_missing_panels(after, [*METRICS, metric]) == after, "once"
+    assert panel["id"] not in {old_panel["id"] for old_panel in old}
+    assert panel["gridPos"] not in [old_panel["gridPos"] for old_panel in old]
+    assert add_missing_panels(new_text, [*METRICS, metric]) == new_text, "once"
 
 
 def test_legends_of_the_dashboard_name_labels_of_their_metrics() -> None:
-    found = list(targets(json.loads((FOLDER / "grafana-dashboard.json").read_text("utf-8"))))
-    assert found
-    for target in found:
-        known = {label for name in names(target["expr"]) for label in LABELS[name]}
-        assert set(re.findall(r"{{(\w+)}}", target["legendFormat"])) <= known, target
+    all_targets = list(targets(json.loads((FOLDER / "grafana-dashboard.json").read_text("utf-8"))))
+    assert all_targets
+    for target in all_targets:
+        labels = {label for name in names(target["expr"]) for label in LABELS[name]}
+        assert set(re.findall(r"{{(\w+)}}", target["legendFormat"])) <= labels, target
 
 
 @pytest.mark.parametrize("alert", RULES)
@@ -109,18 +109,18 @@ def test_an_alert_is_explained(alert: str) -> None:
     sections = re.findall(rf"^### {alert}\n\n\*\*(\w+)\.\*\*", PAGE, re.MULTILINE)
     assert sections == [rule["labels"]["severity"]]
     assert rule["annotations"]["runbook"] == f"docs/monitoring.md#{alert.lower()}"
-    known = {label for name in names(rule["expr"]) for label in LABELS[name]}
-    assert set(re.findall(r"\$labels\.(\w+)", str(rule["annotations"]))) <= known
+    labels = {label for name in names(rule["expr"]) for label in LABELS[name]}
+    assert set(re.findall(r"\$labels\.(\w+)", str(rule["annotations"]))) <= labels
 
 
 def test_each_alert_is_seen_quiet_and_firing() -> None:
     tests = yaml.safe_load((FOLDER / "alerts_test.yml").read_text("utf-8"))["tests"]
-    seen = {
+    states_by_alert = {
         (step["alertname"], bool(step["exp_alerts"]))
         for test in tests
         for step in test["alert_rule_test"]
     }
-    assert seen == {(alert, fires) for alert in RULES for fires in (False, True)}
+    assert states_by_alert == {(alert, fires) for alert in RULES for fires in (False, True)}
 
 
 @pytest.fixture(scope="module")
@@ -147,7 +147,7 @@ def judge() -> Path:
     ids="-".join,
 )
 def test_prometheus_accepts_the_files(judge: Path, words: tuple[str, ...]) -> None:
-    done = subprocess.run(
+    completed = subprocess.run(
         [str(judge), *words],
         cwd=FOLDER,
         stdout=subprocess.PIPE,
@@ -155,7 +155,7 @@ def test_prometheus_accepts_the_files(judge: Path, words: tuple[str, ...]) -> No
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stdout
+    assert completed.returncode == 0, completed.stdout
 
 
 @pytest.mark.costly
@@ -164,15 +164,17 @@ def test_prometheus_accepts_the_files(judge: Path, words: tuple[str, ...]) -> No
     not is_to_be_had(), reason="no promtool on this machine, and no apt and dpkg to fetch it with"
 )
 def test_prometheus_has_nothing_against_the_metrics(judge: Path) -> None:
-    shown = [
-        Reading(metric=one.name, labels=("1",) * len(one.labels), value=1, counts=(1,) * counts)
-        for one in METRICS
-        if (counts := len(one.bounds) + 1)
+    shown_lines = [
+        Reading(
+            metric=metric.name, labels=("1",) * len(metric.labels), value=1, counts=(1,) * counts
+        )
+        for metric in METRICS
+        if (counts := len(metric.bounds) + 1)
     ]
-    old = {one.old for one in METRICS if one.old is not None}
-    lines = exposition(shown).decode().splitlines(keepends=True)
+    old = {metric.old for metric in METRICS if metric.old is not None}
+    lines = exposition(shown_lines).decode().splitlines(keepends=True)
     text = "".join(line for line in lines if not any(name in line for name in old))
-    done = subprocess.run(
+    completed = subprocess.run(
         [str(judge), "check", "metrics"],
         input=text,
         stdout=subprocess.PIPE,
@@ -180,33 +182,33 @@ def test_prometheus_has_nothing_against_the_metrics(judge: Path) -> None:
         text=True,
         check=False,
     )
-    assert (done.returncode, done.stdout) == (0, "")
+    assert (completed.returncode, completed.stdout) == (0, "")
 
 
 # For a real Kafka
 
 
-def of_kafka(file: str) -> set[str]:
+def kafka_names(file: str) -> set[str]:
     lines = (FOLDER / "kafka" / file).read_text("utf-8").splitlines()
-    said = "\n".join(line for line in lines if not line.startswith("#"))
-    return set(re.findall(r"\bkafka_[a-z_]+", said))
+    text = "\n".join(line for line in lines if not line.startswith("#"))
+    return set(re.findall(r"\bkafka_[a-z_]+", text))
 
 
-KAFKAS: Final = {name for one in METRICS if (name := exported_name(one)) is not None}
+KAFKAS: Final = {name for metric in METRICS if (name := exported_name(metric)) is not None}
 
 
 @pytest.mark.parametrize("file", ["alerts-kafka.yml", "grafana-dashboard-kafka.json"])
 def test_only_what_the_exporter_has_is_asked_of_a_real_kafka(file: str) -> None:
-    asked = {
-        re.sub(r"_count$", "", name) if name not in KAFKAS else name for name in of_kafka(file)
+    queried = {
+        re.sub(r"_count$", "", name) if name not in KAFKAS else name for name in kafka_names(file)
     }
-    assert asked <= KAFKAS
+    assert queried <= KAFKAS
 
 
 def test_the_exporter_and_its_dashboard_have_every_metric_of_kafkas() -> None:
-    assert of_kafka("jmx-exporter.yml") >= KAFKAS
-    assert of_kafka("grafana-dashboard-kafka.json") >= KAFKAS
-    assert len(KAFKAS) == sum(one.kafka is not None for one in METRICS)
+    assert kafka_names("jmx-exporter.yml") >= KAFKAS
+    assert kafka_names("grafana-dashboard-kafka.json") >= KAFKAS
+    assert len(KAFKAS) == sum(metric.kafka is not None for metric in METRICS)
 
 
 def test_each_alert_is_there_for_a_real_kafka_or_named_as_missing() -> None:

@@ -36,13 +36,13 @@ def prose() -> Iterator[tuple[str, str]]:
         yield path.relative_to(ROOT).as_posix(), text
 
 
-def broken(rule: int, text: str) -> list[str]:
-    return [found[0] for found in re.finditer(CHECKED[rule], text, re.MULTILINE)]
+def find_broken(rule: int, text: str) -> list[str]:
+    return [match[0] for match in re.finditer(CHECKED[rule], text, re.MULTILINE)]
 
 
 @pytest.mark.parametrize("rule", CHECKED)
 def test_no_page_breaks_the_rule(rule: int) -> None:
-    assert {name: hits for name, text in prose() if (hits := broken(rule, text))} == {}
+    assert {name: hits for name, text in prose() if (hits := find_broken(rule, text))} == {}
 
 
 SPOKEN: Final = {
@@ -54,14 +54,14 @@ COMMENT: Final = re.compile(r"(?ms)/\*.*?\*/|(?:^|(?<=[\s;{},)]))//[^\n]*")
 
 
 @cache
-def spoken() -> tuple[tuple[str, str], ...]:
+def printed_texts() -> tuple[tuple[str, str], ...]:
     """What programs print: stories, lessons, the page's scripts without their comments, and each
     string of more than a word.
     """
-    return tuple(_spoken())
+    return tuple(_texts_for_people())
 
 
-def _spoken() -> Iterator[tuple[str, str]]:
+def _texts_for_people() -> Iterator[tuple[str, str]]:
     for path in sorted(ROOT.glob("scenarios/**/*.yaml")):
         text = re.sub(r"(?m)^name: .*$", "", path.read_text("utf-8"))
         yield path.relative_to(ROOT).as_posix(), text
@@ -70,18 +70,18 @@ def _spoken() -> Iterator[tuple[str, str]]:
             yield path.relative_to(ROOT).as_posix(), COMMENT.sub("", path.read_text("utf-8"))
     for path in sorted(ROOT.glob("sim/**/*.py")):
         tree = ast.parse(path.read_text("utf-8"))
-        unspoken = {id(one.value) for one in ast.walk(tree) if isinstance(one, ast.Expr)}
+        docstring_ids = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
         name = path.relative_to(ROOT).as_posix()
-        for one in ast.walk(tree):
-            if isinstance(one, ast.Constant) and id(one) not in unspoken:
-                text = one.value
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Constant) and id(node) not in docstring_ids:
+                text = node.value
                 if isinstance(text, str) and " " in text and text not in SPOKEN.get(name, ()):
-                    yield f"{name}:{one.lineno}", text
+                    yield f"{name}:{node.lineno}", text
 
 
 @pytest.mark.parametrize("rule", CHECKED)
 def test_no_lesson_and_no_message_breaks_the_rule(rule: int) -> None:
-    assert {name: hits for name, text in spoken() if (hits := broken(rule, text))} == {}
+    assert {name: hits for name, text in printed_texts() if (hits := find_broken(rule, text))} == {}
 
 
 def test_no_sentence_is_too_long() -> None:
@@ -91,12 +91,12 @@ def test_no_sentence_is_too_long() -> None:
         for name, text in prose()
         if name != HELP
     }
-    assert {name: found for name, found in long.items() if found} == {}
+    assert {name: sentences for name, sentences in long.items() if sentences} == {}
 
 
 def test_the_rules_are_ten_and_their_examples_right() -> None:
     examples = EXAMPLES.findall((ROOT / "CONTRIBUTING.md").read_text("utf-8"))
     assert [int(number) for number, _, _ in examples] == list(range(1, 11))
-    for number, before, after in examples:
-        assert int(number) not in CHECKED or broken(int(number), before), before
-        assert not any(broken(rule, after) for rule in CHECKED), after
+    for number, bad_text, good_text in examples:
+        assert int(number) not in CHECKED or find_broken(int(number), bad_text), bad_text
+        assert not any(find_broken(rule, good_text) for rule in CHECKED), good_text

@@ -13,11 +13,11 @@ PAGE: Final = Path(__file__).resolve().parents[1] / "docs" / "first-client.md"
 
 
 def bytes_of(section: str, sign: str) -> bytes:
-    found = re.findall(rf"^{sign} ((?:[0-9a-f]{{2}} )+)", section, re.MULTILINE)
-    return bytes.fromhex("".join(found))
+    blocks = re.findall(rf"^{sign} ((?:[0-9a-f]{{2}} )+)", section, re.MULTILINE)
+    return bytes.fromhex("".join(blocks))
 
 
-def exchanged(address: str, request: bytes) -> bytes:
+def exchange_bytes(address: str, request: bytes) -> bytes:
     """What comes back until the broker has said it, or has closed the connection."""
     host, _, port = address.rpartition(":")
     with socket.create_connection((host, int(port)), timeout=30) as wire:
@@ -37,11 +37,11 @@ def test_the_bytes_of_the_page_are_answered_as_it_shows() -> None:
         for section in sections:
             request = bytes_of(section, ">")
             assert int.from_bytes(request[:4], "big") == len(request) - 4, section
-            answer = exchanged(kafka.bootstrap, request)
-            shown = bytes_of(section, "<")
-            assert answer[: len(shown)] == shown, answer.hex(" ")
-            if not shown:
+            answer = exchange_bytes(kafka.bootstrap, request)
+            expected_answer = bytes_of(section, "<")
+            assert answer[: len(expected_answer)] == expected_answer, answer.hex(" ")
+            if not expected_answer:
                 assert answer == b"", "the connection is closed"
                 reason = section.split("bad request\n")[1].splitlines()[0]
-                (refused,) = kafka.trace.events(kind="conn.refuse")
-                assert refused.d["reason"] == reason
+                (refusal,) = kafka.trace.events(kind="conn.refuse")
+                assert refusal.d["reason"] == reason

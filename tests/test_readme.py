@@ -50,7 +50,9 @@ LANGUAGES: Final = frozenset(
 that are run (`tests/recipes/test_pages.py`).
 """
 
-BODIES: Final = {one.path: one.body for one in OPERATIONS if one.body is not None}
+BODIES: Final = {
+    operation.path: operation.body for operation in OPERATIONS if operation.body is not None
+}
 
 
 class Block(NamedTuple):
@@ -89,10 +91,10 @@ def commands() -> Iterator[Command]:
         if block.language != "console":
             continue
         lines = [*block.text.splitlines(), ""]
-        for at, line in enumerate(lines):
+        for index, line in enumerate(lines):
             if line.startswith("$ "):
-                place = f"{block.page}:{block.line + 1 + at}"
-                yield Command(place, shlex.split(line[2:]), lines[at + 1])
+                location = f"{block.page}:{block.line + 1 + index}"
+                yield Command(location, shlex.split(line[2:]), lines[index + 1])
 
 
 COMMANDS: Final = tuple(commands())
@@ -118,13 +120,13 @@ def test_a_command_is_accepted(command: Command) -> None:
 
 def accept_pip(arguments: list[str]) -> None:
     """Only this checkout is installed, with extras that there are, and clients that are tried."""
-    install, what, *clients = arguments
+    install, requirement, *clients = arguments
     assert set(clients) <= {"aiokafka", "confluent-kafka"}
-    found = re.fullmatch(r"\.\[([\w,]+)\]", what)
+    match = re.fullmatch(r"\.\[([\w,]+)\]", requirement)
     assert install == "install"
-    assert found is not None
+    assert match is not None
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    assert set(found[1].split(",")) <= project["optional-dependencies"].keys()
+    assert set(match[1].split(",")) <= project["optional-dependencies"].keys()
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/testing.md"])
@@ -137,15 +139,15 @@ def test_what_the_first_test_needs_is_installed_above_it(page: str) -> None:
 
 
 def test_the_documents_show_each_command_of_the_program() -> None:
-    shown = {command.words[1] for command in COMMANDS if command.words[0] == "txnsim"}
-    assert shown == set(command_tables.commands())
+    shown_commands = {command.words[1] for command in COMMANDS if command.words[0] == "txnsim"}
+    assert shown_commands == set(command_tables.commands())
 
 
 def test_a_page_that_shows_the_command_says_how_to_have_it() -> None:
-    shown = {command.place.split(":")[0] for command in COMMANDS if command.words[0] == "txnsim"}
+    pages = {command.place.split(":")[0] for command in COMMANDS if command.words[0] == "txnsim"}
     silent = [
         page
-        for page in sorted(shown - {"docs/install.md"})
+        for page in sorted(pages - {"docs/install.md"})
         if "install.md)" not in (ROOT / page).read_text("utf-8")
     ]
     assert silent == []
@@ -173,29 +175,29 @@ def accept_txnsim(arguments: list[str]) -> None:
     module = cli._load(name)
     parser = cli._parser(name, module)
     try:
-        parsed = parser.parse_args(getattr(module, "rewrite", list)(arguments))
+        options = parser.parse_args(getattr(module, "rewrite", list)(arguments))
     except SystemExit as end:
         raise AssertionError(f"txnsim {shlex.join(arguments)} ends with {end.code}") from None
-    if name == "scenario" and "name" in parsed and parsed.action != "new":
-        for wanted in [parsed.name] if isinstance(parsed.name, str) else parsed.name:
-            if (ROOT / wanted).exists():
-                find(str(ROOT / wanted))
-            elif not wanted.endswith(".yaml"):
-                find(wanted)
+    if name == "scenario" and "name" in options and options.action != "new":
+        for story in [options.name] if isinstance(options.name, str) else options.name:
+            if (ROOT / story).exists():
+                find(str(ROOT / story))
+            elif not story.endswith(".yaml"):
+                find(story)
 
 
 def accept_curl(arguments: list[str], *, refused: bool) -> None:
     """The control port has that route, and takes that body or, where it should, refuses it."""
     (url,) = (word for word in arguments if word.startswith("http://"))
     body = arguments[arguments.index("-d") + 1] if "-d" in arguments else None
-    implied = "GET" if body is None else "POST"
-    method = arguments[arguments.index("-X") + 1] if "-X" in arguments else implied
+    default_method = "GET" if body is None else "POST"
+    method = arguments[arguments.index("-X") + 1] if "-X" in arguments else default_method
     path = urlsplit(url).path
     routes: dict[str, dict[str, object]] = msgspec.convert(
         document(OPERATIONS)["paths"], dict[str, dict[str, object]]
     )
-    found = [verbs for route, verbs in routes.items() if _matches(route, path)]
-    assert any(method.lower() in verbs for verbs in found), f"no route {method} {path}"
+    methods = [verbs for route, verbs in routes.items() if _matches(route, path)]
+    assert any(method.lower() in verbs for verbs in methods), f"no route {method} {path}"
     if body is None:
         return
     (kind,) = (BODIES[route] for route in BODIES if _matches(route, path))
@@ -218,9 +220,9 @@ def test_every_block_is_of_a_language_that_is_looked_at() -> None:
 
 
 def test_python_parses() -> None:
-    found = [block for block in blocks() if block.language == "python"]
-    assert found
-    for block in found:
+    python_blocks = [block for block in blocks() if block.language == "python"]
+    assert python_blocks
+    for block in python_blocks:
         ast.parse(block.text, f"{block.page}:{block.line}")
 
 
@@ -256,17 +258,17 @@ def test_yaml_is_read_by_its_reader(tmp_path: Path) -> None:
     kinds = set()
     for block in (block for block in blocks() if block.language == "yaml"):
         content = yaml.safe_load(block.text)
-        place = f"{block.page}:{block.line}"
+        location = f"{block.page}:{block.line}"
         if "jobs" in content:
             kinds.add("workflow")
             # YAML 1.1 reads `on` as true; GitHub reads the word.
-            assert content.keys() == {"name", True, "jobs"}, f"{place}: paste it whole"
+            assert content.keys() == {"name", True, "jobs"}, f"{location}: paste it whole"
             for job in content["jobs"].values():
                 assert "runs-on" in job
                 assert all({"uses", "run"} & step.keys() for step in job["steps"])
         elif "steps" in content:
             kinds.add("scenario")
-            read(place, block.text)
+            read(location, block.text)
         elif "action" in content:
             kinds.add("rule")
             msgspec.convert(content, FaultRule)
@@ -276,12 +278,12 @@ def test_yaml_is_read_by_its_reader(tmp_path: Path) -> None:
             kinds.add("configuration")
             file = tmp_path / "cluster.yaml"
             file.write_text(block.text, "utf-8")
-            assert load(file).warnings == (), place
+            assert load(file).warnings == (), location
     assert kinds == {"scenario", "rule", "job", "configuration", "workflow"}
 
 
 def test_the_readme_counts_the_anomalies() -> None:
-    anomalies = {one.anomaly for one in scenarios().values()}
+    anomalies = {story.anomaly for story in scenarios().values()}
     text = (ROOT / "README.md").read_text("utf-8")
     assert f"It is one of {len(anomalies)} [documented anomalies]" in text
 
@@ -302,8 +304,8 @@ def test_the_readme_compares_by_figures_that_were_measured() -> None:
     assert f"need {starts[0]:.1f} s until their first commit and {memory[0]} MB of memory" in text
     assert f"txnsim {starts[1]:.2f} s and {memory[1]} MB" in text
     passed, differ = (int(cell) for cell in rows["kfake"][3:5])
-    own, none = (int(cell) for cell in rows["txnsim"][3:5])
-    assert none == 0
+    own, own_differences = (int(cell) for cell in rows["txnsim"][3:5])
+    assert own_differences == 0
     assert f"txnsim answers all {own} of" in text
     assert f"{passed + differ} cases apply to kfake; it answers {passed} so." in text
 
@@ -315,8 +317,8 @@ def test_a_reader_with_an_error_is_sent_to_explain() -> None:
 
 
 def test_the_readme_says_what_a_marker_is_where_it_first_names_it() -> None:
-    first, _ = (ROOT / "README.md").read_text("utf-8").split("![The stage", 1)
-    assert "A marker is the record that ends a transaction" in " ".join(first.split())
+    beginning, _ = (ROOT / "README.md").read_text("utf-8").split("![The stage", 1)
+    assert "A marker is the record that ends a transaction" in " ".join(beginning.split())
 
 
 def test_files_that_are_named_exist() -> None:
@@ -333,7 +335,7 @@ def test_files_that_are_named_exist() -> None:
     text = (ROOT / "tests/README.md").read_text("utf-8")
     below = re.findall(r"`((?:[\w-]+/)+test_\w+\.py)", text)
     assert len(below) > 50
-    assert [name for name in below if not any((at / name).exists() for at in BESIDE)] == []
+    assert [name for name in below if not any((folder / name).exists() for folder in BESIDE)] == []
 
 
 BESIDE: Final = (ROOT, ROOT / "tests")

@@ -37,13 +37,13 @@ MASKS: Final = (
 """What differs from run to run, and what stands for it on the page."""
 
 
-def masked(text: str) -> str:
+def mask_changing_parts(text: str) -> str:
     for pattern, instead in MASKS:
         text = re.sub(pattern, instead, text)
     return text
 
 
-class Played(NamedTuple):
+class PlayedBlock(NamedTuple):
     """A block of the page that shows output."""
 
     block: re.Match[str]
@@ -51,34 +51,36 @@ class Played(NamedTuple):
     status: int | None
 
 
-def played() -> Iterator[Played]:
+def play_blocks() -> Iterator[PlayedBlock]:
     """The blocks in order, each with what should stand there."""
     page = PAGE.read_text("utf-8")
-    with practised() as server, tempfile.TemporaryDirectory() as name:
+    with practise_server() as server, tempfile.TemporaryDirectory() as name:
         address = server.bootstrap.split(",")[0]
         blocks = list(BLOCK.finditer(page))
         for block in blocks:
             language, text = block.groups()
             if language == "console" and text.startswith(TYPED):
                 command, *_ = text.splitlines()
-                yield Played(block, *typed(command, address, Path(name)))
+                yield PlayedBlock(block, *run_typed(command, address, Path(name)))
             elif not language and text.startswith('{"cluster_id"'):
-                yield Played(block, masked((Path(name) / AUDIT).read_text()), None)
+                yield PlayedBlock(
+                    block, mask_changing_parts((Path(name) / AUDIT).read_text()), None
+                )
 
 
 PROGRESS: Final = re.compile(r"looked at \d+ of \d+ ")
 """A line that a terminal overwrites; here standard error is a pipe, where it stays."""
 
 
-def practised() -> TxnsimServer:
+def practise_server() -> TxnsimServer:
     """The situation that the page practises on."""
     return TxnsimServer(practise=True, arguments=("--http", "0"))
 
 
-def typed(command: str, address: str, directory: Path) -> tuple[str, int]:
+def run_typed(command: str, address: str, directory: Path) -> tuple[str, int]:
     """What a terminal shows of a command, and its exit status."""
     words = shlex.split(command.replace(ADDRESS, address))[2:]
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-m", "txnsim.cli.main", *words],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -86,25 +88,25 @@ def typed(command: str, address: str, directory: Path) -> tuple[str, int]:
         check=False,
         cwd=directory,
     )
-    shown = masked(done.stdout).replace(address, ADDRESS)
+    output = mask_changing_parts(completed.stdout).replace(address, ADDRESS)
     # No blanks at the ends of lines, which no reader sees; tables are padded there.
-    lines = [line.rstrip() for line in shown.expandtabs().splitlines() if not PROGRESS.match(line)]
-    return "\n".join([command, *lines]) + "\n", done.returncode
+    lines = [line.rstrip() for line in output.expandtabs().splitlines() if not PROGRESS.match(line)]
+    return "\n".join([command, *lines]) + "\n", completed.returncode
 
 
 @pytest.mark.costly
 @pytest.mark.slow
 def test_the_page_shows_what_its_commands_print() -> None:
-    outcomes = list(played())
-    for one in outcomes:
-        assert one.block[2] == one.expected
-    assert tuple(one.status for one in outcomes if one.status is not None) == STATUSES
+    outcomes = list(play_blocks())
+    for outcome in outcomes:
+        assert outcome.block[2] == outcome.expected
+    assert tuple(outcome.status for outcome in outcomes if outcome.status is not None) == STATUSES
 
 
 def write() -> None:
     """Put what is printed now into the page."""
     page = PAGE.read_text("utf-8")
-    for block, expected, status in reversed(list(played())):
+    for block, expected, status in reversed(list(play_blocks())):
         sys.stdout.write(f"{status}: {expected.splitlines()[0]}\n")
         page = page[: block.start(2)] + expected + page[block.end(2) :]
     PAGE.write_text(page, "utf-8")

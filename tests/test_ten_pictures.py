@@ -13,20 +13,20 @@ from tests.support.ten_pictures import PICTURES, Picture, run_of, svg
 from txnsim_lab.scenario.teaching.trace_facts import fact
 
 
-@pytest.mark.parametrize("one", PICTURES, ids=lambda one: one.name)
-def test_what_is_said_below_a_picture_is_so_in_its_run(one: Picture) -> None:
-    run = run_of(one.name)
-    assert one.says
-    assert {words: fact(run, words) for words in one.says} == one.says
+@pytest.mark.parametrize("entry", PICTURES, ids=lambda entry: entry.name)
+def test_what_is_said_below_a_picture_is_so_in_its_run(entry: Picture) -> None:
+    run = run_of(entry.name)
+    assert entry.says
+    assert {words: fact(run, words) for words in entry.says} == entry.says
 
 
 def test_a_picture_is_readable_alone_and_in_both_themes() -> None:
     assert len(PICTURES) == 10
-    for one in PICTURES:
-        text = svg(one)
+    for entry in PICTURES:
+        text = svg(entry)
         root = ElementTree.fromstring(text)
         assert root.find("{http://www.w3.org/2000/svg}title") is not None
         assert "prefers-color-scheme:dark" in text
         assert "The coordinator believes" in text
-        assert all(f"The partition believes: {tp}" in text for tp in one.tape)
+        assert all(f"The partition believes: {tp}" in text for tp in entry.tape)
         assert "What happened last" in text

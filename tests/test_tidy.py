@@ -108,7 +108,7 @@ FOR_OTHERS: Final = {
             f"txnsim_lab.http.site._stand_ins.{name}"
             for name in (
                 *("crc32c", "kio_native"),
-                *(f"starlette.{one}" for one in ("requests", "responses", "routing")),
+                *(f"starlette.{module}" for module in ("requests", "responses", "routing")),
             )
         ),
         "takes the place of a library in the site",
@@ -151,21 +151,21 @@ NOT_OURS: Final = {"LICENSE"}
 
 def assert_none(offenders: Iterable[str], advice: str) -> None:
     """Fail with one line for each offender; pytest would cut a long list."""
-    found = sorted(offenders)
-    assert not found, f"{advice}:\n" + "\n".join(f"  {offender}" for offender in found)
+    problems = sorted(offenders)
+    assert not problems, f"{advice}:\n" + "\n".join(f"  {offender}" for offender in problems)
 
 
 # Files and lines
 
 
 @cache
-def tracked() -> list[str]:
+def tracked_files() -> list[str]:
     """Every file that is or would be committed; without git, all but hidden folders."""
-    listed = subprocess.run(
+    listing = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False,
     )  # fmt: skip
-    names = listed.stdout.splitlines() or [
+    names = listing.stdout.splitlines() or [
         path.relative_to(ROOT).as_posix()
         for path in ROOT.rglob("*")
         if not any(part.startswith(".") or part == "__pycache__" for part in path.parts)
@@ -176,7 +176,7 @@ def tracked() -> list[str]:
 def python_files(*folders: str) -> list[str]:
     return [
         name
-        for name in tracked()
+        for name in tracked_files()
         if name.endswith(".py")
         and name.split("/")[0] in (folders or ("sim", "tests", "benchmarks"))
     ]
@@ -195,14 +195,14 @@ def tree(name: str) -> ast.Module:
 @cache
 def _by_class(name: str) -> dict[type[ast.AST], list[Any]]:
     # Once for all rules: a walk takes as long as parsing.
-    found = defaultdict(list)
+    by_class = defaultdict(list)
     for node in ast.walk(tree(name)):
-        found[type(node)].append(node)
-    return found
+        by_class[type(node)].append(node)
+    return by_class
 
 
 def nodes(name: str, *classes: type[N]) -> list[N]:
-    return [node for one in classes for node in _by_class(name).get(one, ())]
+    return [node for node_class in classes for node in _by_class(name).get(node_class, ())]
 
 
 def functions(name: str) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
@@ -210,11 +210,11 @@ def functions(name: str) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def forgotten() -> Iterator[None]:
+def forget_caches() -> Iterator[None]:
     """A million nodes are no burden to the tests that follow."""
     yield
-    for kept in (_by_class, tree, source):
-        kept.cache_clear()
+    for cached in (_by_class, tree, source):
+        cached.cache_clear()
 
 
 def module_of(name: str) -> str:
@@ -233,16 +233,16 @@ def test_functions_fit_a_screen() -> None:
 
 
 def test_nothing_is_put_off_and_no_machine_is_named() -> None:
-    found = []
-    for name in tracked():
+    lines_found = []
+    for name in tracked_files():
         if Path(name).suffix not in TEXT_SUFFIXES or name in NOT_OURS:
             continue
         text = source(name)
         for word in (word for word in BANNED if word in text):
             for match in re.finditer(rf"(?<![\w.]){re.escape(word)}(?![A-Za-z])", text):
                 number = text.count("\n", 0, match.start()) + 1
-                found.append(f"{name}:{number}: {word}: {BANNED[word]}")
-    assert_none(found, "reword")
+                lines_found.append(f"{name}:{number}: {word}: {BANNED[word]}")
+    assert_none(lines_found, "reword")
 
 
 def test_an_exception_from_a_tool_has_its_reason() -> None:
@@ -340,15 +340,17 @@ def test_public_functions_say_what_they_raise() -> None:
 
 
 def _arguments(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.arg]:
-    given = function.args
-    starred = [argument for argument in (given.vararg, given.kwarg) if argument is not None]
-    return [*given.posonlyargs, *given.args, *given.kwonlyargs, *starred]
+    signature = function.args
+    starred = [argument for argument in (signature.vararg, signature.kwarg) if argument is not None]
+    return [*signature.posonlyargs, *signature.args, *signature.kwonlyargs, *starred]
 
 
 def _section(function: ast.FunctionDef | ast.AsyncFunctionDef, title: str) -> list[str]:
     """The names that a section of a Google docstring explains."""
     lines = (ast.get_docstring(function) or "").splitlines()
-    starts = [at for at, line in enumerate(lines) if re.fullmatch(rf"{title}( \(.*\))?:", line)]
+    starts = [
+        index for index, line in enumerate(lines) if re.fullmatch(rf"{title}( \(.*\))?:", line)
+    ]
     if not starts:
         return []
     names: list[str] = []
@@ -366,20 +368,20 @@ def _raised_for_callers(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set
         node.name for node in tree("sim/txnsim/errors.py").body if isinstance(node, ast.ClassDef)
     }
     ours = tree_names - {"InvariantViolation", "Rejection"}
-    found = set()
+    names = set()
     inner = {
         id(node)
-        for nested in ast.walk(function)
-        if isinstance(nested, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
-        and nested is not function
-        for node in ast.walk(nested)
+        for inner in ast.walk(function)
+        if isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        and inner is not function
+        for node in ast.walk(inner)
     }
     for node in ast.walk(function):
         if isinstance(node, ast.Raise) and id(node) not in inner and node.exc is not None:
-            called = node.exc.func if isinstance(node.exc, ast.Call) else node.exc
-            if isinstance(called, ast.Name) and called.id in ours:
-                found.add(called.id)
-    return found
+            callee = node.exc.func if isinstance(node.exc, ast.Call) else node.exc
+            if isinstance(callee, ast.Name) and callee.id in ours:
+                names.add(callee.id)
+    return names
 
 
 # The map
@@ -406,23 +408,23 @@ def test_unit_tests_follow_the_folders_of_the_product() -> None:
         pattern: {name for name in python_files("sim") if fnmatch(name, pattern)}
         for pattern in JUDGED_ELSEWHERE
     }
-    wanted = untested.difference(*excused.values())
-    assert_none(wanted, "write their tests, or say in JUDGED_ELSEWHERE who judges them")
+    missing = untested.difference(*excused.values())
+    assert_none(missing, "write their tests, or say in JUDGED_ELSEWHERE who judges them")
     needless = (pattern for pattern, names in excused.items() if not names & untested)
     assert_none(needless, "tests of their own folder have them: remove from JUDGED_ELSEWHERE")
 
 
 def test_no_unit_test_is_astray() -> None:
     """Each is for a module or a package of the folder that its own folder mirrors."""
-    beside: dict[str, set[str]] = {}
+    modules_beside: dict[str, set[str]] = {}
     for name in python_files("sim"):
-        beside.setdefault(_folder_of_tests(name), set()).add(module_of(name))
-    wanted = {_unit_test_of(name) for name in python_files("sim")}
+        modules_beside.setdefault(_folder_of_tests(name), set()).add(module_of(name))
+    expected_tests = {_unit_test_of(name) for name in python_files("sim")}
     astray = [
         name
         for name in _unit_tests()
-        if not wanted & {name, *_sections(name)}
-        and not beside.get(Path(name).parent.as_posix(), set()) & set(_imports(name))
+        if not expected_tests & {name, *_sections(name)}
+        and not modules_beside.get(Path(name).parent.as_posix(), set()) & set(_imports(name))
     ]
     assert_none(astray, "they import nothing of the folder that theirs mirrors")
 
@@ -431,8 +433,8 @@ def _unit_tests() -> list[str]:
     return [
         name
         for name in python_files("tests")
-        if (found := re.fullmatch(r"(tests/(?:broker|lab|spark))/(?:(\w+)/.*)?test_\w+\.py", name))
-        and found[2] not in OF_MANY_ROOMS[found[1]]
+        if (match := re.fullmatch(r"(tests/(?:broker|lab|spark))/(?:(\w+)/.*)?test_\w+\.py", name))
+        and match[2] not in OF_MANY_ROOMS[match[1]]
     ]
 
 
@@ -484,14 +486,14 @@ def test_tests_of_the_broker_need_no_tests_of_others() -> None:
 
 
 def test_no_exception_outlives_its_file() -> None:
-    files = tracked()
-    gone = [
+    files = tracked_files()
+    outdated = [
         pattern
         for pattern, judge in JUDGED_ELSEWHERE.items()
         if not any(fnmatch(name, pattern) for name in files)
         or (judge.startswith("tests/") and judge not in files)
     ]
-    assert_none(gone, "remove them from JUDGED_ELSEWHERE")
+    assert_none(outdated, "remove them from JUDGED_ELSEWHERE")
 
 
 @cache
@@ -574,9 +576,9 @@ WRITERS: Final = {
 
 
 def test_files_are_written_by_one_mechanism() -> None:
-    found = {name for name in python_files("sim") if any(map(_writes, nodes(name, ast.Call)))}
-    assert_none(found - WRITERS.keys(), "use txnsim.files: a full disk leaves nothing")
-    assert_none(WRITERS.keys() - found, "it writes no file: remove its row")
+    writers = {name for name in python_files("sim") if any(map(_writes, nodes(name, ast.Call)))}
+    assert_none(writers - WRITERS.keys(), "use txnsim.files: a full disk leaves nothing")
+    assert_none(WRITERS.keys() - writers, "it writes no file: remove its row")
 
 
 def _writes(call: ast.Call) -> bool:
@@ -585,19 +587,22 @@ def _writes(call: ast.Call) -> bool:
         case ast.Attribute(attr="write_text" | "write_bytes"):
             return True
         case ast.Attribute(attr="open" | "ZipFile") | ast.Name(id="open"):
-            given = [*call.args, *(one.value for one in call.keywords if one.arg == "mode")]
-            modes = (one.value for one in given if isinstance(one, ast.Constant))
+            arguments = [
+                *call.args,
+                *(keyword.value for keyword in call.keywords if keyword.arg == "mode"),
+            ]
+            modes = (argument.value for argument in arguments if isinstance(argument, ast.Constant))
             return any(re.fullmatch("[wax]b?", str(mode)) for mode in modes)
     return False
 
 
 def test_git_ignores_no_file_that_it_has() -> None:
     """The build and ruff go by ``.gitignore``: what it names is in no wheel, and unread."""
-    listed = subprocess.run(
+    listing = subprocess.run(
         ["git", "ls-files", "--cached", "--ignored", "--exclude-standard"],
         cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False,
     )  # fmt: skip
-    assert_none(listed.stdout.splitlines(), "name the exception in .gitignore: !path/")
+    assert_none(listing.stdout.splitlines(), "name the exception in .gitignore: !path/")
 
 
 def test_no_python_file_is_empty() -> None:
@@ -629,22 +634,22 @@ FEW_MODULES: Final = 8
 
 def test_a_package_names_the_modules_that_are_there() -> None:
     """A list of modules has them all, and no other; a large package has one."""
-    gone, missing = [], []
+    absent, missing = [], []
     for name in python_files("sim"):
         docstring = ast.get_docstring(tree(name)) or ""
         if not name.endswith("/__init__.py"):
             continue
         named = set(re.findall(r"``([a-z]\w*(?:\.\w+)*)``", docstring))
-        gone += [
+        absent += [
             f"{name}: {word}"
             for word in named
             if not _is_name(word, module_of(name)) and not _is_no_module(word)
         ]
         is_of_a_kind = any(fnmatch(name, pattern) for pattern in OF_A_KIND)
-        is_large = len(_beside(name)) > FEW_MODULES and module_of(name) != "txnsim"
+        is_large = len(_modules_beside(name)) > FEW_MODULES and module_of(name) != "txnsim"
         if re.search(r"^- ``", docstring, re.MULTILINE) or (is_large and not is_of_a_kind):
-            missing += [f"{name}: {module}" for module in _beside(name) - named]
-    assert_none(gone, "there is no such module beside it")
+            missing += [f"{name}: {module}" for module in _modules_beside(name) - named]
+    assert_none(absent, "there is no such module beside it")
     assert_none(missing, "its docstring leaves these out")
 
 
@@ -653,17 +658,17 @@ def test_a_module_that_a_docstring_names_exists() -> None:
     txnsim.
     """
     rooms = {module.split(".")[1] for module in _module_names() if "." in module}
-    first = {*rooms, *TESTS_OF, "pipeline"}
-    gone = [
+    first_words = {*rooms, *TESTS_OF, "pipeline"}
+    absent = [
         f"{name}: {dotted}"
         for name in python_files("sim")
         for text in _texts(name)
         for dotted in re.findall(r"``([a-z]\w*(?:\.\w+)+)``", text)
-        if dotted.partition(".")[0] in first
+        if dotted.partition(".")[0] in first_words
         and not _is_name(dotted, module_of(name))
         and not _is_no_module(dotted)
     ]
-    assert_none(gone, "no module of the package has this name, and none of txnsim")
+    assert_none(absent, "no module of the package has this name, and none of txnsim")
 
 
 @pytest.mark.parametrize("page", ["ARCHITECTURE.md", "CONTRIBUTING.md"])
@@ -674,13 +679,13 @@ def test_a_page_names_modules_and_files_that_exist(page: str) -> None:
         word for word in words if word.partition(".")[0] in {*rooms, *TESTS_OF} and "." in word
     }
     files = {word for word in words if re.search(r"\.(py|js|toml)$", word)}
-    gone = [
+    absent = [
         word
         for word in dotted - files
         if not any(_is_name(word, package) for package in TESTS_OF) and not _is_no_module(word)
     ]
-    gone += files - {Path(name).name for name in tracked()}
-    assert_none(gone, f"{page} names what is gone")
+    absent += files - {Path(name).name for name in tracked_files()}
+    assert_none(absent, f"{page} names what is gone")
 
 
 def test_a_name_that_is_gone_is_noticed() -> None:
@@ -702,7 +707,7 @@ def _texts(name: str) -> Iterator[str]:
                 pass
 
 
-def _beside(name: str) -> set[str]:
+def _modules_beside(name: str) -> set[str]:
     """Public modules and packages of the package that this file opens."""
     package = module_of(name)
     inside = {
@@ -716,16 +721,16 @@ def _beside(name: str) -> set[str]:
 def _is_name(dotted: str, own: str) -> bool:
     """Whether it is a module, or is in one: looked for from here upwards, then in txnsim."""
     parts = own.split(".")
-    above = [".".join(parts[:many]) + "." for many in range(len(parts), 0, -1)]
-    return any(_has(f"{place}{dotted}") for place in [*above, "txnsim.", ""])
+    above = [".".join(parts[:length]) + "." for length in range(len(parts), 0, -1)]
+    return any(_has(f"{prefix}{dotted}") for prefix in [*above, "txnsim.", ""])
 
 
-def _has(full: str) -> bool:
-    while full not in _module_names():
-        full, _, last = full.rpartition(".")
-        if full in _module_names():
-            return last in _defined(full)
-        if not full:
+def _has(module: str) -> bool:
+    while module not in _module_names():
+        module, _, attribute = module.rpartition(".")
+        if module in _module_names():
+            return attribute in _names_in(module)
+        if not module:
             return False
     return True
 
@@ -737,24 +742,24 @@ GIVE_NAMES: Final = (
 
 
 @cache
-def _defined(module: str) -> frozenset[str]:
+def _names_in(module: str) -> frozenset[str]:
     """Names that a module, or a class in it, gives to something or imports."""
     path = f"sim/{module.replace('.', '/')}"
-    found: set[str] = set()
+    names: set[str] = set()
     file = f"{path}.py" if (ROOT / f"{path}.py").exists() else f"{path}/__init__.py"
     for node in nodes(file, *GIVE_NAMES):
         match node:
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
-                found.add(name)
+                names.add(name)
             case ast.ClassDef(name=name):
-                found.add(name)
+                names.add(name)
             case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
-                found.add(name)
+                names.add(name)
             case ast.alias(name=name):
-                found.add(name)
+                names.add(name)
             case _:
                 pass
-    return frozenset(found)
+    return frozenset(names)
 
 
 def _is_no_module(dotted: str) -> bool:
@@ -786,16 +791,18 @@ def is_private(module: str) -> bool:
 def doors() -> frozenset[str]:
     """Modules of ours that another package imports, or that somebody outside does by name."""
     names = _module_names()
-    found = {*entry_points(), *public_api.sections(), *public_api.shown_modules()}
-    found |= {one for one in FOR_OTHERS if not is_private(one)}
+    modules = {*entry_points(), *public_api.sections(), *public_api.shown_modules()}
+    modules |= {module for module in FOR_OTHERS if not is_private(module)}
     for name in python_files("sim"):
         own = package_of(module_of(name))
-        found |= {one for one in _imports(name) if one in names and package_of(one) != own}
-    return frozenset(found)
+        modules |= {
+            module for module in _imports(name) if module in names and package_of(module) != own
+        }
+    return frozenset(modules)
 
 
 def test_a_private_module_is_imported_by_its_own_package_alone() -> None:
-    assert_none((one for one in doors() if is_private(one)), "take a door of that package")
+    assert_none((module for module in doors() if is_private(module)), "take a door of that package")
 
 
 def test_a_module_that_no_other_package_imports_is_private() -> None:
@@ -817,7 +824,7 @@ def test_a_module_that_no_other_package_imports_is_private() -> None:
 def contract(name: str) -> dict[str, list[str]]:
     """The contract of import-linter whose name begins so."""
     contracts = tomllib.loads(source("pyproject.toml"))["tool"]["importlinter"]["contracts"]
-    return next(dict(found) for found in contracts if found["name"].startswith(name))
+    return next(dict(entry) for entry in contracts if entry["name"].startswith(name))
 
 
 @cache
@@ -838,9 +845,9 @@ def test_the_architecture_has_a_row_for_every_folder() -> None:
     shown = {table.partition("`")[0]: table.partition("\n\n")[0] for table in tables}
     assert shown.keys() == TESTS_OF.keys()
     for package, table in shown.items():
-        first = "".join(row.split("|")[1] for row in table.splitlines()[2:])
+        first_cells = "".join(row.split("|")[1] for row in table.splitlines()[2:])
         folders = {path.parent.name for path in (ROOT / "sim" / package).glob("*/__init__.py")}
-        assert set(re.findall(r"`(\w+)`", first)) == folders, package
+        assert set(re.findall(r"`(\w+)`", first_cells)) == folders, package
 
 
 def _entries(row: str) -> set[str]:
@@ -862,14 +869,16 @@ def test_no_files_import_each_other_in_a_circle() -> None:
     """Imports that are only for types count: who is named in a signature has to be understood."""
     modules = {module_of(name): name for name in python_files("sim")}
     imported = {
-        module: sorted({found for found in _imported_modules(name) if found in modules} - {module})
+        module: sorted(
+            {target for target in _imported_modules(name) if target in modules} - {module}
+        )
         for module, name in modules.items()
     }
     circles = [
         f"{module} <-> {other}"
-        for module, others in imported.items()
-        for other in others
-        if module < other and module in _reached(other, imported)
+        for module, targets in imported.items()
+        for other in targets
+        if module < other and module in _reachable(other, imported)
     ]
     assert_none(circles, "move what both need to a module of its own")
 
@@ -882,7 +891,7 @@ def _imported_modules(name: str) -> Iterator[str]:
             case ast.ImportFrom(module=str(module), names=names):
                 inner = [f"{module}.{alias.name}" for alias in names]
                 yield from inner
-                if not all(one in _module_names() for one in inner):
+                if not all(submodule in _module_names() for submodule in inner):
                     yield module
             case _:
                 pass
@@ -893,19 +902,19 @@ def _module_names() -> frozenset[str]:
     return frozenset(module_of(name) for name in python_files("sim"))
 
 
-def _reached(start: str, imported: dict[str, list[str]]) -> set[str]:
-    seen, waiting = set[str](), [start]
-    while waiting:
-        new = set(imported[waiting.pop()]) - seen
-        seen |= new
-        waiting += new
-    return seen
+def _reachable(start: str, imported: dict[str, list[str]]) -> set[str]:
+    reached, pending = set[str](), [start]
+    while pending:
+        new = set(imported[pending.pop()]) - reached
+        reached |= new
+        pending += new
+    return reached
 
 
 def rows_below_runtime() -> list[set[str]]:
     """The pure ones."""
     rows = layers()
-    return rows[1 + next(at for at, row in enumerate(rows) if "runtime" in row) :]
+    return rows[1 + next(index for index, row in enumerate(rows) if "runtime" in row) :]
 
 
 def test_only_rows_above_the_cores_are_excused_from_purity() -> None:
@@ -932,7 +941,7 @@ def test_no_core_logs() -> None:
 def test_full_coverage_is_asked_of_every_core_and_of_no_shell() -> None:
     coverage = tomllib.loads(source("pyproject.toml"))["tool"]["coverage"]["run"]
 
-    def measured(path: str) -> bool:
+    def is_measured(path: str) -> bool:
         return any(fnmatch(path, pattern) for pattern in coverage["include"])
 
     cores = {f"txnsim.{core}" for core in set().union(*rows_below_runtime()) | {"config"}}
@@ -942,7 +951,7 @@ def test_full_coverage_is_asked_of_every_core_and_of_no_shell() -> None:
         name
         for name in python_files("sim")
         if not name.endswith("__init__.py")
-        and measured(name)
+        and is_measured(name)
         != any(f"{module_of(name)}.".startswith(f"{c}.") for c in cores | {"txnsim_lab.check"})
     ]
     assert_none(wrong, "a core that coverage leaves out, or a shell that it includes")
@@ -950,10 +959,10 @@ def test_full_coverage_is_asked_of_every_core_and_of_no_shell() -> None:
 
 def test_cores_are_not_async() -> None:
     pure = set().union(*rows_below_runtime())
-    found = [
+    async_functions = [
         f"{name}:{node.lineno}"
         for name in python_files("sim")
         if any(f"{module_of(name)}.".startswith(f"txnsim.{core}.") for core in pure)
         for node in nodes(name, ast.AsyncFunctionDef)
     ]
-    assert_none(found, "a core decides and answers; its shell waits")
+    assert_none(async_functions, "a core decides and answers; its shell waits")

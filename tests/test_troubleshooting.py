@@ -41,11 +41,13 @@ def test_its_stories_show_it(title: str, capfd: pytest.CaptureFixture[str]) -> N
     assert stories
     for story in stories:
         assert main(shlex.split(story)) == 0, story
-    told = capfd.readouterr().out
-    assert set(ERROR.findall(title)) <= set(ERROR.findall(told))
+    output = capfd.readouterr().out
+    assert set(ERROR.findall(title)) <= set(ERROR.findall(output))
 
 
-def asked(title: str, bootstrap: str, capfd: pytest.CaptureFixture[str]) -> tuple[int, str]:
+def explain_symptom(
+    title: str, bootstrap: str, capfd: pytest.CaptureFixture[str]
+) -> tuple[int, str]:
     """Exit status and output of the one question that a section asks of a cluster."""
     (question,) = ASKED.findall(SECTIONS[title])
     assert ADDRESS in question
@@ -64,13 +66,13 @@ def test_why_names_what_hangs_and_the_command_that_ends_it(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     with TxnsimServer(practise=True, arguments=("--http", "0")) as server:
-        _, told = asked(STAND_STILL, server.bootstrap, capfd)
-        assert "transactional id billing" in told
-        assert "It hangs." in told
-        (ends,) = re.findall(r"To end it: txnsim (txns .+?)\.$", told, re.MULTILINE)
+        _, output = explain_symptom(STAND_STILL, server.bootstrap, capfd)
+        assert "transactional id billing" in output
+        assert "It hangs." in output
+        (ends,) = re.findall(r"To end it: txnsim (txns .+?)\.$", output, re.MULTILINE)
         assert main(shlex.split(ends)) == 0
-        _, told = asked(STAND_STILL, server.bootstrap, capfd)
-        assert "hangs" not in told
+        _, output = explain_symptom(STAND_STILL, server.bootstrap, capfd)
+        assert "hangs" not in output
 
 
 @pytest.mark.slow
@@ -79,16 +81,16 @@ def test_describe_and_list_show_a_newer_instance_and_random_ids(
 ) -> None:
     with TxnsimServer(arguments=("--topic", "orders")) as server:
         older, newer = asyncio.run(two_instances(server.bootstrap))
-        status, told = asked(FENCED, server.bootstrap, capfd)
+        status, output = explain_symptom(FENCED, server.bootstrap, capfd)
         assert status == 0
-        names, values = (line.split() for line in told.splitlines())
+        names, values = (line.split() for line in output.splitlines())
         has = dict(zip(names, values, strict=False))
         assert int(has["ProducerEpoch"]) == newer.producer_epoch > older.producer_epoch
         assert has["TransactionState"] == "Ongoing"
         assert int(has["CurrentTransactionStartTimeMs"]) > 0
-        status, told = asked(GROWS, server.bootstrap, capfd)
+        status, output = explain_symptom(GROWS, server.bootstrap, capfd)
         assert status == 0
-        assert {line.split()[0] for line in told.splitlines()[1:]} == {"shop", "6f1c", "b2e9"}
+        assert {line.split()[0] for line in output.splitlines()[1:]} == {"shop", "6f1c", "b2e9"}
 
 
 async def two_instances(bootstrap: str) -> tuple[ProducerIdAndEpoch, ProducerIdAndEpoch]:
@@ -98,14 +100,16 @@ async def two_instances(bootstrap: str) -> tuple[ProducerIdAndEpoch, ProducerIdA
     async with Cluster(bootstrap) as client:
         for name in ("6f1c", "b2e9"):
             await Producer(client, transactional_id=name).init_transactions()
-        first, second = (Producer(client, transactional_id="shop") for _ in range(2))
-        older = await first.init_transactions()
-        first.begin()
-        newer = await second.init_transactions()
-        second.begin()
-        await second.send("orders", 0, b"x")
+        first_producer, second_producer = (
+            Producer(client, transactional_id="shop") for _ in range(2)
+        )
+        older = await first_producer.init_transactions()
+        first_producer.begin()
+        newer = await second_producer.init_transactions()
+        second_producer.begin()
+        await second_producer.send("orders", 0, b"x")
         with pytest.raises(ClientError):
-            await first.send("orders", 0, b"y")
+            await first_producer.send("orders", 0, b"y")
         return older, newer
 
 
@@ -160,13 +164,13 @@ def test_what_clients_show_was_found_in_their_releases() -> None:
     """The table's rows are the page's words, no more and no fewer; each is of a release that the
     nightly test looks into.
     """
-    kept = client_messages.kept()
-    assert sorted((row.client, row.words) for row in kept) == client_messages.quoted()
+    stored = client_messages.stored_rows()
+    assert sorted((row.client, row.words) for row in stored) == client_messages.quoted_words()
     releases = {
         (client, release.package, release.version)
         for client, release in client_messages.RELEASES.items()
     }
-    assert {(row.client, row.package, row.version) for row in kept} == releases
+    assert {(row.client, row.package, row.version) for row in stored} == releases
 
 
 @pytest.mark.real

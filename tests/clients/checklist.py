@@ -66,10 +66,10 @@ class TransactionChecks(Checks):
             producer.begin()
             producer.send(name, [Record(b"last", 0), Record(b"last", 1)])
             producer.commit()
-        wanted = [b"%d" % number for number in range(24) if number % 3 != 2] + [b"last"]
-        seen = until_read(client, name, wanted * 2)
+        expected_values = [b"%d" % number for number in range(24) if number % 3 != 2] + [b"last"]
+        records = until_read(client, name, expected_values * 2)
         for index in (0, 1):
-            assert values(seen, partition=index) == wanted
+            assert values(records, partition=index) == expected_values
 
     def test_a_second_producer_fences_the_first(self, lab: Lab) -> None:
         transactions.fence(lab)
@@ -82,9 +82,9 @@ class TransactionChecks(Checks):
                 old.begin()
                 old.send(name, [Record(b"old")])
                 new.init()
-                with pytest.raises(Exception) as refused:  # noqa: PT011 - judged in the next line
+                with pytest.raises(Exception) as refusal:  # noqa: PT011 - judged in the next line
                     old.send(name, [Record(b"zombie")])
-                assert client.is_old_epoch(refused.value), repr(refused.value)
+                assert client.is_old_epoch(refusal.value), repr(refusal.value)
             # The old one is closed before: kafka-python asks for a new epoch by itself, and where
             # that request meets an open transaction the coordinator fences that one, as Kafka's
             # does (TransactionCoordinator.initTransactionId looks at no epoch in Ongoing).
@@ -110,8 +110,10 @@ class TransactionChecks(Checks):
                 for neighbour in neighbours:
                     neighbour.expect_answer()
                 producer.commit()
-                wanted = [b"%d" % index for index in range(len(neighbours)) for _twice in (1, 2)]
-                until_read(client, name, wanted)
+                expected_values = [
+                    b"%d" % index for index in range(len(neighbours)) for _twice in (1, 2)
+                ]
+                until_read(client, name, expected_values)
 
 
 class ProducerChecks(Checks):
@@ -120,9 +122,9 @@ class ProducerChecks(Checks):
     def test_a_topic_is_created_once(self, client: Driver, name: str) -> None:
         client.create_topic(name, 4)
         assert len(client.leaders(name)) == 4
-        with pytest.raises(Exception) as refused:  # noqa: PT011 - judged in the next line
+        with pytest.raises(Exception) as refusal:  # noqa: PT011 - judged in the next line
             client.create_topic(name, 4)
-        assert client.is_topic_exists(refused.value), repr(refused.value)
+        assert client.is_topic_exists(refusal.value), repr(refusal.value)
 
     def test_an_idempotent_producer_appends_each_record_once_and_in_order(self, lab: Lab) -> None:
         transactions.idempotent(lab)
@@ -131,14 +133,16 @@ class ProducerChecks(Checks):
         self, client: Driver, name: str, codec: str
     ) -> None:
         client.create_topic(name, 2)
-        wanted = [b"%06d " % number * 50 for number in range(200)]
+        expected_values = [b"%06d " % number * 50 for number in range(200)]
         with client.producer(name, compression=codec) as producer:
             producer.init()
             producer.begin()
-            producer.send(name, [Record(value, at % 2) for at, value in enumerate(wanted)])
+            producer.send(
+                name, [Record(value, index % 2) for index, value in enumerate(expected_values)]
+            )
             producer.commit()
-        seen = until_read(client, name, wanted)
-        assert values(seen, partition=0) == wanted[::2]
+        records = until_read(client, name, expected_values)
+        assert values(records, partition=0) == expected_values[::2]
 
     def test_a_record_as_large_as_allowed_goes_through(self, client: Driver, name: str) -> None:
         client.create_topic(name, 1)
@@ -168,17 +172,17 @@ class ProducerChecks(Checks):
             producer.begin()
             producer.send(name, records)
             producer.commit()
-        seen = until_read(client, name, [record.value for record in records])
+        consumed_records = until_read(client, name, [record.value for record in records])
         assert [
             Record(
-                each.value,
-                key=each.key,
-                headers=each.headers,
-                timestamp_ms=each.timestamp_ms,
+                consumed.value,
+                key=consumed.key,
+                headers=consumed.headers,
+                timestamp_ms=consumed.timestamp_ms,
             )
-            for each in seen
+            for consumed in consumed_records
         ] == records
-        assert [each.offset for each in seen] == list(range(len(records)))
+        assert [consumed.offset for consumed in consumed_records] == list(range(len(records)))
 
     def test_an_open_transaction_holds_back_what_others_wrote_behind_it(self, lab: Lab) -> None:
         transactions.read_committed(lab)
@@ -187,14 +191,14 @@ class ProducerChecks(Checks):
         self, client: Driver, name: str
     ) -> None:
         client.create_topic(name, PARTITIONS)
-        with client.producer(f"{name}-a") as first, client.producer(f"{name}-b") as second:
-            begin_both(first, second)
-            first.send(name, [Record(b"first", index) for index in range(PARTITIONS)])
-            second.send(name, [Record(b"second", index) for index in range(PARTITIONS)])
-            second.commit()
+        with client.producer(f"{name}-a") as older, client.producer(f"{name}-b") as younger:
+            begin_both(older, younger)
+            older.send(name, [Record(b"first", index) for index in range(PARTITIONS)])
+            younger.send(name, [Record(b"second", index) for index in range(PARTITIONS)])
+            younger.commit()
             # The first one is older: nothing behind its first record is stable.
             assert values(client.read(name, committed=True)) == []
-            first.abort()
+            older.abort()
             until_read(client, name, [b"second"] * PARTITIONS)
 
     def test_the_transaction_of_a_killed_client_times_out(self, lab: Lab) -> None:

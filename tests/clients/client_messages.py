@@ -131,7 +131,7 @@ print its messages. Older releases stand there for messages that newer ones do n
 """
 
 
-def released(client: str) -> Path:
+def release_folder(client: str) -> Path:
     """The folder of a client's release, fetched once.
 
     Raises:
@@ -155,7 +155,7 @@ def texts(client: str) -> Mapping[str, str]:
     """File of a release -> what it says; of a class its constants, one a line, with `PLACEHOLDER`
     for each value.
     """
-    folder = released(client)
+    folder = release_folder(client)
     below = RELEASES[client].below
     jars = {name: text for jar in sorted(folder.glob("*.jar")) for name, text in _texts_of_jar(jar)}
     if jars:
@@ -173,8 +173,8 @@ def _texts_of_jar(jar: Path) -> Iterator[tuple[str, str]]:
     with zipfile.ZipFile(jar) as archive:
         for name in sorted(archive.namelist()):
             if name.endswith(".class"):
-                said = [Path(name).stem.rpartition("$")[2], *constants(archive.read(name))]
-                yield name, "\n".join(" ".join(one.split()) for one in said)
+                lines = [Path(name).stem.rpartition("$")[2], *constants(archive.read(name))]
+                yield name, "\n".join(" ".join(line.split()) for line in lines)
 
 
 def constants(code: bytes) -> list[str]:
@@ -199,54 +199,54 @@ def constants(code: bytes) -> list[str]:
         18: 5,
     }
     sizes |= {19: 3, 20: 3}
-    at, index = 10, 1
+    position, index = 10, 1
     raw: dict[int, str] = {}
-    named: list[int] = []
+    string_indexes: list[int] = []
     while index < count:
-        tag = code[at]
+        tag = code[position]
         if tag == 1:
-            (length,) = struct.unpack_from(">H", code, at + 1)
-            raw[index] = code[at + 3 : at + 3 + length].decode("utf-8", "replace")
-            at += 3 + length
+            (length,) = struct.unpack_from(">H", code, position + 1)
+            raw[index] = code[position + 3 : position + 3 + length].decode("utf-8", "replace")
+            position += 3 + length
         else:
             if tag == 8:
-                named.append(struct.unpack_from(">H", code, at + 1)[0])
-            at += sizes[tag]
+                string_indexes.append(struct.unpack_from(">H", code, position + 1)[0])
+            position += sizes[tag]
         index += 2 if tag in (5, 6) else 1
-    return [raw[one].replace("\x01", PLACEHOLDER) for one in named]
+    return [raw[string_index].replace("\x01", PLACEHOLDER) for string_index in string_indexes]
 
 
-def file_with(words: str, said: Mapping[str, str]) -> str | None:
+def file_with(words: str, texts: Mapping[str, str]) -> str | None:
     """The first file that has a class or a message.
 
     Args:
         words: As the page quotes them.
-        said: File -> what it says.
+        texts: File -> what it says.
     """
-    found = (name for name, text in said.items() if _pattern(words).search(text))
-    return next(found, None)
+    files = (name for name, text in texts.items() if _pattern(words).search(text))
+    return next(files, None)
 
 
 @cache
 def _pattern(words: str) -> re.Pattern[str]:
     parts = [re.escape(part) for part in words.split(PLACEHOLDER)]
-    whole = rf"[^\n]{{0,{_GAP_CHARS}}}?".join(parts)
-    return re.compile(whole if " " in words else rf"(?<![\w$]){whole}(?!\w)")
+    pattern = rf"[^\n]{{0,{_GAP_CHARS}}}?".join(parts)
+    return re.compile(pattern if " " in words else rf"(?<![\w$]){pattern}(?!\w)")
 
 
 # The table
 
 
-def quoted() -> list[tuple[str, str]]:
+def quoted_words() -> list[tuple[str, str]]:
     """Client and words, as the page has them."""
     sections = read_sections(page_file().read_text("utf-8"))
     return sorted(
         {
             (client, words)
             for section in sections
-            for seen in section.seen_as
-            for client in seen.clients
-            for words in seen.words
+            for quote in section.seen_as
+            for client in quote.clients
+            for words in quote.words
         }
     )
 
@@ -257,30 +257,30 @@ def rows() -> list[Row]:
     Raises:
         ClientMessagesError: A release can't be had, or does not say it.
     """
-    absent: list[str] = []
-    found: list[Row] = []
-    for client, words in quoted():
+    problems: list[str] = []
+    quoted_rows: list[Row] = []
+    for client, words in quoted_words():
         if client not in RELEASES:
-            absent.append(f"{client}: not one of {', '.join(RELEASES)}")
+            problems.append(f"{client}: not one of {', '.join(RELEASES)}")
         elif (file := file_with(words, texts(client))) is None:
-            absent.append(f"{client} {RELEASES[client].version} does not say: {words}")
+            problems.append(f"{client} {RELEASES[client].version} does not say: {words}")
         else:
             release = RELEASES[client]
-            found.append(Row(client, release.package, release.version, file, words))
-    if absent:
-        raise ClientMessagesError("\n".join(absent))
-    return found
+            quoted_rows.append(Row(client, release.package, release.version, file, words))
+    if problems:
+        raise ClientMessagesError("\n".join(problems))
+    return quoted_rows
 
 
-def table(known: Sequence[Row]) -> str:
+def table(rows: Sequence[Row]) -> str:
     """The file's text."""
     text = io.StringIO()
     writer = csv.writer(text, dialect="excel-tab", lineterminator="\n")
-    writer.writerows([HEADERS, *known])
+    writer.writerows([HEADERS, *rows])
     return text.getvalue()
 
 
-def kept() -> list[Row]:
+def stored_rows() -> list[Row]:
     """Rows of the committed file."""
     lines = list(csv.reader(TABLE.read_text("utf-8").splitlines(), dialect="excel-tab"))
     assert tuple(lines[0]) == HEADERS

@@ -63,12 +63,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     cls: Any = metafunc.cls
     if "level" in metafunc.fixturenames:
         levels = getattr(cls, "levels", (NEWEST,))
-        metafunc.parametrize("level", [_at(level) for level in levels])
+        metafunc.parametrize("level", [_level_param(level) for level in levels])
     if "codec" in metafunc.fixturenames:
         metafunc.parametrize("codec", cls.driver.codecs)
 
 
-def _at(level: int) -> ParameterSet:
+def _level_param(level: int) -> ParameterSet:
     # A client says at level 1 what it says at 0.
     marks = (pytest.mark.costly,) if level == 1 else ()
     return pytest.param(level, id=f"tv{level}", marks=marks)
@@ -82,14 +82,14 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[int]
     arguments = ("--http", "0", "--config", str(config))
     running: dict[int, tuple[TxnsimServer, Server]] = {}
 
-    def at(level: int) -> Server:
+    def server_at(level: int) -> Server:
         if level not in running:
             process = TxnsimServer(transaction_version=level, arguments=arguments)
             process.start()
             running[level] = (process, Server(process))
         return running[level][1]
 
-    yield at
+    yield server_at
     for process, _server in running.values():
         process.stop()
 
@@ -97,9 +97,9 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[int]
 @pytest.fixture
 def server(servers: Callable[[int], Server], level: int) -> Iterator[Server]:
     """The server of the test's level; it has met no bug of its own when the test is over."""
-    found = servers(level)
-    yield found
-    assert not found.complaints()
+    running_server = servers(level)
+    yield running_server
+    assert not running_server.complaints()
 
 
 @pytest.fixture

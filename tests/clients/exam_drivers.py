@@ -41,8 +41,8 @@ def python_driver(library: str, version: str = "") -> list[str]:
     with hold_lock(CACHE / "exam-python.lock"):
         if not target.exists():
             pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
-            wanted = ["--no-deps", "--target", str(target), f"{library}=={version}"]
-            output_of([*pip, *wanted], f"{library} failed", ForeignClientError)
+            requirement = ["--no-deps", "--target", str(target), f"{library}=={version}"]
+            output_of([*pip, *requirement], f"{library} failed", ForeignClientError)
     return ["env", f"PYTHONPATH={target}", *program]
 
 
@@ -59,8 +59,8 @@ def java_driver(release: str) -> list[str]:
 def node_driver(program: str, library: str) -> list[str]:
     """Of a library that npm brings, in the version of the client matrix."""
     modules = node_modules(library)
-    beside = ["env", f"--chdir={modules.parent}", f"NODE_PATH={modules}"]
-    return [*beside, node_of(modules), str(SOURCES / program)]
+    environment = ["env", f"--chdir={modules.parent}", f"NODE_PATH={modules}"]
+    return [*environment, node_of(modules), str(SOURCES / program)]
 
 
 def rust_driver() -> list[str]:
@@ -86,7 +86,7 @@ DRIVERS: Final[dict[str, Callable[[], list[str]]]] = {
         node_driver, "confluent_kafka_driver.cjs", "confluentinc"
     ),
     "platformatic": partial(node_driver, "platformatic_driver.mjs", "platformatic-2"),
-    **{f"kafka-clients-{one}": partial(java_driver, one) for one in JAVA_RELEASES},
+    **{f"kafka-clients-{release}": partial(java_driver, release) for release in JAVA_RELEASES},
 }
 """Name to what makes its command."""
 APPLICATIONS: Final = {

@@ -34,19 +34,19 @@ def go_driver(program: str, *, module: str = "", version: str = "") -> Path:
             shutil.copytree(SOURCES, copy, dirs_exist_ok=True)
             commands = [[go, "build", "-o", str(target), f"./{program}"]]
             if version:
-                wanted = _path(module, version)
+                import_path = _import_path(module, version)
                 for source in (copy / program).glob("*.go"):
-                    imported = re.sub(
-                        rf'"{re.escape(module)}(/v\d+)?\b', f'"{wanted}', source.read_text()
+                    source_text = re.sub(
+                        rf'"{re.escape(module)}(/v\d+)?\b', f'"{import_path}', source.read_text()
                     )
-                    source.write_text(imported)
-                commands.insert(0, [go, "get", f"{wanted}@v{version}"])
+                    source.write_text(source_text)
+                commands.insert(0, [go, "get", f"{import_path}@v{version}"])
             for command in commands:
                 output_of(command, f"{program} failed", ForeignClientError, directory=copy)
     return target
 
 
-def _path(module: str, version: str) -> str:
+def _import_path(module: str, version: str) -> str:
     """What a program imports: from 2 on the major version is part of it."""
     major = version.partition(".")[0]
     return module if major in ("0", "1") else f"{module}/v{major}"

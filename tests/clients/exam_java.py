@@ -38,11 +38,13 @@ def java_program(name: str, version: str, *arguments: str) -> str:
         if not any(jars.glob(f"*{version}.jar")):
             raise ApacheKafkaError(f"Maven copied no {name} {version}")
 
-    pom, of_version = SOURCES / "poms" / f"{name}.xml", f"-Dlibrary.version={version}"
-    kept = f"{name}-{version}"
+    pom, version_option = SOURCES / "poms" / f"{name}.xml", f"-Dlibrary.version={version}"
+    versioned_name = f"{name}-{version}"
     jars = cached_jars(
-        pom, "exam-java", kept, of_version, description=f"{name}'s jars", check=check
+        pom, "exam-java", versioned_name, version_option, description=f"{name}'s jars", check=check
     )
     sources = [SOURCES / "Contract.java", SOURCES / f"{main.rpartition('.')[2]}.java"]
-    classes = java_classes(sources, name=f"exam-{kept}", libs=jars, error=ForeignClientError)
+    classes = java_classes(
+        sources, name=f"exam-{versioned_name}", libs=jars, error=ForeignClientError
+    )
     return shlex.join([*JAVA, "-cp", f"{classes}{os.pathsep}{jars}/*", main, *arguments])

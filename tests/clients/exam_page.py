@@ -22,12 +22,16 @@ from txnsim_lab.exam.results import ExamRun, SituationOutcome
 from txnsim_lab.exam.situations import SITUATIONS
 from txnsim_lab.exam.targets import SimulatedTargets
 
-KEPT: Final = REPOSITORY / "tests" / "clients" / "exam_results.json"
+RESULTS_FILE: Final = REPOSITORY / "tests" / "clients" / "exam_results.json"
 PAGE: Final = REPOSITORY / "tests/clients/RESULTS.md"
 HEADING: Final = "## What libraries do today\n"
-KINDS: Final[tuple[str, ...]] = tuple(dict.fromkeys(one.kind for one in SITUATIONS))
-QUESTIONS: Final = tuple((one, level) for one in SITUATIONS for level in one.levels)
-CORE: Final = frozenset(f"{one.name}@{max(one.levels)}" for one in SITUATIONS if one.core)
+KINDS: Final[tuple[str, ...]] = tuple(dict.fromkeys(situation.kind for situation in SITUATIONS))
+QUESTIONS: Final = tuple(
+    (situation, level) for situation in SITUATIONS for level in situation.levels
+)
+CORE: Final = frozenset(
+    f"{situation.name}@{max(situation.levels)}" for situation in SITUATIONS if situation.core
+)
 LETTERS: Final = {
     SituationOutcome.PASSED: "p",
     SituationOutcome.MISSED: "m",
@@ -47,14 +51,14 @@ class Miss(msgspec.Struct, frozen=True, kw_only=True):
     """What the same came to on a real Kafka, and which; empty where it was not asked."""
 
 
-class Judged(msgspec.Struct, frozen=True, kw_only=True):
+class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     """Whose it is."""
 
     verdict: Literal["bug", "choice", "protocol", "ours"]
     why: str
 
 
-class Kept(msgspec.Struct, frozen=True, kw_only=True):
+class LibraryResults(msgspec.Struct, frozen=True, kw_only=True):
     """What is kept of a run."""
 
     library: str
@@ -66,52 +70,58 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
     """Situation to its outcomes at the levels 0, 1 and 2, a letter each."""
     misses: dict[str, Miss]
     """``situation@level`` to what it was."""
-    judged: dict[str, Judged] = {}
+    judged: dict[str, Judgement] = {}
     """Situation to whose fault it is."""
 
 
-def taken_in(before: Kept, run: ExamRun) -> Kept:
+def merge_run(previous: LibraryResults, run: ExamRun) -> LibraryResults:
     """What is known after a run on the simulator. What was judged, and asked of a real Kafka,
     still holds of what is missed still.
     """
-    outcomes, misses = dict(before.outcomes), dict(before.misses)
-    for one in run.results:
-        letters = list(outcomes.get(one.situation, NOT_ASKED))
-        letters[one.level] = LETTERS[one.outcome]
-        outcomes[one.situation] = "".join(letters)
-        old = misses.pop(one.id, None)
-        if one.outcome is SituationOutcome.MISSED:
-            misses[one.id] = Miss(reason=one.because[0], on_kafka=old.on_kafka if old else "")
-    ordered = {f"{one.name}@{level}": one.name for one, level in QUESTIONS}
+    outcomes, misses = dict(previous.outcomes), dict(previous.misses)
+    for result in run.results:
+        letters = list(outcomes.get(result.situation, NOT_ASKED))
+        letters[result.level] = LETTERS[result.outcome]
+        outcomes[result.situation] = "".join(letters)
+        previous_miss = misses.pop(result.id, None)
+        if result.outcome is SituationOutcome.MISSED:
+            misses[result.id] = Miss(
+                reason=result.because[0], on_kafka=previous_miss.on_kafka if previous_miss else ""
+            )
+    ordered = {f"{situation.name}@{level}": situation.name for situation, level in QUESTIONS}
     missed = {name for id_, name in ordered.items() if id_ in misses}
-    core = {one.id: one.seconds for one in run.results if one.id in CORE}
-    return Kept(
+    core = {result.id: result.seconds for result in run.results if result.id in CORE}
+    return LibraryResults(
         library=run.library,
         version=run.version,
-        speaks=max(before.speaks, run.speaks),
-        core_s=round(sum(core.values())) if core.keys() == CORE else before.core_s,
-        outcomes={one.name: outcomes[one.name] for one in SITUATIONS if one.name in outcomes},
+        speaks=max(previous.speaks, run.speaks),
+        core_s=round(sum(core.values())) if core.keys() == CORE else previous.core_s,
+        outcomes={
+            situation.name: outcomes[situation.name]
+            for situation in SITUATIONS
+            if situation.name in outcomes
+        },
         misses={id_: misses[id_] for id_ in ordered if id_ in misses},
-        judged={name: one for name, one in before.judged.items() if name in missed},
+        judged={name: judgement for name, judgement in previous.judged.items() if name in missed},
     )
 
 
-def asked_of_kafka(one: Kept, run: ExamRun) -> Kept:
+def add_kafka_answers(library: LibraryResults, run: ExamRun) -> LibraryResults:
     """With what misses came to on a real Kafka."""
-    misses = dict(one.misses)
+    misses = dict(library.misses)
     for result in run.results:
         if result.id in misses:
-            told = ": ".join((f"{run.kafka}: {result.outcome}", *result.because[:1]))
-            misses[result.id] = msgspec.structs.replace(misses[result.id], on_kafka=told)
-    return msgspec.structs.replace(one, misses=misses)
+            outcome = ": ".join((f"{run.kafka}: {result.outcome}", *result.because[:1]))
+            misses[result.id] = msgspec.structs.replace(misses[result.id], on_kafka=outcome)
+    return msgspec.structs.replace(library, misses=misses)
 
 
-def section(libraries: Sequence[Kept]) -> str:
+def section(libraries: Sequence[LibraryResults]) -> str:
     """The table, and each miss with its reason."""
     return "\n".join((HEADING, *_lines(libraries))) + "\n"
 
 
-def _lines(libraries: Sequence[Kept]) -> Iterator[str]:
+def _lines(libraries: Sequence[LibraryResults]) -> Iterator[str]:
     yield "Passed of all that apply, at the levels 0, 1 and 2. What is the protocol's is left out."
     yield f"Asked: of the {len(QUESTIONS)} questions that there are, each a situation at a level."
     yield "Seconds are those of `--core`, beside other runs. This part is written by"
@@ -119,15 +129,15 @@ def _lines(libraries: Sequence[Kept]) -> Iterator[str]:
     yield ""
     yield f"| Library | Speaks version | Asked | {' | '.join(KINDS)} | seconds |"
     yield "| --- " * (len(KINDS) + 4) + "|"
-    for one in libraries:
+    for library in libraries:
         count = Counter[tuple[str, str]](
-            (place.kind, one.outcomes.get(place.name, NOT_ASKED)[level])
-            for place, level in QUESTIONS
+            (situation.kind, library.outcomes.get(situation.name, NOT_ASKED)[level])
+            for situation, level in QUESTIONS
         )
         cells = (f"{count[kind, 'p']} of {count[kind, 'p'] + count[kind, 'm']}" for kind in KINDS)
-        asked = len(QUESTIONS) - sum(count[kind, NOT_ASKED[0]] for kind in KINDS)
-        name = f"{one.library} {one.version}"
-        yield f"| {name} | {one.speaks} | {asked} | {' | '.join(cells)} | {one.core_s} |"
+        answered = len(QUESTIONS) - sum(count[kind, NOT_ASKED[0]] for kind in KINDS)
+        name = f"{library.library} {library.version}"
+        yield f"| {name} | {library.speaks} | {answered} | {' | '.join(cells)} | {library.core_s} |"
     yield ""
     yield "Each miss is judged. A **bug** breaks what the library or the protocol promises."
     yield "A **choice** is the library's to make, and its users should know of it."
@@ -137,26 +147,30 @@ def _lines(libraries: Sequence[Kept]) -> Iterator[str]:
     yield "sat at the levels 1 and 2 only: at level 0 Kafka refuses AddPartitionsToTxn 5, which"
     yield "it sends, so it can do nothing there. What came of a busy machine,"
     yield "and did not come again, is left out."
-    for one in libraries:
-        if one.misses:
-            yield f"\n**{one.library} {one.version}** misses:\n"
-        yield from _misses(one)
+    for library in libraries:
+        if library.misses:
+            yield f"\n**{library.library} {library.version}** misses:\n"
+        yield from _misses(library)
 
 
-def _misses(one: Kept) -> Iterator[str]:
+def _misses(library: LibraryResults) -> Iterator[str]:
     """Misses of one cause together, with the first that was told and the first answer of Kafka."""
-    causes: dict[Judged | None, dict[str, list[str]]] = {}
-    for name in one.misses:
+    causes: dict[Judgement | None, dict[str, list[str]]] = {}
+    for name in library.misses:
         situation, _, level = name.partition("@")
-        places = causes.setdefault(one.judged.get(situation), {})
-        places.setdefault(situation, []).append(level)
+        levels_by_situation = causes.setdefault(library.judged.get(situation), {})
+        levels_by_situation.setdefault(situation, []).append(level)
     for judged, situations in causes.items():
         names = ", ".join(f"`{name}@{','.join(levels)}`" for name, levels in situations.items())
         verdict = f"**{judged.verdict}**. {judged.why}" if judged else "not judged yet."
-        told = [one.misses[f"{name}@{at}"] for name, levels in situations.items() for at in levels]
+        misses = [
+            library.misses[f"{name}@{level}"]
+            for name, levels in situations.items()
+            for level in levels
+        ]
         yield f"- {names}: {verdict}"
-        yield f"  Told: {_short(told[0].reason)}"
-        for answer in [miss.on_kafka for miss in told if miss.on_kafka][:1]:
+        yield f"  Told: {_short(misses[0].reason)}"
+        for answer in [miss.on_kafka for miss in misses if miss.on_kafka][:1]:
             yield f"  On {_short(answer)}"
 
 
@@ -165,25 +179,34 @@ def _short(reason: str) -> str:
     return line if len(line) <= REASON_CHARS else line[: REASON_CHARS - 1].rstrip() + "…"
 
 
-def load() -> list[Kept]:
-    return msgspec.json.decode(KEPT.read_bytes(), type=list[Kept]) if KEPT.exists() else []
+def load() -> list[LibraryResults]:
+    return (
+        msgspec.json.decode(RESULTS_FILE.read_bytes(), type=list[LibraryResults])
+        if RESULTS_FILE.exists()
+        else []
+    )
 
 
 def main(arguments: Sequence[str]) -> None:
     """Take in new results, and write the page."""
-    found = {(one.library, one.version): one for one in load()}
+    by_library = {(library.library, library.version): library for library in load()}
     runs = [msgspec.json.decode(Path(name).read_bytes(), type=ExamRun) for name in arguments]
-    for one in sorted(runs, key=lambda one: not one.kafka.startswith(SIMULATOR)):
-        who = (one.library, one.version)
-        if one.kafka.startswith(SIMULATOR):
-            nobody = Kept(
-                library=who[0], version=who[1], speaks=0, core_s=0, outcomes={}, misses={}
+    for run in sorted(runs, key=lambda run: not run.kafka.startswith(SIMULATOR)):
+        library_version = (run.library, run.version)
+        if run.kafka.startswith(SIMULATOR):
+            empty = LibraryResults(
+                library=library_version[0],
+                version=library_version[1],
+                speaks=0,
+                core_s=0,
+                outcomes={},
+                misses={},
             )
-            found[who] = taken_in(found.get(who, nobody), one)
+            by_library[library_version] = merge_run(by_library.get(library_version, empty), run)
         else:
-            found[who] = asked_of_kafka(found[who], one)
-    ordered = [found[key] for key in sorted(found)]
-    KEPT.write_bytes(msgspec.json.format(msgspec.json.encode(ordered), indent=1) + b"\n")
+            by_library[library_version] = add_kafka_answers(by_library[library_version], run)
+    ordered = [by_library[key] for key in sorted(by_library)]
+    RESULTS_FILE.write_bytes(msgspec.json.format(msgspec.json.encode(ordered), indent=1) + b"\n")
     guide = PAGE.read_text("utf-8").partition(HEADING)[0].rstrip()
     PAGE.write_text(f"{guide}\n\n{section(ordered)}", "utf-8")
 

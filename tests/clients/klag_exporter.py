@@ -52,9 +52,12 @@ def klag_exporter(version: str) -> Path:
         install = [cargo, "install", "klag-exporter", "--version", version, "--locked", "--debug"]
         # An installed libcurl is not asked for, nor an allocator that takes minutes.
         install += ["--no-default-features", "--features", "curl-static", "--root", str(fresh)]
-        found = [f"SASL2_LIB_DIR={sasl / LIBRARIES}", f"SASL2_INCLUDE_DIR={sasl / 'usr/include'}"]
+        sasl_paths = [
+            f"SASL2_LIB_DIR={sasl / LIBRARIES}",
+            f"SASL2_INCLUDE_DIR={sasl / 'usr/include'}",
+        ]
         include = f"C_INCLUDE_PATH={sasl / 'usr/include'}"
-        command = ["env", *found, include, "SASL2_STATIC=0", *install]
+        command = ["env", *sasl_paths, include, "SASL2_STATIC=0", *install]
         output_of(command, "cargo failed", ForeignClientError)
 
     folder = CACHE / "rust" / f"klag-exporter-{version}"
@@ -63,7 +66,7 @@ def klag_exporter(version: str) -> Path:
 
 
 @asynccontextmanager
-async def exporting(program: Path, bootstrap: str, folder: Path) -> AsyncIterator[str]:
+async def run_exporter(program: Path, bootstrap: str, folder: Path) -> AsyncIterator[str]:
     """The exporter, running; the address of its metrics."""
     (port,) = free_ports(1)
     config = folder / "klag.toml"
@@ -89,10 +92,10 @@ async def lags(address: str, *, topics: int) -> dict[str, int]:
     async with asyncio.timeout(60), httpx.AsyncClient() as client:
         while True:
             try:
-                told = (await client.get(address)).text
+                metrics = (await client.get(address)).text
             except httpx.TransportError:
-                told = ""  # it does not listen yet
-            found = {topic: int(lag) for topic, lag in LAG.findall(told)}
-            if len(found) >= topics:
-                return found
+                metrics = ""  # it does not listen yet
+            by_topic = {topic: int(lag) for topic, lag in LAG.findall(metrics)}
+            if len(by_topic) >= topics:
+                return by_topic
             await asyncio.sleep(PAUSE_S)

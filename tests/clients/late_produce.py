@@ -71,57 +71,57 @@ def main() -> int:
 def _passes(mode: Mode, player: str, kafka: ApacheKafka, proxy: HoldingProxy) -> bool:
     name = f"late-produce-of-{player}-{mode.name.replace(' ', '-')}"
     try:
-        seen = _tell(mode, player, kafka, proxy)
+        events = _play_story(mode, player, kafka, proxy)
     except _FAILURES as failure:
         sys.stdout.write(f"FAIL {name}: {str(failure).replace(chr(10), ' ')}\n")
         return False
-    sys.stdout.write(f"{seen}\nPASS {name}\n")
+    sys.stdout.write(f"{events}\nPASS {name}\n")
     sys.stdout.flush()
     return True
 
 
-def _tell(mode: Mode, player: str, kafka: ApacheKafka, proxy: HoldingProxy) -> str:
-    late = Partition(f"late-{player}", 0)
+def _play_story(mode: Mode, player: str, kafka: ApacheKafka, proxy: HoldingProxy) -> str:
+    partition = Partition(f"late-{player}", 0)
     transactional_id = f"late-producer-{player}"
-    created = kafka.run_tool(
-        "org.apache.kafka.tools.TopicCommand", "--create", "--topic", late.topic
+    creation = kafka.run_tool(
+        "org.apache.kafka.tools.TopicCommand", "--create", "--topic", partition.topic
     )
-    if created.code != 0:
-        raise CheckFailure(f"no topic: {created.stdout}{created.stderr}")
+    if creation.code != 0:
+        raise CheckFailure(f"no topic: {creation.stdout}{creation.stderr}")
     timestamp_ms = time.time_ns() // 1_000_000 - HOUR_MS
     proxy.hold()
-    arguments = (kafka.bootstrap, transactional_id, *late, timestamp_ms)
-    seen = _play(player, [str(argument) for argument in arguments])
-    _expect_gave_up(seen)
+    arguments = (kafka.bootstrap, transactional_id, *partition, timestamp_ms)
+    result = _run_player(player, [str(argument) for argument in arguments])
+    _expect_gave_up(result)
     if not proxy.await_held():
-        raise CheckFailure(f"gave up before any Produce was on its way: {seen.stdout}")
+        raise CheckFailure(f"gave up before any Produce was on its way: {result.stdout}")
     with Tools(kafka.bootstrap) as tools:
         _await_ended(tools, transactional_id)
         proxy.release()
-        opened = bool(open_producers(tools, late))
-        options = ("find-hanging", *late.options)
-        found = bool(read_table(tools, FIND_HANGING_COLUMNS, *options))
-    if (opened, found) != (mode.hangs, mode.hangs):
+        is_open = bool(open_producers(tools, partition))
+        options = ("find-hanging", *partition.options)
+        is_found = bool(read_table(tools, FIND_HANGING_COLUMNS, *options))
+    if (is_open, is_found) != (mode.hangs, mode.hangs):
         raise CheckFailure(
             f"expected a hanging transaction: {mode.hangs}; "
-            f"describe-producers shows one: {opened}; find-hanging finds it: {found}"
+            f"describe-producers shows one: {is_open}; find-hanging finds it: {is_found}"
         )
-    return seen.stdout.strip()
+    return result.stdout.strip()
 
 
-def _play(player: str, arguments: Sequence[str]) -> ToolResult:
+def _run_player(player: str, arguments: Sequence[str]) -> ToolResult:
     if player == "java":
         # The delivery timeout runs while the coordinator adds the partition, so it has to outlast
         # that on a busy machine: only the Produce may run out of time.
-        patient = ("--delivery-timeout-ms", "6000", "--request-timeout-ms", "2500")
-        return run_java("LateProduce", *arguments, *patient)
+        timeouts = ("--delivery-timeout-ms", "6000", "--request-timeout-ms", "2500")
+        return run_java("LateProduce", *arguments, *timeouts)
     return run_go("late-produce", *arguments)
 
 
-def _expect_gave_up(seen: ToolResult) -> None:
-    events = [json.loads(line)["event"] for line in seen.stdout.splitlines()]
-    if seen.code != 0 or events != ["initialized", "produce-failed", "aborted"]:
-        raise CheckFailure(f"exit status {seen.code}: {seen.stdout}{seen.stderr}")
+def _expect_gave_up(result: ToolResult) -> None:
+    events = [json.loads(line)["event"] for line in result.stdout.splitlines()]
+    if result.code != 0 or events != ["initialized", "produce-failed", "aborted"]:
+        raise CheckFailure(f"exit status {result.code}: {result.stdout}{result.stderr}")
 
 
 def _await_ended(tools: Tools, transactional_id: str) -> None:

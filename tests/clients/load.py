@@ -30,10 +30,11 @@ def _produce(driver: Driver, topic: str, number: int, partitions: int, transacti
     with driver.producer(f"{topic}-{number}") as producer:
         producer.init()
         for turn in range(transactions):
-            first = (number + turn) % partitions
+            partition = (number + turn) % partitions
             producer.begin()
             producer.send(
-                topic, [Record(b"x" * 100, first), Record(b"x" * 100, (first + 5) % partitions)]
+                topic,
+                [Record(b"x" * 100, partition), Record(b"x" * 100, (partition + 5) % partitions)],
             )
             if turn % 10 == 9:
                 producer.abort()

@@ -18,11 +18,11 @@ PRODUCE: Final = 0
 def client_hello() -> bytes:
     """What a client sends first that believes in TLS."""
     outgoing = ssl.MemoryBIO()
-    side = ssl.create_default_context().wrap_bio(
+    tls = ssl.create_default_context().wrap_bio(
         ssl.MemoryBIO(), outgoing, server_hostname="localhost"
     )
     with contextlib.suppress(ssl.SSLWantReadError):
-        side.do_handshake()
+        tls.do_handshake()
     return outgoing.read()
 
 
@@ -50,9 +50,9 @@ HALF_FRAME: Final = struct.pack(">i", 1_000) + b"\0" * 10
 class Neighbour:
     """A connection that will misbehave."""
 
-    def __init__(self, connection: socket.socket, what: str, *, is_closed: bool) -> None:
+    def __init__(self, connection: socket.socket, kind: str, *, is_closed: bool) -> None:
         self._connection = connection
-        self._what = what
+        self._what = kind
         self._is_closed = is_closed
 
     def misbehave(self) -> None:
@@ -83,11 +83,11 @@ class Neighbour:
 def bad_neighbours(bootstrap: str) -> Iterator[Sequence[Neighbour]]:
     """One neighbour of each kind on every broker."""
     with contextlib.ExitStack() as stack:
-        found = []
+        neighbours = []
         for address in bootstrap.split(","):
             host, _colon, port = address.rpartition(":")
-            for what in (*CLOSED_FOR, "half frame"):
+            for kind in (*CLOSED_FOR, "half frame"):
                 connection = socket.create_connection((host, int(port)), timeout=SLOW_S)
                 stack.enter_context(connection)
-                found.append(Neighbour(connection, what, is_closed=what in CLOSED_FOR))
-        yield found
+                neighbours.append(Neighbour(connection, kind, is_closed=kind in CLOSED_FOR))
+        yield neighbours

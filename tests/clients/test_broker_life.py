@@ -27,7 +27,7 @@ settings:
 DRIVERS = [aiokafka.Driver, confluent_kafka.Driver]
 
 
-class Living:
+class LivingCluster:
     """A server whose brokers come and go quickly."""
 
     def __init__(self, process: TxnsimServer) -> None:
@@ -44,33 +44,33 @@ class Living:
     def partition(self, topic: str, index: int) -> Any:
         """A partition as the controller has it."""
         with urllib.request.urlopen(f"{self.process.http}/api/v1/topics", timeout=10) as answer:
-            topics = {one["name"]: one for one in json.load(answer)}
+            topics = {topic_state["name"]: topic_state for topic_state in json.load(answer)}
         return topics[topic]["partitions"][index]
 
     def move_coordinator(self, transactional_id: str) -> None:
         """Hand the coordination of an id to another replica in sync."""
         index = partition_for(transactional_id, 6)
-        found = self.partition("__transaction_state", index)
-        other = next(one for one in found["isr"] if one != found["leader"])
-        self.post("leaders", topic="__transaction_state", partition=index, leader=other)
+        partition = self.partition("__transaction_state", index)
+        successor = next(replica for replica in partition["isr"] if replica != partition["leader"])
+        self.post("leaders", topic="__transaction_state", partition=index, leader=successor)
 
 
 @pytest.fixture
-def living(tmp_path: Path) -> Iterator[Living]:
+def living(tmp_path: Path) -> Iterator[LivingCluster]:
     """A cluster of three brokers, for this test alone."""
     config = tmp_path / "cluster.yaml"
     config.write_text(CONFIG)
     with TxnsimServer(arguments=("--http", "0", "--config", str(config))) as process:
-        yield Living(process)
+        yield LivingCluster(process)
         printed = process.log_tail()
         assert "Traceback" not in printed, printed
         assert "failed by a bug" not in printed, printed
 
 
 @pytest.mark.costly
-@pytest.mark.parametrize("driver", DRIVERS, ids=lambda one: one.__module__.rpartition(".")[2])
+@pytest.mark.parametrize("driver", DRIVERS, ids=lambda driver: driver.__module__.rpartition(".")[2])
 def test_a_transactional_producer_outlives_brokers_and_coordinators(
-    driver: type[Driver], living: Living
+    driver: type[Driver], living: LivingCluster
 ) -> None:
     client = driver(living.process.bootstrap)
     client.create_topic("orders", 1)

@@ -31,9 +31,9 @@ def outcomes(library: str, *only: str, level: int = 2) -> dict[str, tuple[str, t
         run_exam(command_of(library), choose_situations(SITUATIONS, only), levels=(level,))
     )
     return {
-        one.situation: (one.outcome, one.because)
-        for one in run.results
-        if one.outcome is not SituationOutcome.PASSED
+        result.situation: (result.outcome, result.because)
+        for result in run.results
+        if result.outcome is not SituationOutcome.PASSED
     }
 
 

@@ -39,7 +39,7 @@ from txnsim.testing.cluster import AsyncSimulatedKafka
 pytestmark = pytest.mark.clients
 
 
-class Logged(logging.Logger):
+class RecordingLogger(logging.Logger):
     """Keeps what librdkafka logs."""
 
     def __init__(self, name: str) -> None:
@@ -53,7 +53,7 @@ class Logged(logging.Logger):
 
 def test_it_reaches_nobody_from_a_run_in_virtual_time() -> None:
     """The run's addresses are in memory; a stranger that listens at their ports is spared."""
-    log = Logged("librdkafka")
+    log = RecordingLogger("librdkafka")
 
     async def main(kafka: AsyncSimulatedKafka) -> None:
         options = {"bootstrap.servers": kafka.bootstrap, "transactional.id": "a", "debug": "broker"}
@@ -63,12 +63,12 @@ def test_it_reaches_nobody_from_a_run_in_virtual_time() -> None:
         finally:
             producer.poll(0)
 
-    with pytest.raises(KafkaException) as failed:
+    with pytest.raises(KafkaException) as failure:
         run_virtual(main)
     assert any(f"Failed to resolve '{HOST}:" in line for line in log.lines)
     assert [line for line in log.lines if "ipv4#" in line or "ipv6#" in line] == []
     assert "confluent-kafka opens sockets of its own" in "".join(
-        traceback.format_exception(failed.value)
+        traceback.format_exception(failure.value)
     )
 
 
@@ -89,7 +89,7 @@ class TestAssignedConsumer:
 
     def test_it_reads_quietly_and_closes_at_once(self, client: Driver, name: str) -> None:
         client.create_topic(name, 1)
-        logger = Logged(name)
+        logger = RecordingLogger(name)
         errors: list[KafkaError] = []
         consumer = client.consumer(committed=True, logger=logger, error_cb=errors.append)
         try:
@@ -100,20 +100,20 @@ class TestAssignedConsumer:
                     producer.begin()
                     producer.send(name, [Record(b"%d" % number)])
                     producer.commit()
-            seen: list[Any] = []
+            values: list[Any] = []
             deadline_s = time.monotonic() + PATIENCE_S
             # Longer than librdkafka's interval between two questions for the coordinator, 500 ms.
-            until_s = time.monotonic() + 1.2
-            while len(seen) < 20 or time.monotonic() < until_s:
+            quiet_until_s = time.monotonic() + 1.2
+            while len(values) < 20 or time.monotonic() < quiet_until_s:
                 assert time.monotonic() < deadline_s
                 message = consumer.poll(0.1)
                 if message is not None and message.error() is None:
-                    seen.append(message.value())
+                    values.append(message.value())
         finally:
             started_s = time.monotonic()
             consumer.close()
             closing_s = time.monotonic() - started_s
-        assert seen == [b"%d" % number for number in range(20)]
+        assert values == [b"%d" % number for number in range(20)]
         assert closing_s < 5.0
         assert errors == []
         assert logger.lines == []
@@ -134,13 +134,13 @@ class TestAssignedConsumer:
                 consumer = client.consumer(committed=committed)
                 try:
                     partition = TopicPartition(name, 0)
-                    low_high = consumer.get_watermark_offsets(partition, timeout=PATIENCE_S)
-                    wanted = TopicPartition(name, 0, start_ms + 4_500)
-                    (found,) = consumer.offsets_for_times([wanted], timeout=PATIENCE_S)
+                    bounds = consumer.get_watermark_offsets(partition, timeout=PATIENCE_S)
+                    time_query = TopicPartition(name, 0, start_ms + 4_500)
+                    (answer,) = consumer.offsets_for_times([time_query], timeout=PATIENCE_S)
                 finally:
                     consumer.close()
-                assert low_high == (0, end)
-                assert (found.error, found.offset) == (None, 5)
+                assert bounds == (0, end)
+                assert (answer.error, answer.offset) == (None, 5)
             producer.abort()
 
     def test_it_seeks_and_starts_at_the_end(self, client: Driver, name: str) -> None:
@@ -176,9 +176,9 @@ class TestPlainProducers:
         assert producer.flush(PATIENCE_S) == 0
         producer.close()
         deadline_s = time.monotonic() + PATIENCE_S
-        while len(seen := client.read(name, committed=False)) < 10:  # acks=0 is not answered
+        while len(records := client.read(name, committed=False)) < 10:  # acks=0 is not answered
             assert time.monotonic() < deadline_s
-        assert [each.value for each in seen] == [b"%d" % number for number in range(10)]
+        assert [record.value for record in records] == [b"%d" % number for number in range(10)]
 
 
 def _next(consumer: Any) -> Any:
@@ -202,20 +202,20 @@ class TestShareConsumers:
         _configure(server, name, "share.auto.offset.reset", "earliest")
         with client.producer() as producer:
             producer.send(name, [Record(b"%d" % number) for number in range(30)])
-        members = [_sharing(server, name) for _ in range(2)]
+        members = [_share_member(server, name) for _ in range(2)]
         try:
-            seen: list[bytes] = []
+            values: list[bytes] = []
             deadline_s = time.monotonic() + PATIENCE_S
-            while len(seen) < 30:
-                assert time.monotonic() < deadline_s, seen
+            while len(values) < 30:
+                assert time.monotonic() < deadline_s, values
                 for member in members:
-                    seen += [_value(message) for message in member.poll(0.2)]
+                    values += [_value(message) for message in member.poll(0.2)]
             for member in members:
-                seen += [_value(message) for message in member.poll(1.0)]
+                values += [_value(message) for message in member.poll(1.0)]
         finally:
             for member in members:
                 member.close()
-        assert sorted(seen, key=int) == [b"%d" % number for number in range(30)]
+        assert sorted(values, key=int) == [b"%d" % number for number in range(30)]
 
     def test_what_is_released_comes_again_and_what_is_rejected_does_not(
         self, client: Driver, server: Server, name: str
@@ -224,7 +224,7 @@ class TestShareConsumers:
         _configure(server, name, "share.auto.offset.reset", "earliest")
         with client.producer() as producer:
             producer.send(name, [Record(b"%d" % number) for number in range(3)])
-        member = _sharing(server, name, **{"share.acknowledgement.mode": "explicit"})
+        member = _share_member(server, name, **{"share.acknowledgement.mode": "explicit"})
         verdicts = {
             b"0": [AcknowledgeType.ACCEPT],
             b"1": [AcknowledgeType.RELEASE, AcknowledgeType.ACCEPT],
@@ -256,29 +256,29 @@ class TestShareConsumers:
             producer.abort()
             producer.begin()
             producer.send(name, [Record(b"committed")])
-            member = _sharing(server, name)
+            member = _share_member(server, name)
             try:
-                until_s = time.monotonic() + 3.0
-                while time.monotonic() < until_s:
+                quiet_until_s = time.monotonic() + 3.0
+                while time.monotonic() < quiet_until_s:
                     assert [_value(message) for message in member.poll(0.2)] == []
                 producer.commit()
-                seen: list[bytes] = []
+                values: list[bytes] = []
                 deadline_s = time.monotonic() + PATIENCE_S
-                while not seen:
+                while not values:
                     assert time.monotonic() < deadline_s
-                    seen = [_value(message) for message in member.poll(0.2)]
+                    values = [_value(message) for message in member.poll(0.2)]
             finally:
                 member.close()
-        assert seen == [b"committed"]
+        assert values == [b"committed"]
 
 
 def _value(message: Message) -> bytes:
     return message.value() or b""
 
 
-def _sharing(server: Server, name: str, **more: Any) -> ShareConsumer:
+def _share_member(server: Server, name: str, **settings: Any) -> ShareConsumer:
     """A member of the share group ``name``, which reads the topic of that name."""
-    member = ShareConsumer({"bootstrap.servers": server.bootstrap, "group.id": name, **more})
+    member = ShareConsumer({"bootstrap.servers": server.bootstrap, "group.id": name, **settings})
     member.subscribe([name])
     return member
 
@@ -287,8 +287,8 @@ def _configure(server: Server, group_id: str, name: str, value: str) -> None:
     entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ResourceType.GROUP, group_id, incremental_configs=[entry])
     admin = AdminClient({"bootstrap.servers": server.bootstrap})
-    (done,) = admin.incremental_alter_configs([resource]).values()
-    done.result(PATIENCE_S)
+    (outcome,) = admin.incremental_alter_configs([resource]).values()
+    outcome.result(PATIENCE_S)
 
 
 def test_a_cluster_made_anew_knows_no_producer_of_before() -> None:
@@ -306,9 +306,9 @@ def test_a_cluster_made_anew_knows_no_producer_of_before() -> None:
     with TxnsimServer(brokers=1, arguments=("--topic", "orders", "--port", port)):
         producer.begin_transaction()
         producer.produce("orders", b"lost")
-        with pytest.raises(KafkaException) as raised:
+        with pytest.raises(KafkaException) as failure:
             producer.commit_transaction(PATIENCE_S)
-        error = raised.value.args[0]
+        error = failure.value.args[0]
         assert error.code() == KafkaError.INVALID_PRODUCER_ID_MAPPING
         assert (error.txn_requires_abort(), error.fatal()) == (True, False)
         producer.abort_transaction(PATIENCE_S)

@@ -14,7 +14,7 @@ import pytest
 
 from tests.clients.exam_drivers import SOURCES, command_of
 from tests.clients.exam_java import java_program
-from tests.clients.klag_exporter import exporting, klag_exporter, lags
+from tests.clients.klag_exporter import klag_exporter, lags, run_exporter
 from tests.clients.test_exam_pairs import outcome
 from tests.support.spark_connector import connector_jars
 from txnsim_lab.exam.readers import Said, expected_topics, library, misses
@@ -42,36 +42,37 @@ is none, the Java client itself.
 @pytest.mark.parametrize(("situation", "bad", "good"), PAIRS)
 def test_the_bug_is_seen_and_nothing_else(situation: str, bad: Program, good: Program) -> None:
     commands = [
-        command_of(*one) if one == JAVA_CLIENT else java_program(*one) for one in (bad, good)
+        command_of(*program) if program == JAVA_CLIENT else java_program(*program)
+        for program in (bad, good)
     ]
-    found = [outcome(command, situation, 2) for command in commands]
-    assert found == [SituationOutcome.MISSED, SituationOutcome.PASSED]
+    outcomes = [outcome(command, situation, 2) for command in commands]
+    assert outcomes == [SituationOutcome.MISSED, SituationOutcome.PASSED]
 
 
 async def test_an_exporter_of_lag_counts_what_nobody_can_read(tmp_path: Path) -> None:
     """klag-exporter #104, open: its ends are high watermarks, also for ``read_committed``. Only
     where a transaction is open does that differ.
     """
-    wanted = expected_topics(on_disk=False)
+    expected = expected_topics(on_disk=False)
     program = await asyncio.to_thread(klag_exporter, "0.1.29")
-    async with library() as kafka, exporting(program, kafka.bootstrap, tmp_path) as address:
-        found = await lags(address, topics=len(wanted))
-    said = [Said(topic=topic, lag=lag) for topic, lag in found.items()]
-    [miss] = misses(wanted, said)
+    async with library() as kafka, run_exporter(program, kafka.bootstrap, tmp_path) as address:
+        lag_by_topic = await lags(address, topics=len(expected))
+    answers = [Said(topic=topic, lag=lag) for topic, lag in lag_by_topic.items()]
+    [miss] = misses(expected, answers)
     assert miss.startswith("open: lag 3; expected: 0.")
 
 
 async def test_sparks_connector_reads_what_is_committed(tmp_path: Path) -> None:
-    wanted = expected_topics(on_disk=False)
+    expected = expected_topics(on_disk=False)
     file = tmp_path / "expected.json"
-    file.write_bytes(msgspec.json.encode(wanted))
+    file.write_bytes(msgspec.json.encode(expected))
     async with library() as kafka:
         command = (SPARK_READER, kafka.bootstrap, file, "--jars", connector_jars())
         process = await asyncio.create_subprocess_exec(
             sys.executable, *map(str, command), stdout=asyncio.subprocess.PIPE
         )
-        told, _ = await process.communicate()
+        output, _ = await process.communicate()
     assert process.returncode == 0
-    said = [msgspec.json.decode(line, type=Said) for line in told.splitlines()]
-    assert all(one.values is not None for one in said)
-    assert list(misses(wanted, said)) == []
+    answers = [msgspec.json.decode(line, type=Said) for line in output.splitlines()]
+    assert all(answer.values is not None for answer in answers)
+    assert list(misses(expected, answers)) == []

@@ -62,25 +62,33 @@ OPEN: Final = (
 
 def outcome(command: str, situation: str, level: int) -> SituationOutcome:
     """What one situation comes to."""
-    only = [one for one in choose_situations(SITUATIONS, [situation]) if one.name == situation]
-    [result] = asyncio.run(run_exam(command, only, levels=(level,))).results
+    situations = [
+        choice for choice in choose_situations(SITUATIONS, [situation]) if choice.name == situation
+    ]
+    [result] = asyncio.run(run_exam(command, situations, levels=(level,))).results
     return result.outcome
 
 
-@pytest.mark.parametrize(("library", "bad", "mended", "situation", "at"), PAIRS)
+@pytest.mark.parametrize(("library", "bad", "mended", "situation", "transaction_version"), PAIRS)
 def test_the_bug_is_seen_and_its_mending_too(
-    library: tuple[str, str], bad: str, mended: str, situation: str, at: int
+    library: tuple[str, str], bad: str, mended: str, situation: str, transaction_version: int
 ) -> None:
-    found = [outcome(_command(*library, version), situation, at) for version in (bad, mended)]
-    assert found == [SituationOutcome.MISSED, SituationOutcome.PASSED]
+    outcomes = [
+        outcome(_command(*library, version), situation, transaction_version)
+        for version in (bad, mended)
+    ]
+    assert outcomes == [SituationOutcome.MISSED, SituationOutcome.PASSED]
 
 
-@pytest.mark.parametrize(("library", "situation", "at"), OPEN)
+@pytest.mark.parametrize(("library", "situation", "transaction_version"), OPEN)
 def test_a_bug_that_is_open_is_seen_and_the_java_client_has_it_not(
-    library: str, situation: str, at: int
+    library: str, situation: str, transaction_version: int
 ) -> None:
-    found = [outcome(command_of(one), situation, at) for one in (library, "kafka-clients-4.4.0")]
-    assert found == [SituationOutcome.MISSED, SituationOutcome.PASSED]
+    outcomes = [
+        outcome(command_of(driver), situation, transaction_version)
+        for driver in (library, "kafka-clients-4.4.0")
+    ]
+    assert outcomes == [SituationOutcome.MISSED, SituationOutcome.PASSED]
 
 
 def _command(program: str, module: str, version: str) -> str:

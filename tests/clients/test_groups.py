@@ -16,9 +16,9 @@ import pytest
 
 from tests.clients.conftest import Server
 from tests.clients.drivers import aiokafka, confluent_kafka, kafka_python
-from tests.clients.drivers.base import Driver, Seen
+from tests.clients.drivers.base import ConsumedRecord, Driver
 from tests.clients.python.groups import PARTITIONS, Pipeline, Worker, until_shared, worker
-from tests.clients.python.lab import refused, until
+from tests.clients.python.lab import error_of, until
 
 pytestmark = pytest.mark.clients
 
@@ -58,19 +58,22 @@ def worker_of(pipeline: Pipeline, name: str, protocol: str) -> AbstractContextMa
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_workers_come_and_go_and_every_input_has_one_output(server: Server, protocol: str) -> None:
     pipeline = pipeline_of(confluent_kafka.Driver(server.bootstrap))
-    with worker_of(pipeline, "second", protocol) as second:
-        with worker_of(pipeline, "first", protocol) as first:
+    with worker_of(pipeline, "second", protocol) as second_worker:
+        with worker_of(pipeline, "first", protocol) as first_worker:
 
-            def both() -> bool:
-                first.step()
-                second.step()
-                halves = len(first.member.assigned()), len(second.member.assigned())
+            def have_halves() -> bool:
+                first_worker.step()
+                second_worker.step()
+                halves = (
+                    len(first_worker.member.assigned_partitions()),
+                    len(second_worker.member.assigned_partitions()),
+                )
                 return halves == (PARTITIONS // 2, PARTITIONS // 2)
 
-            until("both have partitions", both)
+            until("both have partitions", have_halves)
             pipeline.feed()
-            until("one of them takes some", lambda: first.step() + second.step() > 0)
-        until("inputs are left", lambda: not second.step() and pipeline.is_done())
+            until("one of them takes some", lambda: first_worker.step() + second_worker.step() > 0)
+        until("inputs are left", lambda: not second_worker.step() and pipeline.is_done())
     pipeline.expect_each_input_once()
 
 
@@ -79,12 +82,15 @@ def test_a_member_of_an_older_generation_can_not_commit(server: Server, protocol
     pipeline = pipeline_of(confluent_kafka.Driver(server.bootstrap))
     with worker_of(pipeline, "zombie", protocol) as zombie:
         zombie.take()
-        before = zombie.member.metadata()
-        with worker_of(pipeline, "other", protocol) as other:
-            until_shared(zombie, other)
-            lost = [Seen(each, 0, None, b"of a zombie", (), 0) for each in other.member.assigned()]
+        old_metadata = zombie.member.metadata()
+        with worker_of(pipeline, "other", protocol) as successor:
+            until_shared(zombie, successor)
+            lost = [
+                ConsumedRecord(partition, 0, None, b"of a zombie", (), 0)
+                for partition in successor.member.assigned_partitions()
+            ]
             zombie.begin(lost)
-            error = refused(lambda: zombie.commit(lost, before))
+            error = error_of(lambda: zombie.commit(lost, old_metadata))
             assert pipeline.driver.is_left_behind(error), repr(error)
             zombie.abort()
     assert pipeline.positions() == [0] * PARTITIONS
@@ -97,12 +103,16 @@ def test_classic_members_and_those_of_the_consumer_protocol_share_a_group(server
         until("nothing to consume", lambda: old.step() > 0)
         with worker_of(pipeline, "new", "consumer") as new:
 
-            def shared() -> bool:
+            def is_shared() -> bool:
                 old.step()
                 new.step()
-                return len(old.member.assigned()) == len(new.member.assigned()) == 2
+                return (
+                    len(old.member.assigned_partitions())
+                    == len(new.member.assigned_partitions())
+                    == 2
+                )
 
-            until("the group is not shared", shared)
+            until("the group is not shared", is_shared)
         until("inputs are left", lambda: not old.step() and pipeline.is_done())
     pipeline.expect_each_input_once()
 
@@ -110,11 +120,11 @@ def test_classic_members_and_those_of_the_consumer_protocol_share_a_group(server
 @pytest.mark.parametrize("library", [aiokafka, kafka_python, confluent_kafka])
 def test_a_worker_takes_over_where_the_last_transaction_ended(server: Server, library: Any) -> None:
     pipeline = pipeline_of(library.Driver(server.bootstrap))
-    with worker(pipeline, "worker") as first:
-        until("nothing to consume", lambda: first.step() > 0)
-        until("nothing more to consume", lambda: first.step() > 0)
-    taken = sum(pipeline.positions())
-    assert 0 < taken < pipeline.inputs
-    with worker(pipeline, "worker") as second:
-        until("inputs are left", lambda: not second.step() and pipeline.is_done())
+    with worker(pipeline, "worker") as first_worker:
+        until("nothing to consume", lambda: first_worker.step() > 0)
+        until("nothing more to consume", lambda: first_worker.step() > 0)
+    consumed_inputs = sum(pipeline.positions())
+    assert 0 < consumed_inputs < pipeline.inputs
+    with worker(pipeline, "worker") as second_worker:
+        until("inputs are left", lambda: not second_worker.step() and pipeline.is_done())
     pipeline.expect_each_input_once()

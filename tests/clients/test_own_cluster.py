@@ -27,7 +27,7 @@ class Learner:
     def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
         self._capsys = capsys
         self._answers: Iterator[Answer] = iter(())
-        self.said = ""
+        self.output = ""
 
     def play(self, name: str, *answers: Answer) -> int:
         """All of a lesson; every answer is asked for."""
@@ -38,30 +38,30 @@ class Learner:
         return status
 
     def read(self) -> str:
-        self.said += self._capsys.readouterr().out
-        return self.said
+        self.output += self._capsys.readouterr().out
+        return self.output
 
-    def asked(self, _prompt: str) -> str:
+    def answer_prompt(self, _prompt: str) -> str:
         """In place of ``input``."""
-        given = next(self._answers)
-        return given if isinstance(given, str) else given()
+        answer = next(self._answers)
+        return answer if isinstance(answer, str) else answer()
 
     @property
     def addresses(self) -> tuple[str, str]:
         """Those of the cluster and of its page, as the lesson has said them."""
-        found = re.search(r"bootstrap\.servers=(\S+)\nIts page: +(http\S+)/#", self.read())
-        assert found is not None, self.said
-        return found[1], found[2]
+        match = re.search(r"bootstrap\.servers=(\S+)\nIts page: +(http\S+)/#", self.read())
+        assert match is not None, self.output
+        return match[1], match[2]
 
 
 @pytest.fixture
 def learner(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> Learner:
-    one = Learner(capsys)
+    player = Learner(capsys)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("builtins.input", one.asked)
-    return one
+    monkeypatch.setattr("builtins.input", player.answer_prompt)
+    return player
 
 
 @pytest.mark.costly
@@ -86,12 +86,12 @@ def test_the_program_of_l10_is_run_killed_mended_and_judged(
         return "2"
 
     status = learner.play("L10", "", "1", run, "1", kill_it, "2", "1", mend_it)
-    said = learner.said
-    assert status == 0, said
-    assert "✕ what a consumer reads of l10-first-0: nothing; wanted: order-1, order-2" in said
-    assert said.count("Goal reached.") == 2
-    assert "1 of your 2 predictions came true." in said
-    assert_expected("L10", said)
+    output = learner.output
+    assert status == 0, output
+    assert "✕ what a consumer reads of l10-first-0: nothing; wanted: order-1, order-2" in output
+    assert output.count("Goal reached.") == 2
+    assert "1 of your 2 predictions came true." in output
+    assert_expected("L10", output)
 
 
 @pytest.mark.costly
@@ -106,20 +106,20 @@ def test_what_hangs_on_the_disks_of_l11_is_found_and_repaired(
         return "1"
 
     status = learner.play("L11", "3", "1", "3", "2", "", "1", repair_it)
-    said = learner.said
-    assert status == 0, said
-    assert "✕ what holds readers back on orders-0: hanging transaction; wanted: nothing" in said
-    assert said.count("Goal reached.") == 1
-    assert "4 of your 4 predictions came true." in said
-    assert_expected("L11", said)
-    assert sorted(one.name for one in (tmp_path / "l11-logs").iterdir()) == [
+    output = learner.output
+    assert status == 0, output
+    assert "✕ what holds readers back on orders-0: hanging transaction; wanted: nothing" in output
+    assert output.count("Goal reached.") == 1
+    assert "4 of your 4 predictions came true." in output
+    assert_expected("L11", output)
+    assert sorted(folder.name for folder in (tmp_path / "l11-logs").iterdir()) == [
         "broker-1", "broker-2", "broker-3",
     ]  # fmt: skip
     assert learner.play("L11", "q") == 1  # from the same copies
 
 
-def assert_expected(name: str, said: str) -> None:
+def assert_expected(name: str, output: str) -> None:
     """What the sheet calls right is what came out."""
     for part in lesson(name).parts:
         if part.ask:
-            assert f"The run:   {part.choices[part.expected]}." in said
+            assert f"The run:   {part.choices[part.expected]}." in output

@@ -23,14 +23,14 @@ pytestmark = pytest.mark.clients
 @pytest.fixture(scope="module")
 def printed() -> Iterator[dict[str, str]]:
     """By client library."""
-    with printed_settings() as found:
-        yield found
+    with printed_settings() as settings:
+        yield settings
 
 
-def _pasted(text: str) -> dict[str, Any]:
+def _keyword_arguments(text: str) -> dict[str, Any]:
     """Keyword arguments as they stand in somebody's program."""
-    found: dict[str, Any] = eval(f"dict({text})", {"ssl": ssl})
-    return found
+    arguments: dict[str, Any] = eval(f"dict({text})", {"ssl": ssl})
+    return arguments
 
 
 def test_librdkafka(printed: dict[str, str]) -> None:
@@ -42,7 +42,7 @@ def test_librdkafka(printed: dict[str, str]) -> None:
 
 
 def test_kafka_python(printed: dict[str, str]) -> None:
-    producer = kafka.KafkaProducer(**_pasted(printed["kafka-python"]))
+    producer = kafka.KafkaProducer(**_keyword_arguments(printed["kafka-python"]))
     try:
         assert producer.send(TOPIC, b"record").get(SLOW_S).offset >= 0
     finally:
@@ -52,6 +52,6 @@ def test_kafka_python(printed: dict[str, str]) -> None:
 async def test_aiokafka(printed: dict[str, str]) -> None:
     async with (
         asyncio.timeout(SLOW_S),
-        aiokafka.AIOKafkaProducer(**_pasted(printed["aiokafka"])) as producer,
+        aiokafka.AIOKafkaProducer(**_keyword_arguments(printed["aiokafka"])) as producer,
     ):
         assert (await producer.send_and_wait(TOPIC, b"record")).offset >= 0

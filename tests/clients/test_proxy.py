@@ -34,13 +34,13 @@ LIBRARIES: Final[dict[str, type[Driver]]] = {
 def secured() -> Iterator[Secured]:
     """A broker that asks for SASL, and the proxy in front of it, whose TLS is its own."""
     with TxnsimServer(brokers=1, arguments=("--security", "demo")) as server:
-        told = server.ready["security"]
-        directory = Path(told["directory"])
+        security = server.ready["security"]
+        directory = Path(security["directory"])
         config = directory / "admin.properties"
         files = ("--certificate", str(directory / "broker.pem"))
         key = ("--key", str(directory / "broker.key"))
         command = ("--command-config", str(config))
-        with TxnsimProxy(told["bootstrap"]["SASL_SSL"], *files, *key, *command) as proxy:
+        with TxnsimProxy(security["bootstrap"]["SASL_SSL"], *files, *key, *command) as proxy:
             yield Secured(proxy.bootstrap, proxy.bootstrap, directory)
 
 
@@ -96,8 +96,8 @@ def test_readers_that_do_not_read_cost_bounded_memory(version: int, bound_mb: in
                 reader.socket.sendall(fetch(version, 0, topic_id if version > 12 else None))
         grown_mb = (_steady(lambda: proxy.memory_kb) - before_kb) / 1_024
         sizes = [reader.answer() for reader in readers for _ in range(REQUESTS)]
-        for line in (writer, *readers):
-            line.socket.close()
+        for connection in (writer, *readers):
+            connection.socket.close()
     assert min(sizes) > 7_000_000, "what waited was sent whole"
     assert grown_mb < bound_mb, f"{READERS * REQUESTS * 8} MB were asked for"
 
@@ -108,6 +108,6 @@ def _steady(look: Callable[[], int]) -> int:
     highest, since_s = look(), time.monotonic()
     while time.monotonic() < min(end_s, since_s + STEADY_S):
         time.sleep(0.05)
-        if (now := look()) > highest + 256:
-            highest, since_s = now, time.monotonic()
+        if (value := look()) > highest + 256:
+            highest, since_s = value, time.monotonic()
     return highest

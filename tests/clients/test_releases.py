@@ -26,11 +26,11 @@ LEVELS: Final = {"2.8": 0, "3.6": 0, "3.9": 0, "4.0": 2}
 
 
 @pytest.fixture(scope="module")
-def released() -> Iterator[Callable[[str], Server]]:
+def server_of_release() -> Iterator[Callable[[str], Server]]:
     """The server of a release."""
     running: dict[str, tuple[TxnsimServer, Server]] = {}
 
-    def at(release: str) -> Server:
+    def server_at(release: str) -> Server:
         if release not in running:
             process = TxnsimServer(
                 transaction_version=LEVELS[release],
@@ -40,17 +40,19 @@ def released() -> Iterator[Callable[[str], Server]]:
             running[release] = (process, Server(process))
         return running[release][1]
 
-    yield at
+    yield server_at
     for process, _server in running.values():
         process.stop()
 
 
 @pytest.fixture(params=list(LEVELS))
-def server(request: pytest.FixtureRequest, released: Callable[[str], Server]) -> Iterator[Server]:
+def server(
+    request: pytest.FixtureRequest, server_of_release: Callable[[str], Server]
+) -> Iterator[Server]:
     """The server of the test's release; it has met no bug of its own when the test is over."""
-    found = released(request.param)
-    yield found
-    assert not found.complaints()
+    running_server = server_of_release(request.param)
+    yield running_server
+    assert not running_server.complaints()
 
 
 class TestAiokafka(TransactionChecks):

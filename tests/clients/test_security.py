@@ -34,9 +34,9 @@ def secured() -> Iterator[Secured]:
     """One broker with the topic ``public-news``."""
     topic = ("--topic", "public-news:1")
     with TxnsimServer(brokers=1, arguments=("--security", "demo", *topic)) as server:
-        told = server.ready["security"]
-        at = told["bootstrap"]
-        yield Secured(at["SASL_SSL"], at["SSL"], Path(told["directory"]))
+        security = server.ready["security"]
+        addresses = security["bootstrap"]
+        yield Secured(addresses["SASL_SSL"], addresses["SSL"], Path(security["directory"]))
 
 
 @pytest.fixture(params=LIBRARIES)
@@ -57,7 +57,7 @@ def test_a_client_hears_that_its_password_is_wrong(secured: Secured, library: ty
     refuse_password(library, secured)
 
 
-def _aiokafka(secured: Secured, user: str) -> dict[str, Any]:
+def _aiokafka_settings(secured: Secured, user: str) -> dict[str, Any]:
     login: Login = by_password(secured.directory, SCRAM, user)
     return aio.Driver(secured.sasl, login).settings
 
@@ -65,10 +65,10 @@ def _aiokafka(secured: Secured, user: str) -> dict[str, Any]:
 async def test_aiokafka_reads_what_a_guest_may_and_nothing_else(secured: Secured) -> None:
     async with (
         asyncio.timeout(SLOW_S),
-        aiokafka.AIOKafkaProducer(**_aiokafka(secured, "scram-user")) as producer,
+        aiokafka.AIOKafkaProducer(**_aiokafka_settings(secured, "scram-user")) as producer,
     ):
         await producer.send_and_wait("public-news", b"news")
-    guest = _aiokafka(secured, "guest")
+    guest = _aiokafka_settings(secured, "guest")
     consumer = aiokafka.AIOKafkaConsumer(
         "public-news", group_id="public-readers", auto_offset_reset="earliest", **guest
     )

@@ -85,10 +85,12 @@ async def _expect_nothing_kept(sim: SimCluster, work: Callable[[], Awaitable[Non
     """Do the work twice, the first time for what is made once only."""
     tasks_before = len(asyncio.all_tasks())
     await work()
-    before = await _objects_when_idle(sim)
+    objects_before = await _objects_when_idle(sim)
     await work()
-    after = await _objects_when_idle(sim)
-    assert after - before <= SLACK_OBJECTS, f"{before} objects, then {after}"
+    objects_after = await _objects_when_idle(sim)
+    assert objects_after - objects_before <= SLACK_OBJECTS, (
+        f"{objects_before} objects, then {objects_after}"
+    )
     assert len(asyncio.all_tasks()) == tasks_before
 
 

@@ -145,7 +145,7 @@ def kafkas(target: ClusterUnderTest, *args: str, global_options: Args = ()) -> T
     if tools is None:
         fresh = Tools(target.bootstrap, version=target.patch_release)
         tools = _TOOLS[target.bootstrap] = _JVMS[0].enter_context(fresh)
-    return tools.at(TOOL, *global_options, *args)
+    return tools.ask(TOOL, *global_options, *args)
 
 
 def comparable(output: str) -> list[str]:
@@ -297,9 +297,9 @@ async def test_refusals_have_kafkas_words_and_status(target: ClusterUnderTest, a
 def test_every_command_and_option_of_kafkas_tool_is_compared(version: str) -> None:
     compared = [*LOOKS, *SEARCHES, *ABORTS, FORCED, *REFUSED]
     with Tools("localhost:9", version=version) as tools:
-        overview = tools.at(TOOL, "--help").stdout
+        overview = tools.ask(TOOL, "--help").stdout
         commands = set(re.findall(r"^    ([a-zA-Z-]+) ", overview, re.MULTILINE)) - {"COMMAND"}
-        help_by_command = {name: tools.at(TOOL, name, "--help").stdout for name in commands}
+        help_by_command = {name: tools.ask(TOOL, name, "--help").stdout for name in commands}
     assert {"list", "find-hanging"} <= commands <= {args[0] for args in compared}
     for command, text in help_by_command.items():
         options = set(re.findall(r"(?<![\w-])--?[a-zA-Z][\w-]*", text))

@@ -9,7 +9,7 @@ from typing import Final
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
-from tests.clients.streams.control import ControlError, ControlPort, End
+from tests.clients.streams.control import ControlError, ControlPort, PartitionBounds
 from tests.soak.ledger import SoakLedger
 from tests.support.lifetime import ManagedResource
 from txnsim.client.raw.connection import NoAnswer, RawConnection
@@ -91,7 +91,11 @@ class SoakReader(ManagedResource):
         self._consumer.close()
 
     def drain(
-        self, within_s: float, *, ends: Callable[[], list[End]], is_through: Callable[[], bool]
+        self,
+        within_s: float,
+        *,
+        ends: Callable[[], list[PartitionBounds]],
+        is_through: Callable[[], bool],
     ) -> list[str]:
         """Wait until every partition is read to its end. Returns what is missing if that takes too
         long.
@@ -110,7 +114,7 @@ class SoakReader(ManagedResource):
             time.sleep(0.5)
         return [*missing[:5], *([] if is_through() else ["the chain has not copied everything"])]
 
-    def _missing(self, ends: list[End]) -> list[str]:
+    def _missing(self, ends: list[PartitionBounds]) -> list[str]:
         gaps = []
         for end in ends:
             key = (end.topic, end.partition)

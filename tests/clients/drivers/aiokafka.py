@@ -13,9 +13,17 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.admin import NewTopic as AioNewTopic
 from aiokafka.errors import KafkaConnectionError, ProducerFenced, TopicAlreadyExistsError, for_code
 
-from tests.clients.drivers.base import MEMBER, PATIENCE_S, POLL_MS, Record, Seen, as_seen, producing
+from tests.clients.drivers.base import (
+    MEMBER_SETTINGS,
+    PATIENCE_S,
+    POLL_MS,
+    ConsumedRecord,
+    Record,
+    consumed_record,
+    producer_settings,
+)
 from tests.clients.drivers.base import DriverMember as Member
-from tests.clients.drivers.logins import OAUTHBEARER, USERS, Login, logged
+from tests.clients.drivers.logins import OAUTHBEARER, USERS, Login, capture_log
 from tests.support.lifetime import ManagedResource
 
 T = TypeVar("T")
@@ -36,7 +44,7 @@ class Driver:
         self.settings: dict[str, Any] = {"bootstrap_servers": bootstrap, **QUICK}
         self._replicas = min(3, bootstrap.count(",") + 1)
         if login is not None:
-            self.settings |= _secured(login)
+            self.settings |= _login_settings(login)
 
     def create_topic(self, name: str, partitions: int) -> None:
         run(self._create_topic(name, partitions))
@@ -61,10 +69,12 @@ class Driver:
         admin = AIOKafkaAdminClient(**self.settings)
         await admin.start()
         try:
-            (described,) = await admin.describe_topics([topic])
+            (description,) = await admin.describe_topics([topic])
         finally:
             await admin.close()
-        by_index = {each["partition"]: each["leader"] for each in described["partitions"]}
+        by_index = {
+            partition["partition"]: partition["leader"] for partition in description["partitions"]
+        }
         return [by_index[index] for index in sorted(by_index)]
 
     def producer(
@@ -75,11 +85,13 @@ class Driver:
         compression: str = "none",
         idempotent: bool = True,
     ) -> DriverProducer:
-        own = producing(transactional_id, timeout_ms, compression, idempotent=idempotent)
-        return DriverProducer({**self.settings, **own})
+        settings = producer_settings(
+            transactional_id, timeout_ms, compression, idempotent=idempotent
+        )
+        return DriverProducer({**self.settings, **settings})
 
     def member(self, group: str, topic: str) -> DriverMember:
-        return DriverMember(topic, {**self.settings, **MEMBER, "group_id": group})
+        return DriverMember(topic, {**self.settings, **MEMBER_SETTINGS, "group_id": group})
 
     def positions(self, group: str, topic: str, partitions: int) -> list[int]:
         return run(self._positions(group, topic, partitions))
@@ -88,16 +100,20 @@ class Driver:
         admin = AIOKafkaAdminClient(**self.settings)
         await admin.start()
         try:
-            found = await admin.list_consumer_group_offsets(group)
+            positions = await admin.list_consumer_group_offsets(group)
         finally:
             await admin.close()
-        by_index = {each.partition: at.offset for each, at in found.items() if each.topic == topic}
+        by_index = {
+            partition.partition: position.offset
+            for partition, position in positions.items()
+            if partition.topic == topic
+        }
         return [by_index.get(index, 0) for index in range(partitions)]
 
-    def read(self, topic: str, *, committed: bool) -> list[Seen]:
+    def read(self, topic: str, *, committed: bool) -> list[ConsumedRecord]:
         return run(self._read(topic, committed=committed))
 
-    async def _read(self, topic: str, *, committed: bool) -> list[Seen]:
+    async def _read(self, topic: str, *, committed: bool) -> list[ConsumedRecord]:
         indexes = range(len(await self._leaders(topic)))
         consumer = AIOKafkaConsumer(
             **self.settings,
@@ -126,7 +142,7 @@ class Driver:
 
     async def _login_error(self) -> Exception | None:
         producer = AIOKafkaProducer(**self.settings)
-        with logged("aiokafka") as lines:
+        with capture_log("aiokafka") as lines:
             try:
                 await producer.start()
             except KafkaConnectionError as error:  # of any address; the log says why
@@ -175,7 +191,7 @@ class DriverProducer(ManagedResource):
         return run(self._send(topic, records))
 
     async def _send(self, topic: str, records: Iterable[Record]) -> list[int]:
-        sent = [
+        futures = [
             await self._producer.send(
                 topic,
                 value=record.value,
@@ -186,12 +202,16 @@ class DriverProducer(ManagedResource):
             )
             for record in records
         ]
-        return [answer.offset for answer in await asyncio.gather(*sent)]
+        return [answer.offset for answer in await asyncio.gather(*futures)]
 
-    def send_offsets(self, positions: Mapping[int, int], member: Member, held: Any) -> None:
+    def send_offsets(
+        self, positions: Mapping[int, int], member: Member, group_metadata: Any
+    ) -> None:
         """See ``base.DriverProducer``. This library sends the group's name alone."""
-        offsets = {TopicPartition(member.topic, index): at for index, at in positions.items()}
-        run(self._producer.send_offsets_to_transaction(offsets, held))
+        offsets = {
+            TopicPartition(member.topic, index): offset for index, offset in positions.items()
+        }
+        run(self._producer.send_offsets_to_transaction(offsets, group_metadata))
 
     def commit(self) -> None:
         run(self._producer.commit_transaction())
@@ -200,18 +220,21 @@ class DriverProducer(ManagedResource):
         run(self._producer.abort_transaction())
 
 
-async def _until_ends(consumer: Any, partitions: list[Any]) -> list[Seen]:
+async def _until_ends(consumer: Any, partitions: list[Any]) -> list[ConsumedRecord]:
     """Read until the consumer's positions have reached the ends that it was told at first."""
     consumer.assign(partitions)
     await consumer.seek_to_beginning()
     ends = await consumer.end_offsets(partitions)
-    seen: list[Seen] = []
+    consumed: list[ConsumedRecord] = []
     while True:
         positions = [await consumer.position(partition) for partition in partitions]
-        if all(at >= ends[each] for at, each in zip(positions, partitions, strict=True)):
-            return seen
+        if all(
+            position >= ends[partition]
+            for position, partition in zip(positions, partitions, strict=True)
+        ):
+            return consumed
         for records in (await consumer.getmany(timeout_ms=20)).values():
-            seen += map(as_seen, records)
+            consumed += map(consumed_record, records)
 
 
 class DriverMember(ManagedResource):
@@ -245,26 +268,26 @@ class DriverMember(ManagedResource):
         await asyncio.wait([self._starting])
         await self._consumer.stop()
 
-    def poll(self, count: int) -> list[Seen]:
+    def poll(self, count: int) -> list[ConsumedRecord]:
         return run(self._poll(count))
 
-    async def _poll(self, count: int) -> list[Seen]:
+    async def _poll(self, count: int) -> list[ConsumedRecord]:
         await asyncio.wait([self._starting], timeout=POLL_MS / 1000)
         if not self._starting.done():
             return []
         self._starting.result()
         await self._listener.turn.acquire()
         batches = await self._consumer.getmany(timeout_ms=POLL_MS, max_records=count)
-        seen = [as_seen(record) for records in batches.values() for record in records]
-        if not seen:
+        consumed = [consumed_record(record) for records in batches.values() for record in records]
+        if not consumed:
             self._listener.turn.release()
-        return seen
+        return consumed
 
     def metadata(self) -> Any:
         return self._settings["group_id"]
 
-    def assigned(self) -> set[int]:
-        return {each.partition for each in self._consumer.assignment()}
+    def assigned_partitions(self) -> set[int]:
+        return {partition.partition for partition in self._consumer.assignment()}
 
     def is_asked_to_yield(self) -> bool:
         return self._listener.is_waiting
@@ -276,8 +299,8 @@ class DriverMember(ManagedResource):
         run(self._rewind())
 
     async def _rewind(self) -> None:
-        for each in self._consumer.assignment():
-            self._consumer.seek(each, await self._consumer.committed(each) or 0)
+        for partition in self._consumer.assignment():
+            self._consumer.seek(partition, await self._consumer.committed(partition) or 0)
 
 
 class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]
@@ -302,7 +325,7 @@ class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]
         """Nothing to prepare."""
 
 
-class _Tokens(AbstractTokenProvider):  # type: ignore[misc]
+class _TokenProvider(AbstractTokenProvider):  # type: ignore[misc]
     def __init__(self, login: Login) -> None:
         self._login = login
 
@@ -310,13 +333,13 @@ class _Tokens(AbstractTokenProvider):  # type: ignore[misc]
         return self._login.token()
 
 
-def _secured(login: Login) -> dict[str, Any]:
+def _login_settings(login: Login) -> dict[str, Any]:
     settings = {"security_protocol": login.protocol, "ssl_context": login.context()}
     if login.mechanism is None:
         return settings
     settings["sasl_mechanism"] = login.mechanism
     if login.mechanism == OAUTHBEARER:
-        return {**settings, "sasl_oauth_token_provider": _Tokens(login)}
+        return {**settings, "sasl_oauth_token_provider": _TokenProvider(login)}
     return {
         **settings,
         "sasl_plain_username": login.user,

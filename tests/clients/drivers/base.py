@@ -32,7 +32,7 @@ class Record(NamedTuple):
     timestamp_ms: int | None = None
 
 
-class Seen(NamedTuple):
+class ConsumedRecord(NamedTuple):
     """A record as a consumer got it."""
 
     partition: int
@@ -43,7 +43,7 @@ class Seen(NamedTuple):
     timestamp_ms: int
 
 
-MEMBER: Final = {
+MEMBER_SETTINGS: Final = {
     "enable_auto_commit": False,
     "auto_offset_reset": "earliest",
     "isolation_level": "read_committed",
@@ -53,7 +53,7 @@ MEMBER: Final = {
 """Of a group, by the names of aiokafka and kafka-python."""
 
 
-def producing(
+def producer_settings(
     transactional_id: str | None, timeout_ms: int, compression: str, *, idempotent: bool
 ) -> dict[str, Any]:
     """Settings of a producer, by the names of these two."""
@@ -67,10 +67,10 @@ def producing(
     }
 
 
-def as_seen(record: Any) -> Seen:
+def consumed_record(record: Any) -> ConsumedRecord:
     """A record, as these two hand it over."""
     headers = tuple(record.headers)
-    return Seen(
+    return ConsumedRecord(
         record.partition, record.offset, record.key, record.value, headers, record.timestamp
     )
 
@@ -87,13 +87,15 @@ class DriverProducer(AbstractContextManager["DriverProducer"], Protocol):
     def send(self, topic: str, records: Iterable[Record]) -> list[int]:
         """Send without waiting in between, then wait for all; the offsets in order."""
 
-    def send_offsets(self, positions: Mapping[int, int], member: DriverMember, held: Any) -> None:
+    def send_offsets(
+        self, positions: Mapping[int, int], member: DriverMember, group_metadata: Any
+    ) -> None:
         """Put the member's positions into the transaction.
 
         Args:
             positions: The next offset by partition.
             member: Whose they are.
-            held: ``member.metadata()`` of when the records were polled.
+            group_metadata: ``member.metadata()`` of when the records were polled.
         """
 
     def commit(self) -> None:
@@ -108,13 +110,13 @@ class DriverMember(AbstractContextManager["DriverMember"], Protocol):
 
     topic: str
 
-    def poll(self, count: int) -> list[Seen]:
+    def poll(self, count: int) -> list[ConsumedRecord]:
         """So many records at most; none if there are none for ``POLL_MS``."""
 
     def metadata(self) -> Any:
         """What the library calls the group's metadata: which generation this is."""
 
-    def assigned(self) -> set[int]:
+    def assigned_partitions(self) -> set[int]:
         """The partitions that are its own now."""
 
     def is_asked_to_yield(self) -> bool:
@@ -174,7 +176,7 @@ class Driver(Protocol):
     def positions(self, group: str, topic: str, partitions: int) -> list[int]:
         """The group's position in each partition, 0 where there is none yet."""
 
-    def read(self, topic: str, *, committed: bool) -> list[Seen]:
+    def read(self, topic: str, *, committed: bool) -> list[ConsumedRecord]:
         """Everything from the beginning to the end that the isolation level shows, by an assigned
         consumer.
         """

@@ -19,7 +19,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic as ConfluentNewTopic
 
-from tests.clients.drivers.base import PATIENCE_S, POLL_MS, Record, Seen
+from tests.clients.drivers.base import PATIENCE_S, POLL_MS, ConsumedRecord, Record
 from tests.clients.drivers.base import DriverMember as Member
 from tests.clients.drivers.logins import FAR_FUTURE_S, OAUTHBEARER, USERS, Login
 from tests.support.lifetime import ManagedResource
@@ -43,7 +43,7 @@ class Driver:
         self.settings: dict[str, Any] = {"bootstrap.servers": bootstrap, **QUICK}
         self._replicas = min(3, bootstrap.count(",") + 1)
         if login is not None:
-            self.settings |= _secured(login)
+            self.settings |= _login_settings(login)
         self._admin = AdminClient(self.settings)
 
     def create_topic(self, name: str, partitions: int) -> None:
@@ -53,8 +53,8 @@ class Driver:
         self._admin.create_topics([topic])[name].result(PATIENCE_S)
 
     def leaders(self, topic: str) -> list[int]:
-        found = self._admin.list_topics(topic, timeout=PATIENCE_S).topics[topic].partitions
-        return [found[index].leader for index in sorted(found)]
+        partitions = self._admin.list_topics(topic, timeout=PATIENCE_S).topics[topic].partitions
+        return [partitions[index].leader for index in sorted(partitions)]
 
     def producer(
         self,
@@ -78,7 +78,7 @@ class Driver:
             }
         return DriverProducer(settings)
 
-    def member(self, group: str, topic: str, **more: Any) -> DriverMember:
+    def member(self, group: str, topic: str, **group_settings: Any) -> DriverMember:
         """See ``base.Driver``; with more settings, or others."""
         return DriverMember(
             topic,
@@ -88,34 +88,40 @@ class Driver:
                 "enable.auto.commit": False,
                 "auto.offset.reset": "earliest",
                 "isolation.level": "read_committed",
-                **(more or CLASSIC),
+                **(group_settings or CLASSIC),
             },
         )
 
     def positions(self, group: str, topic: str, partitions: int) -> list[int]:
-        wanted = [TopicPartition(topic, index) for index in range(partitions)]
-        asked = ConsumerGroupTopicPartitions(group, wanted)
-        found = self._admin.list_consumer_group_offsets([asked])[group].result(PATIENCE_S)
-        at = {each.partition: each.offset for each in found.topic_partitions}
-        return [max(at[index], 0) for index in range(partitions)]
+        topic_partitions = [TopicPartition(topic, index) for index in range(partitions)]
+        request = ConsumerGroupTopicPartitions(group, topic_partitions)
+        answer = self._admin.list_consumer_group_offsets([request])[group].result(PATIENCE_S)
+        offsets = {position.partition: position.offset for position in answer.topic_partitions}
+        return [max(offsets[index], 0) for index in range(partitions)]
 
     def set_positions(self, group: str, topic: str, positions: Sequence[int]) -> None:
         """Those of a group without members, by partition."""
-        wanted = [TopicPartition(topic, index, at) for index, at in enumerate(positions)]
-        asked = ConsumerGroupTopicPartitions(group, wanted)
-        self._admin.alter_consumer_group_offsets([asked])[group].result(PATIENCE_S)
+        topic_partitions = [
+            TopicPartition(topic, index, offset) for index, offset in enumerate(positions)
+        ]
+        request = ConsumerGroupTopicPartitions(group, topic_partitions)
+        self._admin.alter_consumer_group_offsets([request])[group].result(PATIENCE_S)
 
-    def read(self, topic: str, *, committed: bool) -> list[Seen]:
+    def read(self, topic: str, *, committed: bool) -> list[ConsumedRecord]:
         consumer = self.consumer(committed=committed)
         try:
             # Asked for first: librdkafka looks for offsets only 500 ms after it missed a leader.
-            waiting = set(consumer.list_topics(topic, timeout=PATIENCE_S).topics[topic].partitions)
-            consumer.assign([TopicPartition(topic, index, OFFSET_BEGINNING) for index in waiting])
-            return _until_ends(consumer, waiting)
+            pending_partitions = set(
+                consumer.list_topics(topic, timeout=PATIENCE_S).topics[topic].partitions
+            )
+            consumer.assign(
+                [TopicPartition(topic, index, OFFSET_BEGINNING) for index in pending_partitions]
+            )
+            return _until_ends(consumer, pending_partitions)
         finally:
             consumer.close()
 
-    def consumer(self, *, committed: bool, **more: Any) -> Consumer:
+    def consumer(self, *, committed: bool, **overrides: Any) -> Consumer:
         """A consumer for assigned partitions."""
         return Consumer(
             {
@@ -125,7 +131,7 @@ class Driver:
                 "enable.partition.eof": True,
                 "fetch.wait.max.ms": 10,
                 "isolation.level": "read_committed" if committed else "read_uncommitted",
-                **more,
+                **overrides,
             }
         )
 
@@ -136,21 +142,21 @@ class Driver:
         return self.is_fenced(error)
 
     def is_left_behind(self, error: Exception) -> bool:
-        behind = (
+        codes = (
             KafkaError.ILLEGAL_GENERATION,
             KafkaError.UNKNOWN_MEMBER_ID,
             KafkaError.STALE_MEMBER_EPOCH,
         )
-        return _code(error) in behind and bool(error.args[0].txn_requires_abort())
+        return _code(error) in codes and bool(error.args[0].txn_requires_abort())
 
     def login_error(self) -> Exception | None:
         """See ``base.Driver``. This library tells it aside, and tries again on its own."""
-        heard: list[KafkaError] = []
-        producer = Producer({**self.settings, "error_cb": heard.append, "log_level": 0})
+        errors: list[KafkaError] = []
+        producer = Producer({**self.settings, "error_cb": errors.append, "log_level": 0})
         deadline_s = time.monotonic() + PATIENCE_S
-        while not heard and time.monotonic() < deadline_s:
+        while not errors and time.monotonic() < deadline_s:
             producer.poll(0.1)
-        return KafkaException(heard[0]) if heard else None
+        return KafkaException(errors[0]) if errors else None
 
     def is_login_refused(self, error: Exception | None) -> bool:
         return error is not None and _code(error) == KafkaError._AUTHENTICATION
@@ -181,11 +187,13 @@ class DriverProducer(ManagedResource):
         count = 0
         for count, record in enumerate(records, start=1):
 
-            def answered(error: KafkaError | None, message: Message, at: int = count) -> None:
+            def note_answer(
+                error: KafkaError | None, message: Message, number: int = count
+            ) -> None:
                 offset = message.offset()
-                answers[at] = error or (-1 if offset is None else offset)
+                answers[number] = error or (-1 if offset is None else offset)
 
-            stamped: dict[str, Any] = (
+            timestamp_option: dict[str, Any] = (
                 {} if record.timestamp_ms is None else {"timestamp": record.timestamp_ms}
             )
             self._producer.produce(
@@ -194,8 +202,8 @@ class DriverProducer(ManagedResource):
                 key=record.key,
                 partition=record.partition,
                 headers=list(record.headers),
-                on_delivery=answered,
-                **stamped,
+                on_delivery=note_answer,
+                **timestamp_option,
             )
         deadline_s = time.monotonic() + PATIENCE_S
         while len(answers) < count:
@@ -203,16 +211,20 @@ class DriverProducer(ManagedResource):
             self._producer.poll(0.1)
             assert time.monotonic() < deadline_s, f"{len(answers)} of {count} records answered"
         offsets = []
-        for at in range(1, count + 1):
-            answer = answers[at]
+        for number in range(1, count + 1):
+            answer = answers[number]
             if isinstance(answer, KafkaError):
                 raise KafkaException(answer)
             offsets.append(answer)
         return offsets
 
-    def send_offsets(self, positions: Mapping[int, int], member: Member, held: Any) -> None:
-        offsets = [TopicPartition(member.topic, index, at) for index, at in positions.items()]
-        self._producer.send_offsets_to_transaction(offsets, held, PATIENCE_S)
+    def send_offsets(
+        self, positions: Mapping[int, int], member: Member, group_metadata: Any
+    ) -> None:
+        offsets = [
+            TopicPartition(member.topic, index, offset) for index, offset in positions.items()
+        ]
+        self._producer.send_offsets_to_transaction(offsets, group_metadata, PATIENCE_S)
 
     def commit(self) -> None:
         self._producer.commit_transaction(PATIENCE_S)
@@ -232,19 +244,19 @@ class DriverMember(ManagedResource):
     def _on_exit(self, _error: BaseException | None) -> None:
         self._consumer.close()
 
-    def poll(self, count: int) -> list[Seen]:
-        seen = []
+    def poll(self, count: int) -> list[ConsumedRecord]:
+        consumed = []
         for message in self._consumer.consume(count, timeout=POLL_MS / 1000):
             if (error := message.error()) is not None:
                 raise KafkaException(error)
-            seen.append(_seen(message))
-        return seen
+            consumed.append(_consumed_record(message))
+        return consumed
 
     def metadata(self) -> Any:
         return self._consumer.consumer_group_metadata()
 
-    def assigned(self) -> set[int]:
-        return {each.partition for each in self._consumer.assignment()}
+    def assigned_partitions(self) -> set[int]:
+        return {partition.partition for partition in self._consumer.assignment()}
 
     def is_asked_to_yield(self) -> bool:
         return False
@@ -253,12 +265,12 @@ class DriverMember(ManagedResource):
         """See ``base.DriverMember``."""
 
     def rewind(self) -> None:
-        for each in self._consumer.committed(self._consumer.assignment(), PATIENCE_S):
-            each.offset = max(each.offset, 0)
-            self._consumer.seek(each)
+        for position in self._consumer.committed(self._consumer.assignment(), PATIENCE_S):
+            position.offset = max(position.offset, 0)
+            self._consumer.seek(position)
 
 
-def _secured(login: Login) -> dict[str, Any]:
+def _login_settings(login: Login) -> dict[str, Any]:
     settings: dict[str, Any] = {
         "security.protocol": login.protocol,
         "ssl.ca.location": login.authority,
@@ -281,32 +293,32 @@ def _code(error: Exception) -> int | None:
     return int(error.args[0].code())
 
 
-def _until_ends(consumer: Consumer, waiting: set[int]) -> list[Seen]:
+def _until_ends(consumer: Consumer, pending_partitions: set[int]) -> list[ConsumedRecord]:
     """Read until every partition has said that its end is reached."""
-    seen: list[Seen] = []
+    consumed: list[ConsumedRecord] = []
     deadline_s = time.monotonic() + PATIENCE_S
-    while waiting:
+    while pending_partitions:
         message = consumer.poll(1.0)
-        assert time.monotonic() < deadline_s, f"the ends of {waiting} were not reached"
+        assert time.monotonic() < deadline_s, f"the ends of {pending_partitions} were not reached"
         if message is None:
             continue
         error = message.error()
         if error is None:
-            seen.append(_seen(message))
+            consumed.append(_consumed_record(message))
         elif error.code() == KafkaError._PARTITION_EOF:
-            waiting.discard(message.partition())
+            pending_partitions.discard(message.partition())
         else:
             raise KafkaException(error)
-    return seen
+    return consumed
 
 
-def _seen(message: Message) -> Seen:
+def _consumed_record(message: Message) -> ConsumedRecord:
     _kind, timestamp_ms = message.timestamp()
     partition, offset = message.partition(), message.offset()
     assert partition is not None
     assert offset is not None
     headers = message.headers() or []  # pairs: a dict is only what its producers may give
-    return Seen(
+    return ConsumedRecord(
         partition,
         offset,
         message.key(),

@@ -23,9 +23,17 @@ from kafka.net.inet import KafkaNetSocket
 from kafka.net.sasl.oauth import AbstractTokenProvider
 from kafka.structs import OffsetAndMetadata
 
-from tests.clients.drivers.base import MEMBER, PATIENCE_S, POLL_MS, Record, Seen, as_seen, producing
+from tests.clients.drivers.base import (
+    MEMBER_SETTINGS,
+    PATIENCE_S,
+    POLL_MS,
+    ConsumedRecord,
+    Record,
+    consumed_record,
+    producer_settings,
+)
 from tests.clients.drivers.base import DriverMember as Member
-from tests.clients.drivers.logins import OAUTHBEARER, USERS, Login, logged
+from tests.clients.drivers.logins import OAUTHBEARER, USERS, Login, capture_log
 from tests.support.lifetime import ManagedResource
 
 DIRECT: Final = "direct"
@@ -34,7 +42,7 @@ QUICK: Final = {
     "reconnect_backoff_ms": 5,
     "proxy_url": f"{DIRECT}://",  # no proxy: see _Direct
 }
-REFUSED_MS: Final = 1_000
+LOGIN_TIMEOUT_MS: Final = 1_000
 """So long it tries again to log in before it gives up."""
 REFUSAL: Final = "SaslAuthenticationFailed"
 CODECS: Final = {"gzip": has_gzip, "snappy": has_snappy, "lz4": has_lz4, "zstd": has_zstd}
@@ -46,22 +54,22 @@ class _Socket(socket.socket):
         self.close()
 
 
-class _Direct(KafkaNetSocket):  # type: ignore[misc]
+class _DirectSockets(KafkaNetSocket):  # type: ignore[misc]
     """Sockets that close themselves. A client that is closed while it connects forgets its socket,
     and Python would warn of it in another test.
     """
 
     SCHEMES = (DIRECT,)
 
-    def socket(self, *what: int) -> _Socket:
-        return _Socket(*what)
+    def socket(self, *arguments: int) -> _Socket:
+        return _Socket(*arguments)
 
 
 class Driver:
     """The library, pointed at ``bootstrap``."""
 
     can_null_headers = False
-    codecs = ("none", *(name for name, is_there in CODECS.items() if is_there()))
+    codecs = ("none", *(name for name, is_available in CODECS.items() if is_available()))
     fences_generations = True
     mechanisms = tuple(USERS)
 
@@ -69,7 +77,7 @@ class Driver:
         self.settings: dict[str, Any] = {"bootstrap_servers": bootstrap.split(","), **QUICK}
         self._replicas = min(3, bootstrap.count(",") + 1)
         if login is not None:
-            self.settings |= _secured(login)
+            self.settings |= _login_settings(login)
 
     def create_topic(self, name: str, partitions: int) -> None:
         topic = PythonNewTopic(name, num_partitions=partitions, replication_factor=self._replicas)
@@ -82,10 +90,13 @@ class Driver:
     def leaders(self, topic: str) -> list[int]:
         admin = KafkaAdminClient(**self.settings)
         try:
-            (described,) = admin.describe_topics([topic])
+            (description,) = admin.describe_topics([topic])
         finally:
             admin.close()
-        by_index = {each["partition_index"]: each["leader_id"] for each in described["partitions"]}
+        by_index = {
+            partition["partition_index"]: partition["leader_id"]
+            for partition in description["partitions"]
+        }
         return [by_index[index] for index in sorted(by_index)]
 
     def producer(
@@ -96,22 +107,28 @@ class Driver:
         compression: str = "none",
         idempotent: bool = True,
     ) -> DriverProducer:
-        own = producing(transactional_id, timeout_ms, compression, idempotent=idempotent)
-        return DriverProducer({**self.settings, **own})
+        settings = producer_settings(
+            transactional_id, timeout_ms, compression, idempotent=idempotent
+        )
+        return DriverProducer({**self.settings, **settings})
 
     def member(self, group: str, topic: str) -> DriverMember:
-        return DriverMember(topic, {**self.settings, **MEMBER, "group_id": group})
+        return DriverMember(topic, {**self.settings, **MEMBER_SETTINGS, "group_id": group})
 
     def positions(self, group: str, topic: str, partitions: int) -> list[int]:
         admin = KafkaAdminClient(**self.settings)
         try:
-            found = admin.list_group_offsets(group)[group]
+            positions = admin.list_group_offsets(group)[group]
         finally:
             admin.close()
-        at = {each.partition: value.offset for each, value in found.items() if each.topic == topic}
-        return [at.get(index, 0) for index in range(partitions)]
+        offsets = {
+            partition.partition: position.offset
+            for partition, position in positions.items()
+            if partition.topic == topic
+        }
+        return [offsets.get(index, 0) for index in range(partitions)]
 
-    def read(self, topic: str, *, committed: bool) -> list[Seen]:
+    def read(self, topic: str, *, committed: bool) -> list[ConsumedRecord]:
         consumer = KafkaConsumer(
             **self.settings,
             enable_auto_commit=False,
@@ -139,9 +156,9 @@ class Driver:
         """
         deadline_s = time.monotonic() + PATIENCE_S
         while True:
-            with logged("kafka") as lines:
+            with capture_log("kafka") as lines:
                 try:
-                    KafkaAdminClient(**self.settings, bootstrap_timeout_ms=REFUSED_MS).close()
+                    KafkaAdminClient(**self.settings, bootstrap_timeout_ms=LOGIN_TIMEOUT_MS).close()
                 except KafkaTimeoutError as error:  # of any address; the log says why
                     error.add_note(next((line for line in lines if REFUSAL in line), "no reason"))
                     if self.is_login_refused(error) or time.monotonic() > deadline_s:
@@ -172,7 +189,7 @@ class DriverProducer(ManagedResource):
         self._producer.begin_transaction()
 
     def send(self, topic: str, records: Iterable[Record]) -> list[int]:
-        sent = [
+        futures = [
             self._producer.send(
                 topic,
                 value=record.value,
@@ -183,14 +200,16 @@ class DriverProducer(ManagedResource):
             )
             for record in records
         ]
-        return [future.get(timeout=PATIENCE_S).offset for future in sent]
+        return [future.get(timeout=PATIENCE_S).offset for future in futures]
 
-    def send_offsets(self, positions: Mapping[int, int], member: Member, held: Any) -> None:
+    def send_offsets(
+        self, positions: Mapping[int, int], member: Member, group_metadata: Any
+    ) -> None:
         offsets = {
-            TopicPartition(member.topic, index): OffsetAndMetadata(at, "", -1)
-            for index, at in positions.items()
+            TopicPartition(member.topic, index): OffsetAndMetadata(offset, "", -1)
+            for index, offset in positions.items()
         }
-        self._producer.send_offsets_to_transaction(offsets, held)
+        self._producer.send_offsets_to_transaction(offsets, group_metadata)
 
     def commit(self) -> None:
         self._producer.commit_transaction()
@@ -199,18 +218,18 @@ class DriverProducer(ManagedResource):
         self._producer.abort_transaction()
 
 
-def _until_ends(consumer: Any, partitions: list[Any]) -> list[Seen]:
+def _until_ends(consumer: Any, partitions: list[Any]) -> list[ConsumedRecord]:
     """Read until the consumer's positions have reached the ends that it was told at first."""
     consumer.assign(partitions)
     consumer.seek_to_beginning()
     ends = consumer.end_offsets(partitions)
-    seen: list[Seen] = []
+    consumed: list[ConsumedRecord] = []
     deadline_s = time.monotonic() + PATIENCE_S
     while any(consumer.position(partition) < ends[partition] for partition in partitions):
         assert time.monotonic() < deadline_s, f"the ends {ends} were not reached"
         for records in consumer.poll(timeout_ms=100).values():
-            seen += map(as_seen, records)
-    return seen
+            consumed += map(consumed_record, records)
+    return consumed
 
 
 class DriverMember(ManagedResource):
@@ -223,15 +242,15 @@ class DriverMember(ManagedResource):
     def _on_exit(self, _error: BaseException | None) -> None:
         self._consumer.close()
 
-    def poll(self, count: int) -> list[Seen]:
+    def poll(self, count: int) -> list[ConsumedRecord]:
         batches = self._consumer.poll(timeout_ms=POLL_MS, max_records=count)
-        return [as_seen(record) for records in batches.values() for record in records]
+        return [consumed_record(record) for records in batches.values() for record in records]
 
     def metadata(self) -> Any:
         return self._consumer.group_metadata()
 
-    def assigned(self) -> set[int]:
-        return {each.partition for each in self._consumer.assignment()}
+    def assigned_partitions(self) -> set[int]:
+        return {partition.partition for partition in self._consumer.assignment()}
 
     def is_asked_to_yield(self) -> bool:
         return False
@@ -240,11 +259,11 @@ class DriverMember(ManagedResource):
         """See ``base.DriverMember``."""
 
     def rewind(self) -> None:
-        for each in self._consumer.assignment():
-            self._consumer.seek(each, self._consumer.committed(each) or 0)
+        for partition in self._consumer.assignment():
+            self._consumer.seek(partition, self._consumer.committed(partition) or 0)
 
 
-class _Tokens(AbstractTokenProvider):  # type: ignore[misc]
+class _TokenProvider(AbstractTokenProvider):  # type: ignore[misc]
     def __init__(self, login: Login) -> None:
         self._login = login
 
@@ -252,7 +271,7 @@ class _Tokens(AbstractTokenProvider):  # type: ignore[misc]
         return self._login.token()
 
 
-def _secured(login: Login) -> dict[str, Any]:
+def _login_settings(login: Login) -> dict[str, Any]:
     settings: dict[str, Any] = {
         "security_protocol": login.protocol,
         "ssl_cafile": login.authority,
@@ -261,7 +280,7 @@ def _secured(login: Login) -> dict[str, Any]:
         return {**settings, "ssl_certfile": login.certificate, "ssl_keyfile": login.key}
     settings["sasl_mechanism"] = login.mechanism
     if login.mechanism == OAUTHBEARER:
-        return {**settings, "sasl_oauth_token_provider": _Tokens(login)}
+        return {**settings, "sasl_oauth_token_provider": _TokenProvider(login)}
     return {
         **settings,
         "sasl_plain_username": login.user,

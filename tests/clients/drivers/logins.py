@@ -63,7 +63,7 @@ class Login(NamedTuple):
     def token(self) -> str:
         """A token that nobody has signed (RFC 7515, appendix A.5)."""
         claims = {"sub": self.user, "exp": FAR_FUTURE_S, "iat": 1}
-        return f"{_part({'alg': 'none'})}.{_part(claims)}."
+        return f"{_encode_part({'alg': 'none'})}.{_encode_part(claims)}."
 
 
 def by_password(directory: Path, mechanism: str, user: str | None = None) -> Login:
@@ -78,21 +78,21 @@ def by_certificate(directory: Path) -> Login:
 
 
 @contextmanager
-def logged(library: str) -> Iterator[list[str]]:
+def capture_log(library: str) -> Iterator[list[str]]:
     """What a library logs meanwhile: some tell there alone why they can't connect."""
     lines: list[str] = []
 
-    class Keep(logging.Handler):
+    class LineHandler(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
             lines.append(record.getMessage())
 
-    logger, keep = logging.getLogger(library), Keep()
-    logger.addHandler(keep)
+    logger, handler = logging.getLogger(library), LineHandler()
+    logger.addHandler(handler)
     try:
         yield lines
     finally:
-        logger.removeHandler(keep)
+        logger.removeHandler(handler)
 
 
-def _part(value: object) -> str:
+def _encode_part(value: object) -> str:
     return base64.urlsafe_b64encode(json.dumps(value).encode()).rstrip(b"=").decode()

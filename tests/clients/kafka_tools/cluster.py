@@ -5,10 +5,17 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from tests.clients.kafka_tools.expect import eventually, expect, lean, printed, refused, require
+from tests.clients.kafka_tools.expect import (
+    eventually,
+    expect,
+    expect_output,
+    expect_refusal,
+    lean,
+    require,
+)
 from tests.clients.kafka_tools.shop import Shop
 
-_SPOKEN: Final = {
+_SUPPORTED_VERSIONS: Final = {
     "Produce(0)": "0 to 13",
     "Fetch(1)": "4 to 18",
     "ListOffsets(2)": "1 to 11",
@@ -32,7 +39,7 @@ _QUORUM_COLUMNS: Final = (
 def features(shop: Shop) -> None:
     """Levels as they are; changes are only tried, as others share the cluster."""
     tool = "kafka-features"
-    described = shop.tools.at(tool, "describe")
+    description = shop.tools.ask(tool, "describe")
     level = shop.transaction_version
     supported = {
         "eligible.leader.replicas.version": ("0", "1", "<n>"),
@@ -43,42 +50,42 @@ def features(shop: Shop) -> None:
         "streams.version": ("0", "1", "<n>"),
         "transaction.version": ("0", "2", str(level)),
     }
-    printed(
-        described,
+    expect_output(
+        description,
         "\n".join(
             f"Feature: {name} SupportedMinVersion: {low} SupportedMaxVersion: {high}"
-            f" FinalizedVersionLevel: {now} Epoch: <n>"
-            for name, (low, high, now) in supported.items()
+            f" FinalizedVersionLevel: {finalized} Epoch: <n>"
+            for name, (low, high, finalized) in supported.items()
         ),
     )
     lower = ("downgrade", "--dry-run", "--feature", "transaction.version=0")
-    told = "transaction.version can be downgraded to 0."
-    printed(shop.tools.at(tool, *lower), told)
-    now = shop.tools.at(tool, "describe")
-    expect("levels afterwards", _levels(now.stdout), _levels(described.stdout))
-    refused(
-        shop.tools.at(tool, "upgrade", "--feature", "transaction.version=9"),
+    message = "transaction.version can be downgraded to 0."
+    expect_output(shop.tools.ask(tool, *lower), message)
+    levels_after = shop.tools.ask(tool, "describe")
+    expect("levels afterwards", _levels(levels_after.stdout), _levels(description.stdout))
+    expect_refusal(
+        shop.tools.ask(tool, "upgrade", "--feature", "transaction.version=9"),
         "Could not upgrade transaction.version to 9. The update failed for all features since the"
         " following feature had an error: Invalid update version 9 for feature"
         " transaction.version. Local controller <n> only supports versions 0-2",
     )
-    refused(
-        shop.tools.at(tool, "upgrade", "--feature", "nothing.version=1"),
+    expect_refusal(
+        shop.tools.ask(tool, "upgrade", "--feature", "nothing.version=1"),
         "Invalid update version 1 for feature nothing.version."
         " Local controller <n> does not support this feature.",
     )
 
 
-def _levels(described: str) -> list[str]:
+def _levels(description: str) -> list[str]:
     """Without the epoch, which is the metadata log's offset."""
-    return [line.partition("Epoch:")[0] for line in described.splitlines()]
+    return [line.partition("Epoch:")[0] for line in description.splitlines()]
 
 
 def quorum(shop: Shop) -> None:
     """kafka-metadata-quorum: who leads the metadata log, and who follows it how closely."""
     tool = "kafka-metadata-quorum"
-    printed(
-        shop.tools.at(tool, "describe", "--status"),
+    expect_output(
+        shop.tools.ask(tool, "describe", "--status"),
         """
         ClusterId: <word>
         LeaderId: 1
@@ -90,25 +97,25 @@ def quorum(shop: Shop) -> None:
         CurrentObservers: [<any>]
         """,
     )
-    replicas = shop.tools.at(tool, "describe", "--replication").stdout.splitlines()
+    replicas = shop.tools.ask(tool, "describe", "--replication").stdout.splitlines()
     expect("columns", lean(replicas[0]), _QUORUM_COLUMNS)
     leader = replicas[1].split()
     expect("leader", (leader[0], leader[3], leader[-1]), ("1", "0", "Leader"))
     require("others observe", all(row.split()[-1] == "Observer" for row in replicas[2:]))
-    readable = shop.tools.at(tool, "describe", "--replication", "--human-readable")
+    readable = shop.tools.ask(tool, "describe", "--replication", "--human-readable")
     require("tells ages", re.search(r"\d+ ms ago", readable.stdout))
 
 
 def endpoints(shop: Shop) -> None:
     """kafka-cluster: id, endpoints, and a broker that is not there can't be unregistered."""
     bootstrap = ("--bootstrap-server", shop.tools.bootstrap)
-    printed(shop.tools.run("kafka-cluster", "cluster-id", *bootstrap), "Cluster ID: <word>")
-    listed = shop.tools.run("kafka-cluster", "list-endpoints", *bootstrap).stdout.splitlines()
-    expect("columns", listed[0].split(), ["ID", "HOST", "PORT", "RACK", "STATE", "ENDPOINT_TYPE"])
-    found = {f"{row.split()[1]}:{row.split()[2]}" for row in listed[1:]}
-    expect("endpoints", found, set(shop.tools.bootstrap.split(",")))
-    require("all are brokers", all(row.split()[4:] == ["unfenced", "broker"] for row in listed[1:]))
-    refused(
+    expect_output(shop.tools.run("kafka-cluster", "cluster-id", *bootstrap), "Cluster ID: <word>")
+    lines = shop.tools.run("kafka-cluster", "list-endpoints", *bootstrap).stdout.splitlines()
+    expect("columns", lines[0].split(), ["ID", "HOST", "PORT", "RACK", "STATE", "ENDPOINT_TYPE"])
+    addresses = {f"{row.split()[1]}:{row.split()[2]}" for row in lines[1:]}
+    expect("endpoints", addresses, set(shop.tools.bootstrap.split(",")))
+    require("all are brokers", all(row.split()[4:] == ["unfenced", "broker"] for row in lines[1:]))
+    expect_refusal(
         shop.tools.run("kafka-cluster", "unregister", *bootstrap, "--id", "99"),
         "BrokerIdNotRegisteredException: Broker ID 99 is not currently registered",
     )
@@ -116,11 +123,11 @@ def endpoints(shop: Shop) -> None:
 
 def api_versions(shop: Shop) -> None:
     """kafka-broker-api-versions: each broker, and versions as Kafka 4.4 has them."""
-    printed_lines = shop.tools.at("kafka-broker-api-versions").stdout.splitlines()
+    printed_lines = shop.tools.ask("kafka-broker-api-versions").stdout.splitlines()
     heads = [line for line in printed_lines if not line.startswith(("\t", ")"))]
-    found = {re.sub(r" \(id: .*", "", head) for head in heads}
-    expect("brokers", found, set(shop.tools.bootstrap.split(",")))
-    for api, versions in _SPOKEN.items():
+    addresses = {re.sub(r" \(id: .*", "", head) for head in heads}
+    expect("brokers", addresses, set(shop.tools.bootstrap.split(",")))
+    for api, versions in _SUPPORTED_VERSIONS.items():
         lines = [line for line in printed_lines if line.startswith(f"\t{api}: ")]
         expect(f"brokers that tell of {api}", len(lines), len(heads))
         for line in lines:
@@ -129,15 +136,15 @@ def api_versions(shop: Shop) -> None:
 
 def client_metrics(shop: Shop) -> None:
     """kafka-client-metrics: a subscription is made, told, listed and deleted (KIP-714)."""
-    tool, name = "kafka-client-metrics", shop.named("metrics")
-    wanted = ("--metrics", "org.apache.kafka.producer.", "--interval", "600000")
-    altered = shop.tools.at(
-        tool, "--alter", "--name", name, *wanted, "--match", "client_id=nobody.*"
+    tool, name = "kafka-client-metrics", shop.unique_name("metrics")
+    options = ("--metrics", "org.apache.kafka.producer.", "--interval", "600000")
+    alteration = shop.tools.ask(
+        tool, "--alter", "--name", name, *options, "--match", "client_id=nobody.*"
     )
-    printed(altered, f"Altered client metrics config for {name}.")
+    expect_output(alteration, f"Altered client metrics config for {name}.")
     eventually(
-        lambda: printed(
-            shop.tools.at(tool, "--describe", "--name", name),
+        lambda: expect_output(
+            shop.tools.ask(tool, "--describe", "--name", name),
             f"""
             Client metrics configs for {name} are:
               interval.ms=600000
@@ -146,19 +153,19 @@ def client_metrics(shop: Shop) -> None:
             """,
         )
     )
-    require("is listed", name in shop.tools.at(tool, "--list").stdout.split())
-    deleted = shop.tools.at(tool, "--delete", "--name", name)
-    printed(deleted, f"Deleted client metrics config for {name}.")
-    gone = f"The client metric resource {name} doesn't exist and doesn't have dynamic config."
-    eventually(lambda: printed(shop.tools.at(tool, "--describe", "--name", name), gone))
+    require("is listed", name in shop.tools.ask(tool, "--list").stdout.split())
+    deletion = shop.tools.ask(tool, "--delete", "--name", name)
+    expect_output(deletion, f"Deleted client metrics config for {name}.")
+    absence = f"The client metric resource {name} doesn't exist and doesn't have dynamic config."
+    eventually(lambda: expect_output(shop.tools.ask(tool, "--describe", "--name", name), absence))
 
 
 def delegation_tokens(shop: Shop) -> None:
     """kafka-delegation-tokens: refused to who has not logged in."""
-    nothing = ("--command-config", shop.file("nothing.properties", ""))
+    no_login = ("--command-config", shop.file("nothing.properties", ""))
     for action in (("--create", "--max-life-time-period", "-1"), ("--describe",)):
-        refused(
-            shop.tools.at("kafka-delegation-tokens", *action, *nothing),
+        expect_refusal(
+            shop.tools.ask("kafka-delegation-tokens", *action, *no_login),
             "UnsupportedByAuthenticationException: Delegation Token requests are not allowed on"
             " PLAINTEXT/1-way SSL channels and on delegation token authenticated channels.",
         )

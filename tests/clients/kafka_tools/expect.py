@@ -30,19 +30,19 @@ class Unexpected(Exception):
     """A tool answered something else."""
 
 
-def require(what: str, holds: object) -> None:
+def require(subject: str, holds: object) -> None:
     """Raise ``Unexpected`` unless it holds."""
     if not holds:
-        raise Unexpected(f"{what}: does not hold")
+        raise Unexpected(f"{subject}: does not hold")
 
 
-def expect(what: str, found: object, expected: object) -> None:
+def expect(subject: str, actual: object, expected: object) -> None:
     """Raise ``Unexpected`` unless both are the same."""
-    if found != expected:
-        raise Unexpected(f"{what}: expected {expected!r}, found {found!r}")
+    if actual != expected:
+        raise Unexpected(f"{subject}: expected {expected!r}, found {actual!r}")
 
 
-def printed(result: ToolResult, template: str, *, code: int = 0) -> ToolResult:
+def expect_output(result: ToolResult, template: str, *, code: int = 0) -> ToolResult:
     """That the tool ended with this status and printed this to stdout, and nothing else."""
     if result.code != code:
         raise Unexpected(f"exit status {result.code}: {result.stdout}{result.stderr}")
@@ -51,15 +51,15 @@ def printed(result: ToolResult, template: str, *, code: int = 0) -> ToolResult:
     return result
 
 
-def refused(result: ToolResult, why: str) -> None:
+def expect_refusal(result: ToolResult, template: str) -> None:
     """That the tool failed, and that its output has this line, a template, somewhere."""
     expect("exit status", result.code, 1)
     output = lean(result.stdout + result.stderr)
-    if not any(re.search(_pattern(why), line) for line in output.splitlines()):
-        raise Unexpected(f"expected {why!r}, found {output!r}")
+    if not any(re.search(_pattern(template), line) for line in output.splitlines()):
+        raise Unexpected(f"expected {template!r}, found {output!r}")
 
 
-def eventually(look: Callable[[], Answer]) -> Answer:
+def eventually(check: Callable[[], Answer]) -> Answer:
     """Look until it is as expected: what a broker has been told reaches the others a moment later.
 
     Raises:
@@ -68,7 +68,7 @@ def eventually(look: Callable[[], Answer]) -> Answer:
     deadline_s = time.monotonic() + PATIENCE_S
     while True:
         try:
-            return look()
+            return check()
         except Unexpected:
             if time.monotonic() > deadline_s:
                 raise

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from typing import Final
 
-from tests.clients.kafka_tools.expect import Unexpected, eventually, expect, printed
+from tests.clients.kafka_tools.expect import Unexpected, eventually, expect, expect_output
 from tests.clients.kafka_tools.shop import Shop
 from tests.support.apache_kafka import ToolResult
 
@@ -14,36 +14,36 @@ _PROTOCOLS: Final = (("classic", "Classic"), ("consumer", "Consumer"))
 
 def consumer_groups(shop: Shop) -> None:
     """List, describe, reset positions, delete positions and groups."""
-    topic, group = shop.new_topic("grouped"), shop.named("group")
+    topic, group = shop.new_topic("grouped"), shop.unique_name("group")
     _consume(shop, topic, group, "classic")
-    eventually(lambda: printed(_list(shop, group, "--state"), f"{group} Empty"))
-    printed(_list(shop, group, "--type"), f"{group} Classic")
+    eventually(lambda: expect_output(_list(shop, group, "--state"), f"{group} Empty"))
+    expect_output(_list(shop, group, "--type"), f"{group} Classic")
     header = "GROUP TOPIC PARTITION CURRENT-OFFSET LOG-END-OFFSET LAG CONSUMER-ID HOST CLIENT-ID\n"
-    described = _ask(shop, "--describe", "--group", group)
-    printed(described, header + f"{group} {topic} 0 3 4 1 - - -")
-    expect("stderr", described.stderr.strip(), f"Consumer group '{group}' has no active members.")
-    printed(
+    description = _ask(shop, "--describe", "--group", group)
+    expect_output(description, header + f"{group} {topic} 0 3 4 1 - - -")
+    expect("stderr", description.stderr.strip(), f"Consumer group '{group}' has no active members.")
+    expect_output(
         _ask(shop, "--describe", "--group", group, "--state"),
         "GROUP COORDINATOR (ID) ASSIGNMENT-STRATEGY STATE #MEMBERS\n"
         f"{group} 127.0.0.1:<n> (<n>) - Empty 0",
     )
-    printed(
+    expect_output(
         _ask(shop, "--describe", "--group", group, "--members"),
         "GROUP CONSUMER-ID HOST CLIENT-ID #PARTITIONS",
     )
-    printed(
+    expect_output(
         _ask(shop, "--describe", "--group", f"{group}-nowhere"),
         "Error: Executing consumer group command failed due to"
         " org.apache.kafka.common.errors.GroupIdNotFoundException:"
         f" Group {group}-nowhere not found.",
     )
     _reset(shop, topic, group)
-    printed(
+    expect_output(
         _ask(shop, "--delete-offsets", "--group", group, "--topic", topic),
         f"Request succeeded for deleting offsets from group {group}.\n"
         f"TOPIC PARTITION STATUS\n{topic} 0 Successful",
     )
-    printed(
+    expect_output(
         _ask(shop, "--delete", "--group", group, "--group", f"{group}-nowhere"),
         f"""
         Error: Deletion of some consumer groups failed:
@@ -52,7 +52,7 @@ org.apache.kafka.common.errors.GroupIdNotFoundException: The group id does not e
         These consumer groups were deleted successfully: '{group}'
         """,
     )
-    eventually(lambda: printed(_list(shop, group, "--state"), ""))
+    eventually(lambda: expect_output(_list(shop, group, "--state"), ""))
 
 
 def _reset(shop: Shop, topic: str, group: str) -> None:
@@ -69,13 +69,13 @@ def _reset(shop: Shop, topic: str, group: str) -> None:
         (("--to-datetime", "2020-01-01T00:00:00.000", "--execute"), 0),
         (("--to-current", "--execute"), 0),
     ):
-        moved = _ask(shop, *reset, *options)
-        lines = "\n".join(line for line in moved.stdout.splitlines() if "WARN" not in line)
+        output = _ask(shop, *reset, *options)
+        lines = "\n".join(line for line in output.stdout.splitlines() if "WARN" not in line)
         row = f"{group} {topic} 0 {position}"
-        printed(ToolResult(moved.code, lines, ""), header + row)
-    exported = _ask(shop, *reset, "--to-latest", "--export", "--dry-run")
+        expect_output(ToolResult(output.code, lines, ""), header + row)
+    export = _ask(shop, *reset, "--to-latest", "--export", "--dry-run")
     # The tool's CSV puts texts of more than 24 characters in quotes.
-    rows = [row for row in csv.reader(exported.stdout.splitlines()) if row]
+    rows = [row for row in csv.reader(export.stdout.splitlines()) if row]
     expect("exported", rows, [[topic, "0", "4"]])
 
 
@@ -83,20 +83,20 @@ def groups(shop: Shop) -> None:
     """kafka-groups tells the protocol of each group; both protocols."""
     topic = shop.new_topic("of-groups")
     for protocol, kind in _PROTOCOLS:
-        group = shop.named(f"listed-{protocol}")
+        group = shop.unique_name(f"listed-{protocol}")
         _consume(shop, topic, group, protocol)
         row = f"{group} {kind} consumer"
-        eventually(lambda group=group, row=row: printed(_groups(shop, group), row))  # type: ignore[misc]
-        printed(_groups(shop, group, "--group-type", protocol), row)
-        printed(_groups(shop, group, "--consumer"), row)
-        printed(_groups(shop, group, "--protocol", "consumer"), row)
-    classic = shop.named("listed-classic")
-    printed(_groups(shop, classic, "--group-type", "consumer"), "")
-    printed(
+        eventually(lambda group=group, row=row: expect_output(_groups(shop, group), row))  # type: ignore[misc]
+        expect_output(_groups(shop, group, "--group-type", protocol), row)
+        expect_output(_groups(shop, group, "--consumer"), row)
+        expect_output(_groups(shop, group, "--protocol", "consumer"), row)
+    classic = shop.unique_name("listed-classic")
+    expect_output(_groups(shop, classic, "--group-type", "consumer"), "")
+    expect_output(
         _ask(shop, "--validate-regex", f"{classic}.*"),
         f"The regular expression `{classic}.*` is valid.",
     )
-    printed(
+    expect_output(
         _ask(shop, "--validate-regex", "[a"),
         "The regular expression `[a` is invalid: missing closing ].",
     )
@@ -104,9 +104,9 @@ def groups(shop: Shop) -> None:
 
 def streams_reset(shop: Shop) -> None:
     """kafka-streams-application-reset moves positions of the application's input topics back."""
-    topic, group = shop.new_topic("streamed"), shop.named("application")
+    topic, group = shop.new_topic("streamed"), shop.unique_name("application")
     _consume(shop, topic, group, "classic")
-    told = f"""
+    expected_output = f"""
         Reset-offsets for input topics [{topic}]
         Following input topics offsets will be reset to (for consumer group {group})
         Topic: {topic} Partition: 0 Offset: 0
@@ -115,24 +115,24 @@ def streams_reset(shop: Shop) -> None:
         Done.
         """
     application = ("--application-id", group, "--input-topics", topic)
-    printed(shop.tools.at("kafka-streams-application-reset", *application), told)
-    described = _ask(shop, "--describe", "--group", group)
-    expect("position", described.stdout.split()[12:14], ["0", "4"])
+    expect_output(shop.tools.ask("kafka-streams-application-reset", *application), expected_output)
+    description = _ask(shop, "--describe", "--group", group)
+    expect("position", description.stdout.split()[12:14], ["0", "4"])
 
 
 def _consume(shop: Shop, topic: str, group: str, protocol: str) -> None:
     """Three of four records, so that a lag is left."""
-    shop.tools.at("kafka-console-producer", "--topic", topic, stdin="one\ntwo\nthree\nfour\n")
-    read = shop.tools.at(
+    shop.tools.ask("kafka-console-producer", "--topic", topic, stdin="one\ntwo\nthree\nfour\n")
+    consumed = shop.tools.ask(
         "kafka-console-consumer",
         *("--topic", topic, "--from-beginning", "--group", group, "--max-messages", "3"),
         *("--command-property", f"group.protocol={protocol}", "--timeout-ms", "30000"),
     )
-    expect("records", read.stdout.splitlines(), ["one", "two", "three"])
+    expect("records", consumed.stdout.splitlines(), ["one", "two", "three"])
 
 
 def _ask(shop: Shop, *options: str) -> ToolResult:
-    return shop.tools.at("kafka-consumer-groups", *options)
+    return shop.tools.ask("kafka-consumer-groups", *options)
 
 
 def _list(shop: Shop, group: str, *options: str) -> ToolResult:
@@ -140,7 +140,7 @@ def _list(shop: Shop, group: str, *options: str) -> ToolResult:
 
 
 def _groups(shop: Shop, group: str, *options: str) -> ToolResult:
-    return _rows_of(group, shop.tools.at("kafka-groups", "--list", *options))
+    return _rows_of(group, shop.tools.ask("kafka-groups", "--list", *options))
 
 
 def _rows_of(group: str, result: ToolResult) -> ToolResult:

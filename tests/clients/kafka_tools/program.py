@@ -67,10 +67,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the named checks, or all."""
     names = list(sys.argv[1:] if argv is None else argv)
     if not names:
-        there = "TXNSIM_SASL_BOOTSTRAP" in os.environ
-        names = [name for name in CHECKS if there or name not in SECURED]
-    needed = (*_NEEDED, *(_NEEDED_SECURED if set(SECURED) & set(names) else ()))
-    missing = [name for name in needed if not os.environ.get(name)]
+        is_secured = "TXNSIM_SASL_BOOTSTRAP" in os.environ
+        names = [name for name in CHECKS if is_secured or name not in SECURED]
+    variables = (*_NEEDED, *(_NEEDED_SECURED if set(SECURED) & set(names) else ()))
+    missing = [name for name in variables if not os.environ.get(name)]
     unknown = [name for name in names if name not in CHECKS]
     if missing or unknown:
         sys.stderr.write(f"not set: {missing}; unknown: {unknown}; known: {' '.join(CHECKS)}\n")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Final
 
-from tests.clients.kafka_tools.expect import eventually, expect, printed, require
+from tests.clients.kafka_tools.expect import eventually, expect, expect_output, require
 from tests.clients.kafka_tools.shop import Shop
 from tests.clients.kafka_tools.transactions_command import DESCRIBE_PRODUCERS_COLUMNS, parse_table
 from tests.support.apache_kafka import run_kafka_tool
@@ -20,51 +20,51 @@ def produce(shop: Shop) -> None:
     """Records with keys and headers through every compression, and back with all they have."""
     topic = shop.new_topic("produce")
     expected = []
-    for at, codec in enumerate(_CODECS):
+    for index, codec in enumerate(_CODECS):
         lines = f"codec:{codec},empty:\tkey-{codec}\t{codec * 50}\nlast:h\tnext-ä\tvalue\n"
-        sent = shop.tools.at(
+        produced = shop.tools.ask(
             "kafka-console-producer",
             *("--topic", topic, "--compression-codec", codec, "--command-property", "acks=all"),
             *("--reader-property", "parse.key=true", "--reader-property", "parse.headers=true"),
             stdin=lines,
         )
-        printed(sent, "")
-        offset = 2 * at
+        expect_output(produced, "")
+        offset = 2 * index
         head = "CreateTime:<n> Partition:0 Offset:"
         expected += [
             f"{head}{offset} codec:{codec},empty: key-{codec} {codec * 50}",
             f"{head}{offset + 1} last:h next-ä value",
         ]
-    shown = ("key", "headers", "offset", "partition", "timestamp")
-    options = [f"--formatter-property=print.{name}=true" for name in shown]
-    read = shop.tools.at(
+    properties = ("key", "headers", "offset", "partition", "timestamp")
+    options = [f"--formatter-property=print.{name}=true" for name in properties]
+    consumed = shop.tools.ask(
         "kafka-console-consumer",
         *("--topic", topic, "--from-beginning", "--max-messages", str(len(expected))),
-        *("--group", shop.named("produce"), "--timeout-ms", "30000", *options),
+        *("--group", shop.unique_name("produce"), "--timeout-ms", "30000", *options),
     )
-    printed(read, "\n".join(expected))
-    require("counted", f"Processed a total of {len(expected)} messages" in read.stderr)
+    expect_output(consumed, "\n".join(expected))
+    require("counted", f"Processed a total of {len(expected)} messages" in consumed.stderr)
 
 
 def idempotent(shop: Shop) -> None:
     """The console's producer is idempotent: one producer per run, one sequence per partition."""
     topic = shop.new_topic("idempotent", partitions=3)
     keys = [f"k{number}" for number in range(60)]
-    sent = shop.tools.at(
+    produced = shop.tools.ask(
         "kafka-console-producer",
         *("--topic", topic, "--command-property", "enable.idempotence=true"),
         *("--command-property", "batch.size=200", "--reader-property", "parse.key=true"),
         stdin="".join(f"{key}\tvalue of {key}\n" for key in keys),
     )
-    printed(sent, "")
-    ends = shop.tools.at("kafka-get-offsets", "--topic", topic).stdout.split()
+    expect_output(produced, "")
+    ends = shop.tools.ask("kafka-get-offsets", "--topic", topic).stdout.split()
     counts = [int(end.rpartition(":")[2]) for end in ends]
     expect("records", sum(counts), len(keys))
     require(f"every partition has some: {counts}", all(counts))
     for partition, count in enumerate(counts):
-        where = ("--topic", topic, "--partition", str(partition))
-        told = shop.tools.at("kafka-transactions", "describe-producers", *where)
-        (row,) = parse_table(told.stdout, DESCRIBE_PRODUCERS_COLUMNS)
+        partition_options = ("--topic", topic, "--partition", str(partition))
+        producers = shop.tools.ask("kafka-transactions", "describe-producers", *partition_options)
+        (row,) = parse_table(producers.stdout, DESCRIBE_PRODUCERS_COLUMNS)
         expect(
             "epoch, last sequence",
             (row["ProducerEpoch"], row["LastSequence"]),
@@ -80,7 +80,7 @@ def abort(shop: Shop) -> None:
     _terminate(shop, transactional_id)
     expect("read_uncommitted", shop.values(topic, "read_uncommitted", count=1), ["open"])
     payload = shop.file("payload", "of the next one\n")
-    printed(
+    expect_output(
         shop.tools.run(
             "kafka-producer-perf-test",
             *("--topic", topic, "--num-records", "3", "--throughput", "-1"),
@@ -95,11 +95,13 @@ def abort(shop: Shop) -> None:
 def read_committed(shop: Shop) -> None:
     """An open transaction holds back what others wrote behind it, until it ends."""
     transactional_id, topic = shop.open_transaction("read-committed")
-    printed(shop.tools.at("kafka-console-producer", "--topic", topic, stdin="behind it\n"), "")
-    both = ["open", "behind it"]
-    expect("read_uncommitted", shop.values(topic, "read_uncommitted", count=2), both)
-    held = shop.values(topic, "read_committed", count=1, patience_ms=_NOTHING_MORE_MS)
-    expect("read_committed while it is open", held, [])
+    expect_output(
+        shop.tools.ask("kafka-console-producer", "--topic", topic, stdin="behind it\n"), ""
+    )
+    expected_values = ["open", "behind it"]
+    expect("read_uncommitted", shop.values(topic, "read_uncommitted", count=2), expected_values)
+    committed_values = shop.values(topic, "read_committed", count=1, patience_ms=_NOTHING_MORE_MS)
+    expect("read_committed while it is open", committed_values, [])
     _terminate(shop, transactional_id)
     expect(
         "read_committed afterwards", shop.values(topic, "read_committed", count=1), ["behind it"]
@@ -108,7 +110,7 @@ def read_committed(shop: Shop) -> None:
 
 def _terminate(shop: Shop, transactional_id: str) -> None:
     command = ("forceTerminateTransaction", "--transactionalId", transactional_id)
-    printed(shop.tools.at("kafka-transactions", *command), "")
+    expect_output(shop.tools.ask("kafka-transactions", *command), "")
 
 
 def performance(shop: Shop) -> None:
@@ -119,22 +121,25 @@ def performance(shop: Shop) -> None:
         " records sent, <decimal> records/sec (<decimal> MB/sec), <decimal> ms avg latency,"
         " <decimal> ms max latency, <n> ms 50th, <n> ms 95th, <n> ms 99th, <n> ms 99.9th."
     )
-    for count, more in (
-        (300, ("--transactional-id", shop.named("measured"), "--transaction-duration-ms", "20")),
+    for count, options in (
+        (
+            300,
+            ("--transactional-id", shop.unique_name("measured"), "--transaction-duration-ms", "20"),
+        ),
         (100, ("--command-property", "acks=all", "compression.type=lz4")),
     ):
-        measured = shop.tools.run(
+        report_of_run = shop.tools.run(
             "kafka-producer-perf-test",
             *("--bootstrap-server", shop.tools.bootstrap, *common),
-            *("--num-records", str(count), *more),
+            *("--num-records", str(count), *options),
         )
-        printed(measured, f"{count}{report}")
+        expect_output(report_of_run, f"{count}{report}")
     values = shop.values(topic, "read_committed", count=400)
     expect("records", len(values), 400)
-    consumed = shop.tools.at(
+    consumed = shop.tools.ask(
         "kafka-consumer-perf-test",
         *("--topic", topic, "--num-records", "400", "--timeout", "30000"),
-        *("--group", shop.named("measured")),
+        *("--group", shop.unique_name("measured")),
     )
     head, row = consumed.stdout.splitlines()
     expect("columns", len(head.split(", ")), len(row.split(", ")))
@@ -152,36 +157,40 @@ def verifiable(shop: Shop) -> None:
     )
     expect("exit status", produced.code, 0)
     events = [json.loads(line) for line in produced.stdout.splitlines()]
-    sent = [event["offset"] for event in events if event["name"] == "producer_send_success"]
-    expect("offsets", sent, [0, 1, 2, 3, 4])
+    offsets = [event["offset"] for event in events if event["name"] == "producer_send_success"]
+    expect("offsets", offsets, [0, 1, 2, 3, 4])
     (data,) = (event for event in events if event["name"] == "tool_data")
     expect("acknowledged", (data["sent"], data["acked"]), (5, 5))
     for protocol in _PROTOCOLS:
-        consumed = shop.tools.at(
+        consumed = shop.tools.ask(
             "kafka-verifiable-consumer",
-            *("--topic", topic, "--group-id", shop.named(f"verified-{protocol}")),
+            *("--topic", topic, "--group-id", shop.unique_name(f"verified-{protocol}")),
             *("--max-messages", "5", "--reset-policy", "earliest", "--group-protocol", protocol),
         )
         events = [json.loads(line) for line in consumed.stdout.splitlines()]
         names = [event["name"] for event in events]
         require(f"begins and ends as told: {names}", names[0] == "startup_complete")
         expect("last", names[-1], "shutdown_complete")
-        seen = sum(event["count"] for event in events if event["name"] == "records_consumed")
-        expect("records", seen, 5)
-        committed = [event for event in events if event["name"] == "offsets_committed"]
-        at = [{"topic": topic, "partition": 0, "offset": 5}]
-        expect("committed", (committed[-1]["offsets"], committed[-1]["success"]), (at, True))
+        record_count = sum(
+            event["count"] for event in events if event["name"] == "records_consumed"
+        )
+        expect("records", record_count, 5)
+        commits = [event for event in events if event["name"] == "offsets_committed"]
+        expected_offsets = [{"topic": topic, "partition": 0, "offset": 5}]
+        expect(
+            "committed", (commits[-1]["offsets"], commits[-1]["success"]), (expected_offsets, True)
+        )
 
 
 def latency(shop: Shop) -> None:
     """kafka-e2e-latency makes its topic itself."""
-    topic = shop.named("latency")
-    measured = shop.tools.at(
+    topic = shop.unique_name("latency")
+    measured = shop.tools.ask(
         "kafka-e2e-latency",
         *("--topic", topic, "--num-records", "20", "--producer-acks", "all"),
         *("--record-size", "64"),
     )
-    printed(
+    expect_output(
         measured,
         f"""
         Topic "{topic}" does not exist. Will create topic with 1 partition(s) and replication \
@@ -192,5 +201,7 @@ factor = 1
         """,
     )
     eventually(
-        lambda: printed(shop.tools.at("kafka-get-offsets", "--topic", topic), f"{topic}:0:20")
+        lambda: expect_output(
+            shop.tools.ask("kafka-get-offsets", "--topic", topic), f"{topic}:0:20"
+        )
     )

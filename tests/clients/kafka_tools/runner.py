@@ -71,7 +71,7 @@ class Tools(ManagedResource):
     def _on_exit(self, error: BaseException | None) -> None:
         self._end()
 
-    def at(self, name: str, *args: str, stdin: str = "") -> ToolResult:
+    def ask(self, name: str, *args: str, stdin: str = "") -> ToolResult:
         """Run a tool with ``--bootstrap-server`` of our address in front of its arguments."""
         return self.run(name, "--bootstrap-server", self.bootstrap, *args, stdin=stdin)
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 
-from tests.clients.kafka_tools.expect import Unexpected, eventually, printed
+from tests.clients.kafka_tools.expect import Unexpected, eventually, expect_output
 from tests.clients.kafka_tools.runner import Tools
 from tests.support.foreign_clients import run_java
 
@@ -39,7 +39,7 @@ class Shop:
         self.tools.__exit__(kind, error, trace)
         self._directory.cleanup()
 
-    def named(self, stem: str) -> str:
+    def unique_name(self, stem: str) -> str:
         """A name that no other run uses."""
         return f"{self._run}-tools-{stem}"
 
@@ -51,14 +51,16 @@ class Shop:
 
     def new_topic(self, stem: str, *, partitions: int = 1) -> str:
         """A topic whose every partition has a leader; each has one replica."""
-        topic = self.named(stem)
-        what = ("--create", "--topic", topic, "--partitions", str(partitions))
-        printed(
-            self.tools.at("kafka-topics", *what, "--replication-factor", "1"),
+        topic = self.unique_name(stem)
+        create = ("--create", "--topic", topic, "--partitions", str(partitions))
+        expect_output(
+            self.tools.ask("kafka-topics", *create, "--replication-factor", "1"),
             f"Created topic {topic}.",
         )
         rows = "".join(f"{topic}:{partition}:0\n" for partition in range(partitions))
-        eventually(lambda: printed(self.tools.at("kafka-get-offsets", "--topic", topic), rows))
+        eventually(
+            lambda: expect_output(self.tools.ask("kafka-get-offsets", "--topic", topic), rows)
+        )
         return topic
 
     def open_transaction(self, stem: str) -> tuple[str, str]:
@@ -67,11 +69,11 @@ class Shop:
         Raises:
             Unexpected: It could not be made.
         """
-        transactional_id = self.named(stem)
-        left = run_java("OpenTransaction", self.tools.bootstrap, transactional_id, f"left-{stem}")
-        if left.code != 0:
-            raise Unexpected(f"no open transaction: {left.stdout}{left.stderr}")
-        return transactional_id, str(json.loads(left.stdout)["topic"])
+        transactional_id = self.unique_name(stem)
+        run = run_java("OpenTransaction", self.tools.bootstrap, transactional_id, f"left-{stem}")
+        if run.code != 0:
+            raise Unexpected(f"no open transaction: {run.stdout}{run.stderr}")
+        return transactional_id, str(json.loads(run.stdout)["topic"])
 
     def values(
         self, topic: str, isolation: str, *, count: int, patience_ms: int = 30_000
@@ -81,11 +83,11 @@ class Shop:
         Raises:
             Unexpected: The tool failed.
         """
-        result = self.tools.at(
+        result = self.tools.ask(
             "kafka-console-consumer",
             *("--topic", topic, "--from-beginning", "--isolation-level", isolation),
             *("--max-messages", str(count), "--timeout-ms", str(patience_ms)),
-            *("--group", self.named(f"of-{topic}-{isolation}-{count}-{patience_ms}")),
+            *("--group", self.unique_name(f"of-{topic}-{isolation}-{count}-{patience_ms}")),
         )
         if result.code != 0:
             raise Unexpected(f"exit status {result.code}: {result.stdout}{result.stderr}")

@@ -9,8 +9,8 @@ from tests.clients.kafka_tools.expect import (
     Unexpected,
     eventually,
     expect,
-    printed,
-    refused,
+    expect_output,
+    expect_refusal,
     require,
 )
 from tests.clients.kafka_tools.shop import Shop
@@ -21,32 +21,32 @@ _ALL_CONFIGS_MIN: Final = 30
 
 def topics(shop: Shop) -> None:
     """Create, list, describe, add partitions, delete."""
-    topic, tool = shop.named("topic"), "kafka-topics"
+    topic, tool = shop.unique_name("topic"), "kafka-topics"
     create = ("--create", "--topic", topic, "--partitions", "2", "--replication-factor", "1")
-    created = shop.tools.at(tool, *create, "--config", "retention.ms=1000000")
-    printed(created, f"Created topic {topic}.")
-    refused(
-        shop.tools.at(tool, *create),
+    creation = shop.tools.ask(tool, *create, "--config", "retention.ms=1000000")
+    expect_output(creation, f"Created topic {topic}.")
+    expect_refusal(
+        shop.tools.ask(tool, *create),
         f"Error while executing topic command : Topic '{topic}' already exists.",
     )
-    printed(shop.tools.at(tool, *create, "--if-not-exists"), "")
-    eventually(lambda: printed(shop.tools.at(tool, "--list", "--topic", topic), topic))
-    _described(shop, topic, partitions=2)
-    printed(shop.tools.at(tool, "--alter", "--topic", topic, "--partitions", "3"), "")
-    _described(shop, topic, partitions=3)
-    refused(
-        shop.tools.at(tool, "--alter", "--topic", topic, "--partitions", "1"),
+    expect_output(shop.tools.ask(tool, *create, "--if-not-exists"), "")
+    eventually(lambda: expect_output(shop.tools.ask(tool, "--list", "--topic", topic), topic))
+    _expect_description(shop, topic, partitions=2)
+    expect_output(shop.tools.ask(tool, "--alter", "--topic", topic, "--partitions", "3"), "")
+    _expect_description(shop, topic, partitions=3)
+    expect_refusal(
+        shop.tools.ask(tool, "--alter", "--topic", topic, "--partitions", "1"),
         f"The topic {topic} currently has 3 partition(s); 1 would not be an increase.",
     )
-    for filtered in ("--under-replicated-partitions", "--unavailable-partitions"):
-        printed(shop.tools.at(tool, "--describe", "--topic", topic, filtered), "")
-    printed(shop.tools.at(tool, "--delete", "--topic", topic), "")
-    missing = f"Error while executing topic command : Topic '{topic}' does not exist as expected"
-    eventually(lambda: refused(shop.tools.at(tool, "--delete", "--topic", topic), missing))
-    refused(shop.tools.at(tool, "--describe", "--topic", topic), missing)
+    for filter_option in ("--under-replicated-partitions", "--unavailable-partitions"):
+        expect_output(shop.tools.ask(tool, "--describe", "--topic", topic, filter_option), "")
+    expect_output(shop.tools.ask(tool, "--delete", "--topic", topic), "")
+    absence = f"Error while executing topic command : Topic '{topic}' does not exist as expected"
+    eventually(lambda: expect_refusal(shop.tools.ask(tool, "--delete", "--topic", topic), absence))
+    expect_refusal(shop.tools.ask(tool, "--describe", "--topic", topic), absence)
 
 
-def _described(shop: Shop, topic: str, *, partitions: int) -> None:
+def _expect_description(shop: Shop, topic: str, *, partitions: int) -> None:
     head = (
         f"Topic: {topic} TopicId: <word> PartitionCount: {partitions} ReplicationFactor: 1"
         " Configs: min.insync.replicas=1,retention.ms=1000000\n"
@@ -57,25 +57,25 @@ def _described(shop: Shop, topic: str, *, partitions: int) -> None:
         for partition in range(partitions)
     )
     describe = ("--describe", "--topic", topic)
-    eventually(lambda: printed(shop.tools.at("kafka-topics", *describe), head + rows))
+    eventually(lambda: expect_output(shop.tools.ask("kafka-topics", *describe), head + rows))
 
 
 def assignments(shop: Shop) -> None:
     """A topic whose replicas are named, and names that collide in metrics."""
-    topic = shop.named("assigned")
-    created = shop.tools.at(
+    topic = shop.unique_name("assigned")
+    creation = shop.tools.ask(
         "kafka-topics", "--create", "--topic", topic, "--replica-assignment", "1,1,1"
     )
-    printed(created, f"Created topic {topic}.")
+    expect_output(creation, f"Created topic {topic}.")
     row = f"{topic}:0:0\n{topic}:1:0\n{topic}:2:0"
-    eventually(lambda: printed(shop.tools.at("kafka-get-offsets", "--topic", topic), row))
-    dotted = shop.named("with.dot_and_underscore")
-    create = ("--create", "--topic", dotted, "--partitions", "1")
-    printed(
-        shop.tools.at("kafka-topics", *create),
+    eventually(lambda: expect_output(shop.tools.ask("kafka-get-offsets", "--topic", topic), row))
+    dotted_topic = shop.unique_name("with.dot_and_underscore")
+    create = ("--create", "--topic", dotted_topic, "--partitions", "1")
+    expect_output(
+        shop.tools.ask("kafka-topics", *create),
         "WARNING: Due to limitations in metric names, topics with a period ('.') or underscore"
         " ('_') could collide. To avoid issues it is best to use either, but not both.\n"
-        f"Created topic {dotted}.",
+        f"Created topic {dotted_topic}.",
     )
 
 
@@ -83,12 +83,12 @@ def topic_configs(shop: Shop) -> None:
     """Set, describe with where each value comes from, delete; a bad value is refused."""
     topic, tool = shop.new_topic("configured"), "kafka-configs"
     entity = ("--entity-type", "topics", "--entity-name", topic)
-    done = f"Completed updating config for topic {topic}."
+    confirmation = f"Completed updating config for topic {topic}."
     add = "retention.ms=5,cleanup.policy=[compact,delete]"
-    printed(shop.tools.at(tool, "--alter", *entity, "--add-config", add), done)
+    expect_output(shop.tools.ask(tool, "--alter", *entity, "--add-config", add), confirmation)
     eventually(
-        lambda: printed(
-            shop.tools.at(tool, "--describe", *entity),
+        lambda: expect_output(
+            shop.tools.ask(tool, "--describe", *entity),
             f"""
             Dynamic configs for topic {topic} are:
               cleanup.policy=compact,delete sensitive=false synonyms={{DYNAMIC_TOPIC_CONFIG:\
@@ -98,14 +98,14 @@ cleanup.policy=compact,delete, DEFAULT_CONFIG:log.cleanup.policy=delete}}
         )
     )
     delete = ("--alter", *entity, "--delete-config", "retention.ms,cleanup.policy")
-    printed(shop.tools.at(tool, *delete), done)
-    nothing = f"Dynamic configs for topic {topic} are:"
-    eventually(lambda: printed(shop.tools.at(tool, "--describe", *entity), nothing))
-    refused(
-        shop.tools.at(tool, "--alter", *entity, "--add-config", "retention.ms=banana"),
+    expect_output(shop.tools.ask(tool, *delete), confirmation)
+    no_configs = f"Dynamic configs for topic {topic} are:"
+    eventually(lambda: expect_output(shop.tools.ask(tool, "--describe", *entity), no_configs))
+    expect_refusal(
+        shop.tools.ask(tool, "--alter", *entity, "--add-config", "retention.ms=banana"),
         "Invalid value banana for configuration retention.ms: Not a number of type LONG",
     )
-    everything = shop.tools.at(tool, "--describe", "--all", *entity)
+    everything = shop.tools.ask(tool, "--describe", "--all", *entity)
     rows = [row.strip() for row in everything.stdout.splitlines()[1:]]
     require(f"more than {_ALL_CONFIGS_MIN} configs", len(rows) > _ALL_CONFIGS_MIN)
     require(
@@ -119,23 +119,29 @@ def broker_configs(shop: Shop) -> None:
     """Configs of the default broker, which are those of all brokers."""
     tool, name = "kafka-configs", "log.cleaner.backoff.ms"
     entity = ("--entity-type", "brokers", "--entity-default")
-    done = "Completed updating default config for brokers in the cluster."
-    printed(shop.tools.at(tool, "--alter", *entity, "--add-config", f"{name}=20000"), done)
+    confirmation = "Completed updating default config for brokers in the cluster."
+    expect_output(
+        shop.tools.ask(tool, "--alter", *entity, "--add-config", f"{name}=20000"), confirmation
+    )
     row = f"  {name}=20000 sensitive=false synonyms={{DYNAMIC_DEFAULT_BROKER_CONFIG:{name}=20000}}"
 
-    def look(*, there: bool) -> None:
-        described = shop.tools.at(tool, "--describe", *entity)
-        expect("is listed", row in described.stdout.splitlines(), there)
+    def look(*, is_listed: bool) -> None:
+        description = shop.tools.ask(tool, "--describe", *entity)
+        expect("is listed", row in description.stdout.splitlines(), is_listed)
 
-    eventually(lambda: look(there=True))
-    printed(shop.tools.at(tool, "--alter", *entity, "--delete-config", name), done)
-    eventually(lambda: look(there=False))
+    eventually(lambda: look(is_listed=True))
+    expect_output(shop.tools.ask(tool, "--alter", *entity, "--delete-config", name), confirmation)
+    eventually(lambda: look(is_listed=False))
 
 
 def other_configs(shop: Shop) -> None:
     """Quotas, SCRAM credentials, configs of groups."""
-    client, user, group = shop.named("client"), shop.named("user"), shop.named("configured-group")
-    for entity, add, delete, shown in (
+    client, user, group = (
+        shop.unique_name("client"),
+        shop.unique_name("user"),
+        shop.unique_name("configured-group"),
+    )
+    for entity, add, delete, description in (
         (
             ("client", "clients", client),
             "producer_byte_rate=1000000",
@@ -158,23 +164,25 @@ def other_configs(shop: Shop) -> None:
             " DEFAULT_CONFIG:group.consumer.session.timeout.ms=45000}",
         ),
     ):
-        _set_and_forget(shop, entity, add, delete, shown)
+        _set_and_forget(shop, entity, add, delete, description)
 
 
 def _set_and_forget(
-    shop: Shop, entity: tuple[str, str, str], add: str, delete: str, shown: str
+    shop: Shop, entity: tuple[str, str, str], add: str, delete: str, description: str
 ) -> None:
     kind, plural, name = entity
     options = ("--entity-type", plural, "--entity-name", name)
-    done = f"Completed updating config for {kind} {name}."
+    confirmation = f"Completed updating config for {kind} {name}."
     tool = "kafka-configs"
-    printed(shop.tools.at(tool, "--alter", *options, "--add-config", add), done)
-    eventually(lambda: printed(shop.tools.at(tool, "--describe", *options), shown))
-    printed(shop.tools.at(tool, "--alter", *options, "--delete-config", delete), done)
+    expect_output(shop.tools.ask(tool, "--alter", *options, "--add-config", add), confirmation)
+    eventually(lambda: expect_output(shop.tools.ask(tool, "--describe", *options), description))
+    expect_output(
+        shop.tools.ask(tool, "--alter", *options, "--delete-config", delete), confirmation
+    )
 
     def look() -> None:
-        described = shop.tools.at(tool, "--describe", *options)
-        require("it is forgotten", delete not in described.stdout)
+        output = shop.tools.ask(tool, "--describe", *options)
+        require("it is forgotten", delete not in output.stdout)
 
     eventually(look)
 
@@ -185,12 +193,14 @@ def offsets_and_records(shop: Shop) -> None:
     filled = f"{topic}-0"
     payload = "".join(f"key\t{n}\n" for n in range(5))
     keyed = ("--reader-property", "parse.key=true")
-    printed(shop.tools.at("kafka-console-producer", "--topic", topic, *keyed, stdin=payload), "")
-    ends = shop.tools.at(tool, "--topic", topic).stdout.split()
+    expect_output(
+        shop.tools.ask("kafka-console-producer", "--topic", topic, *keyed, stdin=payload), ""
+    )
+    ends = shop.tools.ask(tool, "--topic", topic).stdout.split()
     require(f"one partition has all: {ends}", sorted(end[-1] for end in ends) == ["0", "5"])
     partition = next(end for end in ends if end.endswith(":5")).split(":")[1]
-    only = ("--topic-partitions", f"{topic}:{partition}", "--time")
-    for when, offset in (
+    partition_options = ("--topic-partitions", f"{topic}:{partition}", "--time")
+    for time, offset in (
         ("earliest", 0),
         ("latest", 5),
         ("-1", 5),
@@ -198,51 +208,51 @@ def offsets_and_records(shop: Shop) -> None:
         ("1", 0),
         ("earliest-local", 0),
     ):
-        row = "<any>" if when == "max-timestamp" else f"{topic}:{partition}:{offset}"
-        printed(shop.tools.at(tool, *only, when), row)
-    printed(shop.tools.at(tool, *only, "latest-tiered"), "")
-    refused(
-        shop.tools.at(tool, "--topic", f"{filled}-nowhere"),
+        row = "<any>" if time == "max-timestamp" else f"{topic}:{partition}:{offset}"
+        expect_output(shop.tools.ask(tool, *partition_options, time), row)
+    expect_output(shop.tools.ask(tool, *partition_options, "latest-tiered"), "")
+    expect_refusal(
+        shop.tools.ask(tool, "--topic", f"{filled}-nowhere"),
         "Error occurred: Could not match any topic-partitions with the specified filters",
     )
-    where = {"topic": topic, "partition": int(partition), "offset": 3}
-    wanted = shop.file("delete.json", json.dumps({"partitions": [where], "version": 1}))
-    deleted = shop.tools.at("kafka-delete-records", "--offset-json-file", wanted)
-    printed(
-        deleted,
+    position = {"topic": topic, "partition": int(partition), "offset": 3}
+    request_file = shop.file("delete.json", json.dumps({"partitions": [position], "version": 1}))
+    deletion = shop.tools.ask("kafka-delete-records", "--offset-json-file", request_file)
+    expect_output(
+        deletion,
         f"""
         Executing records delete operation
         Records delete operation completed:
         partition: {topic}-{partition} low_watermark: 3
         """,
     )
-    printed(shop.tools.at(tool, *only, "earliest"), f"{topic}:{partition}:3")
+    expect_output(shop.tools.ask(tool, *partition_options, "earliest"), f"{topic}:{partition}:3")
 
 
 def log_dirs(shop: Shop) -> None:
     topic, tool = shop.new_topic("sized"), "kafka-log-dirs"
-    shop.tools.at("kafka-console-producer", "--topic", topic, stdin="one\n")
-    described = printed(
-        shop.tools.at(tool, "--describe", "--topic-list", topic),
+    shop.tools.ask("kafka-console-producer", "--topic", topic, stdin="one\n")
+    output = expect_output(
+        shop.tools.ask(tool, "--describe", "--topic-list", topic),
         """
         Querying brokers for log directories information
         Received log directory information from brokers <word>
         {<any>}
         """,
     )
-    found = json.loads(described.stdout.splitlines()[-1])
-    expect("version", found["version"], 1)
+    report = json.loads(output.stdout.splitlines()[-1])
+    expect("version", report["version"], 1)
     replicas = [
         replica
-        for broker in found["brokers"]
+        for broker in report["brokers"]
         for directory in broker["logDirs"]
         for replica in directory["partitions"]
     ]
     expect("replicas", [replica["partition"] for replica in replicas], [f"{topic}-0"])
     require("it is as large as a batch", 60 < replicas[0]["size"] < 200)
     expect("lag, future", (replicas[0]["offsetLag"], replicas[0]["isFuture"]), (0, False))
-    refused(
-        shop.tools.at(tool, "--describe", "--broker-list", "77"),
+    expect_refusal(
+        shop.tools.ask(tool, "--describe", "--broker-list", "77"),
         "ERROR: The given brokers do not exist from --broker-list: 77."
         " Current existent brokers: <word>",
     )
@@ -252,13 +262,21 @@ def leader_election(shop: Shop) -> None:
     """Nothing to do for healthy partitions; an unknown one is told of."""
     topic, tool = shop.new_topic("elected"), "kafka-leader-election"
     for kind in ("preferred", "unclean"):
-        where = ("--election-type", kind, "--topic", topic, "--partition", "0")
-        printed(
-            shop.tools.at(tool, *where), f"Valid replica already elected for partitions {topic}-0"
+        options = ("--election-type", kind, "--topic", topic, "--partition", "0")
+        expect_output(
+            shop.tools.ask(tool, *options),
+            f"Valid replica already elected for partitions {topic}-0",
         )
-    nowhere = ("--election-type", "preferred", "--topic", f"{topic}-nowhere", "--partition", "0")
-    refused(
-        shop.tools.at(tool, *nowhere),
+    unknown_options = (
+        "--election-type",
+        "preferred",
+        "--topic",
+        f"{topic}-nowhere",
+        "--partition",
+        "0",
+    )
+    expect_refusal(
+        shop.tools.ask(tool, *unknown_options),
         f"Error completing leader election (PREFERRED) for partition: {topic}-nowhere-0:"
         " org.apache.kafka.common.errors.UnknownTopicOrPartitionException:"
         f" No such topic as {topic}-nowhere",
@@ -266,6 +284,6 @@ def leader_election(shop: Shop) -> None:
 
 
 def reassignments(shop: Shop) -> None:
-    listed = shop.tools.at("kafka-reassign-partitions", "--list")
-    if listed.code != 0 or "reassignments" not in listed.stdout:
-        raise Unexpected(f"exit status {listed.code}: {listed.stdout}{listed.stderr}")
+    listing = shop.tools.ask("kafka-reassign-partitions", "--list")
+    if listing.code != 0 or "reassignments" not in listing.stdout:
+        raise Unexpected(f"exit status {listing.code}: {listing.stdout}{listing.stderr}")

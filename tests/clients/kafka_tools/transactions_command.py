@@ -94,7 +94,7 @@ def transactions_command(tools: Tools, *args: str) -> ToolResult:
     Raises:
         ToolError: It did not end.
     """
-    return tools.at("kafka-transactions", *args)
+    return tools.ask("kafka-transactions", *args)
 
 
 def read_table(tools: Tools, columns: Sequence[str], *args: str) -> list[Row]:
@@ -122,9 +122,9 @@ def parse_table(text: str, columns: Sequence[str]) -> list[Row]:
     for line in lines:
         if [len(cell) for cell in line] != widths:
             raise CheckFailure(f"cells of unequal width: {text!r}")
-    for at, width in enumerate(widths[:-1]):
-        if max(len(line[at].rstrip()) for line in lines) != width:
-            raise CheckFailure(f"column {columns[at]} is wider than its widest cell: {text!r}")
+    for index, width in enumerate(widths[:-1]):
+        if max(len(line[index].rstrip()) for line in lines) != width:
+            raise CheckFailure(f"column {columns[index]} is wider than its widest cell: {text!r}")
     return [
         {name: cell.rstrip() for name, cell in zip(columns, line, strict=False)}
         for line in lines[1:]
@@ -198,8 +198,8 @@ def set_scene(tools: Tools, hanging: Sequence[Partition]) -> Scene:
     result = run_java("OpenTransaction", tools.bootstrap, transactional_id, "left-open")
     if result.code != 0:
         raise ForeignClientError(f"no open transaction: {result.stdout}{result.stderr}")
-    left = json.loads(result.stdout)
-    return Scene(tools, hanging, transactional_id, left["topic"], left["brokers"])
+    transaction = json.loads(result.stdout)
+    return Scene(tools, hanging, transactional_id, transaction["topic"], transaction["brokers"])
 
 
 # The checks
@@ -214,8 +214,8 @@ def _check_list(scene: Scene) -> None:
 
 
 def _check_list_filters(scene: Scene) -> None:
-    found = _list(scene, "--transactional-id-pattern", "crashed-.*")
-    _require("pattern", scene.open_id in {row["TransactionalId"] for row in found})
+    matching = _list(scene, "--transactional-id-pattern", "crashed-.*")
+    _require("pattern", scene.open_id in {row["TransactionalId"] for row in matching})
     _expect("a pattern nobody fits", _list(scene, "--transactional-id-pattern", "nobody-.*"), [])
     old = _list(scene, "--duration-filter", str(HOUR_MS))
     _require("an hour old", scene.open_id not in {row["TransactionalId"] for row in old})
@@ -227,9 +227,9 @@ def _check_describe(scene: Scene) -> None:
     (row,) = read_table(
         scene.tools, DESCRIBE_COLUMNS, "describe", "--transactional-id", scene.open_id
     )
-    (listed,) = (row for row in _list(scene) if row["TransactionalId"] == scene.open_id)
-    _expect("coordinator", row["CoordinatorId"], listed["Coordinator"])
-    _expect("producer id", row["ProducerId"], listed["ProducerId"])
+    (list_row,) = (row for row in _list(scene) if row["TransactionalId"] == scene.open_id)
+    _expect("coordinator", row["CoordinatorId"], list_row["Coordinator"])
+    _expect("producer id", row["ProducerId"], list_row["ProducerId"])
     _expect("state", row["TransactionState"], "Ongoing")
     _expect("timeout", row["TransactionTimeoutMs"], "600000")
     _expect("partitions", row["TopicPartitions"], f"{scene.open_topic}-0")
@@ -258,11 +258,11 @@ def _check_find_on_partition(scene: Scene) -> None:
 
 def _check_find_on_broker(scene: Scene) -> None:
     """Each broker alone finds what it leads; all of them together find all."""
-    found: set[Partition] = set()
+    found_partitions: set[Partition] = set()
     for broker in scene.brokers:
         rows = _find_hanging(scene, "--broker-id", str(broker))
-        found |= {Partition(row["Topic"], int(row["Partition"])) for row in rows}
-    _require("found on some broker", set(scene.hanging) <= found)
+        found_partitions |= {Partition(row["Topic"], int(row["Partition"])) for row in rows}
+    _require("found on some broker", set(scene.hanging) <= found_partitions)
 
 
 def _check_open_is_not_found(scene: Scene) -> None:
@@ -338,9 +338,9 @@ def _expect_error(scene: Scene, *args: str) -> None:
     _require("says why on stderr", result.stderr.strip() != "")
 
 
-def _expect_same_transaction(found: Row, partition: Partition, producer: Row) -> None:
-    _expect("topic", found["Topic"], partition.topic)
-    _expect("partition", found["Partition"], str(partition.number))
+def _expect_same_transaction(row: Row, partition: Partition, producer: Row) -> None:
+    _expect("topic", row["Topic"], partition.topic)
+    _expect("partition", row["Partition"], str(partition.number))
     for theirs, ours in (
         ("ProducerId", "ProducerId"),
         ("ProducerEpoch", "ProducerEpoch"),
@@ -348,19 +348,19 @@ def _expect_same_transaction(found: Row, partition: Partition, producer: Row) ->
         ("StartOffset", "CurrentTransactionStartOffset"),
         ("LastTimestamp", "LastTimestamp"),
     ):
-        _expect(theirs, found[theirs], producer[ours])
-    age_min = (time.time_ns() // 1_000_000 - int(found["LastTimestamp"])) // 60_000
-    _require("minutes since", age_min - 1 <= int(found["Duration(min)"]) <= age_min)
+        _expect(theirs, row[theirs], producer[ours])
+    age_min = (time.time_ns() // 1_000_000 - int(row["LastTimestamp"])) // 60_000
+    _require("minutes since", age_min - 1 <= int(row["Duration(min)"]) <= age_min)
 
 
-def _expect(what: str, found: object, expected: object) -> None:
-    if found != expected:
-        raise CheckFailure(f"{what}: expected {expected!r}, found {found!r}")
+def _expect(subject: str, actual: object, expected: object) -> None:
+    if actual != expected:
+        raise CheckFailure(f"{subject}: expected {expected!r}, found {actual!r}")
 
 
-def _require(what: str, holds: object) -> None:
+def _require(subject: str, holds: object) -> None:
     if not holds:
-        raise CheckFailure(f"{what}: does not hold")
+        raise CheckFailure(f"{subject}: does not hold")
 
 
 def _partition(text: str) -> Partition:

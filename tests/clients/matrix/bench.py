@@ -44,7 +44,7 @@ class Bench:
     One lock for all: whoever needs a cluster that is just being started waits for it.
     """
 
-    unasked: Collection[str] = ()
+    unsupported_checks: Collection[str] = ()
     """Checks that can't be asked here."""
 
     def __init__(self) -> None:
@@ -109,11 +109,11 @@ class TxnsimBench(Bench):
         directory = self._directory / f"security-{level}"
         arguments = ("--security", "demo", "--security-dir", str(directory))
         server = self._server(f"txnsim with security@{level}", level, *arguments)
-        told = server.ready["security"]
+        security = server.ready["security"]
         return {
-            "TXNSIM_SASL_BOOTSTRAP": told["bootstrap"]["SASL_SSL"],
-            "TXNSIM_TLS_BOOTSTRAP": told["bootstrap"]["SSL"],
-            "TXNSIM_SECURITY_DIR": told["directory"],
+            "TXNSIM_SASL_BOOTSTRAP": security["bootstrap"]["SASL_SSL"],
+            "TXNSIM_TLS_BOOTSTRAP": security["bootstrap"]["SSL"],
+            "TXNSIM_SECURITY_DIR": security["directory"],
         }
 
     def _server(self, name: str, level: int, *arguments: str) -> TxnsimServer:
@@ -170,7 +170,7 @@ class ApacheBench(Bench):
 class GivenBench(Bench):
     """A cluster that somebody else has started."""
 
-    unasked = SECURED
+    unsupported_checks = SECURED
 
     def __init__(self, bootstrap: str) -> None:
         super().__init__()

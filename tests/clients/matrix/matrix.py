@@ -45,50 +45,50 @@ class Matrix:
         self.details: list[str] = []
         """For each program that failed, the end of what it said."""
 
-    def ask(self, asked: Sequence[Question], *, lanes: int) -> list[Result]:
+    def ask(self, questions: Sequence[Question], *, lanes: int) -> list[Result]:
         """Put all questions, side by side, and wait for all answers."""
         executor = ThreadPoolExecutor(lanes)
-        waiting: list[Future[list[Result]]] = []
+        futures: list[Future[list[Result]]] = []
         try:
-            waiting += [executor.submit(self._ask, each) for each in asked]
-            return [found for each in waiting for found in each.result()]
+            futures += [executor.submit(self._ask, question) for question in questions]
+            return [check_result for future in futures for check_result in future.result()]
         finally:
-            for each in waiting:
-                each.cancel()
+            for future in futures:
+                future.cancel()
             self._programs.stop()
             executor.shutdown()
 
     def _ask(self, question: Question) -> list[Result]:
         try:
             command = self._command(question.client)
-        except (ApacheKafkaError, ForeignClientError, OSError) as missing:
-            return self._all(question, CheckVerdict.MISSING, missing)
+        except (ApacheKafkaError, ForeignClientError, OSError) as error:
+            return self._same_result_for_all(question, CheckVerdict.MISSING, error)
         try:
             environment = self._bench.environment(question.level, question.checks)
         except (ApacheKafkaError, TxnsimServerError, OSError) as failure:
-            return self._all(question, CheckVerdict.FAILED, failure)
+            return self._same_result_for_all(question, CheckVerdict.FAILED, failure)
         word = "".join(c if c.isalnum() else "-" for c in question.client.name.lower())
         environment["TXNSIM_RUN"] = f"{word}-{question.level}-{self._run}"
         output = self._programs.run(
             [*command, *question.checks],
             environment=environment,
             patience_s=PATIENCE_FIRST_S + PATIENCE_CHECK_S * len(question.checks),
-            heard=lambda line: self._heard(question, line),
+            on_line=lambda line: self._report_line(question, line),
         )
         return self._judge(question, output)
 
     def _judge(self, question: Question, output: Output) -> list[Result]:
         results = judge(question, output)
-        failed = [each for each in results if each.is_failure]
-        heard = {line.text.rstrip() for line in output.lines}
-        for each in failed:
-            if f"FAIL {each.check}: {each.reason}" not in heard:
-                say(f"FAIL {question.name} {each.check}: {each.reason}")
+        failed = [check_result for check_result in results if check_result.is_failure]
+        printed_lines = {line.text.rstrip() for line in output.lines}
+        for check_result in failed:
+            if f"FAIL {check_result.check}: {check_result.reason}" not in printed_lines:
+                say(f"FAIL {question.name} {check_result.check}: {check_result.reason}")
         if failed:
             tail = "\n".join(line.text for line in output.lines[-TAIL_LINES:])
-            said = textwrap.indent(tail, "  ")
+            indented_tail = textwrap.indent(tail, "  ")
             with self._lock:
-                self.details.append(f"{question.name}, exit status {output.code}:\n{said}")
+                self.details.append(f"{question.name}, exit status {output.code}:\n{indented_tail}")
         return results
 
     def _command(self, client: Client) -> list[str]:
@@ -97,15 +97,17 @@ class Matrix:
         with lock:  # built once, though asked for at several levels
             return client.command()
 
-    def _heard(self, question: Question, line: Line) -> None:
+    def _report_line(self, question: Question, line: Line) -> None:
         report = report_in(line.text)
         if report is not None:
             word = "PASS" if report.passed else "FAIL"
             reason = f": {report.reason}" if report.reason else ""
             say(f"{word} {question.name} {report.check}{reason} ({line.second:.1f} s)")
 
-    def _all(self, question: Question, verdict: CheckVerdict, why: Exception) -> list[Result]:
-        reason = " ".join(str(why).split())
+    def _same_result_for_all(
+        self, question: Question, verdict: CheckVerdict, error: Exception
+    ) -> list[Result]:
+        reason = " ".join(str(error).split())
         say(f"FAIL {question.name} {verdict}: {reason}")
         return [result(question, check, verdict, reason) for check in question.checks]
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from tests.clients.matrix.client import CHECKS, CORE, NEWEST_ONLY, Client
 from tests.clients.matrix.questions import LEVELS, NEWEST
-from tests.clients.matrix.results import Stored, load, rank
+from tests.clients.matrix.results import StoredClient, load, rank
 from tests.clients.matrix.rosters import clients
 from tests.clients.matrix.verdicts import CheckVerdict
 
@@ -118,57 +118,61 @@ def matrix() -> Table:
     """A row per client, a column per check."""
     stored = load()
     rows = []
-    for client in sorted(clients(), key=lambda each: (each.language, each.name)):
-        have = stored.get(client.name)
-        cells = tuple(_cell(have, check, _levels(check)) for check in CHECKS)
+    for client in sorted(clients(), key=lambda client: (client.language, client.name)):
+        stored_client = stored.get(client.name)
+        cells = tuple(_cell(stored_client, check, _levels(check)) for check in CHECKS)
         rows.append((client.language, client.name, client.version, *cells))
     return ("Language", "Client", "Version", *(f"`{check}`" for check in CHECKS)), rows
 
 
 def demands() -> Table:
     return ("Check", "Levels", "What it demands"), [
-        (f"`{check}`", _words(_levels(check)), DEMANDS[check]) for check in CHECKS
+        (f"`{check}`", _join_levels(_levels(check)), DEMANDS[check]) for check in CHECKS
     ]
 
 
 def limits() -> Table:
     """What libraries can't do, and why."""
     return ("Client", "Check", "Why not"), [
-        (client.name, _limited(key), reason)
+        (client.name, _limit_cell(key), reason)
         for client in clients()
         for key, reason in client.limits.items()
     ]
 
 
-def further() -> Table:
+def further_checks() -> Table:
     """Checks beyond the list, which a program has for its library alone."""
     return ("Client", "Levels", "Checks"), list(_further(clients(), load()))
 
 
-def _further(roster: Sequence[Client], stored: Mapping[str, Stored]) -> Iterator[tuple[str, ...]]:
+def _further(
+    roster: Sequence[Client], stored: Mapping[str, StoredClient]
+) -> Iterator[tuple[str, ...]]:
     for client in roster:
         names = sorted((check for check in client.checks if check not in CHECKS), key=rank)
-        have = stored.get(client.name)
+        stored_client = stored.get(client.name)
         for everywhere, levels in ((True, LEVELS), (False, (NEWEST,))):
-            mine = [name for name in names if (name in client.everywhere) is everywhere]
-            if mine:
-                cells = ", ".join(f"`{name}` {_cell(have, name, levels)}" for name in mine)
-                yield client.name, _words(levels), cells
+            client_checks = [name for name in names if (name in client.everywhere) is everywhere]
+            if client_checks:
+                cells = ", ".join(
+                    f"`{name}` {_cell(stored_client, name, levels)}" for name in client_checks
+                )
+                yield client.name, _join_levels(levels), cells
 
 
-def _cell(have: Stored | None, check: str, levels: Sequence[int]) -> str:
-    if have is None:
+def _cell(stored_client: StoredClient | None, check: str, levels: Sequence[int]) -> str:
+    if stored_client is None:
         return "not run"
-    found = have.verdicts.get(check, {})
+    verdicts = stored_client.verdicts.get(check, {})
     by_sign: dict[str, list[int]] = {}
     for level in levels:
-        if level in found:
-            by_sign.setdefault(_SIGNS[found[level]], []).append(level)
+        if level in verdicts:
+            by_sign.setdefault(_SIGNS[verdicts[level]], []).append(level)
     if not by_sign:
         return ""
-    if len(by_sign) == 1 and len(found) == len(levels):
+    if len(by_sign) == 1 and len(verdicts) == len(levels):
         return next(iter(by_sign))
-    return " ".join(f"{sign} {_words(some)}" for sign, some in by_sign.items())
+    return " ".join(f"{sign} {_join_levels(sign_levels)}" for sign, sign_levels in by_sign.items())
 
 
 _SIGNS: Final = {
@@ -184,10 +188,10 @@ def _levels(check: str) -> Sequence[int]:
     return LEVELS if check in CORE else (NEWEST,)
 
 
-def _limited(key: str) -> str:
+def _limit_cell(key: str) -> str:
     check, _, level = key.partition("@")
     return f"`{check}`" + (f" at {level}" if level else "")
 
 
-def _words(levels: Sequence[int]) -> str:
+def _join_levels(levels: Sequence[int]) -> str:
     return ", ".join(map(str, levels))

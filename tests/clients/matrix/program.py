@@ -27,7 +27,7 @@ class Programs:
         *,
         environment: Mapping[str, str],
         patience_s: float,
-        heard: Callable[[Line], None],
+        on_line: Callable[[Line], None],
     ) -> Output:
         """Run to the end, both streams into one; each line is told as it comes.
 
@@ -50,7 +50,7 @@ class Programs:
             with process.stdout as stream:
                 for text in stream:
                     lines.append(Line(time.monotonic() - start_s, text.rstrip("\n")))
-                    heard(lines[-1])
+                    on_line(lines[-1])
             code = process.wait()
         finally:
             timer.cancel()

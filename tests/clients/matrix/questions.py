@@ -40,8 +40,8 @@ def checks_at(client: Client, level: int) -> tuple[str, ...]:
     """What belongs into this client's cells of the level, limits included, in the table's order."""
     everywhere = {*CORE, *client.everywhere}
     limited = [key.partition("@")[0] for key in client.limits]
-    mine = dict.fromkeys((*client.checks, *limited))
-    return tuple(check for check in mine if level == NEWEST or check in everywhere)
+    names = dict.fromkeys((*client.checks, *limited))
+    return tuple(check for check in names if level == NEWEST or check in everywhere)
 
 
 def limit_of(client: Client, check: str, level: int) -> str | None:
@@ -54,7 +54,7 @@ def questions(
     *,
     levels: Collection[int] = LEVELS,
     only: Collection[str] = (),
-    without: Collection[str] = (),
+    excluded: Collection[str] = (),
 ) -> tuple[Sequence[Question], Sequence[Limit]]:
     """Split into what is asked and what is known to be beyond the library.
 
@@ -62,24 +62,24 @@ def questions(
         clients: Of the roster.
         levels: These alone.
         only: These checks alone; all if empty.
-        without: Checks that can't be asked here.
+        excluded: Checks that can't be asked here.
     """
-    asked: list[Question] = []
+    selected: list[Question] = []
     limits: list[Limit] = []
     for client in clients:
         for level in sorted(levels):
-            wanted = [
+            checks = [
                 check
                 for check in checks_at(client, level)
-                if (not only or check in only) and check not in without
+                if (not only or check in only) and check not in excluded
             ]
-            reasons = {check: limit_of(client, check, level) for check in wanted}
+            reasons = {check: limit_of(client, check, level) for check in checks}
             limits += [
                 Limit(client, level, check, reason)
                 for check, reason in reasons.items()
                 if reason is not None
             ]
-            able = tuple(check for check in wanted if reasons[check] is None)
-            if able:
-                asked.append(Question(client, level, able))
-    return asked, limits
+            possible = tuple(check for check in checks if reasons[check] is None)
+            if possible:
+                selected.append(Question(client, level, possible))
+    return selected, limits

@@ -21,7 +21,7 @@ Verdicts = Mapping[str, Mapping[int, CheckVerdict]]
 """By check and level."""
 
 
-class Stored(NamedTuple):
+class StoredClient(NamedTuple):
     """One client as it was found."""
 
     version: str
@@ -29,36 +29,38 @@ class Stored(NamedTuple):
     verdicts: Verdicts
 
 
-def load(file: Path = FILE) -> dict[str, Stored]:
+def load(file: Path = FILE) -> dict[str, StoredClient]:
     """By the client's name."""
     if not file.exists():
         return {}
     return {
-        name: Stored(
-            each["version"],
-            each["language"],
+        name: StoredClient(
+            entry["version"],
+            entry["language"],
             {
                 check: {int(level): CheckVerdict(verdict) for level, verdict in levels.items()}
-                for check, levels in each["checks"].items()
+                for check, levels in entry["checks"].items()
             },
         )
-        for name, each in json.loads(file.read_text("utf-8")).items()
+        for name, entry in json.loads(file.read_text("utf-8")).items()
     }
 
 
-def save(stored: Mapping[str, Stored], file: Path = FILE) -> None:
+def save(stored: Mapping[str, StoredClient], file: Path = FILE) -> None:
     """One line per check."""
     clients = []
     for name in sorted(stored):
-        each = stored[name]
+        client = stored[name]
         checks = ",\n".join(
             f"   {json.dumps(check)}: {json.dumps({str(n): levels[n] for n in sorted(levels)})}"
-            for check, levels in sorted(each.verdicts.items(), key=lambda item: rank(item[0]))
+            for check, levels in sorted(
+                client.verdicts.items(), key=lambda check_levels: rank(check_levels[0])
+            )
         )
         clients.append(
             f" {json.dumps(name)}: {{\n"
-            f'  "version": {json.dumps(each.version)},\n'
-            f'  "language": {json.dumps(each.language)},\n'
+            f'  "version": {json.dumps(client.version)},\n'
+            f'  "language": {json.dumps(client.language)},\n'
             f'  "checks": {{\n{checks}\n  }}\n }}'
         )
     file.write_text("{\n" + ",\n".join(clients) + "\n}\n", "utf-8")
@@ -69,47 +71,56 @@ def rank(check: str) -> tuple[int, str]:
     return (CHECKS.index(check), "") if check in CHECKS else (len(CHECKS), check)
 
 
-def merged(
-    stored: Mapping[str, Stored], clients: Sequence[Client], results: Iterable[Result]
-) -> dict[str, Stored]:
+def merge_results(
+    stored: Mapping[str, StoredClient], clients: Sequence[Client], results: Iterable[Result]
+) -> dict[str, StoredClient]:
     """What is stored, with these clients as they are now; their limits come from the roster."""
-    found: dict[str, dict[str, dict[int, CheckVerdict]]] = {client.name: {} for client in clients}
+    verdicts: dict[str, dict[str, dict[int, CheckVerdict]]] = {
+        client.name: {} for client in clients
+    }
     for client in clients:
         for level in LEVELS:
             for check in checks_at(client, level):
                 if limit_of(client, check, level) is not None:
-                    found[client.name].setdefault(check, {})[level] = CheckVerdict.LIMIT
-    for each in results:
-        found[each.client].setdefault(each.check, {})[each.level] = each.verdict
+                    verdicts[client.name].setdefault(check, {})[level] = CheckVerdict.LIMIT
+    for result in results:
+        verdicts[result.client].setdefault(result.check, {})[result.level] = result.verdict
     return {
         **stored,
         **{
-            client.name: Stored(client.version, client.language, found[client.name])
+            client.name: StoredClient(client.version, client.language, verdicts[client.name])
             for client in clients
         },
     }
 
 
-def disagreements(stored: Mapping[str, Stored], roster: Sequence[Client]) -> list[str]:
+def disagreements(stored: Mapping[str, StoredClient], roster: Sequence[Client]) -> list[str]:
     """Where the file and the roster do not fit, or a check is not passed."""
-    wrong = [f"{name}: not in the roster" for name in stored.keys() - {c.name for c in roster}]
+    problems = [
+        f"{name}: not in the roster" for name in stored.keys() - {client.name for client in roster}
+    ]
     for client in roster:
         if client.name not in stored:
-            wrong.append(f"{client.name}: never run")
+            problems.append(f"{client.name}: never run")
             continue
-        have = stored[client.name]
-        if have.version != client.version:
-            wrong.append(f"{client.name}: run as {have.version}, is {client.version}")
-        wanted = {(check, level) for level in LEVELS for check in checks_at(client, level)}
-        there = {(check, level) for check, levels in have.verdicts.items() for level in levels}
-        wrong += [
-            f"{client.name}: {check}@{level} {'was not asked' if missing else 'is not asked'}"
-            for cells, missing in ((wanted - there, True), (there - wanted, False))
+        stored_client = stored[client.name]
+        if stored_client.version != client.version:
+            problems.append(f"{client.name}: run as {stored_client.version}, is {client.version}")
+        expected_cells = {(check, level) for level in LEVELS for check in checks_at(client, level)}
+        stored_cells = {
+            (check, level) for check, levels in stored_client.verdicts.items() for level in levels
+        }
+        problems += [
+            f"{client.name}: {check}@{level} {'was not asked' if is_missing else 'is not asked'}"
+            for cells, is_missing in (
+                (expected_cells - stored_cells, True),
+                (stored_cells - expected_cells, False),
+            )
             for check, level in cells
         ]
-        for check, level in wanted & there:
+        for check, level in expected_cells & stored_cells:
             is_limit = limit_of(client, check, level) is not None
-            verdict = have.verdicts[check][level]
+            verdict = stored_client.verdicts[check][level]
             if verdict is not (CheckVerdict.LIMIT if is_limit else CheckVerdict.PASSED):
-                wrong.append(f"{client.name}: {check}@{level} is stored as {verdict}")
-    return sorted(wrong)
+                problems.append(f"{client.name}: {check}@{level} is stored as {verdict}")
+    return sorted(problems)

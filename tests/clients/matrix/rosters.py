@@ -11,7 +11,7 @@ from tests.clients.matrix.client import Client
 
 def clients() -> Sequence[Client]:
     """All of them, in order of language module and then as listed there."""
-    found: list[Client] = []
+    all_clients: list[Client] = []
     for file in sorted(Path(__file__).with_name("roster").glob("*.py")):
-        found += importlib.import_module(f"tests.clients.matrix.roster.{file.stem}").CLIENTS
-    return found
+        all_clients += importlib.import_module(f"tests.clients.matrix.roster.{file.stem}").CLIENTS
+    return all_clients

@@ -19,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
-from tests.clients.matrix import results as kept
+from tests.clients.matrix import results as stored_results
 from tests.clients.matrix.bench import ApacheBench, Bench, GivenBench, TxnsimBench
 from tests.clients.matrix.client import Client
 from tests.clients.matrix.matrix import Matrix, say
@@ -48,22 +48,22 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error("--write keeps what is found of txnsim")
     if options.program and options.write:
         parser.error("--write keeps the clients of the roster")
-    chosen = [roster[name] for name in options.client or roster]
+    chosen_clients = [roster[name] for name in options.client or roster]
     if options.program:
         words = shlex.split(options.program)
-        chosen = [Client("yours", "as it is", "yours", lambda: words)]
+        chosen_clients = [Client("yours", "as it is", "yours", lambda: words)]
     if options.build:
-        return _build(chosen)
+        return _build(chosen_clients)
     bench = _bench(options)
     with bench:
-        asked, limits = questions(
-            chosen,
+        selected, limits = questions(
+            chosen_clients,
             levels=options.level or LEVELS,
             only=options.check,
-            without=bench.unasked,
+            excluded=bench.unsupported_checks,
         )
         matrix = Matrix(bench)
-        results = matrix.ask(asked, lanes=options.lanes)
+        results = matrix.ask(selected, lanes=options.lanes)
         bugs = bench.complaints()
     for limit in limits:
         say(f"LIMIT {limit.client.name}@{limit.level} {limit.check}: {limit.reason}")
@@ -72,15 +72,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     for detail in matrix.details:
         say(detail)
     if options.json:
-        options.json.write_text(json.dumps([each._asdict() for each in results], indent=1) + "\n")
+        options.json.write_text(
+            json.dumps([result._asdict() for result in results], indent=1) + "\n"
+        )
     if options.write:
-        kept.save(kept.merged(kept.load(), chosen, results))
+        stored_results.save(
+            stored_results.merge_results(stored_results.load(), chosen_clients, results)
+        )
         _make_page()
-    failed = sum(each.is_failure for each in results) + len(bugs)
-    missing = sum(each.verdict is CheckVerdict.MISSING for each in results)
+    failed = sum(result.is_failure for result in results) + len(bugs)
+    missing = sum(result.verdict is CheckVerdict.MISSING for result in results)
     if missing:
         say(f"{missing} of the failed ones could not be asked: no toolchain")
-    passed = sum(each.verdict is CheckVerdict.PASSED for each in results)
+    passed = sum(result.verdict is CheckVerdict.PASSED for result in results)
     say(f"{passed} passed, {failed} failed")
     return 0 if passed and not failed else 1
 
@@ -115,31 +119,33 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _build(chosen: Sequence[Client]) -> int:
+def _build(chosen_clients: Sequence[Client]) -> int:
     """Make every program, so that no check's time is spent on it; languages side by side."""
     by_language: dict[str, list[Client]] = {}
-    for client in chosen:
+    for client in chosen_clients:
         by_language.setdefault(client.language, []).append(client)
     with ThreadPoolExecutor(len(by_language)) as builders:
-        made = builders.map(lambda some: [_is_made(each) for each in some], by_language.values())
-        failed = sum(not is_made for some in made for is_made in some)
-    say(f"{len(chosen) - failed} passed, {failed} failed")
+        outcomes = builders.map(
+            lambda group: [_builds(client) for client in group], by_language.values()
+        )
+        failed = sum(not is_made for group in outcomes for is_made in group)
+    say(f"{len(chosen_clients) - failed} passed, {failed} failed")
     return 1 if failed else 0
 
 
-def _is_made(client: Client) -> bool:
+def _builds(client: Client) -> bool:
     start_s = time.monotonic()
     try:
         client.command()
-    except (ApacheKafkaError, ForeignClientError, OSError) as missing:
-        say(f"FAIL {client.name}: {missing}")
+    except (ApacheKafkaError, ForeignClientError, OSError) as error:
+        say(f"FAIL {client.name}: {error}")
         return False
     say(f"PASS {client.name} ({time.monotonic() - start_s:.1f} s)")
     return True
 
 
 def _make_page() -> None:
-    """The page shows what has just been kept."""
+    """The page shows what has just been stored_results."""
     pages = ("--page", "docs/clients.md", "--page", "docs/README.md")
     subprocess.run([str(PYTHON), "-m", "tests.docs", "--write", *pages], cwd=REPOSITORY, check=True)
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.clients.matrix.client import CHECKS, CORE, Client
 from tests.clients.matrix.questions import Question, checks_at, questions
-from tests.clients.matrix.results import disagreements, load, merged, save
+from tests.clients.matrix.results import disagreements, load, merge_results, save
 from tests.clients.matrix.roster.go import CLIENTS
 from tests.clients.matrix.rosters import clients
 from tests.clients.matrix.verdicts import PROGRAM, CheckVerdict, Line, Output, Result, judge
@@ -19,11 +19,11 @@ from tests.support.foreign_clients import GO_PROGRAMS, GO_SOURCES
 # The matrix must not acquit by mistake: what counts as passed, and what is asked at all.
 
 
-ASKED = ("commit", "abort")
+CHECK_NAMES = ("commit", "abort")
 
 
 def client(
-    *, checks: Sequence[str] = ASKED, limits: dict[str, str] | None = None, name: str = "some"
+    *, checks: Sequence[str] = CHECK_NAMES, limits: dict[str, str] | None = None, name: str = "some"
 ) -> Client:
     return Client(
         name=name,
@@ -35,42 +35,42 @@ def client(
     )
 
 
-def judged(
-    *texts: str, code: int = 0, stopped: bool = False, checks: Sequence[str] = ASKED
+def judge_lines(
+    *texts: str, code: int = 0, stopped: bool = False, checks: Sequence[str] = CHECK_NAMES
 ) -> list[Result]:
     lines = [Line(second, text) for second, text in enumerate(texts, start=1)]
     return judge(Question(client(), 2, tuple(checks)), Output(lines, code, stopped))
 
 
-def verdicts(results: Sequence[Result]) -> dict[str, str]:
-    return {each.check: each.verdict for each in results}
+def verdict_by_check(results: Sequence[Result]) -> dict[str, str]:
+    return {result.check: result.verdict for result in results}
 
 
 def test_a_program_that_reports_every_check_is_believed() -> None:
-    results = judged("hello", "PASS commit", "PASS abort", "2 passed, 0 failed")
-    assert verdicts(results) == {"commit": "passed", "abort": "passed"}
+    results = judge_lines("hello", "PASS commit", "PASS abort", "2 passed, 0 failed")
+    assert verdict_by_check(results) == {"commit": "passed", "abort": "passed"}
 
 
 def test_a_check_takes_the_time_since_the_one_before_it() -> None:
-    results = judged("PASS commit", "noise", "PASS abort", "2 passed, 0 failed")
-    assert [each.seconds for each in results] == [1.0, 2.0]
+    results = judge_lines("PASS commit", "noise", "PASS abort", "2 passed, 0 failed")
+    assert [result.seconds for result in results] == [1.0, 2.0]
 
 
 def test_a_failure_keeps_its_reason() -> None:
-    results = judged("PASS commit", "FAIL abort: it: broke", "1 passed, 1 failed", code=1)
-    assert verdicts(results) == {"commit": "passed", "abort": "failed"}
+    results = judge_lines("PASS commit", "FAIL abort: it: broke", "1 passed, 1 failed", code=1)
+    assert verdict_by_check(results) == {"commit": "passed", "abort": "failed"}
     assert results[1].reason == "it: broke"
     assert results[1].is_failure
 
 
 def test_a_check_that_was_not_reported_has_failed() -> None:
-    results = judged("PASS commit", "1 passed, 0 failed")
-    assert verdicts(results)["abort"] == "failed"
+    results = judge_lines("PASS commit", "1 passed, 0 failed")
+    assert verdict_by_check(results)["abort"] == "failed"
 
 
 def test_a_program_that_was_stopped_owes_the_rest() -> None:
-    results = judged("PASS commit", code=-9, stopped=True)
-    assert verdicts(results) == {"commit": "passed", "abort": "failed"}
+    results = judge_lines("PASS commit", code=-9, stopped=True)
+    assert verdict_by_check(results) == {"commit": "passed", "abort": "failed"}
     assert "time was over" in results[1].reason
 
 
@@ -87,52 +87,54 @@ def test_a_program_that_was_stopped_owes_the_rest() -> None:
     ids=["no count", "wrong count", "wrong status", "status 0", "twice", "unasked"],
 )
 def test_a_program_that_contradicts_itself_has_failed(texts: Sequence[str], code: int) -> None:
-    assert verdicts(judged(*texts, code=code))[PROGRAM] == "failed"
+    assert verdict_by_check(judge_lines(*texts, code=code))[PROGRAM] == "failed"
 
 
 def test_a_line_that_only_begins_like_a_report_is_none() -> None:
-    results = judged("PASS commit now", "PASSED abort", "0 passed, 2 failed", code=1)
-    assert verdicts(results) == {"commit": "failed", "abort": "failed"}
+    results = judge_lines("PASS commit now", "PASSED abort", "0 passed, 2 failed", code=1)
+    assert verdict_by_check(results) == {"commit": "failed", "abort": "failed"}
 
 
 def test_a_missing_toolchain_is_a_failure_and_a_limit_is_none() -> None:
-    kinds = {verdict: Result("c", "1", "l", 2, "abort", verdict) for verdict in CheckVerdict}
-    assert [verdict for verdict, each in kinds.items() if each.is_failure] == [
+    by_verdict = {verdict: Result("c", "1", "l", 2, "abort", verdict) for verdict in CheckVerdict}
+    assert [verdict for verdict, result in by_verdict.items() if result.is_failure] == [
         CheckVerdict.FAILED,
         CheckVerdict.MISSING,
     ]
 
 
 def test_the_core_is_asked_at_every_level_and_the_rest_at_the_newest() -> None:
-    one = client(checks=(*CORE, "admin", "some-own", "some-deep"))
-    one = one._replace(everywhere=("some-deep",))
-    assert checks_at(one, 0) == (*CORE, "some-deep")
-    assert checks_at(one, 2) == (*CORE, "admin", "some-own", "some-deep")
+    library = client(checks=(*CORE, "admin", "some-own", "some-deep"))
+    library = library._replace(everywhere=("some-deep",))
+    assert checks_at(library, 0) == (*CORE, "some-deep")
+    assert checks_at(library, 2) == (*CORE, "admin", "some-own", "some-deep")
 
 
 def test_a_limit_is_told_instead_of_asked() -> None:
-    one = client(checks=("commit", "fence"), limits={"admin": "no API", "fence@1": "a bug"})
-    asked, limits = questions([one])
-    assert [(each.level, each.checks) for each in asked] == [
+    library = client(checks=("commit", "fence"), limits={"admin": "no API", "fence@1": "a bug"})
+    selected, limits = questions([library])
+    assert [(question.level, question.checks) for question in selected] == [
         (0, ("commit", "fence")),
         (1, ("commit",)),
         (2, ("commit", "fence")),
     ]
-    assert [(each.level, each.check, each.reason) for each in limits] == [
+    assert [(limit.level, limit.check, limit.reason) for limit in limits] == [
         (1, "fence", "a bug"),
         (2, "admin", "no API"),
     ]
 
 
 def test_clients_levels_and_checks_can_be_chosen() -> None:
-    asked, limits = questions([client()], levels=[1], only=["abort", "fence"], without=["fence"])
-    assert [(each.level, each.checks) for each in asked] == [(1, ("abort",))]
+    selected, limits = questions(
+        [client()], levels=[1], only=["abort", "fence"], excluded=["fence"]
+    )
+    assert [(question.level, question.checks) for question in selected] == [(1, ("abort",))]
     assert limits == []
 
 
 def test_a_client_that_has_nothing_left_is_not_asked() -> None:
-    asked, _limits = questions([client(checks=("admin",))], levels=[0])
-    assert asked == []
+    selected, _limits = questions([client(checks=("admin",))], levels=[0])
+    assert selected == []
 
 
 # What is kept of the matrix: whole, current, and passed.
@@ -149,15 +151,19 @@ def client_of_results(name: str = "some", version: str = "1.0") -> Client:
     )
 
 
-def passed(name: str, check: str, level: int) -> Result:
+def passed_result(name: str, check: str, level: int) -> Result:
     return Result(name, "1.0", "None", level, check, CheckVerdict.PASSED, "", 1.5)
 
 
-RESULTS = [passed("some", "commit", 1), passed("some", "commit", 2), passed("some", "sasl", 2)]
+RESULTS = [
+    passed_result("some", "commit", 1),
+    passed_result("some", "commit", 2),
+    passed_result("some", "sasl", 2),
+]
 
 
 def test_names_in_the_roster_are_unique() -> None:
-    names = [each.name for each in clients()]
+    names = [library.name for library in clients()]
     assert len(set(names)) == len(names)
 
 
@@ -167,18 +173,18 @@ def test_what_is_kept_is_every_check_of_the_roster_and_passed() -> None:
 
 
 def test_further_checks_begin_with_words_of_the_client() -> None:
-    for each in clients():
-        further = set(each.checks) - set(CHECKS)
-        assert set(each.everywhere) <= further, each.name
-        stems = {check.partition("-")[0] for check in further}
-        assert len(stems) <= 2, f"{each.name}: {stems}"
+    for library in clients():
+        further_checks = set(library.checks) - set(CHECKS)
+        assert set(library.everywhere) <= further_checks, library.name
+        stems = {check.partition("-")[0] for check in further_checks}
+        assert len(stems) <= 2, f"{library.name}: {stems}"
 
 
 def test_results_come_back_as_they_were_kept(tmp_path: Path) -> None:
-    kept = merged({}, [client_of_results()], RESULTS)
-    save(kept, tmp_path / "results.json")
-    assert load(tmp_path / "results.json") == kept
-    assert kept["some"].verdicts == {
+    stored = merge_results({}, [client_of_results()], RESULTS)
+    save(stored, tmp_path / "results.json")
+    assert load(tmp_path / "results.json") == stored
+    assert stored["some"].verdicts == {
         "commit": {0: CheckVerdict.LIMIT, 1: CheckVerdict.PASSED, 2: CheckVerdict.PASSED},
         "tls": {2: CheckVerdict.LIMIT},
         "sasl": {2: CheckVerdict.PASSED},
@@ -190,22 +196,25 @@ def test_nothing_is_kept_where_nothing_is(tmp_path: Path) -> None:
 
 
 def test_a_new_run_replaces_its_clients_and_no_other() -> None:
-    kept = merged({}, [client_of_results(), client_of_results("other")], RESULTS)
-    again = merged(kept, [client_of_results(version="2.0")], [])
-    assert again["other"] == kept["other"]
-    assert again["some"].version == "2.0"
-    assert "sasl" not in again["some"].verdicts
+    stored = merge_results({}, [client_of_results(), client_of_results("other")], RESULTS)
+    updated = merge_results(stored, [client_of_results(version="2.0")], [])
+    assert updated["other"] == stored["other"]
+    assert updated["some"].version == "2.0"
+    assert "sasl" not in updated["some"].verdicts
 
 
 def test_a_whole_run_agrees_with_the_roster() -> None:
-    assert disagreements(merged({}, [client_of_results()], RESULTS), [client_of_results()]) == []
+    assert (
+        disagreements(merge_results({}, [client_of_results()], RESULTS), [client_of_results()])
+        == []
+    )
 
 
 def test_every_disagreement_is_told() -> None:
-    kept = merged({}, [client_of_results(), client_of_results("gone")], RESULTS[:2])
-    kept["some"].verdicts["commit"][2] = CheckVerdict.FAILED  # type: ignore[index]
-    kept["some"].verdicts["fence"] = {2: CheckVerdict.PASSED}  # type: ignore[index]
-    assert disagreements(kept, [client_of_results(version="1.1"), client_of_results("new")]) == [
+    stored = merge_results({}, [client_of_results(), client_of_results("gone")], RESULTS[:2])
+    stored["some"].verdicts["commit"][2] = CheckVerdict.FAILED  # type: ignore[index]
+    stored["some"].verdicts["fence"] = {2: CheckVerdict.PASSED}  # type: ignore[index]
+    assert disagreements(stored, [client_of_results(version="1.1"), client_of_results("new")]) == [
         "gone: not in the roster",
         "new: never run",
         "some: commit@2 is stored as failed",

@@ -38,17 +38,17 @@ def test_every_language_needs_a_toolchain_or_is_our_own() -> None:
 
 @pytest.mark.parametrize("client", FOREIGN, ids=[client.name for client in FOREIGN])
 def test_a_program_without_its_toolchain_says_which_one_is_not_there(client: Client) -> None:
-    with pytest.raises((ForeignClientError, ApacheKafkaError)) as missing:
+    with pytest.raises((ForeignClientError, ApacheKafkaError)) as refusal:
         client.command()
-    assert f"{TOOLCHAINS[client.language]} not found" in str(missing.value)
+    assert f"{TOOLCHAINS[client.language]} not found" in str(refusal.value)
 
 
 def test_every_check_of_a_missing_client_is_missing() -> None:
-    asked, _limits = questions(FOREIGN)
-    results = Matrix(Bench()).ask(asked, lanes=2)
-    assert len(results) == sum(len(each.checks) for each in asked)
-    assert {each.verdict for each in results} == {CheckVerdict.MISSING}
-    assert all("not found" in each.reason for each in results)
+    selected, _limits = questions(FOREIGN)
+    results = Matrix(Bench()).ask(selected, lanes=2)
+    assert len(results) == sum(len(question.checks) for question in selected)
+    assert {check_result.verdict for check_result in results} == {CheckVerdict.MISSING}
+    assert all("not found" in check_result.reason for check_result in results)
 
 
 def test_a_run_without_toolchains_fails_and_counts_them_as_missing(
@@ -57,12 +57,12 @@ def test_a_run_without_toolchains_fails_and_counts_them_as_missing(
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     names = ("franz-go", "kafka-clients", "kafkajs", "rdkafka")
     status = run.main(["--client", *names, "--level", "2", "--check", "commit"])
-    *told, note, count = capsys.readouterr().out.splitlines()
+    *lines, note, count = capsys.readouterr().out.splitlines()
     assert status == 1
     assert count == f"0 passed, {len(names)} failed"
     assert note == f"{len(names)} of the failed ones could not be asked: no toolchain"
     for name in names:
-        assert any(line.startswith(f"FAIL {name}@2 missing: ") for line in told), told
+        assert any(line.startswith(f"FAIL {name}@2 missing: ") for line in lines), lines
 
 
 def test_building_without_toolchains_fails_for_each(
@@ -70,6 +70,6 @@ def test_building_without_toolchains_fails_for_each(
 ) -> None:
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     assert run.main(["--build", "--client", "franz-go", "rdkafka"]) == 1
-    told = capsys.readouterr().out.splitlines()
-    assert told[-1] == "0 passed, 2 failed"
-    assert {line.partition(":")[0] for line in told[:-1]} == {"FAIL franz-go", "FAIL rdkafka"}
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-1] == "0 passed, 2 failed"
+    assert {line.partition(":")[0] for line in lines[:-1]} == {"FAIL franz-go", "FAIL rdkafka"}

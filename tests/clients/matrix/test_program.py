@@ -13,10 +13,10 @@ PROGRAM = """
 import os, sys
 assert os.environ["TXNSIM_BOOTSTRAP"].count(":") == 3
 results = {"produce": "PASS produce", "fence": "FAIL fence: the second producer was not told"}
-asked = sys.argv[1:]
-print("\\n".join(results[one] for one in asked))
-failed = "fence" in asked
-print(f"{len(asked) - failed} passed, {int(failed)} failed")
+names = sys.argv[1:]
+print("\\n".join(results[name] for name in names))
+failed = "fence" in names
+print(f"{len(names) - failed} passed, {int(failed)} failed")
 sys.exit(failed)
 """
 
@@ -27,7 +27,7 @@ def test_a_program_of_ones_own_is_asked(tmp_path: Path, capsys: pytest.CaptureFi
     program.write_text(PROGRAM)
     words = ["--program", f"{sys.executable} {program}", "--level", "2"]
     assert run.main([*words, "--check", "produce", "fence"]) == 1
-    told = capsys.readouterr().out
-    assert "PASS yours@2 produce" in told
-    assert "FAIL yours@2 fence: the second producer was not told" in told
-    assert told.strip().splitlines()[-1] == "1 passed, 1 failed"
+    output = capsys.readouterr().out
+    assert "PASS yours@2 produce" in output
+    assert "FAIL yours@2 fence: the second producer was not told" in output
+    assert output.strip().splitlines()[-1] == "1 passed, 1 failed"

@@ -83,24 +83,24 @@ def report_in(text: str) -> Report | None:
 
 def judge(question: Question, output: Output) -> list[Result]:
     """A result for every check that was asked, and one more if the program itself is at fault."""
-    found: dict[str, Result] = {}
+    reported: dict[str, Result] = {}
     strangers: list[str] = []
     before_s = 0.0
     for line in output.lines:
         report = report_in(line.text)
         if report is None:
             continue
-        if report.check not in question.checks or report.check in found:
+        if report.check not in question.checks or report.check in reported:
             strangers.append(report.check)
             continue
         verdict = CheckVerdict.PASSED if report.passed else CheckVerdict.FAILED
-        found[report.check] = result(
+        reported[report.check] = result(
             question, report.check, verdict, report.reason, line.second - before_s
         )
         before_s = line.second
-    unheard = "stopped: its time was over" if output.stopped else "not reported"
+    reason = "stopped: its time was over" if output.stopped else "not reported"
     results = [
-        found.get(check) or result(question, check, CheckVerdict.FAILED, unheard)
+        reported.get(check) or result(question, check, CheckVerdict.FAILED, reason)
         for check in question.checks
     ]
     fault = _fault(results, strangers, output)
@@ -133,12 +133,12 @@ def _fault(results: Sequence[Result], strangers: Sequence[str], output: Output) 
     if strangers:
         return f"reported twice or unasked: {', '.join(strangers)}"
     counts = [_COUNT_RE.fullmatch(line.text.rstrip()) for line in output.lines]
-    counted = [(int(each[1]), int(each[2])) for each in counts if each is not None]
-    failed = sum(each.is_failure for each in results)
-    if not counted:
+    totals = [(int(count[1]), int(count[2])) for count in counts if count is not None]
+    failed = sum(check_result.is_failure for check_result in results)
+    if not totals:
         return f"exit status {output.code} and no count"
-    if counted[-1] != (len(results) - failed, failed):
-        return f"counts {counted[-1][0]} passed, {counted[-1][1]} failed, but printed otherwise"
+    if totals[-1] != (len(results) - failed, failed):
+        return f"counts {totals[-1][0]} passed, {totals[-1][1]} failed, but printed otherwise"
     if output.code != (1 if failed else 0):
         return f"exit status {output.code} with {failed} failed"
     return ""

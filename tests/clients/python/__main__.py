@@ -39,18 +39,18 @@ USAGE: Final = 2
 def main(words: Sequence[str]) -> int:
     """Run the checks that are asked for."""
     checks = dict(CHECKS)
-    library, *asked = words or [""]
+    library, *names = words or [""]
     if library == "kafka_python":
         from tests.clients.python.admin import admin
 
         checks["admin"] = admin
-    unknown = sorted(set(asked) - set(checks))
+    unknown = sorted(set(names) - set(checks))
     if library not in LIBRARIES or unknown or "TXNSIM_BOOTSTRAP" not in os.environ:
         sys.stderr.write(f"{__doc__}\nchecks: {', '.join(checks)}\n")
         return USAGE
-    chosen = {name: checks[name] for name in asked or checks}
-    failed = sum(not _passes(library, name, check) for name, check in chosen.items())
-    say(f"{len(chosen) - failed} passed, {failed} failed")
+    chosen_checks = {name: checks[name] for name in names or checks}
+    failed = sum(not _passes(library, name, check) for name, check in chosen_checks.items())
+    say(f"{len(chosen_checks) - failed} passed, {failed} failed")
     return 1 if failed else 0
 
 
@@ -59,8 +59,10 @@ def _passes(library: str, name: str, check: Callable[[Lab], None]) -> bool:
         check(_lab(library, name))
     except Exception as error:  # noqa: BLE001 - what a check or a library raises is its verdict
         traceback.print_exc()
-        said = " ".join(str(error).split()) or "no reason given"
-        reason = said if isinstance(error, AssertionError) else f"{type(error).__name__}: {said}"
+        message = " ".join(str(error).split()) or "no reason given"
+        reason = (
+            message if isinstance(error, AssertionError) else f"{type(error).__name__}: {message}"
+        )
         say(f"FAIL {name}: {reason}")
         return False
     say(f"PASS {name}")

@@ -22,30 +22,37 @@ def admin(lab: Lab) -> None:
             plain.send(topic, [Record(b"before")])
             producer.begin()
             producer.send(topic, [Record(b"open")])
-            listed = {
-                each.transactional_id: each
+            by_id = {
+                transaction.transactional_id: transaction
                 for listing in client.list_transactions().values()
-                for each in listing
+                for transaction in listing
             }
-            expect("listed as", "Ongoing", listed[lab.name].state.value)
-            described = client.describe_transactions([lab.name])[lab.name]
-            expect("described as", "Ongoing", described.state.value)
-            expect("partitions", {partition}, set(described.topic_partitions))
+            expect("listed as", "Ongoing", by_id[lab.name].state.value)
+            description = client.describe_transactions([lab.name])[lab.name]
+            expect("described as", "Ongoing", description.state.value)
+            expect("partitions", {partition}, set(description.topic_partitions))
             states = client.describe_producers([partition])[partition].active_producers
-            (opened,) = [each for each in states if each.current_transaction_start_offset >= 0]
-            expect("start offset", 1, opened.current_transaction_start_offset)
-            expect("producer id", described.producer_id, opened.producer_id)
-            expect("listed producer id", described.producer_id, listed[lab.name].producer_id)
+            (producer_state,) = [
+                transaction
+                for transaction in states
+                if transaction.current_transaction_start_offset >= 0
+            ]
+            expect("start offset", 1, producer_state.current_transaction_start_offset)
+            expect("producer id", description.producer_id, producer_state.producer_id)
+            expect("listed producer id", description.producer_id, by_id[lab.name].producer_id)
             spec = AbortTransactionSpec(
-                partition, opened.producer_id, opened.producer_epoch, opened.coordinator_epoch
+                partition,
+                producer_state.producer_id,
+                producer_state.producer_epoch,
+                producer_state.coordinator_epoch,
             )
             client.abort_transaction(spec)
             plain.send(topic, [Record(b"behind")])
             lab.until_read(topic, [b"before", b"behind"])
             producer.abort()
         until("it is over", lambda: _state(client, lab.name) == "CompleteAbort")
-        everything = values(lab.driver.read(topic, committed=False))
-        expect("uncommitted", [b"before", b"open", b"behind"], everything)
+        all_values = values(lab.driver.read(topic, committed=False))
+        expect("uncommitted", [b"before", b"open", b"behind"], all_values)
     finally:
         client.close()
 

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
-from tests.clients.drivers.base import Driver, DriverMember, DriverProducer, Record, Seen
-from tests.clients.python.lab import Lab, create_topic, expect, refused, until, until_read
+from tests.clients.drivers.base import ConsumedRecord, Driver, DriverMember, DriverProducer, Record
+from tests.clients.python.lab import Lab, create_topic, error_of, expect, until, until_read
 
 PARTITIONS: Final = 4
 INPUTS: Final = 60
@@ -25,7 +25,7 @@ class Pipeline:
     def __init__(self, driver: Driver, name: str) -> None:
         self.driver = driver
         self.source, self.sink, self.group = (
-            f"{name}-{what}" for what in ("source", "sink", "group")
+            f"{name}-{role}" for role in ("source", "sink", "group")
         )
         for topic in (self.source, self.sink):
             create_topic(driver, topic, PARTITIONS)
@@ -42,14 +42,14 @@ class Pipeline:
     def positions(self) -> list[int]:
         return self.driver.positions(self.group, self.source, PARTITIONS)
 
-    def until_at_least(self, wanted: Mapping[int, int]) -> None:
+    def until_at_least(self, targets: Mapping[int, int]) -> None:
         """Wait until the group has gone on so far, partition by partition."""
 
         def is_so() -> bool:
-            found = self.positions()
-            return all(found[partition] >= offset for partition, offset in wanted.items())
+            positions = self.positions()
+            return all(positions[partition] >= offset for partition, offset in targets.items())
 
-        until(f"positions {wanted}", is_so)
+        until(f"positions {targets}", is_so)
 
     def is_done(self) -> bool:
         """The group is behind the last input."""
@@ -57,7 +57,7 @@ class Pipeline:
 
     def expect_each_input_once(self) -> None:
         """Every input has one output that read_committed shows."""
-        until_read(self.driver, self.sink, [b"%d" % each for each in range(self.inputs)])
+        until_read(self.driver, self.sink, [b"%d" % number for number in range(self.inputs)])
 
 
 class Worker:
@@ -68,27 +68,27 @@ class Worker:
         self.member = member
         self._producer = producer
 
-    def take(self) -> list[Seen]:
+    def take(self) -> list[ConsumedRecord]:
         """Inputs, as soon as there are some."""
-        taken: list[Seen] = []
+        inputs: list[ConsumedRecord] = []
 
-        def some() -> bool:
-            taken.extend(self.member.poll(TAKE))
-            return bool(taken)
+        def has_inputs() -> bool:
+            inputs.extend(self.member.poll(TAKE))
+            return bool(inputs)
 
-        until("inputs", some)
-        return taken
+        until("inputs", has_inputs)
+        return inputs
 
-    def begin(self, taken: Sequence[Seen]) -> None:
+    def begin(self, inputs: Sequence[ConsumedRecord]) -> None:
         """Begin a transaction, and write the outputs."""
         self._producer.begin()
-        outputs = [Record(each.value, each.partition) for each in taken]
+        outputs = [Record(record.value, record.partition) for record in inputs]
         self._producer.send(self._pipeline.sink, outputs)
 
-    def commit(self, taken: Sequence[Seen], held: Any) -> None:
+    def commit(self, inputs: Sequence[ConsumedRecord], group_metadata: Any) -> None:
         """Commit outputs and positions."""
-        positions = {each.partition: each.offset + 1 for each in taken}
-        self._producer.send_offsets(positions, self.member, held)
+        positions = {record.partition: record.offset + 1 for record in inputs}
+        self._producer.send_offsets(positions, self.member, group_metadata)
         self._producer.commit()
         if not self._pipeline.driver.fences_generations:
             # Nor does it ask for stable positions (KIP-447), when it takes over a partition.
@@ -103,19 +103,19 @@ class Worker:
 
     def step(self) -> int:
         """One transaction, if there are inputs; how many it took, 0 if it was aborted."""
-        taken = self.member.poll(TAKE)
-        if not taken:
+        inputs = self.member.poll(TAKE)
+        if not inputs:
             return 0
-        held = self.member.metadata()
-        self.begin(taken)
+        group_metadata = self.member.metadata()
+        self.begin(inputs)
         try:
-            self.commit(taken, held)
+            self.commit(inputs, group_metadata)
         except Exception as error:
             if not self._pipeline.driver.is_left_behind(error):
                 raise
             self.abort()
             return 0
-        return len(taken)
+        return len(inputs)
 
 
 @contextmanager
@@ -133,58 +133,63 @@ def worker(pipeline: Pipeline, name: str, member: DriverMember | None = None) ->
 def transform(lab: Lab) -> None:
     """One worker; a transaction of its is aborted and done again."""
     pipeline = Pipeline(lab.driver, lab.name)
-    with worker(pipeline, "worker") as one:
+    with worker(pipeline, "worker") as transformer:
         for _ in range(2):
-            taken = one.take()
-            before = pipeline.positions()
-            one.begin(taken)
-            one.commit(taken, one.member.metadata())
-            _until_moved(pipeline, before, taken)
-        before = pipeline.positions()
-        taken = one.take()
-        one.begin(taken)
-        one.abort()
-        expect("positions after an abort", before, pipeline.positions())
-        again = one.take()
-        one.begin(again)
-        one.commit(again, one.member.metadata())
+            inputs = transformer.take()
+            positions_before = pipeline.positions()
+            transformer.begin(inputs)
+            transformer.commit(inputs, transformer.member.metadata())
+            _until_moved(pipeline, positions_before, inputs)
+        positions_before = pipeline.positions()
+        inputs = transformer.take()
+        transformer.begin(inputs)
+        transformer.abort()
+        expect("positions after an abort", positions_before, pipeline.positions())
+        repeated_inputs = transformer.take()
+        transformer.begin(repeated_inputs)
+        transformer.commit(repeated_inputs, transformer.member.metadata())
 
         def is_done() -> bool:
-            one.step()
+            transformer.step()
             return pipeline.is_done()
 
         until("all inputs are taken", is_done)
     pipeline.expect_each_input_once()
-    everything = lab.driver.read(pipeline.sink, committed=False)
-    expect("outputs with the aborted ones", INPUTS + len(taken), len(everything))
+    all_outputs = lab.driver.read(pipeline.sink, committed=False)
+    expect("outputs with the aborted ones", INPUTS + len(inputs), len(all_outputs))
 
 
 def rebalance(lab: Lab) -> None:
     """A second worker joins in the middle of a transaction of the first, and takes partitions."""
     pipeline = Pipeline(lab.driver, lab.name)
-    with worker(pipeline, "first") as first:
-        taken, held = first.take(), first.member.metadata()
-        first.begin(taken)
-        with worker(pipeline, "second") as second:
+    with worker(pipeline, "first") as first_worker:
+        inputs, group_metadata = first_worker.take(), first_worker.member.metadata()
+        first_worker.begin(inputs)
+        with worker(pipeline, "second") as second_worker:
             if lab.driver.fences_generations:
-                until_shared(first, second)
-                error = refused(lambda: first.commit(taken, held))
+                until_shared(first_worker, second_worker)
+                error = error_of(lambda: first_worker.commit(inputs, group_metadata))
                 assert lab.driver.is_left_behind(error), f"not for its generation: {error!r}"
                 expect("positions after a refusal", [0] * PARTITIONS, pipeline.positions())
-                first.abort()
-                second.member.rewind()
+                first_worker.abort()
+                second_worker.member.rewind()
             else:
                 until(
                     "the first one is asked to yield",
-                    lambda: not second.member.poll(1) and first.member.is_asked_to_yield(),
+                    lambda: (
+                        not second_worker.member.poll(1) and first_worker.member.is_asked_to_yield()
+                    ),
                 )
-                first.commit(taken, held)
+                first_worker.commit(inputs, group_metadata)
             shared: set[str] = set()
 
             def is_done() -> bool:
-                first.step()
-                second.step()
-                if first.member.assigned() and second.member.assigned():
+                first_worker.step()
+                second_worker.step()
+                if (
+                    first_worker.member.assigned_partitions()
+                    and second_worker.member.assigned_partitions()
+                ):
                     shared.add("yes")
                 return pipeline.is_done()
 
@@ -193,20 +198,26 @@ def rebalance(lab: Lab) -> None:
     pipeline.expect_each_input_once()
 
 
-def _until_moved(pipeline: Pipeline, before: Sequence[int], taken: Sequence[Seen]) -> None:
+def _until_moved(
+    pipeline: Pipeline, positions_before: Sequence[int], inputs: Sequence[ConsumedRecord]
+) -> None:
     """From transactions v2 on a commit is answered before its markers are written."""
-    wanted = list(before)
-    for each in taken:
-        wanted[each.partition] = each.offset + 1
-    until(f"positions {wanted}", lambda: pipeline.positions() == wanted)
+    targets = list(positions_before)
+    for record in inputs:
+        targets[record.partition] = record.offset + 1
+    until(f"positions {targets}", lambda: pipeline.positions() == targets)
 
 
-def until_shared(first: Worker, second: Worker) -> None:
+def until_shared(first_worker: Worker, second_worker: Worker) -> None:
     """Each has some of the partitions. What is polled meanwhile is polled again later."""
 
     def is_shared() -> bool:
-        first.member.poll(1)
-        second.member.poll(1)
-        return len(first.member.assigned()) == len(second.member.assigned()) == PARTITIONS // 2
+        first_worker.member.poll(1)
+        second_worker.member.poll(1)
+        return (
+            len(first_worker.member.assigned_partitions())
+            == len(second_worker.member.assigned_partitions())
+            == PARTITIONS // 2
+        )
 
     until("both have partitions", is_shared)

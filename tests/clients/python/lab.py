@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from tests.clients.drivers.base import PATIENCE_S, Driver, Seen
+from tests.clients.drivers.base import PATIENCE_S, ConsumedRecord, Driver
 
 TIMEOUT_MS: Final = 3_000
 
@@ -65,8 +65,8 @@ class Lab:
         create_topic(self.driver, name, partitions)
         return name
 
-    def until_read(self, topic: str, wanted: Sequence[bytes | None]) -> list[Seen]:
-        return until_read(self.driver, topic, wanted)
+    def until_read(self, topic: str, expected: Sequence[bytes | None]) -> list[ConsumedRecord]:
+        return until_read(self.driver, topic, expected)
 
 
 def create_topic(driver: Driver, name: str, partitions: int) -> None:
@@ -75,38 +75,40 @@ def create_topic(driver: Driver, name: str, partitions: int) -> None:
     until(f"leaders of {name}", lambda: len(driver.leaders(name)) == partitions)
 
 
-def until(what: str, is_so: Callable[[], bool]) -> None:
+def until(condition: str, holds: Callable[[], bool]) -> None:
     deadline_s = time.monotonic() + PATIENCE_S
-    while not is_so():
-        assert time.monotonic() < deadline_s, f"not within {PATIENCE_S:.0f} s: {what}"
+    while not holds():
+        assert time.monotonic() < deadline_s, f"not within {PATIENCE_S:.0f} s: {condition}"
         time.sleep(0.01)  # the pace of asking
 
 
-def until_read(driver: Driver, topic: str, wanted: Sequence[bytes | None]) -> list[Seen]:
+def until_read(
+    driver: Driver, topic: str, expected: Sequence[bytes | None]
+) -> list[ConsumedRecord]:
     """Read with read_committed until so many records are there; they are the wanted ones.
 
     From transactions v2 on a commit is answered before its markers are written (KIP-890).
     """
     deadline_s = time.monotonic() + PATIENCE_S
     while True:
-        seen = driver.read(topic, committed=True)
-        if len(seen) >= len(wanted) or time.monotonic() > deadline_s:
+        records = driver.read(topic, committed=True)
+        if len(records) >= len(expected) or time.monotonic() > deadline_s:
             break
-    expect(f"committed in {topic}", sorted(map(repr, wanted)), sorted(map(repr, values(seen))))
-    return seen
+    expect(f"committed in {topic}", sorted(map(repr, expected)), sorted(map(repr, values(records))))
+    return records
 
 
-def values(seen: Sequence[Seen], *, partition: int | None = None) -> list[Any]:
+def values(records: Sequence[ConsumedRecord], *, partition: int | None = None) -> list[Any]:
     """The values, of one partition in order of the offsets, or of all."""
-    return [each.value for each in seen if partition in (None, each.partition)]
+    return [record.value for record in records if partition in (None, record.partition)]
 
 
-def expect(what: str, wanted: object, found: object) -> None:
+def expect(subject: str, expected: object, actual: object) -> None:
     """They are equal."""
-    assert found == wanted, f"{what}: expected {_short(wanted)}, found {_short(found)}"
+    assert actual == expected, f"{subject}: expected {_short(expected)}, found {_short(actual)}"
 
 
-def refused(action: Callable[[], object]) -> Exception:
+def error_of(action: Callable[[], object]) -> Exception:
     """What the library raises."""
     try:
         action()

@@ -40,14 +40,14 @@ def transact(library: type[Driver], secured: Secured, login: Login, name: str) -
         producer.send(topic, [Record(b"then", 0), Record(b"then", 1)])
         producer.commit()
     until_read(driver, topic, [b"then"] * 2)
-    everything = sorted(values(driver.read(topic, committed=False)))
-    expect(f"{login.mechanism}: uncommitted", [b"never"] * 2 + [b"then"] * 2, everything)
+    all_values = sorted(values(driver.read(topic, committed=False)))
+    expect(f"{login.mechanism}: uncommitted", [b"never"] * 2 + [b"then"] * 2, all_values)
 
 
 def refuse_password(library: type[Driver], secured: Secured) -> None:
     """A wrong one, told by the library's own error."""
-    wrong = by_password(secured.directory, SCRAM)._replace(password="wrong")
-    driver = library(secured.sasl, wrong)
+    wrong_login = by_password(secured.directory, SCRAM)._replace(password="wrong")
+    driver = library(secured.sasl, wrong_login)
     error = driver.login_error()
     notes = getattr(error, "__notes__", "")
     assert driver.is_login_refused(error), (

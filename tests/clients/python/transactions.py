@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from tests.clients.drivers.base import Driver, Record
-from tests.clients.python.lab import Lab, expect, refused, values
+from tests.clients.python.lab import Lab, error_of, expect, values
 
 PARTITIONS = 6
 
@@ -30,26 +30,32 @@ def produce(lab: Lab) -> None:
             with driver.producer(compression=codec, idempotent=False) as producer:
                 offsets = producer.send(topic, records)
             expect(f"{codec}: offsets", list(range(100)), offsets)
-            found = [
-                each for each in driver.read(topic, committed=False) if each.partition == index
+            records_read = [
+                consumed
+                for consumed in driver.read(topic, committed=False)
+                if consumed.partition == index
             ]
-            expect(f"{codec}: offsets read", offsets, [each.offset for each in found])
-            for record, seen in zip(records, found, strict=True):
-                back = Record(seen.value, index, seen.key, seen.headers, seen.timestamp_ms)
-                expect(f"{codec}: record {seen.offset}", record, back)
+            expect(
+                f"{codec}: offsets read", offsets, [consumed.offset for consumed in records_read]
+            )
+            for record, consumed in zip(records, records_read, strict=True):
+                record_read = Record(
+                    consumed.value, index, consumed.key, consumed.headers, consumed.timestamp_ms
+                )
+                expect(f"{codec}: record {consumed.offset}", record, record_read)
 
 
 def idempotent(lab: Lab) -> None:
     """Each record is appended once and in order."""
     topic = lab.topic("idempotent", 3)
-    wanted = [b"%d" % number for number in range(1_000)]
+    expected_values = [b"%d" % number for number in range(1_000)]
     with lab.driver.producer() as producer:
         for index in range(3):
-            offsets = producer.send(topic, [Record(value, index) for value in wanted])
+            offsets = producer.send(topic, [Record(value, index) for value in expected_values])
             expect("offsets", list(range(1_000)), offsets)
-    seen = lab.driver.read(topic, committed=True)
+    records = lab.driver.read(topic, committed=True)
     for index in range(3):
-        expect(f"partition {index}", wanted, values(seen, partition=index))
+        expect(f"partition {index}", expected_values, values(records, partition=index))
 
 
 def commit(lab: Lab) -> None:
@@ -84,8 +90,8 @@ def abort(lab: Lab) -> None:
         producer.send(topic, [Record(b"then", index) for index in range(PARTITIONS)])
         producer.commit()
     lab.until_read(topic, [b"then"] * PARTITIONS)
-    everything = sorted(values(lab.driver.read(topic, committed=False)))
-    expect("uncommitted", [b"never"] * PARTITIONS + [b"then"] * PARTITIONS, everything)
+    all_values = sorted(values(lab.driver.read(topic, committed=False)))
+    expect("uncommitted", [b"never"] * PARTITIONS + [b"then"] * PARTITIONS, all_values)
 
 
 def read_committed(lab: Lab) -> None:
@@ -98,8 +104,8 @@ def read_committed(lab: Lab) -> None:
         producer.send(topic, [Record(b"open")])
         plain.send(topic, [Record(b"behind")])
         expect("committed", [b"before"], values(driver.read(topic, committed=True)))
-        everything = values(driver.read(topic, committed=False))
-        expect("uncommitted", [b"before", b"open", b"behind"], everything)
+        all_values = values(driver.read(topic, committed=False))
+        expect("uncommitted", [b"before", b"open", b"behind"], all_values)
         producer.abort()
         lab.until_read(topic, [b"before", b"behind"])
 
@@ -114,7 +120,7 @@ def fence(lab: Lab) -> None:
         new.init()  # aborts what the old one has open
         new.begin()
         new.send(topic, [Record(b"new", index) for index in range(PARTITIONS)])
-        error = refused(old.commit)
+        error = error_of(old.commit)
         assert driver.is_fenced(error), f"not how it says that it is fenced: {error!r}"
         new.commit()
         lab.until_read(topic, [b"new"] * PARTITIONS)
@@ -130,15 +136,15 @@ def timeout(lab: Lab) -> None:
         _write_behind(driver, topic)
         lab.pass_time()
         lab.until_read(topic, [b"behind"] * 2)
-        error = refused(producer.commit)
+        error = error_of(producer.commit)
         # The abort has raised the epoch (KIP-360): to its producer that is a newer producer.
         assert driver.is_fenced(error), f"not how it says that it is fenced: {error!r}"
     expect("committed", [b"behind"] * 2, values(driver.read(topic, committed=True)))
-    with driver.producer(lab.name) as again:
-        again.init()
-        again.begin()
-        again.send(topic, [Record(b"again", 0)])
-        again.commit()
+    with driver.producer(lab.name) as next_producer:
+        next_producer.init()
+        next_producer.begin()
+        next_producer.send(topic, [Record(b"again", 0)])
+        next_producer.commit()
     lab.until_read(topic, [b"again", b"behind", b"behind"])
 
 

@@ -10,23 +10,25 @@ import random
 from collections.abc import Iterator
 
 
-def drawn(seed: int) -> Iterator[str]:
-    chance = random.Random(seed)
+def draw_story(seed: int) -> Iterator[str]:
+    random_source = random.Random(seed)
     yield f"story drawn-{seed}"
-    yield f"topic t 1{chance.choice(('', ' compression.type=gzip'))}"
+    yield f"topic t 1{random_source.choice(('', ' compression.type=gzip'))}"
     configs = {
         "auto.offset.reset": "earliest",
-        "delivery.count.limit": chance.choice("2345"),
-        "isolation.level": chance.choice(("read_committed", "read_committed", "read_uncommitted")),
-        "partition.max.record.locks": chance.choice(("100", "2000")),
+        "delivery.count.limit": random_source.choice("2345"),
+        "isolation.level": random_source.choice(
+            ("read_committed", "read_committed", "read_uncommitted")
+        ),
+        "partition.max.record.locks": random_source.choice(("100", "2000")),
     }
     yield "config g " + " ".join(f"share.{name}={value}" for name, value in configs.items())
     members = []
-    for name in "ab"[: chance.choice((1, 1, 2))]:
-        most = chance.choice((2, 5, 7, 500))
-        mode = chance.choice(("record_limit", "batch_optimized"))
-        given = f"share.acknowledgement.mode=explicit max.poll.records={most}"
-        yield f"member {name} g {given} share.acquire.mode={mode}"
+    for name in "ab"[: random_source.choice((1, 1, 2))]:
+        max_records = random_source.choice((2, 5, 7, 500))
+        mode = random_source.choice(("record_limit", "batch_optimized"))
+        options = f"share.acknowledgement.mode=explicit max.poll.records={max_records}"
+        yield f"member {name} g {options} share.acquire.mode={mode}"
         yield f"subscribe {name} t"
         members.append(name)
     yield "send p t-0 1"
@@ -36,26 +38,30 @@ def drawn(seed: int) -> Iterator[str]:
         yield f"commit {name}"
         yield "wait 700"
     open_ids: set[str] = set()
-    for _ in range(chance.randrange(6, 16)):
-        match chance.choice(("send", "send", "transaction", "take", "take", "take", "delete")):
+    for _ in range(random_source.randrange(6, 16)):
+        match random_source.choice(
+            ("send", "send", "transaction", "take", "take", "take", "delete")
+        ):
             case "send":
-                yield f"send p t-0 {chance.choice((1, 2, 3, 6, 40))}"
+                yield f"send p t-0 {random_source.choice((1, 2, 3, 6, 40))}"
             case "transaction":
-                name = chance.choice("xy")
+                name = random_source.choice("xy")
                 if name in open_ids:
                     open_ids.remove(name)
-                    yield f"{chance.choice(('commit', 'abort'))}-txn {name}"
+                    yield f"{random_source.choice(('commit', 'abort'))}-txn {name}"
                     yield "wait 300"
                 else:
                     open_ids.add(name)
                     yield f"begin {name}"
-                    yield f"send {name} t-0 {chance.choice((1, 2, 5, 60))}"
-            case "delete" if chance.random() < 0.3:
-                yield f"delete-records t-0 {chance.randrange(1, 5)}"
+                    yield f"send {name} t-0 {random_source.choice((1, 2, 5, 60))}"
+            case "delete" if random_source.random() < 0.3:
+                yield f"delete-records t-0 {random_source.randrange(1, 5)}"
             case "take":
-                name = chance.choice(members)
+                name = random_source.choice(members)
                 yield f"once {name} 1500"
-                letters = "".join(chance.choice("aaarrj") for _ in range(chance.randrange(1, 6)))
+                letters = "".join(
+                    random_source.choice("aaarrj") for _ in range(random_source.randrange(1, 6))
+                )
                 yield f"ack-by {name} {letters}"
                 yield f"commit {name}"
                 yield "wait 700"

@@ -54,7 +54,7 @@ settings:
   group_share_min_heartbeat_interval_ms: 500
   group_share_heartbeat_interval_ms: 1000
 """
-WAYS: Final = (
+STRIKE_TARGETS: Final = (
     ("kill", TOPIC),
     ("move", TOPIC),
     ("kill", "__consumer_offsets"),
@@ -70,7 +70,7 @@ class Event(NamedTuple):
 
     at_ns: int
     library: str
-    what: str
+    kind: str
     partition: int
     offset: int
 
@@ -93,29 +93,29 @@ class Verdict(NamedTuple):
     @property
     def is_good(self) -> bool:
         """Nothing is lost, nothing came twice without leave, and each library had its part."""
-        worked = all(self.delivered.get(one) for one in LIBRARIES)
+        worked = all(self.delivered.get(library) for library in LIBRARIES)
         return worked and not self.lost and not self.without_leave
 
 
 def judge(produced: set[tuple[int, int]], events: Sequence[Event]) -> Verdict:
     """What the lines of all members say together."""
-    taken: dict[tuple[int, int], int] = {}
-    for one in events:
-        if one.what == "acked":
-            place = (one.partition, one.offset)
-            taken[place] = min(one.at_ns, taken.get(place, one.at_ns))
-    got = [one for one in events if one.what == "got"]
-    places = [(one.partition, one.offset) for one in got]
+    accepted_ns: dict[tuple[int, int], int] = {}
+    for event in events:
+        if event.kind == "acked":
+            position = (event.partition, event.offset)
+            accepted_ns[position] = min(event.at_ns, accepted_ns.get(position, event.at_ns))
+    deliveries = [event for event in events if event.kind == "got"]
+    positions = [(event.partition, event.offset) for event in deliveries]
     return Verdict(
         produced=len(produced),
-        delivered=dict(Counter(one.library for one in got)),
-        again=len(places) - len(set(places)),
-        failed=dict(Counter(one.library for one in events if one.what == "failed")),
-        lost=sorted(produced - set(taken)),
+        delivered=dict(Counter(event.library for event in deliveries)),
+        again=len(positions) - len(set(positions)),
+        failed=dict(Counter(event.library for event in events if event.kind == "failed")),
+        lost=sorted(produced - set(accepted_ns)),
         without_leave=sorted(
-            place
-            for one, place in zip(got, places, strict=True)
-            if place in taken and one.at_ns > taken[place]
+            position
+            for event, position in zip(deliveries, positions, strict=True)
+            if position in accepted_ns and event.at_ns > accepted_ns[position]
         ),
     )
 
@@ -150,18 +150,18 @@ class Members:
     def _read(self, name: str, process: subprocess.Popen[str]) -> None:
         assert process.stdout is not None
         for line in process.stdout:
-            at_ns, what, *rest = line.split()
-            if what in ("got", "acked"):
-                self.events.append(Event(int(at_ns), name, what, int(rest[0]), int(rest[1])))
-            elif what == "failed":
-                self.events.append(Event(int(at_ns), name, what, int(rest[0]), -1))
+            at_ns, kind, *fields = line.split()
+            if kind in ("got", "acked"):
+                self.events.append(Event(int(at_ns), name, kind, int(fields[0]), int(fields[1])))
+            elif kind == "failed":
+                self.events.append(Event(int(at_ns), name, kind, int(fields[0]), -1))
             else:
                 self.errors[name] += 1
 
-    def accepted(self) -> set[tuple[int, int]]:
+    def accepted_records(self) -> set[tuple[int, int]]:
         """Records whose acceptance was taken."""
         events = tuple(self.events)
-        return {(one.partition, one.offset) for one in events if one.what == "acked"}
+        return {(event.partition, event.offset) for event in events if event.kind == "acked"}
 
     def stop(self) -> None:
         """End them, each by its own process."""
@@ -198,13 +198,15 @@ class Feed:
     def _feed(self) -> None:
         number = 0
 
-        def arrived(error: object, message: object) -> None:
+        def note_delivery(error: object, message: object) -> None:
             assert error is None, error
             self.produced.add((message.partition(), message.offset()))  # type: ignore[attr-defined]
 
         while not self._over.is_set():
             value = str(number).encode()
-            self._producer.produce(TOPIC, value, partition=number % PARTITIONS, on_delivery=arrived)
+            self._producer.produce(
+                TOPIC, value, partition=number % PARTITIONS, on_delivery=note_delivery
+            )
             self._producer.poll(0)
             number += 1
             time.sleep(1 / PER_SECOND)
@@ -216,22 +218,24 @@ class Feed:
         self._thread.join()
 
 
-def strike(control: ControlPort, way: tuple[str, str], chance: random.Random) -> str:
+def strike(control: ControlPort, target: tuple[str, str], random_source: random.Random) -> str:
     """Kill a leader's broker and start it again, or hand a partition to another broker."""
-    what, topic = way
-    led = chance.choice([one for one in control.partitions() if one.topic == topic])
-    place = f"{led.topic}-{led.partition}"
-    if what == "kill":
-        control.kill(led.leader)
+    action, topic = target
+    partition = random_source.choice(
+        [candidate for candidate in control.partitions() if candidate.topic == topic]
+    )
+    name = f"{partition.topic}-{partition.partition}"
+    if action == "kill":
+        control.kill(partition.leader)
         time.sleep(PAUSE_S)
-        control.start(led.leader)
-        return f"killed broker {led.leader}, which led {place}"
-    others = [one for one in led.isr if one != led.leader]
-    if not others:
-        return f"{place} has no other replica in sync"
-    to = chance.choice(others)
-    control.move_leader(led.topic, led.partition, to)
-    return f"moved {place} from {led.leader} to {to}"
+        control.start(partition.leader)
+        return f"killed broker {partition.leader}, which led {name}"
+    candidates = [broker for broker in partition.isr if broker != partition.leader]
+    if not candidates:
+        return f"{name} has no other replica in sync"
+    successor = random_source.choice(candidates)
+    control.move_leader(partition.topic, partition.partition, successor)
+    return f"moved {name} from {partition.leader} to {successor}"
 
 
 @contextmanager
@@ -266,13 +270,13 @@ def configure(bootstrap: str) -> None:
     )
     resource = ConfigResource(ResourceType.GROUP, GROUP, incremental_configs=[entry])
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    for done in admin.incremental_alter_configs([resource]).values():
-        done.result()
+    for outcome in admin.incremental_alter_configs([resource]).values():
+        outcome.result()
 
 
 def play(strikes: int, seed: int) -> Verdict:
     """The whole story; each strike is told as it comes."""
-    chance = random.Random(seed)
+    random_source = random.Random(seed)
     with cluster() as (server, control), ExitStack() as stack:
         members = Members(server.bootstrap)
         stack.callback(members.stop)
@@ -281,14 +285,19 @@ def play(strikes: int, seed: int) -> Verdict:
         time.sleep(2 * PAUSE_S)
         for number in range(strikes):
             try:
-                told = strike(control, WAYS[number % len(WAYS)], chance)
-            except ControlError as refused:
-                told = f"refused: {refused}"
-            print(f"strike {number + 1}: {told}; accepted {len(members.accepted())}", flush=True)
+                description = strike(
+                    control, STRIKE_TARGETS[number % len(STRIKE_TARGETS)], random_source
+                )
+            except ControlError as error:
+                description = f"refused: {error}"
+            print(
+                f"strike {number + 1}: {description}; accepted {len(members.accepted_records())}",
+                flush=True,
+            )
             time.sleep(PAUSE_S)
         feed.stop()
-        until_s = time.monotonic() + DRAINED_WITHIN_S
-        while feed.produced - members.accepted() and time.monotonic() < until_s:
+        deadline_s = time.monotonic() + DRAINED_WITHIN_S
+        while feed.produced - members.accepted_records() and time.monotonic() < deadline_s:
             time.sleep(0.5)
         time.sleep(6)  # a lock runs out: what was not acknowledged would come again
     return judge(feed.produced, members.events)
@@ -298,11 +307,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--strikes", type=int, default=12)
     parser.add_argument("--seed", type=int, default=1)
-    given = parser.parse_args()
-    verdict = play(given.strikes, given.seed)
+    options = parser.parse_args()
+    verdict = play(options.strikes, options.seed)
     print(json.dumps(verdict._asdict()))
     checks = {
-        "each library had its part": all(verdict.delivered.get(one) for one in LIBRARIES),
+        "each library had its part": all(verdict.delivered.get(library) for library in LIBRARIES),
         "no record is lost": not verdict.lost,
         "none came again after it was accepted": not verdict.without_leave,
     }

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from tests.clients.share.drawing import drawn
+from tests.clients.share.drawing import draw_story
 from tests.clients.share.programs import share_program
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.txnsim_server import TxnsimServer
@@ -93,63 +93,65 @@ BOOKS: Final[Mapping[str, Book]] = {
     ),
 }
 
-Told = dict[str, list[tuple[str, str]]]
+StoryAnswers = dict[str, list[tuple[str, str]]]
 """By story: each command and its answer."""
-Answers = dict[str, list[tuple[str, list[str]]]]
+KafkaAnswers = dict[str, list[tuple[str, list[str]]]]
 """By story: each command and the answers that a real Kafka gave."""
 
 
-def told(bootstrap: str, stories: Path) -> Told:
+def play_stories(bootstrap: str, stories: Path) -> StoryAnswers:
     """What a cluster answers."""
-    done = subprocess.run(
+    completed = subprocess.run(
         [*share_program("ShareStories"), bootstrap, str(stories), str(THREADS)],
         capture_output=True,
         text=True,
         timeout=WITHIN_S,
         check=True,
     )
-    found: Told = {}
-    for line in done.stdout.splitlines():
+    answers: StoryAnswers = {}
+    for line in completed.stdout.splitlines():
         story, command, answer = line.split("\t", 2)
-        found.setdefault(story, []).append((command, answer))
-    return dict(sorted(found.items()))
+        answers.setdefault(story, []).append((command, answer))
+    return dict(sorted(answers.items()))
 
 
-def kept(name: str) -> Answers:
+def stored_answers(name: str) -> KafkaAnswers:
     """What a real Kafka answered."""
-    found: Answers = {}
+    stored: KafkaAnswers = {}
     path = HERE / f"{name}.tsv"
     for line in path.read_text().splitlines() if path.exists() else ():
         story, command, *answers = line.split("\t")
-        found.setdefault(story, []).append((command, answers))
-    return found
+        stored.setdefault(story, []).append((command, answers))
+    return stored
 
 
-def keep(name: str, told_now: Told) -> None:
+def store_answers(name: str, answers_now: StoryAnswers) -> None:
     """Add answers to those that are kept; a story whose commands have changed begins anew."""
-    before = kept(name)
+    stored = stored_answers(name)
     lines = []
-    for story, answered in told_now.items():
-        known = before.get(story, [])
-        if [command for command, _ in known] != [command for command, _ in answered]:
-            known = [(command, []) for command, _ in answered]
-        for (command, answer), (_, answers) in zip(answered, known, strict=True):
+    for story, commands in answers_now.items():
+        stored_commands = stored.get(story, [])
+        if [command for command, _ in stored_commands] != [command for command, _ in commands]:
+            stored_commands = [(command, []) for command, _ in commands]
+        for (command, answer), (_, answers) in zip(commands, stored_commands, strict=True):
             lines.append("\t".join((story, command, *dict.fromkeys((*answers, answer)))))
     (HERE / f"{name}.tsv").write_text("\n".join(lines) + "\n")
 
 
-def differences(told_now: Told, answers: Answers) -> dict[str, list[str]]:
+def differences(answers_now: StoryAnswers, answers: KafkaAnswers) -> dict[str, list[str]]:
     """By story: the lines that a real Kafka never told."""
-    found: dict[str, list[str]] = {}
-    for story, known in answers.items():
+    by_story: dict[str, list[str]] = {}
+    for story, stored_commands in answers.items():
         lines = [
-            f"{command}\n  Kafka {' or '.join(wanted)}\n  here  {answer}"
-            for (command, wanted), (_, answer) in zip(known, told_now[story], strict=True)
-            if answer not in wanted
+            f"{command}\n  Kafka {' or '.join(expected)}\n  here  {answer}"
+            for (command, expected), (_, answer) in zip(
+                stored_commands, answers_now[story], strict=True
+            )
+            if answer not in expected
         ]
         if lines:
-            found[story] = lines
-    return found
+            by_story[story] = lines
+    return by_story
 
 
 @contextmanager
@@ -170,22 +172,28 @@ def txnsim(book: Book) -> Iterator[str]:
 def play(name: str, only: Sequence[str] = ()) -> dict[str, list[str]]:
     """Tell the stories of a book to the simulator: where it answers otherwise, by story."""
     book = BOOKS[name]
-    answers = {story: known for story, known in kept(name).items() if not only or story in only}
+    answers = {
+        story: commands
+        for story, commands in stored_answers(name).items()
+        if not only or story in only
+    }
     assert answers
-    left: dict[str, list[str]] = {story: [] for story in answers}
+    remaining: dict[str, list[str]] = {story: [] for story in answers}
     for _ in range(TELLINGS):
         with txnsim(book) as bootstrap, tempfile.TemporaryDirectory() as directory:
-            part = Path(directory) / "part.txt"
-            part.write_text(
+            part_file = Path(directory) / "part.txt"
+            part_file.write_text(
                 "\n".join(
                     "\n".join((f"story {story}", *(command for command, _ in answers[story])))
-                    for story in left
+                    for story in remaining
                 )
             )
-            left = differences(told(bootstrap, part), {story: answers[story] for story in left})
-        if not left:
+            remaining = differences(
+                play_stories(bootstrap, part_file), {story: answers[story] for story in remaining}
+            )
+        if not remaining:
             break
-    return left
+    return remaining
 
 
 def record(name: str, times: int) -> None:
@@ -195,23 +203,24 @@ def record(name: str, times: int) -> None:
         with ApacheKafka(
             properties={**_EVERYWHERE, **book.properties}, jvm_options=("-Xmx700m",)
         ) as kafka:
-            keep(name, told(kafka.bootstrap, HERE / book.file))
+            store_answers(name, play_stories(kafka.bootstrap, HERE / book.file))
 
 
 def draw(seeds: Sequence[int]) -> dict[str, list[str]]:
     """Tell drawn stories to both; where they answer otherwise."""
     with tempfile.TemporaryDirectory() as directory:
         file = Path(directory) / "drawn.txt"
-        file.write_text("\n".join(line for seed in seeds for line in drawn(seed)))
+        file.write_text("\n".join(line for seed in seeds for line in draw_story(seed)))
         with ApacheKafka(properties=_EVERYWHERE, jvm_options=("-Xmx700m",)) as kafka:
-            real = told(kafka.bootstrap, file)
+            real_answers = play_stories(kafka.bootstrap, file)
         with txnsim(BOOKS["stories"]) as bootstrap:
-            ours = told(bootstrap, file)
+            our_answers = play_stories(bootstrap, file)
     answers = {
-        name: [(command, [answer]) for command, answer in lines] for name, lines in real.items()
+        name: [(command, [answer]) for command, answer in lines]
+        for name, lines in real_answers.items()
     }
-    print(len(real), "stories,", sum(map(len, real.values())), "lines")
-    return differences(ours, answers)
+    print(len(real_answers), "stories,", sum(map(len, real_answers.values())), "lines")
+    return differences(our_answers, answers)
 
 
 def main() -> int:
@@ -221,19 +230,19 @@ def main() -> int:
     parser.add_argument("--times", type=int, default=2)
     parser.add_argument("--seeds", default="0..40", help="of drawn stories, FIRST..LAST")
     parser.add_argument("--only", action="append", default=[], help="a story")
-    given = parser.parse_args()
+    options = parser.parse_args()
     is_wrong = False
-    if given.what == "draw":
-        first, last = map(int, given.seeds.split(".."))
-        for name, lines in draw(range(first, last)).items():
+    if options.what == "draw":
+        first_seed, last_seed = map(int, options.seeds.split(".."))
+        for name, lines in draw(range(first_seed, last_seed)).items():
             is_wrong = True
             print(f"{name}:", *lines, sep="\n")
         return int(is_wrong)
-    for name in given.names:
-        if given.what == "record":
-            record(name, given.times)
+    for name in options.names:
+        if options.what == "record":
+            record(name, options.times)
             continue
-        for story, lines in play(name, given.only).items():
+        for story, lines in play(name, options.only).items():
             is_wrong = True
             print(f"{name}, {story}:", *lines, sep="\n")
     return int(is_wrong)

@@ -21,25 +21,25 @@ def say(text: str) -> None:
 
 
 def work(member: ShareConsumer) -> None:
-    taken: dict[int, list[int]] = {}
+    offsets_by_partition: dict[int, list[int]] = {}
     for message in member.poll(0.2):
         if message.error() is not None:
             say(f"error {message.error()}")
             continue
-        place, offset = message.partition(), message.offset()
-        assert place is not None
+        partition, offset = message.partition(), message.offset()
+        assert partition is not None
         assert offset is not None
-        say(f"got {place} {offset} -1")
+        say(f"got {partition} {offset} -1")
         member.acknowledge(message, AcknowledgeType.ACCEPT)
-        taken.setdefault(place, []).append(offset)
-    if taken:
+        offsets_by_partition.setdefault(partition, []).append(offset)
+    if offsets_by_partition:
         time.sleep(WORK_S)
-    for where, failure in member.commit_sync(15.0).items():
+    for topic_partition, failure in member.commit_sync(15.0).items():
         if failure is not None:
-            say(f"failed {where.partition} {failure}")
+            say(f"failed {topic_partition.partition} {failure}")
             continue
-        for offset in taken.get(where.partition, ()):
-            say(f"acked {where.partition} {offset}")
+        for offset in offsets_by_partition.get(topic_partition.partition, ()):
+            say(f"acked {topic_partition.partition} {offset}")
 
 
 def main() -> None:

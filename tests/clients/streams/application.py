@@ -176,7 +176,7 @@ class Application:
         if not self._log.exists():
             return ""
         lines = self._printed().splitlines()
-        failures = [at for at, line in enumerate(lines) if line.startswith(_FAILED)]
+        failures = [index for index, line in enumerate(lines) if line.startswith(_FAILED)]
         if failures:
             return "\n".join(lines[failures[0] :][:_LOG_TAIL_LINES])
         return "\n".join(lines[-_LOG_TAIL_LINES:])

@@ -46,7 +46,7 @@ _REAL: Final[Mapping[str, str]] = {
 Cluster = TxnsimServer | ApacheKafka
 
 
-def simulated(directory: Path, *, level: int, standbys: int = 0) -> TxnsimServer:
+def simulated_cluster(directory: Path, *, level: int, standbys: int = 0) -> TxnsimServer:
     """Three brokers with a control port; not yet started.
 
     Args:
@@ -63,6 +63,6 @@ def simulated(directory: Path, *, level: int, standbys: int = 0) -> TxnsimServer
     )
 
 
-def real(*, level: int) -> ApacheKafka:
+def real_cluster(*, level: int) -> ApacheKafka:
     """A real broker; not yet started."""
     return ApacheKafka(transaction_version=level, properties=_REAL, jvm_options=("-Xmx512m",))

@@ -15,7 +15,7 @@ class ControlError(Exception):
     """The control port refused; the message is what it said."""
 
 
-class Led(NamedTuple):
+class PartitionLeader(NamedTuple):
     """A partition and who leads it."""
 
     topic: str
@@ -25,7 +25,7 @@ class Led(NamedTuple):
     isr: tuple[int, ...]
 
 
-class End(NamedTuple):
+class PartitionBounds(NamedTuple):
     """Where a partition's leader is."""
 
     topic: str
@@ -50,26 +50,26 @@ class ControlPort:
         """Put a rule in force."""
         self._ask("POST", "faults", rule)
 
-    def struck(self, rule_id: str, *, timeout_ms: int) -> bool:
+    def has_struck(self, rule_id: str, *, timeout_ms: int) -> bool:
         """Whether a rule has struck, within ``timeout_ms``."""
         try:
             self._ask("GET", f"faults/{rule_id}/wait?timeout_ms={timeout_ms}")
-        except ControlError as refused:
-            if "408" in str(refused):
+        except ControlError as error:
+            if "408" in str(error):
                 return False
             raise
         return True
 
     def rule(self, rule_id: str) -> dict[str, Any]:
-        found: dict[str, Any] = self._ask("GET", f"faults/{rule_id}")
-        return found
+        state: dict[str, Any] = self._ask("GET", f"faults/{rule_id}")
+        return state
 
-    def struck_one(self, rule_ids: Iterable[str]) -> str | None:
+    def find_struck(self, rule_ids: Iterable[str]) -> str | None:
         """One of these rules that has struck; None where none has."""
-        wanted = set(rule_ids)
-        for found in self._ask("GET", "faults"):
-            if found["struck"] and found["rule"]["id"] in wanted:
-                return str(found["rule"]["id"])
+        ids = set(rule_ids)
+        for state in self._ask("GET", "faults"):
+            if state["struck"] and state["rule"]["id"] in ids:
+                return str(state["rule"]["id"])
         return None
 
     def release(self, rule_id: str) -> int:
@@ -80,8 +80,8 @@ class ControlPort:
         self._ask("DELETE", f"faults/{rule_id}")
 
     def disarm_all(self) -> None:
-        for found in self._ask("GET", "faults"):
-            self.disarm(found["rule"]["id"])
+        for state in self._ask("GET", "faults"):
+            self.disarm(state["rule"]["id"])
 
     # Brokers and leaders
 
@@ -112,23 +112,23 @@ class ControlPort:
         """Whether the controller takes a broker for dead."""
         return bool(self._ask("GET", f"brokers/{broker}")["fenced"])
 
-    def partitions(self) -> list[Led]:
+    def partitions(self) -> list[PartitionLeader]:
         """Every partition of every topic."""
         return [
-            Led(
+            PartitionLeader(
                 topic["name"],
-                one["partition"],
-                one["leader"],
-                one["replicas"][0],
-                tuple(one["isr"]),
+                partition["partition"],
+                partition["leader"],
+                partition["replicas"][0],
+                tuple(partition["isr"]),
             )
             for topic in self._ask("GET", "topics")
-            for one in topic["partitions"]
+            for partition in topic["partitions"]
         ]
 
     def leader(self, topic: str, partition: int) -> int:
         """The leader of a partition."""
-        return next(led.leader for led in self.partitions() if led[:2] == (topic, partition))
+        return next(entry.leader for entry in self.partitions() if entry[:2] == (topic, partition))
 
     def move_leader(self, topic: str, partition: int, leader: int) -> None:
         """Hand a partition to another replica in sync."""
@@ -136,20 +136,25 @@ class ControlPort:
 
     def create_topic(self, name: str, partitions: int, configs: dict[str, str]) -> None:
         """Create a topic with as many replicas as there may be."""
-        asked = {"name": name, "partitions": partitions, "configs": configs}
-        self._ask("POST", "topics", {**asked, "replication_factor": 3})
+        request = {"name": name, "partitions": partitions, "configs": configs}
+        self._ask("POST", "topics", {**request, "replication_factor": 3})
 
-    def ends(self) -> list[End]:
+    def ends(self) -> list[PartitionBounds]:
         """The leaders' bounds of every partition that has a leader."""
-        found = []
-        for name in {led.topic for led in self.partitions()}:
-            for one in self._ask("GET", f"topics/{name}")["partitions"]:
-                found += [
-                    End(name, one["partition"], at["last_stable_offset"], at["high_watermark"])
-                    for at in one["replicas"]
-                    if at["broker"] == one["leader"]
+        bounds = []
+        for name in {entry.topic for entry in self.partitions()}:
+            for partition in self._ask("GET", f"topics/{name}")["partitions"]:
+                bounds += [
+                    PartitionBounds(
+                        name,
+                        partition["partition"],
+                        replica["last_stable_offset"],
+                        replica["high_watermark"],
+                    )
+                    for replica in partition["replicas"]
+                    if replica["broker"] == partition["leader"]
                 ]
-        return found
+        return bounds
 
     # The clock
 
@@ -167,6 +172,6 @@ class ControlPort:
         try:
             with urllib.request.urlopen(request, timeout=_ANSWER_WITHIN_S) as answer:
                 return json.load(answer)
-        except urllib.error.HTTPError as refused:
-            said = refused.read().decode(errors="replace")
-            raise ControlError(f"{method} {path}: {refused.code} {said}") from refused
+        except urllib.error.HTTPError as error:
+            message = error.read().decode(errors="replace")
+            raise ControlError(f"{method} {path}: {error.code} {message}") from error

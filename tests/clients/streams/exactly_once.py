@@ -57,14 +57,14 @@ _FAILURES: Final = (
 )
 
 
-class Troubled:
+class TroubledApplication:
     """What happens to an application that counts."""
 
     def __init__(self, lab: Lab) -> None:
         self._lab = lab
         self._control = lab.control
 
-    def all_of_it(self) -> None:
+    def play_all(self) -> None:
         """One after the other; in between every input must have come out, once."""
         steps: Sequence[Callable[[], None]] = (
             self.an_instance_dies,
@@ -78,7 +78,7 @@ class Troubled:
     def an_instance_dies(self) -> None:
         """Killed when it has written words that are not committed; its standby takes over."""
         dying = self._lab.applications["a"]
-        with self._lab.feeding(), self._held("EndTxn", client_id=dying.producer_client_id):
+        with self._lab.feeding(), self._hold_request("EndTxn", client_id=dying.producer_client_id):
             dying.kill()
         self._lab.feed(ROUNDS)
         dying.start()
@@ -91,12 +91,12 @@ class Troubled:
         producer = int(self._lab.describe(application.transactional_id)["producer_id"])
         with (
             self._lab.feeding(),
-            self._held("WriteTxnMarkers", point="peer.request", producer_id=producer),
+            self._hold_request("WriteTxnMarkers", point="peer.request", producer_id=producer),
         ):
-            for led in self._control.partitions():
-                if led.topic in _MOVED:
-                    target = next(one for one in BROKERS if one != led.leader)
-                    self._control.move_leader(led.topic, led.partition, target)
+            for partition in self._control.partitions():
+                if partition.topic in _MOVED_TOPICS:
+                    target = next(broker for broker in BROKERS if broker != partition.leader)
+                    self._control.move_leader(partition.topic, partition.partition, target)
         self._lab.settle()
         self._lab.lead_as_preferred()
 
@@ -107,7 +107,10 @@ class Troubled:
         application = self._lab.applications["b"]
         name = application.transactional_id
         epoch = self._lab.describe(name)["producer_epoch"]
-        with self._lab.feeding(), self._held("EndTxn", client_id=application.producer_client_id):
+        with (
+            self._lab.feeding(),
+            self._hold_request("EndTxn", client_id=application.producer_client_id),
+        ):
             self._control.advance(_TIMEOUT_MS + 1_000)
             self._await(
                 "the transaction has timed out",
@@ -115,24 +118,26 @@ class Troubled:
             )
 
     @contextmanager
-    def _held(self, api: str, *, point: str = "client.request", **who: object) -> Iterator[None]:
+    def _hold_request(
+        self, api: str, *, point: str = "client.request", **filters: object
+    ) -> Iterator[None]:
         """Hold a request, and go on when one is held."""
-        rule = {"id": _HELD, "point": point, "api": api, "action": {"do": "hold"}, **who}
+        rule = {"id": _HELD, "point": point, "api": api, "action": {"do": "hold"}, **filters}
         self._control.arm(rule)
-        if not self._control.struck(_HELD, timeout_ms=_STRIKES_WITHIN_MS):
+        if not self._control.has_struck(_HELD, timeout_ms=_STRIKES_WITHIN_MS):
             raise LabError(f"no {api} to be held: {self._lab.transactions()}")
         yield
         self._control.disarm(_HELD)
 
-    def _await(self, what: str, condition: Callable[[], bool]) -> None:
+    def _await(self, condition_text: str, condition: Callable[[], bool]) -> None:
         deadline_s = time.monotonic() + _PATIENCE_S
         while not condition():
             if time.monotonic() > deadline_s:
-                raise LabError(f"not so after {_PATIENCE_S:.0f} s: {what}")
+                raise LabError(f"not so after {_PATIENCE_S:.0f} s: {condition_text}")
             time.sleep(_AGAIN_S)
 
 
-_MOVED: Final = frozenset(
+_MOVED_TOPICS: Final = frozenset(
     {
         TRANSACTIONS,
         POSITIONS,
@@ -157,11 +162,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     for time_number in range(1, options.times + 1):
         for protocol in _PROTOCOLS[options.protocol]:
             begun_s = time.monotonic()
-            wrong = _run(protocol, seed=time_number, stores=options.stores)
-            passed, failed = passed + (not wrong), failed + bool(wrong)
-            took = f"{time.monotonic() - begun_s:.0f} s"
-            say(f"{'FAIL' if wrong else 'PASS'} {protocol}, time {time_number} ({took})")
-            for problem in wrong:
+            problems = _run(protocol, seed=time_number, stores=options.stores)
+            passed, failed = passed + (not problems), failed + bool(problems)
+            duration = f"{time.monotonic() - begun_s:.0f} s"
+            say(f"{'FAIL' if problems else 'PASS'} {protocol}, time {time_number} ({duration})")
+            for problem in problems:
                 say("  " + " ⏎ ".join(problem.splitlines()))
     say(f"{passed} passed, {failed} failed")
     return 1 if failed else 0
@@ -179,7 +184,7 @@ def _run(protocol: str, *, seed: int, stores: bool) -> list[str]:
             settings=settings,
             replaces_threads=True,
         ) as lab:
-            Troubled(lab).all_of_it()
+            TroubledApplication(lab).play_all()
             return lab.judge()
     except _FAILURES as failure:
         return [f"{type(failure).__name__}: {failure}"]

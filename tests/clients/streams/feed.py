@@ -67,18 +67,20 @@ class Feeder:
                 word = self._chance.choice(WORDS)
                 self._ledger.feed(word)
                 self._producer.produce(
-                    self._topic, word, partition=partition, on_delivery=self._delivered
+                    self._topic, word, partition=partition, on_delivery=self._note_delivery
                 )
-        left = self._producer.flush(_PATIENCE_S)
-        if left or self._refused:
-            first = self._refused[0] if self._refused else f"{left} without acknowledgement"
-            raise KafkaException(first)
+        unacknowledged = self._producer.flush(_PATIENCE_S)
+        if unacknowledged or self._refused:
+            failure = (
+                self._refused[0] if self._refused else f"{unacknowledged} without acknowledgement"
+            )
+            raise KafkaException(failure)
 
     def feeding(self) -> Feeding:
         """Go on feeding while a block runs."""
         return Feeding(self)
 
-    def _delivered(self, error: KafkaError | None, _message: object) -> None:
+    def _note_delivery(self, error: KafkaError | None, _message: object) -> None:
         if error is not None:
             self._refused.append(error)
 
@@ -161,23 +163,23 @@ class Reader:
         try:
             while not self._is_over.is_set():
                 for message in self._consumer.consume(100, timeout=_POLL_S):
-                    self._take(message)
+                    self._enter_output(message)
         except BaseException as failure:  # noqa: BLE001 - told to whoever waits for this thread
             self._failure = failure
 
-    def _take(self, message: Any) -> None:
+    def _enter_output(self, message: Any) -> None:
         error = message.error()
         if error is not None:
             if not error.retriable() and error.code() != KafkaError._ALL_BROKERS_DOWN:
                 raise KafkaException(error)
             return
-        where = f"{message.topic()}-{message.partition()} at {message.offset()}"
-        self._ledger.see(message.key().decode(), int(message.value()), where)
+        position = f"{message.topic()}-{message.partition()} at {message.offset()}"
+        self._ledger.see(message.key().decode(), int(message.value()), position)
 
 
 def create_topics(bootstrap: str, topics: tuple[str, ...], partitions: int) -> None:
     """Topics whose leaders are spread over all brokers; replicas as is usual there."""
     admin = AdminClient({**_CLIENT, "bootstrap.servers": bootstrap})
-    wanted = [NewTopic(name, num_partitions=partitions) for name in topics]
-    for created in admin.create_topics(wanted).values():
-        created.result(_PATIENCE_S)
+    new_topics = [NewTopic(name, num_partitions=partitions) for name in topics]
+    for creation in admin.create_topics(new_topics).values():
+        creation.result(_PATIENCE_S)

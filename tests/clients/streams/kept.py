@@ -16,28 +16,28 @@ from tests.clients.streams.points import POINTS
 FILE: Final = Path(__file__).with_name("kills.json")
 
 
-class Kept(NamedTuple):
+class KillRun(NamedTuple):
     """One run."""
 
     seed: int
     kills: Mapping[str, int]
 
 
-def load(file: Path = FILE) -> dict[int, Kept]:
+def load(file: Path = FILE) -> dict[int, KillRun]:
     """By level."""
     if not file.exists():
         return {}
-    found = json.loads(file.read_text("utf-8"))
-    return {int(level): Kept(each["seed"], each["kills"]) for level, each in found.items()}
+    content = json.loads(file.read_text("utf-8"))
+    return {int(level): KillRun(run["seed"], run["kills"]) for level, run in content.items()}
 
 
-def save(kept: Mapping[int, Kept], file: Path = FILE) -> None:
+def save(runs: Mapping[int, KillRun], file: Path = FILE) -> None:
     """Levels and points in their order."""
-    written = {
+    content = {
         level: {"seed": run.seed, "kills": _in_order(run.kills)}
-        for level, run in sorted(kept.items())
+        for level, run in sorted(runs.items())
     }
-    file.write_text(json.dumps(written, indent=1) + "\n", "utf-8")
+    file.write_text(json.dumps(content, indent=1) + "\n", "utf-8")
 
 
 def _in_order(kills: Mapping[str, int]) -> dict[str, int]:

@@ -22,11 +22,11 @@ from typing import Final
 
 from tests.clients.streams.application import ApplicationError
 from tests.clients.streams.control import ControlError
-from tests.clients.streams.kept import Kept, load, save
+from tests.clients.streams.kept import KillRun, load, save
 from tests.clients.streams.lab import ROUNDS, Lab, LabError
-from tests.clients.streams.plan import Kill, only, plan_of
+from tests.clients.streams.plan import Kill, plan_of, select_kills
 from tests.clients.streams.points import POINTS, points_at
-from tests.clients.streams.strike import Strike, Struck
+from tests.clients.streams.strike import Strike, StrikeOutcome
 from tests.support.apache_kafka import ApacheKafkaError
 from tests.support.console import say
 from tests.support.foreign_clients import ForeignClientError
@@ -55,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     kills = 0 if is_real else options.kills
     plan = plan_of(options.level, seed=options.seed, kills=kills)
     if options.point is not None:
-        plan = only(plan, options.point)
+        plan = select_kills(plan, options.point)
         if not plan:
             parser.error(f"the plan has no point with these words: {options.point}")
     if options.plan:
@@ -65,26 +65,26 @@ def main(argv: Sequence[str] | None = None) -> int:
     # Whoever ends this ends its programs, too: the lab is closed on the way out.
     signal.signal(signal.SIGTERM, lambda _signal, _frame: sys.exit(128 + signal.SIGTERM))
     start_s = time.monotonic()
-    done: list[tuple[Kill, Struck]] = []
-    wrong = _without_kills(options) if is_real else _carry_out(plan, done, options)
-    if options.write and not wrong:
-        _keep(options, done)
+    strikes: list[tuple[Kill, StrikeOutcome]] = []
+    problems = _without_kills(options) if is_real else _carry_out(plan, strikes, options)
+    if options.write and not problems:
+        _store_run(options, strikes)
     if options.json:
-        say(json.dumps(_report(options, done, wrong)))
+        say(json.dumps(_report(options, strikes, problems)))
     else:
-        for problem in wrong:
+        for problem in problems:
             say("FAIL " + " ⏎ ".join(problem.splitlines()))
         minutes = (time.monotonic() - start_s) / 60
         say(
-            f"transaction.version {options.level}, seed {options.seed}: {len(done)} kills in "
-            f"{minutes:.1f} min; {'not exact' if wrong else 'counts are exact'}"
+            f"transaction.version {options.level}, seed {options.seed}: {len(strikes)} kills in "
+            f"{minutes:.1f} min; {'not exact' if problems else 'counts are exact'}"
         )
-        say(f"{len(done) + (not wrong)} passed, {len(wrong)} failed")
-    return 1 if wrong else 0
+        say(f"{len(strikes) + (not problems)} passed, {len(problems)} failed")
+    return 1 if problems else 0
 
 
 def _carry_out(
-    plan: Sequence[Kill], done: list[tuple[Kill, Struck]], options: argparse.Namespace
+    plan: Sequence[Kill], strikes: list[tuple[Kill, StrikeOutcome]], options: argparse.Namespace
 ) -> list[str]:
     """Every kill; what is wrong."""
     try:
@@ -92,12 +92,12 @@ def _carry_out(
             for number, kill in enumerate(plan, start=1):
                 name = f"kill {number} of {len(plan)}, {kill.instance}: {kill.point.name}"
                 try:
-                    struck = Strike(lab, kill).carry_out()
+                    outcome = Strike(lab, kill).carry_out()
                 except (ControlError, LabError, ApplicationError) as failure:
                     return [f"{name}: {failure}"]
-                done.append((kill, struck))
+                strikes.append((kill, outcome))
                 if not options.json:
-                    say(_line(name, kill, struck))
+                    say(_line(name, kill, outcome))
             return lab.judge()
     except _FAILURES as failure:
         return [f"{type(failure).__name__}: {failure}"]
@@ -117,20 +117,22 @@ def _without_kills(options: argparse.Namespace) -> list[str]:
         return [f"{type(failure).__name__}: {failure}"]
 
 
-def _keep(options: argparse.Namespace, done: Sequence[tuple[Kill, Struck]]) -> None:
+def _store_run(options: argparse.Namespace, strikes: Sequence[tuple[Kill, StrikeOutcome]]) -> None:
     """For docs/clients.md."""
-    struck = Counter(kill.point.name for kill, _ in done)
-    save({**load(), options.level: Kept(options.seed, struck)})
+    kills_by_point = Counter(kill.point.name for kill, _ in strikes)
+    save({**load(), options.level: KillRun(options.seed, kills_by_point)})
 
 
-def _line(name: str, kill: Kill, struck: Struck) -> str:
-    state = f"{struck.state}, " if struck.state else ""
-    rest = "stays dead" if kill.stays_dead else f"all counted {struck.recovered_s:.1f} s later"
-    return f"PASS {name} ({state}{struck.victim}; {rest})"
+def _line(name: str, kill: Kill, outcome: StrikeOutcome) -> str:
+    state = f"{outcome.state}, " if outcome.state else ""
+    recovery = "stays dead" if kill.stays_dead else f"all counted {outcome.recovered_s:.1f} s later"
+    return f"PASS {name} ({state}{outcome.victim}; {recovery})"
 
 
 def _report(
-    options: argparse.Namespace, done: Sequence[tuple[Kill, Struck]], wrong: Sequence[str]
+    options: argparse.Namespace,
+    strikes: Sequence[tuple[Kill, StrikeOutcome]],
+    problems: Sequence[str],
 ) -> dict[str, object]:
     return {
         "level": options.level,
@@ -140,15 +142,15 @@ def _report(
                 "point": kill.point.name,
                 "stage": kill.point.stage,
                 "instance": kill.instance,
-                "victim": struck.victim,
-                "state": struck.state,
-                "struck_s": round(struck.struck_s, 2),
-                "recovered_s": round(struck.recovered_s, 2),
-                "healed_s": round(struck.healed_s, 2),
+                "victim": outcome.victim,
+                "state": outcome.state,
+                "struck_s": round(outcome.struck_s, 2),
+                "recovered_s": round(outcome.recovered_s, 2),
+                "healed_s": round(outcome.healed_s, 2),
             }
-            for kill, struck in done
+            for kill, outcome in strikes
         ],
-        "wrong": list(wrong),
+        "wrong": list(problems),
     }
 
 
@@ -159,9 +161,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--level", type=int, choices=LEVELS, default=2)
     parser.add_argument("--seed", type=int, default=1)
-    most = {level: len(points_at(level)) for level in LEVELS}
+    point_counts = {level: len(points_at(level)) for level in LEVELS}
     parser.add_argument(
-        "--kills", type=int, default=KILLS, help=f"how many; one per point takes {most[2]}"
+        "--kills", type=int, default=KILLS, help=f"how many; one per point takes {point_counts[2]}"
     )
     parser.add_argument("--point", metavar="WORDS", help="only points with these words")
     parser.add_argument(

@@ -16,7 +16,12 @@ from typing import Any, Final, Self
 from confluent_kafka import Consumer, TopicPartition
 
 from tests.clients.streams.application import Application
-from tests.clients.streams.clusters import BROKERS, INTERNAL_PARTITIONS, real, simulated
+from tests.clients.streams.clusters import (
+    BROKERS,
+    INTERNAL_PARTITIONS,
+    real_cluster,
+    simulated_cluster,
+)
 from tests.clients.streams.control import ControlPort
 from tests.clients.streams.feed import Feeder, Feeding, Reader, create_topics
 from tests.clients.streams.ledger import Ledger
@@ -97,7 +102,9 @@ class Lab(ManagedResource):
         self._directory = tempfile.TemporaryDirectory(prefix="txnsim-streams-")
         root = Path(self._directory.name)
         self.cluster = (
-            real(level=level) if is_real else simulated(root, level=level, standbys=standbys)
+            real_cluster(level=level)
+            if is_real
+            else simulated_cluster(root, level=level, standbys=standbys)
         )
         self._root = root
         self._replaces_threads = replaces_threads
@@ -179,8 +186,8 @@ class Lab(ManagedResource):
             application.expect_alive()
         problems = self.ledger.problems
         if problems:
-            told = "; ".join(problems[:_PROBLEMS_TOLD])
-            raise LabError(f"not exact, {len(problems)} problems: {told}")
+            summary = "; ".join(problems[:_PROBLEMS_TOLD])
+            raise LabError(f"not exact, {len(problems)} problems: {summary}")
         if not is_complete:
             missing = self.ledger.missing()
             raise LabError(
@@ -193,21 +200,23 @@ class Lab(ManagedResource):
         self.control.start(broker)
         self._await(
             "all replicas are in sync",
-            lambda: all(len(led.isr) == len(BROKERS) for led in self.control.partitions()),
+            lambda: all(
+                len(partition.isr) == len(BROKERS) for partition in self.control.partitions()
+            ),
         )
         self.lead_as_preferred()
 
     def lead_as_preferred(self) -> None:
         """Hand every partition back to its preferred leader."""
-        for led in self.control.partitions():
-            if led.leader != led.preferred:
-                self.control.move_leader(led.topic, led.partition, led.preferred)
+        for partition in self.control.partitions():
+            if partition.leader != partition.preferred:
+                self.control.move_leader(partition.topic, partition.partition, partition.preferred)
 
-    def _await(self, what: str, condition: Callable[[], bool]) -> None:
+    def _await(self, condition_text: str, condition: Callable[[], bool]) -> None:
         deadline_s = time.monotonic() + PATIENCE_S
         while not condition():
             if time.monotonic() > deadline_s:
-                raise LabError(f"not so after {PATIENCE_S:.0f} s: {what}")
+                raise LabError(f"not so after {PATIENCE_S:.0f} s: {condition_text}")
             time.sleep(_POLL_S)
 
     # Looking
@@ -227,25 +236,25 @@ class Lab(ManagedResource):
 
     def describe(self, transactional_id: str) -> dict[str, Any]:
         """What the coordinator says of a transaction."""
-        found: dict[str, Any] = self._txns("describe", "--transactional-id", transactional_id)
-        return found
+        description: dict[str, Any] = self._txns("describe", "--transactional-id", transactional_id)
+        return description
 
     def transactions(self) -> dict[str, str]:
         """The state of every transactional id."""
-        found = self._txns("list")
-        return {one["transactional_id"]: one["state"] for one in found}
+        rows = self._txns("list")
+        return {row["transactional_id"]: row["state"] for row in rows}
 
     def _txns(self, *arguments: str) -> Any:
         """``txnsim txns``, in this process: one of its own would take half a second each time."""
         name, *options = arguments
         command = ("txns", "--bootstrap-server", self.cluster.bootstrap, name, "--json", *options)
-        said, complaints = io.StringIO(), io.StringIO()
-        with contextlib.redirect_stdout(said), contextlib.redirect_stderr(complaints):
+        output, complaints = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(output), contextlib.redirect_stderr(complaints):
             status = txnsim(command)
         if status != 0:
-            told = f"{said.getvalue()}{complaints.getvalue()}"
-            raise LabError(f"txnsim txns {' '.join(arguments)}: {told}")
-        return json.loads(said.getvalue())
+            message = f"{output.getvalue()}{complaints.getvalue()}"
+            raise LabError(f"txnsim txns {' '.join(arguments)}: {message}")
+        return json.loads(output.getvalue())
 
     # The end
 
@@ -259,9 +268,9 @@ class Lab(ManagedResource):
         self.settle()
         for application in self.applications.values():
             application.stop()
-        wrong = [*self.ledger.problems, *self._read_again()][:_PROBLEMS_TOLD]
-        wrong += self._unconsumed()
-        wrong += [
+        problems = [*self.ledger.problems, *self._read_again()][:_PROBLEMS_TOLD]
+        problems += self._unconsumed()
+        problems += [
             f"{name} is {state}"
             for name, state in self.transactions().items()
             if state in _OPEN_STATES
@@ -270,22 +279,24 @@ class Lab(ManagedResource):
             hanging = self._txns(
                 "find-hanging", "--broker-id", str(broker), "--max-transaction-timeout", "0"
             )
-            wrong += [f"hanging on broker {broker}: {one}" for one in hanging]
+            problems += [f"hanging on broker {broker}: {transaction}" for transaction in hanging]
         printed = self.cluster.log_tail()
         if "Traceback" in printed or "failed by a bug" in printed:
-            wrong.append(f"the server printed:\n{printed}")
-        return wrong
+            problems.append(f"the server printed:\n{printed}")
+        return problems
 
     def _read_again(self) -> tuple[str, ...]:
         """The same by a reader that starts from the beginning."""
-        again = self.ledger.without_outputs()
-        reader = Reader(self.cluster.bootstrap, topic=OUTPUT, partitions=PARTITIONS, ledger=again)
+        fresh_ledger = self.ledger.without_outputs()
+        reader = Reader(
+            self.cluster.bootstrap, topic=OUTPUT, partitions=PARTITIONS, ledger=fresh_ledger
+        )
         try:
             if not reader.await_all(PATIENCE_S):
-                return (f"read again, {again.missing()} have no output",)
+                return (f"read again, {fresh_ledger.missing()} have no output",)
         finally:
             reader.close()
-        return again.problems
+        return fresh_ledger.problems
 
     def _unconsumed(self) -> list[str]:
         """Committed positions that are not the end of the input."""
@@ -298,12 +309,16 @@ class Lab(ManagedResource):
         )
         try:
             partitions = [TopicPartition(INPUT, index) for index in range(PARTITIONS)]
-            found = consumer.committed(partitions, timeout=PATIENCE_S)
-            ends = [consumer.get_watermark_offsets(one, timeout=PATIENCE_S)[1] for one in found]
+            positions = consumer.committed(partitions, timeout=PATIENCE_S)
+            ends = [
+                consumer.get_watermark_offsets(position, timeout=PATIENCE_S)[1]
+                for position in positions
+            ]
         finally:
             consumer.close()
         return [
-            f"{one.topic}-{one.partition} is consumed to {one.offset}, its end is {end}"
-            for one, end in zip(found, ends, strict=True)
-            if one.offset != end
+            f"{position.topic}-{position.partition} is consumed to {position.offset},"
+            f" its end is {end}"
+            for position, end in zip(positions, ends, strict=True)
+            if position.offset != end
         ]

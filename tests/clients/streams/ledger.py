@@ -25,14 +25,14 @@ class Ledger:
         with self._lock:
             self._fed[word] += 1
 
-    def see(self, word: str, count: int, where: str) -> None:
+    def see(self, word: str, count: int, position: str) -> None:
         """One more output, in the order of its partition."""
         with self._lock:
             expected = self._seen[word] + 1
             if count < expected:
-                self._problems.append(f"{where}: {word} is {count} again, after {expected - 1}")
+                self._problems.append(f"{position}: {word} is {count} again, after {expected - 1}")
             elif count > expected:
-                self._problems.append(f"{where}: {word} is {count}, but {expected} is missing")
+                self._problems.append(f"{position}: {word} is {count}, but {expected} is missing")
             self._seen[word] = count  # told once, then it goes on from there
 
     @property
@@ -47,18 +47,18 @@ class Ledger:
             return (
                 *self._problems,
                 *(
-                    f"{word} was counted {seen} times, fed {self._fed[word]} times"
-                    for word, seen in sorted(self._seen.items())
-                    if seen > self._fed[word]
+                    f"{word} was counted {count} times, fed {self._fed[word]} times"
+                    for word, count in sorted(self._seen.items())
+                    if count > self._fed[word]
                 ),
             )
 
     def without_outputs(self) -> Ledger:
         """A ledger with the same inputs, for another reader."""
-        other = Ledger()
+        copy = Ledger()
         with self._lock:
-            other._fed = self._fed.copy()
-        return other
+            copy._fed = self._fed.copy()
+        return copy
 
     def missing(self) -> Counter[str]:
         """Inputs without an output so far, per word."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from tests.clients.streams.kept import Kept, load
+from tests.clients.streams.kept import KillRun, load
 from tests.clients.streams.points import POINTS, Point
 
 Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
@@ -45,12 +45,12 @@ def kills() -> Table:
     return ("When", "Point", "Killed", *heads), rows
 
 
-def _cells(point: Point, stored: Mapping[int, Kept]) -> list[str]:
+def _cells(point: Point, stored: Mapping[int, KillRun]) -> list[str]:
     return [
         str(run.kills.get(point.name, 0)) if level in point.levels else "–"
         for level, run in _by_level(stored)
     ]
 
 
-def _by_level(stored: Mapping[int, Kept]) -> list[tuple[int, Kept]]:
+def _by_level(stored: Mapping[int, KillRun]) -> list[tuple[int, KillRun]]:
     return sorted(stored.items())

@@ -6,7 +6,7 @@ import random
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from tests.clients.streams.points import Point, Stage, Then, Victim, points_at
+from tests.clients.streams.points import Point, RequestFate, Stage, Victim, points_at
 
 INSTANCES: Final = ("a", "b")
 
@@ -42,22 +42,22 @@ def plan_of(level: int, *, seed: int, kills: int) -> tuple[Kill, ...]:
     return tuple(plan)
 
 
-def only(plan: Sequence[Kill], words: str) -> tuple[Kill, ...]:
+def select_kills(plan: Sequence[Kill], words: str) -> tuple[Kill, ...]:
     """The kills whose point has these words in its name, and the deaths that they stand on."""
-    kept: list[Kill] = []
-    for kill, after in zip(plan, (*plan[1:], None), strict=True):
-        is_followed = kill.stays_dead and after is not None and words in after.point.name
+    selected: list[Kill] = []
+    for kill, next_kill in zip(plan, (*plan[1:], None), strict=True):
+        is_followed = kill.stays_dead and next_kill is not None and words in next_kill.point.name
         if is_followed or words in kill.point.name:
-            kept.append(kill._replace(stays_dead=is_followed))
-    return tuple(kept)
+            selected.append(kill._replace(stays_dead=is_followed))
+    return tuple(selected)
 
 
 def _round(level: int, *, count: int, chance: random.Random) -> list[Kill]:
     """Each point of the level, or ``count`` of them."""
     kills: list[Kill] = []
-    drawn = _drawn(points_at(level), count=count, chance=chance)
-    starts = [point for point in drawn if point.at_start]
-    for point in drawn:
+    points = _draw_points(points_at(level), count=count, chance=chance)
+    starts = [point for point in points if point.at_start]
+    for point in points:
         if point.at_start:
             continue
         instance = chance.choice(INSTANCES)
@@ -72,23 +72,23 @@ def _round(level: int, *, count: int, chance: random.Random) -> list[Kill]:
     return kills
 
 
-def _drawn(points: Sequence[Point], *, count: int, chance: random.Random) -> list[Point]:
+def _draw_points(points: Sequence[Point], *, count: int, chance: random.Random) -> list[Point]:
     """So many of the points, shuffled, the indispensable ones among them."""
     shuffled = chance.sample(points, len(points))
-    first: dict[tuple[Stage, bool], Point] = {}
+    indispensable: dict[tuple[Stage, bool], Point] = {}
     for point in shuffled:
         if point.stage in NEVER_LEFT_OUT:
-            first.setdefault((point.stage, point.victim is Victim.APPLICATION), point)
-    kept = list(first.values())
-    kept += [point for point in shuffled if point not in kept]
-    wanted = kept[:count]
-    return [point for point in shuffled if point in wanted]
+            indispensable.setdefault((point.stage, point.victim is Victim.APPLICATION), point)
+    ordered = list(indispensable.values())
+    ordered += [point for point in shuffled if point not in ordered]
+    chosen = ordered[:count]
+    return [point for point in shuffled if point in chosen]
 
 
 def _leaves_open(point: Point) -> bool:
     """Whether it leaves a dead application with an open transaction."""
     return (
         point.victim is Victim.APPLICATION
-        and point.then is Then.LOST
+        and point.fate is RequestFate.LOST
         and point.states == ("Ongoing",)
     )

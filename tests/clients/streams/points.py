@@ -38,7 +38,7 @@ class Victim(StrEnum):
     LEADER = "a partition leader"
 
 
-class Who(StrEnum):
+class IdentifiedBy(StrEnum):
     """What a rule knows the victim's transaction by: requests don't all carry the same."""
 
     CLIENT = "client_id"
@@ -47,7 +47,7 @@ class Who(StrEnum):
     LOG = "its partition of __transaction_state"
 
 
-class Where(StrEnum):
+class StruckBroker(StrEnum):
     """Which broker's crossings are struck."""
 
     ANY = "any"
@@ -55,7 +55,7 @@ class Where(StrEnum):
     GROUP_COORDINATOR = "the group coordinator"
 
 
-class Then(StrEnum):
+class RequestFate(StrEnum):
     """What becomes of the request that was held, when an application has been killed."""
 
     LOST = "it is lost"
@@ -73,9 +73,9 @@ class Point(NamedTuple):
     """A fault point."""
     victim: Victim
     api: str | None = None
-    who: Who = Who.CLIENT
-    where: Where = Where.ANY
-    then: Then = Then.AT_ONCE
+    identified_by: IdentifiedBy = IdentifiedBy.CLIENT
+    struck_broker: StruckBroker = StruckBroker.ANY
+    fate: RequestFate = RequestFate.AT_ONCE
     """Of broken brokers' requests nothing is left: only said where an application dies."""
     every: bool = False
     committed: bool | None = None
@@ -107,42 +107,44 @@ _GROUP: Final = Victim.GROUP_COORDINATOR
 _LEADER: Final = Victim.LEADER
 
 
-def _markers(name: str, stage: Stage, victim: Victim, where: Where = Where.ANY) -> Point:
+def _markers(
+    name: str, stage: Stage, victim: Victim, struck_broker: StruckBroker = StruckBroker.ANY
+) -> Point:
     return Point(
-        name, stage, _PEER, victim, _MARKERS, Who.PRODUCER, where,
-        then=Then.BACK, every=True, committed=True, states=("PrepareCommit",),
+        name, stage, _PEER, victim, _MARKERS, IdentifiedBy.PRODUCER, struck_broker,
+        fate=RequestFate.BACK, every=True, committed=True, states=("PrepareCommit",),
     )  # fmt: skip
 
 
 _ADD: Final = (
     Point("AddPartitionsToTxn is late", Stage.ADD, _REQUEST, _APP, "AddPartitionsToTxn",
-          counts=True, then=Then.LATE, states=_BEGUN, levels=OLD_FLOW),
+          counts=True, fate=RequestFate.LATE, states=_BEGUN, levels=OLD_FLOW),
     Point("AddOffsetsToTxn is late", Stage.ADD, _REQUEST, _APP, "AddOffsetsToTxn",
-          then=Then.LATE, levels=OLD_FLOW, states=_BEGUN),
+          fate=RequestFate.LATE, levels=OLD_FLOW, states=_BEGUN),
     Point("a leader asks the coordinator late", Stage.ADD, _PEER, _APP, "AddPartitionsToTxn",
-          Who.TRANSACTION, counts=True, then=Then.BACK, states=_BEGUN),
+          IdentifiedBy.TRANSACTION, counts=True, fate=RequestFate.BACK, states=_BEGUN),
     Point("a leader asks, the coordinator dies", Stage.ADD, _PEER, _COORDINATOR,
-          "AddPartitionsToTxn", Who.TRANSACTION, counts=True, states=_BEGUN),
+          "AddPartitionsToTxn", IdentifiedBy.TRANSACTION, counts=True, states=_BEGUN),
 )  # fmt: skip
 
 _PRODUCE: Final = (
     Point("Produce arrives late", Stage.PRODUCE, _REQUEST, _APP, "Produce", counts=True,
-          then=Then.LATE, states=_BEGUN),
+          fate=RequestFate.LATE, states=_BEGUN),
     Point("Produce is not answered", Stage.PRODUCE, _RESPONSE, _APP, "Produce", counts=True,
-          then=Then.LOST),
+          fate=RequestFate.LOST),
     Point("the leader dies before Produce", Stage.PRODUCE, _REQUEST, _LEADER, "Produce",
-          counts=True, where=Where.LEADER, states=_BEGUN),
+          counts=True, struck_broker=StruckBroker.LEADER, states=_BEGUN),
     Point("the leader dies after Produce", Stage.PRODUCE, _RESPONSE, _LEADER, "Produce",
-          counts=True, where=Where.LEADER),
+          counts=True, struck_broker=StruckBroker.LEADER),
 )  # fmt: skip
 
 _POSITIONS: Final = (
     Point("before TxnOffsetCommit", Stage.POSITIONS, _REQUEST, _APP, "TxnOffsetCommit",
-          then=Then.LOST),
+          fate=RequestFate.LOST),
     Point("TxnOffsetCommit arrives late", Stage.POSITIONS, _REQUEST, _APP, "TxnOffsetCommit",
-          then=Then.LATE),
+          fate=RequestFate.LATE),
     Point("after TxnOffsetCommit", Stage.POSITIONS, _RESPONSE, _APP, "TxnOffsetCommit",
-          then=Then.LOST),
+          fate=RequestFate.LOST),
     Point("the group coordinator dies before TxnOffsetCommit", Stage.POSITIONS, _REQUEST, _GROUP,
           "TxnOffsetCommit"),
     Point("the group coordinator dies after TxnOffsetCommit", Stage.POSITIONS, _RESPONSE, _GROUP,
@@ -151,13 +153,13 @@ _POSITIONS: Final = (
 
 _END: Final = (
     Point("before EndTxn, which never arrives", Stage.BEFORE_END, _REQUEST, _APP, "EndTxn",
-          then=Then.LOST),
+          fate=RequestFate.LOST),
     Point("before EndTxn, which arrives all the same", Stage.BEFORE_END, _REQUEST, _APP, "EndTxn"),
     Point("before EndTxn, which arrives late", Stage.BEFORE_END, _REQUEST, _APP, "EndTxn",
-          then=Then.LATE),
+          fate=RequestFate.LATE),
     Point("before EndTxn, the coordinator", Stage.BEFORE_END, _REQUEST, _COORDINATOR, "EndTxn"),
     Point("EndTxn took effect, its answer is lost", Stage.PREPARED, _RESPONSE, _APP, "EndTxn",
-          then=Then.LOST, states=_ENDED),
+          fate=RequestFate.LOST, states=_ENDED),
     Point("EndTxn took effect, the coordinator dies before it answers", Stage.PREPARED, _RESPONSE,
           _COORDINATOR, "EndTxn", states=_ENDED),
 )  # fmt: skip
@@ -168,16 +170,17 @@ _MARKED: Final = (
              _COORDINATOR),
     _markers("between PrepareCommit and the markers, the group coordinator", Stage.PREPARED,
              _GROUP),
-    _markers("positions are marked, records are not", Stage.BETWEEN, _APP, Where.LEADER),
+    _markers("positions are marked, records are not", Stage.BETWEEN, _APP, StruckBroker.LEADER),
     _markers("positions are marked, records are not, the coordinator", Stage.BETWEEN, _COORDINATOR,
-             Where.LEADER),
+             StruckBroker.LEADER),
     _markers("positions are marked, records are not, their leader", Stage.BETWEEN, _LEADER,
-             Where.LEADER),
-    _markers("records are marked, positions are not", Stage.BETWEEN, _APP, Where.GROUP_COORDINATOR),
+             StruckBroker.LEADER),
+    _markers("records are marked, positions are not", Stage.BETWEEN, _APP,
+             StruckBroker.GROUP_COORDINATOR),
     _markers("records are marked, positions are not, the coordinator", Stage.BETWEEN, _COORDINATOR,
-             Where.GROUP_COORDINATOR),
+             StruckBroker.GROUP_COORDINATOR),
     _markers("records are marked, positions are not, the group coordinator", Stage.BETWEEN, _GROUP,
-             Where.GROUP_COORDINATOR),
+             StruckBroker.GROUP_COORDINATOR),
     _markers("all is marked, unknown to the coordinator", Stage.COMPLETE, _COORDINATOR)._replace(
         crossing="peer.response"),
 )  # fmt: skip
@@ -186,19 +189,19 @@ _RESTART: Final = (
     Point("before InitProducerId", Stage.RESTART, _REQUEST, _APP, "InitProducerId",
           states=_LEFT_OPEN, at_start=True),
     Point("after InitProducerId", Stage.RESTART, _RESPONSE, _APP, "InitProducerId",
-          then=Then.LOST, states=(), at_start=True),
+          fate=RequestFate.LOST, states=(), at_start=True),
     Point("before InitProducerId, the coordinator", Stage.RESTART, _REQUEST, _COORDINATOR,
           "InitProducerId", states=_LEFT_OPEN, at_start=True),
     Point("between PrepareAbort and the markers, the coordinator", Stage.RESTART, _PEER,
-          _COORDINATOR, _MARKERS, Who.PRODUCER, every=True, committed=False,
+          _COORDINATOR, _MARKERS, IdentifiedBy.PRODUCER, every=True, committed=False,
           states=("PrepareAbort",), at_start=True),
 )  # fmt: skip
 
 _LOAD: Final = (
-    Point("the next coordinator reads its log", Stage.LOAD, "coordinator.load", _APP, who=Who.LOG,
-          then=Then.BACK, states=()),
+    Point("the next coordinator reads its log", Stage.LOAD, "coordinator.load", _APP,
+          identified_by=IdentifiedBy.LOG, fate=RequestFate.BACK, states=()),
     Point("the next coordinator dies while it reads its log", Stage.LOAD, "coordinator.load",
-          _COORDINATOR, who=Who.LOG, states=()),
+          _COORDINATOR, identified_by=IdentifiedBy.LOG, states=()),
 )  # fmt: skip
 
 POINTS: Final = (

@@ -9,7 +9,7 @@ from tests.clients.streams.application import Application
 from tests.clients.streams.clusters import BROKERS
 from tests.clients.streams.lab import OUTPUT, POSITIONS, TRANSACTIONS, Lab, LabError
 from tests.clients.streams.plan import Kill
-from tests.clients.streams.points import Stage, Then, Victim, Where, Who
+from tests.clients.streams.points import IdentifiedBy, RequestFate, Stage, StruckBroker, Victim
 
 _RULE: Final = "kill"
 _WITNESS: Final = "witness"
@@ -24,7 +24,7 @@ _NOW: Final = {"do": "delay", "delay_ms": 0}
 """Only counts: a witness disturbs nobody."""
 
 
-class Struck(NamedTuple):
+class StrikeOutcome(NamedTuple):
     """What came of a kill."""
 
     victim: str
@@ -54,7 +54,7 @@ class Strike:
         self._leader = -1
         """Of the counted word that was caught."""
 
-    def carry_out(self) -> Struck:
+    def carry_out(self) -> StrikeOutcome:
         """Do it, and wait until everything is as if nothing had been.
 
         Raises:
@@ -70,7 +70,7 @@ class Strike:
             self._lab.settle()
         recovered_s = time.monotonic()
         self._heal()
-        return Struck(
+        return StrikeOutcome(
             victim,
             state,
             struck_s=killed_s - start_s,
@@ -82,11 +82,11 @@ class Strike:
 
     def _rule(self) -> dict[str, object]:
         point = self._point
-        lost = point.victim is Victim.APPLICATION and point.then is Then.LOST
+        is_lost = point.victim is Victim.APPLICATION and point.fate is RequestFate.LOST
         rule: dict[str, object] = {
             "id": _RULE,
             "point": point.crossing,
-            "action": {"do": "drop" if lost else "hold"},
+            "action": {"do": "drop" if is_lost else "hold"},
         }
         if point.api is not None:
             rule["api"] = point.api
@@ -96,24 +96,24 @@ class Strike:
             rule["topic"] = OUTPUT
         if not point.every:
             rule["limit"] = 1
-        match point.who:
-            case Who.CLIENT:
+        match point.identified_by:
+            case IdentifiedBy.CLIENT:
                 rule["client_id"] = self._application.producer_client_id
-            case Who.TRANSACTION:
+            case IdentifiedBy.TRANSACTION:
                 rule["transactional_id"] = self._id
-            case Who.PRODUCER:
+            case IdentifiedBy.PRODUCER:
                 rule["producer_id"] = self._producer_id
-            case Who.LOG:
+            case IdentifiedBy.LOG:
                 partition = self._lab.coordinator_partition(self._application)
                 rule |= {"topic": TRANSACTIONS, "partition": partition}
         return rule | self._brokers()
 
     def _brokers(self) -> dict[str, object]:
         """Which brokers' crossings: a request that reaches a former coordinator is none."""
-        match self._point.where:
-            case Where.LEADER:
+        match self._point.struck_broker:
+            case StruckBroker.LEADER:
                 return {"broker": self._leader}
-            case Where.GROUP_COORDINATOR:
+            case StruckBroker.GROUP_COORDINATOR:
                 return {"broker": self._group}
         match self._point.api:
             case "TxnOffsetCommit":
@@ -144,15 +144,15 @@ class Strike:
             control.arm(self._rule())
             self._application.start()
         else:
-            caught = self._catch()
+            caught_rule = self._catch()
             control.arm(self._rule())
             if is_between:
                 control.arm(self._marker_witness())
-            if self._point.who is Who.LOG:
+            if self._point.identified_by is IdentifiedBy.LOG:
                 self._coordinator = self._move_coordinator()
-            control.disarm(caught)
+            control.disarm(caught_rule)
         self._await_strike()
-        state = self._look()
+        state = self._await_state()
         if is_between:
             control.disarm(_WITNESS)
         return state
@@ -168,7 +168,9 @@ class Strike:
         """
         control = self._lab.control
         leaders = [
-            broker for broker in BROKERS if self._point.where is Where.ANY or broker != self._group
+            broker
+            for broker in BROKERS
+            if self._point.struck_broker is StruckBroker.ANY or broker != self._group
         ]
         rules = {f"{_CAUGHT}-{broker}": broker for broker in leaders}
         for rule_id, broker in rules.items():
@@ -184,22 +186,22 @@ class Strike:
                 }
             )
         deadline_s = time.monotonic() + _STRIKES_WITHIN_S
-        while (caught := control.struck_one(rules)) is None:
+        while (rule := control.find_struck(rules)) is None:
             self._go_on_waiting(deadline_s, "never wrote a counted word")
             time.sleep(_POLL_S)
-        self._leader = rules[caught]
-        for other in rules.keys() - {caught}:
-            control.disarm(other)
+        self._leader = rules[rule]
+        for other_rule in rules.keys() - {rule}:
+            control.disarm(other_rule)
         # The end of the transaction before may still be on its way (KIP-890, transactions v2).
         while self._lab.describe(self._id)["state"].startswith("Prepare"):
             self._go_on_waiting(deadline_s, "the transaction before does not end")
             time.sleep(_POLL_S)
-        return caught
+        return rule
 
     def _await_strike(self) -> None:
         deadline_s = time.monotonic() + _STRIKES_WITHIN_S
         while True:
-            if self._lab.control.struck(_RULE, timeout_ms=_LOOKS_AGAIN_MS):
+            if self._lab.control.has_struck(_RULE, timeout_ms=_LOOKS_AGAIN_MS):
                 return
             self._go_on_waiting(deadline_s, f"never struck: {self._lab.control.rule(_RULE)}")
 
@@ -212,35 +214,37 @@ class Strike:
                 f"transactions: {self._lab.transactions()}"
             )
 
-    def _look(self) -> str:
+    def _await_state(self) -> str:
         """The transaction's state, once it is what the point promises."""
         if not self._point.states:
             return ""
         deadline_s = time.monotonic() + _LOOKS_WITHIN_S
         while True:
-            found = self._lab.describe(self._id)
-            problem = self._problem(found)
+            description = self._lab.describe(self._id)
+            problem = self._problem(description)
             if problem is None:
-                return str(found["state"])
+                return str(description["state"])
             if time.monotonic() > deadline_s:
-                raise LabError(f"struck, but {problem}: {found}")
+                raise LabError(f"struck, but {problem}: {description}")
             time.sleep(_POLL_S)
 
-    def _problem(self, found: dict[str, Any]) -> str | None:
-        if found["state"] not in self._point.states:
-            return f"it is {found['state']}, not {' or '.join(self._point.states)}"
+    def _problem(self, description: dict[str, Any]) -> str | None:
+        if description["state"] not in self._point.states:
+            return f"it is {description['state']}, not {' or '.join(self._point.states)}"
         if self._point.stage is not Stage.BETWEEN:
             return None
         if not self._lab.control.rule(_WITNESS)["struck"]:
             return "no marker has been written"
-        held_at = self._leader if self._point.where is Where.LEADER else self._group
-        leaders = {led[:2]: led.leader for led in self._lab.control.partitions()}
-        owed = [(one["topic"], one["partition"]) for one in found["partitions"]]
-        elsewhere = [one for one in owed if leaders[one] != held_at]
+        held_at = self._leader if self._point.struck_broker is StruckBroker.LEADER else self._group
+        leaders = {partition[:2]: partition.leader for partition in self._lab.control.partitions()}
+        owed = [
+            (partition["topic"], partition["partition"]) for partition in description["partitions"]
+        ]
+        elsewhere = [partition for partition in owed if leaders[partition] != held_at]
         if not owed or elsewhere:
             return f"markers are owed to {owed}, held is what goes to broker {held_at}"
         positions_owed = any(topic == POSITIONS for topic, _ in owed)
-        if positions_owed != (self._point.where is Where.GROUP_COORDINATOR):
+        if positions_owed != (self._point.struck_broker is StruckBroker.GROUP_COORDINATOR):
             return f"markers are owed to {owed}"
         return None
 
@@ -252,7 +256,7 @@ class Strike:
                 self._kill_application(self._application)
                 return f"application {self._application.name}"
             case _:
-                broker = self._broken()
+                broker = self._killed_broker()
                 self._lab.control.kill(broker)
                 self._lab.control.disarm(_RULE)
                 return f"broker {broker}"
@@ -260,16 +264,16 @@ class Strike:
     def _kill_application(self, application: Application) -> None:
         control = self._lab.control
         application.kill()
-        if self._point.then in (Then.LOST, Then.AT_ONCE):
+        if self._point.fate in (RequestFate.LOST, RequestFate.AT_ONCE):
             control.disarm(_RULE)
         if self._kill.stays_dead:
             return
-        if self._point.then is Then.BACK:
+        if self._point.fate is RequestFate.BACK:
             self._start_until_back(application)
             control.disarm(_RULE)
             return
         application.start()
-        if self._point.then is Then.LATE:
+        if self._point.fate is RequestFate.LATE:
             application.await_running(_STRIKES_WITHIN_S)
             control.disarm(_RULE)
 
@@ -283,17 +287,17 @@ class Strike:
         """
         control = self._lab.control
         control.arm(
-            _counting(_JOINED, self._lab.join_api, application.consumer_client_id, "request")
+            _counting_rule(_JOINED, self._lab.join_api, application.consumer_client_id, "request")
         )
-        control.arm(_counting(_WITNESS, "InitProducerId", application.producer_client_id))
+        control.arm(_counting_rule(_WITNESS, "InitProducerId", application.producer_client_id))
         application.start()
-        if not control.struck(_JOINED, timeout_ms=int(_STRIKES_WITHIN_S * 1000)):
+        if not control.has_struck(_JOINED, timeout_ms=int(_STRIKES_WITHIN_S * 1000)):
             raise LabError("the next life has not joined the group")
-        control.struck(_WITNESS, timeout_ms=_ASKS_WITHIN_MS)
+        control.has_struck(_WITNESS, timeout_ms=_ASKS_WITHIN_MS)
         control.disarm(_JOINED)
         control.disarm(_WITNESS)
 
-    def _broken(self) -> int:
+    def _killed_broker(self) -> int:
         match self._point.victim:
             case Victim.GROUP_COORDINATOR:
                 return self._group
@@ -306,7 +310,7 @@ class Strike:
         if self._point.victim is Victim.APPLICATION:
             self._lab.lead_as_preferred()
         else:
-            self._lab.heal(self._broken())
+            self._lab.heal(self._killed_broker())
 
     def _move_coordinator(self) -> int:
         """Hand the coordination to another broker, which begins to read its log."""
@@ -318,7 +322,7 @@ class Strike:
         return target
 
 
-def _counting(
+def _counting_rule(
     rule_id: str, api: str, client_id: str, crossing: str = "response"
 ) -> dict[str, object]:
     """A rule that counts the requests of a client, or the answers to them."""

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.clients.streams.kept import Kept, load, save
+from tests.clients.streams.kept import KillRun, load, save
 from tests.clients.streams.ledger import Ledger
-from tests.clients.streams.plan import NEVER_LEFT_OUT, Kill, only, plan_of
-from tests.clients.streams.points import POINTS, Then, Victim, points_at
+from tests.clients.streams.plan import NEVER_LEFT_OUT, Kill, plan_of, select_kills
+from tests.clients.streams.points import POINTS, RequestFate, Victim, points_at
 
 # A plan repeats, leaves no point out, and kills a start only after a death in a transaction.
 
@@ -37,8 +37,8 @@ def test_a_short_plan_has_the_indispensable_stages(finalized: int, number: int) 
     plan = plan_of(finalized, seed=number, kills=20)
     assert len(plan) >= 20
     for stage in NEVER_LEFT_OUT:
-        of_stage = [kill for kill in plan if kill.point.stage is stage]
-        assert {kill.point.victim is Victim.APPLICATION for kill in of_stage} == {True, False}
+        stage_kills = [kill for kill in plan if kill.point.stage is stage]
+        assert {kill.point.victim is Victim.APPLICATION for kill in stage_kills} == {True, False}
 
 
 @pytest.mark.parametrize("finalized", LEVELS)
@@ -54,26 +54,26 @@ def test_a_start_is_struck_after_a_death_in_a_transaction(
 @pytest.mark.parametrize("number", range(10))
 def test_so_it_is_in_a_part_of_a_plan(words: str, number: int) -> None:
     plan = plan_of(2, seed=number, kills=70)
-    part = only(plan, words)
-    wanted = [kill.point for kill in plan if words in kill.point.name]
-    assert [kill.point for kill in part if words in kill.point.name] == wanted
-    expect_starts_after_deaths(part)
+    selected = select_kills(plan, words)
+    expected_points = [kill.point for kill in plan if words in kill.point.name]
+    assert [kill.point for kill in selected if words in kill.point.name] == expected_points
+    expect_starts_after_deaths(selected)
 
 
 def test_of_a_plan_without_such_points_nothing_is_left() -> None:
-    assert only(plan_of(2, seed=1, kills=20), "no such words") == ()
+    assert select_kills(plan_of(2, seed=1, kills=20), "no such words") == ()
 
 
 def expect_starts_after_deaths(plan: Sequence[Kill]) -> None:
-    for before, kill in zip((None, *plan), plan, strict=False):
+    for kill_before, kill in zip((None, *plan), plan, strict=False):
         if kill.point.at_start:
-            assert before is not None
-            assert before.stays_dead
-            assert before.instance == kill.instance
-            assert before.point.victim is Victim.APPLICATION
-            assert before.point.then is Then.LOST
+            assert kill_before is not None
+            assert kill_before.stays_dead
+            assert kill_before.instance == kill.instance
+            assert kill_before.point.victim is Victim.APPLICATION
+            assert kill_before.point.fate is RequestFate.LOST
         else:
-            assert before is None or not before.stays_dead
+            assert kill_before is None or not kill_before.stays_dead
     assert not plan[-1].stays_dead
 
 
@@ -84,7 +84,7 @@ def test_names_of_points_are_their_own() -> None:
 # The judge of the kills can say no.
 
 
-def _fed(**words: int) -> Ledger:
+def _ledger_of(**words: int) -> Ledger:
     ledger = Ledger()
     for word, count in words.items():
         for _ in range(count):
@@ -93,7 +93,7 @@ def _fed(**words: int) -> Ledger:
 
 
 def test_counts_without_gap_or_repetition_are_exact() -> None:
-    ledger = _fed(one=2, two=1)
+    ledger = _ledger_of(one=2, two=1)
     ledger.see("one", 1, "0 at 0")
     ledger.see("two", 1, "1 at 0")
     assert ledger.missing() == Counter(one=1)
@@ -104,28 +104,28 @@ def test_counts_without_gap_or_repetition_are_exact() -> None:
 
 
 def test_a_count_that_comes_twice_is_told() -> None:
-    ledger = _fed(one=3)
+    ledger = _ledger_of(one=3)
     for count in (1, 2, 2, 3):
         ledger.see("one", count, "0 at 7")
     assert ledger.problems == ("0 at 7: one is 2 again, after 2",)
 
 
 def test_a_count_that_is_left_out_is_told() -> None:
-    ledger = _fed(one=3)
+    ledger = _ledger_of(one=3)
     for count in (1, 3):
         ledger.see("one", count, "0 at 7")
     assert ledger.problems == ("0 at 7: one is 3, but 2 is missing",)
 
 
 def test_more_counts_than_inputs_are_told() -> None:
-    ledger = _fed(one=1)
+    ledger = _ledger_of(one=1)
     ledger.see("one", 1, "0 at 0")
     ledger.see("one", 2, "0 at 1")
     assert ledger.problems == ("one was counted 2 times, fed 1 times",)
 
 
 def test_another_reader_starts_with_the_same_inputs_and_no_outputs() -> None:
-    ledger = _fed(one=1)
+    ledger = _ledger_of(one=1)
     ledger.see("one", 1, "0 at 0")
     assert ledger.without_outputs().missing() == Counter(one=1)
 
@@ -134,9 +134,9 @@ def test_another_reader_starts_with_the_same_inputs_and_no_outputs() -> None:
 
 
 def test_each_level_was_killed_twenty_times_and_at_the_indispensable_stages() -> None:
-    kept = load()
-    assert tuple(sorted(kept)) == LEVELS
-    for level, run in kept.items():
+    runs = load()
+    assert tuple(sorted(runs)) == LEVELS
+    for level, run in runs.items():
         points = {point.name: point for point in points_at(level)}
         assert run.kills.keys() <= points.keys()
         assert sum(run.kills.values()) >= 20
@@ -146,12 +146,12 @@ def test_each_level_was_killed_twenty_times_and_at_the_indispensable_stages() ->
 
 def test_a_run_comes_back_as_it_was_kept(tmp_path: Path) -> None:
     names = [point.name for point in points_at(2)][:3]
-    kept = {2: Kept(7, dict.fromkeys(reversed(names), 1)), 0: Kept(1, {names[0]: 2})}
-    save(kept, tmp_path / "kills.json")
-    again = load(tmp_path / "kills.json")
-    assert again == kept
-    assert list(again) == [0, 2]
-    assert list(again[2].kills) == names
+    runs = {2: KillRun(7, dict.fromkeys(reversed(names), 1)), 0: KillRun(1, {names[0]: 2})}
+    save(runs, tmp_path / "kills.json")
+    loaded = load(tmp_path / "kills.json")
+    assert loaded == runs
+    assert list(loaded) == [0, 2]
+    assert list(loaded[2].kills) == names
 
 
 def test_nothing_is_kept_where_nothing_is(tmp_path: Path) -> None:

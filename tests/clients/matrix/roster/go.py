@@ -30,7 +30,7 @@ _FRANZ_GO_ALONE: Final = (
 """Of what is written for franz-go alone, what the matrix does not ask in another form."""
 
 
-def _more(library: str, *names: str) -> tuple[str, ...]:
+def _checks_with(library: str, *names: str) -> tuple[str, ...]:
     return (*CHECKS, *(f"{library}-{name}" for name in names))
 
 
@@ -40,7 +40,7 @@ CLIENTS: Final[tuple[Client, ...]] = (
         version="1.22.2",
         language="Go",
         command=_program("franzgo"),
-        checks=_more("franz-go", *_KIP_848, *_FRANZ_GO_ALONE),
+        checks=_checks_with("franz-go", *_KIP_848, *_FRANZ_GO_ALONE),
         everywhere=("franz-go-transactions-v2-iff-transaction-version-is-2",),
     ),
     Client(
@@ -48,14 +48,14 @@ CLIENTS: Final[tuple[Client, ...]] = (
         version="1.61.1",
         language="Go",
         command=_program("sarama"),
-        checks=_more("sarama", *_COOPERATIVE),
+        checks=_checks_with("sarama", *_COOPERATIVE),
     ),
     Client(
         name="confluent-kafka-go",
         version="2.15.0",
         language="Go",
         command=_program("confluent"),
-        checks=_more("confluent", *_COOPERATIVE, *_KIP_848),
+        checks=_checks_with("confluent", *_COOPERATIVE, *_KIP_848),
         limits={"admin": "librdkafka's admin client has no call that is about transactions"},
     ),
 )

@@ -33,13 +33,15 @@ _PLATFORMATIC_LIMITS: Final = {
 }
 
 
-def _client(package: str, limits: Mapping[str, str], more: tuple[str, ...] = ()) -> Client:
+def _client(
+    package: str, limits: Mapping[str, str], further_checks: tuple[str, ...] = ()
+) -> Client:
     return Client(
         name=package,
         version=_version(package),
         language="Node.js",
         command=_program(_library(package)),
-        checks=(*(check for check in CHECKS if check not in limits), *more),
+        checks=(*(check for check in CHECKS if check not in limits), *further_checks),
         limits=limits,
     )
 

@@ -19,13 +19,13 @@ _KRAFKA_LIMITS: Final = {
 }
 
 
-def _client(crate: str, limits: Mapping[str, str], more: tuple[str, ...] = ()) -> Client:
+def _client(crate: str, limits: Mapping[str, str], further_checks: tuple[str, ...] = ()) -> Client:
     return Client(
         name=crate,
         version=_version(crate),
         language="Rust",
         command=_program(crate),
-        checks=(*(check for check in CHECKS if check not in limits), *more),
+        checks=(*(check for check in CHECKS if check not in limits), *further_checks),
         limits=limits,
     )
 

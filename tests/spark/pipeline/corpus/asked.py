@@ -156,7 +156,7 @@ def find_hanging(tools: Tools, brokers: Sequence[int]) -> tuple[HangingRow, ...]
     """What ``kafka-transactions find-hanging`` prints, broker by broker."""
     rows: set[tuple[str, ...]] = set()
     for broker in brokers:
-        output = tools.at(
+        output = tools.ask(
             "kafka-transactions",
             *("find-hanging", "--broker-id", str(broker)),
             *("--max-transaction-timeout", str(SUSPECT_MINUTES)),

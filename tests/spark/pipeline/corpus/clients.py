@@ -87,7 +87,7 @@ def java_batches(book: Notebook, tools: Tools) -> None:
         topic = f"java-{codec}"
         book.raw.create_topic(topic, partitions=[(2, 1)])
         lines = "".join(f"k{n}\t{n} {'java' * 20}\n" for n in range(30))
-        output = tools.at(
+        output = tools.ask(
             "kafka-console-producer",
             *("--topic", topic, "--compression-codec", codec),
             *("--reader-property", "parse.key=true"),
