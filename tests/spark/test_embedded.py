@@ -17,5 +17,7 @@ def test_what_duckdb_says_otherwise_is_said_so() -> None:
         "SELECT last_value(CASE WHEN x = get(y, 0) THEN z END IGNORE NULLS) OVER w,"
         ' arg_max_null("a", b)'
     )
-    told = for_duckdb("from_json(d, 'struct<`to` bigint, many array<string>, is boolean>')")
-    assert told == """from_json(d, '{"to": "BIGINT", "many": ["VARCHAR"], "is": "BOOLEAN"}')"""
+    duckdb_sql = for_duckdb("from_json(d, 'struct<`to` bigint, many array<string>, is boolean>')")
+    assert (
+        duckdb_sql == """from_json(d, '{"to": "BIGINT", "many": ["VARCHAR"], "is": "BOOLEAN"}')"""
+    )

@@ -29,7 +29,9 @@ def source(path: Path | str, **options: str) -> KafkaLogDataSource:
 
 def rows_of(path: Path | str, **options: str) -> int:
     reader: Any = source(path, **options).reader(schema_of(options.get("table", "batches")))
-    return sum(one.num_rows for task in reader.partitions() for one in reader.read(task))
+    return sum(
+        record_batch.num_rows for task in reader.partitions() for record_batch in reader.read(task)
+    )
 
 
 @pytest.fixture
@@ -57,9 +59,9 @@ def logs(tmp_path: Path) -> Path:
 def test_a_name_that_is_not_there_is_refused(
     logs: Path, options: dict[str, str], words: str
 ) -> None:
-    with pytest.raises(BadInputError, match="format kafka_log") as refused:
+    with pytest.raises(BadInputError, match="format kafka_log") as refusal:
         rows_of(logs, **options)
-    assert words in str(refused.value)
+    assert words in str(refusal.value)
 
 
 @pytest.mark.parametrize(
@@ -73,9 +75,9 @@ def test_a_name_that_is_not_there_is_refused(
 def test_a_stream_that_would_wait_in_vain_is_refused(
     logs: Path, options: dict[str, str], words: str
 ) -> None:
-    with pytest.raises(BadInputError, match="format kafka_log") as refused:
+    with pytest.raises(BadInputError, match="format kafka_log") as refusal:
         source(logs, **options).streamReader(schema_of("batches")).initialOffset()
-    assert words in str(refused.value)
+    assert words in str(refusal.value)
 
 
 def test_a_folder_that_is_named_as_a_replica_s_is_no_log_directory(tmp_path: Path) -> None:
@@ -91,10 +93,10 @@ def test_a_folder_that_is_named_as_a_replica_s_is_no_log_directory(tmp_path: Pat
 def test_files_of_which_none_can_be_opened_are_refused(
     logs: Path, table: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refused(_file: RegularFile, **_: Any) -> None:
+    def refuse(_file: RegularFile, **_: Any) -> None:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
-    monkeypatch.setattr(RegularFile, "ranges", refused)
+    monkeypatch.setattr(RegularFile, "ranges", refuse)
     options = KafkaLogOptions.of({"path": str(logs), "table": table})
     if READS[table].is_whole or READS[table].topic or table in empty_reads.WITHOUT_CONTENT:
         shares_of(options, RowScope(), READS[table], is_asked=True)
@@ -107,12 +109,12 @@ def test_files_of_which_none_can_be_opened_are_refused(
 def test_one_file_that_can_be_opened_is_enough(logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened = RegularFile.ranges
 
-    def refused(file: RegularFile, **how: Any) -> Any:
+    def refuse(file: RegularFile, **how: Any) -> Any:
         if file.path.parent.name == "orders-0":
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(file.path))
         return opened(file, **how)
 
-    monkeypatch.setattr(RegularFile, "ranges", refused)
+    monkeypatch.setattr(RegularFile, "ranges", refuse)
     assert rows_of(logs, topics="orders,payments", ignoreCorruptFiles="true")
     with pytest.raises(CorruptLogFileError, match=r"orders-0.*Permission denied"):
         rows_of(logs, topics="orders,payments")
@@ -123,14 +125,14 @@ def test_one_file_that_can_be_opened_is_enough(logs: Path, monkeypatch: pytest.M
 def test_folders_of_which_none_can_be_looked_into_are_refused(
     logs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    looked = Path.iterdir
+    original_iterdir = Path.iterdir
 
-    def refused(path: Path) -> Any:
+    def refuse(path: Path) -> Any:
         if path.parent == logs:
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
-        return looked(path)
+        return original_iterdir(path)
 
-    monkeypatch.setattr(Path, "iterdir", refused)
+    monkeypatch.setattr(Path, "iterdir", refuse)
     with pytest.raises(BadInputError, match="orders-0: Permission denied"):
         rows_of(logs)
 
@@ -149,13 +151,15 @@ def test_a_segment_that_retention_has_taken_meanwhile_is_refused_or_passed_over(
     def count(**options: str) -> int:
         reader: Any = source(logs, **options).reader(schema_of("batches"))
         tasks = reader.partitions()
-        gone = logs / "payments-3" / "00000000000000000000.log"
-        data = gone.read_bytes()
-        gone.unlink()
+        retained_log = logs / "payments-3" / "00000000000000000000.log"
+        data = retained_log.read_bytes()
+        retained_log.unlink()
         try:
-            return sum(one.num_rows for task in tasks for one in reader.read(task))
+            return sum(
+                record_batch.num_rows for task in tasks for record_batch in reader.read(task)
+            )
         finally:
-            gone.write_bytes(data)
+            retained_log.write_bytes(data)
 
     with pytest.raises(MissingLogFileError, match=r"payments-3/0{20}\.log is gone.*load again"):
         count()
@@ -164,10 +168,10 @@ def test_a_segment_that_retention_has_taken_meanwhile_is_refused_or_passed_over(
 
 @pytest.mark.parametrize("uri", ["s3a://bucket/logs", "gs://bucket/logs"])
 def test_a_store_of_an_unknown_session_is_refused_with_the_line_to_write(uri: str) -> None:
-    asked, schema = source(uri), schema_of("batches")
+    data_source, schema = source(uri), schema_of("batches")
     for read in (
-        lambda: asked.reader(schema),
-        lambda: asked.streamReader(schema).initialOffset(),
+        lambda: data_source.reader(schema),
+        lambda: data_source.streamReader(schema).initialOffset(),
     ):
         with pytest.raises(KafkaLogError, match=r"txnsim_spark import register; register\(s"):
             read()

@@ -41,7 +41,7 @@ VALUE = b"a value of some length, which no other has: "
 
 
 def zipped_batch(number: int) -> bytes:
-    values = [Record(value=VALUE + b"%d %d" % (number, one)) for one in range(2)]
+    values = [Record(value=VALUE + b"%d %d" % (number, index)) for index in range(2)]
     return build_batch(values, timestamp_ms=NOW, compression=GZIP)
 
 
@@ -103,11 +103,11 @@ def test_a_replica_s_folder_that_is_gone_is_refused(logs: Path, name: str) -> No
 
 def test_the_table_errors_has_a_row_of_each_file_that_is_gone(logs: Path) -> None:
     planned = PlannedRead(logs, "errors")
-    first, second, *_ = logs_of(logs / "orders-0")
-    first.unlink()
-    os.truncate(second, 100)
-    found = {(row["file"], row["kind"]) for row in planned.rows()}
-    assert {(str(first), "missing"), (str(second), "short")} <= found
+    first_log, second_log, *_ = logs_of(logs / "orders-0")
+    first_log.unlink()
+    os.truncate(second_log, 100)
+    problems = {(row["file"], row["kind"]) for row in planned.rows()}
+    assert {(str(first_log), "missing"), (str(second_log), "short")} <= problems
 
 
 def test_the_table_errors_names_a_replica_that_its_broker_noted(logs: Path) -> None:
@@ -137,11 +137,11 @@ def test_a_segment_shorter_than_planned_is_refused(logs: Path, name: str, size: 
 
 def of_each_kind(log: Path) -> dict[str, Callable[[], object]]:
     """Damages of a closed segment, each of its second batch."""
-    at = int.from_bytes(log.read_bytes()[8:12], "big") + 12
+    position = int.from_bytes(log.read_bytes()[8:12], "big") + 12
     return {
-        "length": lambda: overwrite(log, at + 8, bytes(4)),
-        "format": lambda: overwrite(log, at + 16, b"\x07"),
-        "torn": lambda: os.truncate(log, at + 30),
+        "length": lambda: overwrite(log, position + 8, bytes(4)),
+        "format": lambda: overwrite(log, position + 16, b"\x07"),
+        "torn": lambda: os.truncate(log, position + 30),
     }
 
 
@@ -153,13 +153,13 @@ def test_a_closed_segment_that_stops_making_sense_is_refused(
 ) -> None:
     if not is_clean:
         (logs / names.FileName.CLEAN_SHUTDOWN).unlink()
-    whole = table(logs, name)
+    all_rows = table(logs, name)
     log = logs_of(logs / "orders-0")[1]
     of_each_kind(log)[kind]()
     with pytest.raises(CorruptLogFileError, match=f"{log}, byte [0-9]+: .*errors then names"):
         table(logs, name)
-    rest = table(logs, name, options=PASSING_OVER)
-    assert len(rest) < len(whole) or name == "segments"
+    remaining_rows = table(logs, name, options=PASSING_OVER)
+    assert len(remaining_rows) < len(all_rows) or name == "segments"
     assert (log.name, kind) in {
         (Path(row["file"]).name, row["kind"]) for row in table(logs, "errors")
     }
@@ -251,13 +251,13 @@ def test_an_option_of_the_read_goes_before_the_session_s_setting(
 ) -> None:
     tolerance = FileTolerance(ignore_corrupt_files=of_session_, ignore_missing_files=of_session_)
     registered = of_session(None, Division(), tolerance)
-    given = {} if of_read is None else dict.fromkeys(PASSING_OVER, of_read)
-    options = CaseInsensitiveDict({"path": str(logs), "table": "records", **given})
+    read_options = {} if of_read is None else dict.fromkeys(PASSING_OVER, of_read)
+    options = CaseInsensitiveDict({"path": str(logs), "table": "records", **read_options})
     reader: Any = registered(options).reader(schema_of("records"))
     tasks = reader.partitions()
-    first, second, *_ = logs_of(logs / "orders-0")
-    first.unlink()
-    os.truncate(second, 5)
+    first_log, second_log, *_ = logs_of(logs / "orders-0")
+    first_log.unlink()
+    os.truncate(second_log, 5)
     read = [batch for task in tasks for batch in reader.read(task)] if (
         of_session_ if of_read is None else of_read == "true"
     ) else None  # fmt: skip

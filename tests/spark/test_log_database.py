@@ -30,10 +30,10 @@ def test_a_table_is_read_once_and_names_are_in_any_case(disks: Path) -> None:
     database = LogDatabase([disks])
     twice = "SELECT count(*) AS rows FROM KAFKA_RECORDS AS one JOIN kafka_records AS other ON true"
     (row,) = database.rows(twice)
-    (once,) = database.rows("SELECT count(*) AS rows FROM kafka_records")
+    (first_count,) = database.rows("SELECT count(*) AS rows FROM kafka_records")
     for log in disks.rglob("*.log"):
         log.unlink()
-    assert once["rows"] ** 2 == row["rows"] > 100
+    assert first_count["rows"] ** 2 == row["rows"] > 100
     assert database.rows(twice) == [row]
 
 
@@ -46,7 +46,7 @@ def test_times_that_are_asked_for_bound_the_rows(disks: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "query", "told"),
+    ("options", "query", "message"),
     [
         ({}, "SELECT nothing", "Binder Error.*nothing"),
         ({}, "SELECT * FROM kafka_nothing", "Catalog Error.*kafka_nothing"),
@@ -54,8 +54,10 @@ def test_times_that_are_asked_for_bound_the_rows(disks: Path) -> None:
         ({"topics": "order"}, "FROM kafka_batches", "did you mean orders"),
     ],
 )
-def test_a_misuse_is_refused(disks: Path, options: dict[str, str], query: str, told: str) -> None:
-    with pytest.raises(BadInputError, match=told):
+def test_a_misuse_is_refused(
+    disks: Path, options: dict[str, str], query: str, message: str
+) -> None:
+    with pytest.raises(BadInputError, match=message):
         LogDatabase([disks], options).rows(query)
 
 
@@ -120,15 +122,15 @@ def test_only_the_replicas_that_a_query_names_are_read(
 def test_what_is_streamed_or_kept_answers_as_whole_tables_do(
     disks: Path, query: str, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = query.format(name)
-    rows = LogDatabase([disks]).rows(asked)
+    sql = query.format(name)
+    rows = LogDatabase([disks]).rows(sql)
     database = LogDatabase([disks])
 
     def raise_unplanned(*_: object) -> Any:
-        return {one: _whole(one) for one in database._named if one in _TABLE_OF}
+        return {name: _whole(name) for name in database._named if name in _TABLE_OF}
 
     monkeypatch.setattr(log_database, "uses_of", raise_unplanned)
-    assert database.rows(asked) == rows
+    assert database.rows(sql) == rows
     assert rows
 
 

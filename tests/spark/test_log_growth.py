@@ -114,17 +114,17 @@ def test_a_batch_that_is_repeated_later_has_the_same_rows(growing: GrowingDir) -
     rows = query.step()
     end = query.offset
     growing.grow()
-    again = Query(growing.path, "records")
-    assert count_rows(again.rows(start, end)) == count_rows(rows)
+    second_query = Query(growing.path, "records")
+    assert count_rows(second_query.rows(start, end)) == count_rows(rows)
 
 
 def test_half_a_batch_is_read_when_it_is_whole(growing: GrowingDir) -> None:
     log = logs_of(growing.path / "orders-0")[-1]
-    whole = log.read_bytes()
-    cut(log, len(whole) - 5)
+    whole_log = log.read_bytes()
+    cut(log, len(whole_log) - 5)
     query = Query(growing.path, "batches")
     step = query.step()
-    log.write_bytes(whole)
+    log.write_bytes(whole_log)
     last_step = query.step()
     assert len(last_step) == 1
     assert count_rows(step + last_step) == count_rows(table(growing.path, "batches"))
@@ -134,11 +134,11 @@ def test_what_is_there_and_no_more(growing: GrowingDir) -> None:
     query = Query(growing.path, "batches")
     query.reader.prepareForTriggerAvailableNow()
     growing.grow()
-    before = len(query.step())
+    row_count = len(query.step())
     assert query.step() == []
-    after = Query(growing.path, "batches")
-    after.offset = query.offset
-    assert len(after.step()) + before == len(table(growing.path, "batches"))
+    later_query = Query(growing.path, "batches")
+    later_query.offset = query.offset
+    assert len(later_query.step()) + row_count == len(table(growing.path, "batches"))
 
 
 SEGMENTED = {"batches", "records", "endings"}
@@ -157,11 +157,11 @@ def test_a_bound_gives_the_same_rows_in_more_batches(
     growing.grow(20)
     if is_stopped:
         growing.stop()
-    whole = table(growing.path, name)
+    all_rows = table(growing.path, name)
     query = Query(growing.path, name, **bound)
     query.reader.prepareForTriggerAvailableNow()
     batches = steps_of(query)
-    assert count_rows([row for rows in batches for row in rows]) == count_rows(whole)
+    assert count_rows([row for rows in batches for row in rows]) == count_rows(all_rows)
     if name in SEGMENTED:
         assert len(batches) > 2
 
@@ -238,9 +238,9 @@ def test_a_disk_that_is_mounted_elsewhere_is_the_same(growing: GrowingDir, tmp_p
     query = Query(growing.path, "records")
     step = query.step()
     moved = growing.path.rename(tmp_path / "elsewhere")
-    again = Query(moved, "records")
-    again.offset = query.offset
-    assert again.step() == []
+    second_query = Query(moved, "records")
+    second_query.offset = query.offset
+    assert second_query.step() == []
     assert len(step) == len(table(moved, "records"))
 
 
@@ -268,9 +268,9 @@ def test_rows_that_retention_took_unread_end_a_stream(
     logs = logs_of(growing.path / ORDERS_FOLDER)
     for log in logs[:-1]:
         log.unlink()
-    again = Query(growing.path, "batches", topics="orders")
+    second_query = Query(growing.path, "batches", topics="orders")
     with pytest.raises(BadInputError, match=r"are gone, and were not read.* failOnDataLoss=false"):
-        again.rows(start, query.offset) if is_repeated else again.reader.latestOffset(
+        second_query.rows(start, query.offset) if is_repeated else second_query.reader.latestOffset(
             start, ReadAllAvailable()
         )
     lenient = Query(growing.path, "batches", topics="orders", failOnDataLoss="false")
@@ -288,14 +288,14 @@ def test_a_log_that_was_cut_back_ends_a_stream_or_goes_on_from_there(
     query = Query(growing.path, "batches", **options, failOnDataLoss="false")
     steps_of(query)
     log = logs_of(growing.path / ORDERS_FOLDER)[-1]
-    whole = log.read_bytes()
-    cut(log, len(whole) - 5)
+    whole_log = log.read_bytes()
+    cut(log, len(whole_log) - 5)
     strict = Query(growing.path, "batches", **options)
     strict.offset = query.offset
     with pytest.raises(BadInputError, match=r"it was read up to offset \d+, and ends at"):
         strict.step()
     assert query.step() == []
-    log.write_bytes(whole)
+    log.write_bytes(whole_log)
     assert len(query.step()) == 1
 
 
@@ -303,14 +303,14 @@ def test_a_query_says_how_far_it_is_behind(growing: GrowingDir) -> None:
     growing.grow(20)
     query = Query(growing.path, "batches", topics="orders", maxFilesPerTrigger="1")
     assert query.reader.reportLatestOffset() is not None
-    told = []
+    progress = []
     while query.step():
         latest_one = query.reader.reportLatestOffset()
         assert latest_one is not None
-        told.append(latest_one["behind"])
-    assert told[-1] == 0
-    assert told == sorted(told, reverse=True)
-    assert told[0] > 0
+        progress.append(latest_one["behind"])
+    assert progress[-1] == 0
+    assert progress == sorted(progress, reverse=True)
+    assert progress[0] > 0
 
 
 @pytest.mark.parametrize("name", ["batches", "records"])
@@ -319,34 +319,36 @@ def test_what_is_new_in_a_long_segment_is_sought_by_its_index(
 ) -> None:
     growing.grow(20)
     growing.stop()
-    last = max(logs_of(growing.path / ORDERS_FOLDER), key=lambda log: log.stat().st_size)
-    low, high = int(last.stem) + 14, int(last.stem) + 16
+    longest_log = max(logs_of(growing.path / ORDERS_FOLDER), key=lambda log: log.stat().st_size)
+    low, high = int(longest_log.stem) + 14, int(longest_log.stem) + 16
     options = {
         "topics": "orders",
         "startingOffsets": f'{{"orders": {{"0": {low}}}}}',
         "endingOffsets": f'{{"orders": {{"0": {high}}}}}',
     }
-    first, end = ("offset", "offset") if name == "records" else ("base_offset", "last_offset")
+    first_column, end = (
+        ("offset", "offset") if name == "records" else ("base_offset", "last_offset")
+    )
     expected = [
         row
         for row in table(growing.path, name, options={"topics": "orders"})
-        if row[end] >= low and row[first] < high
+        if row[end] >= low and row[first_column] < high
     ]
-    whole = KafkaLogDataSource(
+    whole_reader = KafkaLogDataSource(
         CaseInsensitiveDict({"path": str(growing.path), "table": name, **options})
     ).reader(schema_of(name))
-    found = [
+    rows_found = [
         row
-        for task in whole.partitions()
-        for batch in whole.read(task)
+        for task in whole_reader.partitions()
+        for batch in whole_reader.read(task)
         for row in batch.to_pylist()
     ]
     assert expected
-    assert count_rows(found) == count_rows(expected)
-    asked = KafkaLogOptions.of({"path": str(growing.path), "table": name, **options})
-    (share,) = shares_of(asked, RowScope.of(asked), READS[name])
+    assert count_rows(rows_found) == count_rows(expected)
+    log_options = KafkaLogOptions.of({"path": str(growing.path), "table": name, **options})
+    (share,) = shares_of(log_options, RowScope.of(log_options), READS[name])
     (segment,) = share.segments
-    assert 0 < segment.start < segment.size < last.stat().st_size
+    assert 0 < segment.start < segment.size < longest_log.stat().st_size
 
 
 @pytest.mark.parametrize("name", ["batches", "endings", "records"])
@@ -364,27 +366,27 @@ def test_a_living_broker_s_segment_is_read_from_where_the_last_batch_of_rows_end
     growing.grow(29)  # most of a segment
     query = Query(growing.path, name, topics="orders", startingOffsets="latest")
     assert query.step() == []
-    before = sum(log.stat().st_size for log in logs_of(growing.path / ORDERS_FOLDER))
+    bytes_before = sum(log.stat().st_size for log in logs_of(growing.path / ORDERS_FOLDER))
     computed.clear()
     growing.grow(3)
     start = query.offset
     rows = query.step()
     logs = logs_of(growing.path / ORDERS_FOLDER)
-    new = sum(log.stat().st_size for log in logs) - before
+    new = sum(log.stat().st_size for log in logs) - bytes_before
     index_bytes = 600  # an entry per 300 bytes and a batch
     assert rows
     assert 0 < sum(computed) <= new + index_bytes < logs[-1].stat().st_size
-    (first,) = start["ends"].values()
+    (first_end,) = start["ends"].values()
     column = {"batches": "base_offset", "endings": "marker_offset", "records": "offset"}[name]
-    whole = table(growing.path, name, options={"topics": "orders"})
-    assert count_rows(rows) == count_rows([row for row in whole if row[column] >= first])
+    all_rows = table(growing.path, name, options={"topics": "orders"})
+    assert count_rows(rows) == count_rows([row for row in all_rows if row[column] >= first_end])
 
 
 def test_damage_in_what_is_new_ends_a_stream_unless_it_may_be_missing(growing: GrowingDir) -> None:
     options = {"topics": "orders", "startingOffsets": "latest"}
     query = Query(growing.path, "batches", **options)
     lenient = Query(growing.path, "batches", **options, failOnDataLoss="false")
-    (first,) = query.offset["ends"].values()
+    (first_end,) = query.offset["ends"].values()
     growing.grow(27)
     log = logs_of(growing.path / ORDERS_FOLDER)[-1]
     rows = table(log.parent, "batches", options={"checkCrc": "false"})
@@ -395,14 +397,18 @@ def test_damage_in_what_is_new_ends_a_stream_unless_it_may_be_missing(growing: G
         query.step()
     base_offsets = [row["base_offset"] for row in lenient.step()]
     assert base_offsets == [
-        row["base_offset"] for row in rows if first <= row["base_offset"] < broken["base_offset"]
+        row["base_offset"]
+        for row in rows
+        if first_end <= row["base_offset"] < broken["base_offset"]
     ]
 
 
 def test_only_the_topics_that_were_named_are_followed(growing: GrowingDir) -> None:
     options = KafkaLogOptions.of({"path": str(growing.path), "topics": "orders"})
-    found = latest(look_at(options), StreamOffset(), Ends())
-    assert [place.partition("@")[0].partition(":")[0] for place in found.ends] == [ORDERS_FOLDER]
+    newest = latest(look_at(options), StreamOffset(), Ends())
+    assert [end_key.partition("@")[0].partition(":")[0] for end_key in newest.ends] == [
+        ORDERS_FOLDER
+    ]
 
 
 def test_a_batch_of_rows_goes_by_one_look(
@@ -425,10 +431,10 @@ def test_a_batch_of_rows_goes_by_one_look(
 def test_an_offset_does_not_grow_with_closed_segments(growing: GrowingDir) -> None:
     query = Query(growing.path, "batches")
     query.step()
-    before = json.dumps(query.offset)
+    offset_before = json.dumps(query.offset)
     growing.grow(20)
     query.step()
-    assert len(json.dumps(query.offset)) <= len(before) + 9  # the digits of larger numbers
+    assert len(json.dumps(query.offset)) <= len(offset_before) + 9  # the digits of larger numbers
 
 
 # What a replica's log and the notes about it come to.
@@ -449,31 +455,47 @@ def log_dir(tmp_path: Path) -> Path:
 
 
 def only_description(log_dir: Path) -> ReplicaDescription:
-    told: list[str] = []
-    (replica,) = describe_replicas([log_dir], progress=told.append)
-    assert told == [f"reading {log_dir / 'orders-0'}"]
+    warnings: list[str] = []
+    (replica,) = describe_replicas([log_dir], progress=warnings.append)
+    assert warnings == [f"reading {log_dir / 'orders-0'}"]
     return replica
 
 
 def test_read_committed_comes_to_the_first_open_transaction(log_dir: Path) -> None:
-    found = only_description(log_dir)
-    assert (found.broker, found.is_clean, found.log_dir) == (2, True, str(log_dir))
-    assert (found.log_start_offset, found.high_watermark, found.end_offset) == (0, 8, 8)
-    assert (found.last_stable_offset, found.withheld) == (6, 2)
+    description = only_description(log_dir)
+    assert (description.broker, description.is_clean, description.log_dir) == (
+        2,
+        True,
+        str(log_dir),
+    )
+    assert (description.log_start_offset, description.high_watermark, description.end_offset) == (
+        0,
+        8,
+        8,
+    )
+    assert (description.last_stable_offset, description.withheld) == (6, 2)
 
 
 def test_a_high_watermark_may_be_lower(log_dir: Path) -> None:
     note_offset(log_dir, names.FileName.HIGH_WATERMARKS, ORDERS, 4)
-    found = only_description(log_dir)
-    assert (found.high_watermark, found.last_stable_offset, found.withheld) == (4, 4, 0)
+    description = only_description(log_dir)
+    assert (description.high_watermark, description.last_stable_offset, description.withheld) == (
+        4,
+        4,
+        0,
+    )
 
 
 def test_a_high_watermark_that_nobody_noted_is_the_end(log_dir: Path) -> None:
     (log_dir / names.FileName.HIGH_WATERMARKS).unlink()
     note_offset(log_dir, names.FileName.LOG_STARTS, ORDERS, 3)
-    found = only_description(log_dir)
-    assert (found.high_watermark, found.last_stable_offset, found.withheld) == (None, 6, 2)
-    assert found.log_start_offset == 3
+    description = only_description(log_dir)
+    assert (description.high_watermark, description.last_stable_offset, description.withheld) == (
+        None,
+        6,
+        2,
+    )
+    assert description.log_start_offset == 3
 
 
 def test_a_note_behind_the_end_counts_as_the_end(log_dir: Path) -> None:
@@ -501,7 +523,7 @@ def test_a_segment_is_left_out_only_where_it_can_not_hold_the_offset() -> None:
     assert not RowScope(offset_max=9).has_segment(SEGMENT)
     assert RowScope(offset_min=19).has_segment(SEGMENT)
     assert not RowScope(offset_min=20).has_segment(SEGMENT)
-    last = msgspec.structs.replace(SEGMENT, next_base_offset=None)
+    last_segment = msgspec.structs.replace(SEGMENT, next_base_offset=None)
     recovered = msgspec.structs.replace(SEGMENT, is_recovered=True)
-    assert RowScope(offset_min=20).has_segment(last)
+    assert RowScope(offset_min=20).has_segment(last_segment)
     assert RowScope(offset_min=20).has_segment(recovered)

@@ -13,13 +13,13 @@ from txnsim_spark.query_plan import prepare_planning, scans_of_streams, uses_of 
 
 @pytest.fixture
 def connection() -> Any:
-    made = duckdb.connect()
-    prepare_planning(made)
+    database = duckdb.connect()
+    prepare_planning(database)
     for name in ("log", "other"):
-        made.execute(
+        database.execute(
             f'CREATE TABLE {name} (topic TEXT, partition INT, "offset" BIGINT, value BLOB)'
         )
-    return made
+    return database
 
 
 @pytest.mark.parametrize(

@@ -31,19 +31,22 @@ def test_offsets_batches_and_open_transactions_are_summed_up(
     tmp_path: Path, driver: LogDriver
 ) -> None:
     write_partition(tmp_path / "t-0", driver.log, topic_id=uuid.UUID(int=1))
-    found = summary(tmp_path / "t-0")
-    assert (found.topic, found.partition) == ("t", 0)
-    assert found.segments == len(driver.log.local.segments) > 1
-    assert (found.batches, found.bytes) == (
+    replica_summary = summary(tmp_path / "t-0")
+    assert (replica_summary.topic, replica_summary.partition) == ("t", 0)
+    assert replica_summary.segments == len(driver.log.local.segments) > 1
+    assert (replica_summary.batches, replica_summary.bytes) == (
         len(list(driver.log.batches())),
         driver.log.local.segments.size_bytes,
     )
-    assert (found.first_offset, found.end_offset) == (0, driver.log.log_end_offset)
+    assert (replica_summary.first_offset, replica_summary.end_offset) == (
+        0,
+        driver.log.log_end_offset,
+    )
     assert [
         (transaction.producer_id, transaction.first_offset)
-        for transaction in found.open_transactions
+        for transaction in replica_summary.open_transactions
     ] == [(7, 4)]
-    assert (found.torn, found.torn_file) == (None, "")
+    assert (replica_summary.torn, replica_summary.torn_file) == (None, "")
 
 
 def test_a_transactional_batch_without_a_producer_opens_nothing(
@@ -58,14 +61,14 @@ def test_a_transactional_batch_without_a_producer_opens_nothing(
 
 def test_what_lies_behind_damage_is_not_counted(tmp_path: Path, driver: LogDriver) -> None:
     write_partition(tmp_path / "t-0", driver.log, topic_id=uuid.UUID(int=1))
-    (_, first), *_ = names.Suffix.LOG.files_in(tmp_path / "t-0")
-    whole = first.read_bytes()
-    first.write_bytes(whole[:-1])
-    found = summary(tmp_path / "t-0")
-    assert found.torn is not None
-    assert found.torn_file == first.name
-    assert found.bytes == found.torn.position
-    assert found.bytes + found.torn.size == len(whole) - 1
+    (_, first_log), *_ = names.Suffix.LOG.files_in(tmp_path / "t-0")
+    sound_data = first_log.read_bytes()
+    first_log.write_bytes(sound_data[:-1])
+    replica_summary = summary(tmp_path / "t-0")
+    assert replica_summary.torn is not None
+    assert replica_summary.torn_file == first_log.name
+    assert replica_summary.bytes == replica_summary.torn.position
+    assert replica_summary.bytes + replica_summary.torn.size == len(sound_data) - 1
 
 
 def test_what_began_in_deleted_segments_is_known_from_their_snapshot(
@@ -86,8 +89,12 @@ def test_what_began_in_deleted_segments_is_known_from_their_snapshot(
 
 
 def test_an_empty_folder_is_an_empty_replica(tmp_path: Path) -> None:
-    found = summary(tmp_path)
-    assert (found.segments, found.batches, found.end_offset) == (0, 0, 0)
+    replica_summary = summary(tmp_path)
+    assert (replica_summary.segments, replica_summary.batches, replica_summary.end_offset) == (
+        0,
+        0,
+        0,
+    )
 
 
 def test_a_marker_that_the_cleaner_emptied_ends_nothing(tmp_path: Path) -> None:
@@ -97,6 +104,6 @@ def test_a_marker_that_the_cleaner_emptied_ends_nothing(tmp_path: Path) -> None:
     data, marker = driver.log.batches()
     emptied = empty_batch(read_batch_header(marker))
     (tmp_path / names.Suffix.LOG.at(0)).write_bytes(data + emptied)
-    found = summary(tmp_path)
-    assert (found.torn, found.batches) == (None, 2)
-    assert [transaction.first_offset for transaction in found.open_transactions] == [0]
+    replica_summary = summary(tmp_path)
+    assert (replica_summary.torn, replica_summary.batches) == (None, 2)
+    assert [transaction.first_offset for transaction in replica_summary.open_transactions] == [0]

@@ -66,8 +66,8 @@ def test_without_the_extra_the_pip_line_is_told(
     monkeypatch.setitem(sys.modules, missing, None)
     with pytest.raises(MissingExtraError) as refused:
         register(None) if missing == "txnsim_spark.source" else spark_session()  # type: ignore[arg-type]
-    told = "the extra spark is not installed: "
-    assert str(refused.value).startswith(f"{told}pip install '.[spark]'")
+    message = "the extra spark is not installed: "
+    assert str(refused.value).startswith(f"{message}pip install '.[spark]'")
 
 
 def test_whether_a_session_runs_can_be_asked(
@@ -214,10 +214,12 @@ def signatures() -> dict[str, int]:
 
 def test_workers_find_everything_compiled_for_what_they_call_it_with(tmp_path: Path) -> None:
     daemon.load_kernels()
-    before = signatures()
+    signatures_before = signatures()
     acts = [
-        Act(kind=kind, producer=at, epoch=0, sequence=0, records=1, value_bytes=9, timestamp_ms=1)
-        for at in range(9)
+        Act(
+            kind=kind, producer=index, epoch=0, sequence=0, records=1, value_bytes=9, timestamp_ms=1
+        )
+        for index in range(9)
         for kind in ("data", "commit")
     ]
     path = tmp_path / "00000000000000000000.log"
@@ -227,7 +229,7 @@ def test_workers_find_everything_compiled_for_what_they_call_it_with(tmp_path: P
     list(fragment_rows(path, on_damage=print, bounds=bounds))
     list(ending_rows(path, on_damage=print, bounds=bounds))
     assert crcs_are_right(path, table).all()
-    assert signatures() == before
+    assert signatures() == signatures_before
 
 
 @pytest.mark.slow
@@ -255,15 +257,15 @@ def test_it_ends_as_pysparks_daemon(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def jvm_keeps(monkeypatch: pytest.MonkeyPatch) -> object:
     """What the JVM has as the session of this thread."""
-    kept = object()
-    named = MagicMock()
-    named.getActiveSession.return_value.get.return_value = kept
+    jvm_value = object()
+    named_session = MagicMock()
+    named_session.getActiveSession.return_value.get.return_value = jvm_value
     monkeypatch.setattr(SparkContext, "_active_spark_context", SimpleNamespace(_jvm=None))
-    monkeypatch.setattr(SparkSession, "_get_j_spark_session_class", lambda _jvm: named)
-    return kept
+    monkeypatch.setattr(SparkSession, "_get_j_spark_session_class", lambda _jvm: named_session)
+    return jvm_value
 
 
-def named(monkeypatch: pytest.MonkeyPatch, *, is_that_of_the_jvm: bool) -> SparkSession:
+def named_session(monkeypatch: pytest.MonkeyPatch, *, is_that_of_the_jvm: bool) -> SparkSession:
     """What PySpark names."""
     session = MagicMock(spec=SparkSession)
     session._jsparkSession = MagicMock()
@@ -275,23 +277,25 @@ def named(monkeypatch: pytest.MonkeyPatch, *, is_that_of_the_jvm: bool) -> Spark
 def test_where_pyspark_names_that_of_the_jvm_it_is_taken(
     monkeypatch: pytest.MonkeyPatch, jvm_keeps: object
 ) -> None:
-    session = named(monkeypatch, is_that_of_the_jvm=True)
+    session = named_session(monkeypatch, is_that_of_the_jvm=True)
     assert active_session() is session
 
 
 def test_else_that_of_the_jvm_is_taken(monkeypatch: pytest.MonkeyPatch, jvm_keeps: object) -> None:
-    named(monkeypatch, is_that_of_the_jvm=False)
-    made: list[object] = []
+    named_session(monkeypatch, is_that_of_the_jvm=False)
+    sessions: list[object] = []
     monkeypatch.setattr(
-        SparkSession, "__init__", lambda _self, _context, java_session: made.append(java_session)
+        SparkSession,
+        "__init__",
+        lambda _self, _context, java_session: sessions.append(java_session),
     )
     assert isinstance(active_session(), SparkSession)
-    assert made == [jvm_keeps]
+    assert sessions == [jvm_keeps]
 
 
 def test_a_session_without_a_jvm_is_as_pyspark_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SparkContext, "_active_spark_context", None)
-    session = named(monkeypatch, is_that_of_the_jvm=False)
+    session = named_session(monkeypatch, is_that_of_the_jvm=False)
     assert active_session() is session
     monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
     assert active_session() is None
@@ -316,7 +320,7 @@ def test_tasks_are_filled_in_order(sizes: list[int], tasks: list[tuple[int, ...]
 def test_neighbours_that_go_together_are_not_parted() -> None:
     words = ["aa", "ab", "ba", "bb"]
     tasks = shared_out(
-        words, 3, size_of=len, go_together=lambda before, after: before[0] == after[0]
+        words, 3, size_of=len, go_together=lambda word, next_word: word[0] == next_word[0]
     )
     assert tasks == [("aa", "ab"), ("ba", "bb")]
 

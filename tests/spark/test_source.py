@@ -83,7 +83,7 @@ def segments_of_sizes(
 
 
 def sizes_of(tasks: list[tuple[SegmentFile, ...]]) -> list[list[int]]:
-    return [[one.size for one in task] for task in tasks]
+    return [[segment.size for segment in task] for task in tasks]
 
 
 def test_small_segments_share_a_task_and_large_ones_have_their_own() -> None:
@@ -105,13 +105,13 @@ def test_what_is_gone_through_together_stays_together() -> None:
     assert sizes_of(shared_out(mixed, task_bytes=60)) == [[50], [50]]
 
 
-def options(path: Path, table: str = "batches", **given: str) -> KafkaLogOptions:
-    return KafkaLogOptions.of({"path": str(path), "table": table, **given})
+def options(path: Path, table: str = "batches", **settings: str) -> KafkaLogOptions:
+    return KafkaLogOptions.of({"path": str(path), "table": table, **settings})
 
 
-def tasks_of(segments: list[SegmentFile], table: str, **given: int) -> list[list[int]]:
+def tasks_of(segments: list[SegmentFile], table: str, **settings: int) -> list[list[int]]:
     chosen = options(Path("/logs"), table)
-    chosen = msgspec.structs.replace(chosen, division=Division(**given))
+    chosen = msgspec.structs.replace(chosen, division=Division(**settings))
     return sizes_of(divide_in_tasks(segments, chosen))
 
 
@@ -134,20 +134,20 @@ def test_no_core_is_without_work() -> None:
 
 def test_a_session_says_how_much_a_task_is() -> None:
     sizes = [1 << 20] * 8
-    given = {"parallelism": 1, "open_cost_bytes": 1 << 16, "max_partition_bytes": 2 << 20}
-    assert [len(task) for task in tasks_of(segments_of_sizes(*sizes), "batches", **given)] == [
+    division = {"parallelism": 1, "open_cost_bytes": 1 << 16, "max_partition_bytes": 2 << 20}
+    assert [len(task) for task in tasks_of(segments_of_sizes(*sizes), "batches", **division)] == [
         1
     ] * 8
-    given["max_partition_bytes"] = 3 << 20
-    assert [len(task) for task in tasks_of(segments_of_sizes(*sizes), "batches", **given)] == [
+    division["max_partition_bytes"] = 3 << 20
+    assert [len(task) for task in tasks_of(segments_of_sizes(*sizes), "batches", **division)] == [
         2
     ] * 4
 
 
 @pytest.mark.parametrize("name", DECODED)
 def test_a_large_segment_is_decoded_by_several_tasks(tmp_path: Path, name: str) -> None:
-    whose = TopicPartition("orders" if name == "records" else READS[name].topic or "", 0)
-    folder = replica(broker_dir(tmp_path), busy_log(roll_bytes=1 << 20), whose)
+    topic_partition = TopicPartition("orders" if name == "records" else READS[name].topic or "", 0)
+    folder = replica(broker_dir(tmp_path), busy_log(roll_bytes=1 << 20), topic_partition)
     (path,) = logs_of(folder)
     write_dense_index(path)
     small = Division(parallelism=1, open_cost_bytes=1, max_partition_bytes=4_000)
@@ -195,8 +195,8 @@ def test_older_segments_are_left_out_by_their_time_index(tmp_path: Path) -> None
         assert plan_reads(newest + 1) == bases[number + 1 :]
     assert plan_reads(greatest[-1] + 1) == bases[-1:], "nothing is known of the active segment"
 
-    first = logs_of(folder)[0].with_suffix(".timeindex")
-    good = first.read_bytes()
+    first_index = logs_of(folder)[0].with_suffix(".timeindex")
+    good = first_index.read_bytes()
     wrong = {
         "none": b"",
         "torn": good[:-1],
@@ -204,11 +204,11 @@ def test_older_segments_are_left_out_by_their_time_index(tmp_path: Path) -> None
         "before its first entry": good + bytes(12),
     }
     for why, data in wrong.items():
-        first.write_bytes(data)
+        first_index.write_bytes(data)
         assert plan_reads(greatest[0] + 1) == bases, why
-    first.unlink()
+    first_index.unlink()
     assert plan_reads(greatest[0] + 1) == bases
-    first.write_bytes(good)
+    first_index.write_bytes(good)
     (tmp_path / names.FileName.CLEAN_SHUTDOWN).unlink()
     assert plan_reads(greatest[0] + 1) == bases, "what is cut in it ends those behind"
 
@@ -221,9 +221,9 @@ def test_later_segments_are_left_out_where_records_come_late_by_a_bound(tmp_path
     rows = table(tmp_path, "segments")
     greatest = [row["max_timestamp_ms"] for row in rows]
 
-    def plan_reads(time_max_ms: int, **given: str) -> int:
+    def plan_reads(time_max_ms: int, **settings: str) -> int:
         row_scope = RowScope(time_max_ms=time_max_ms)
-        shares = shares_of(options(tmp_path, **given), row_scope, SEGMENTS)
+        shares = shares_of(options(tmp_path, **settings), row_scope, SEGMENTS)
         return sum(len(share.segments) for share in shares)
 
     count = len(greatest)
@@ -260,12 +260,12 @@ def test_a_large_replica_without_a_checkpoint_is_several_tasks_with_the_rows_of_
         shares = shares_of(chosen, RowScope(), READS[name])
         parts = [part for share in shares for part in rows_of(share, job)]
         rows = [row for part in parts for row in part.in_schema(schema).to_pylist()]
-        return sum(bool(one.segments) for one in shares), rows
+        return sum(bool(share.segments) for share in shares), rows
 
     together, expected = plan_reads()
     monkeypatch.setattr(planning, "_TOGETHER_BYTES_MAX", 0)
-    apart, rows = plan_reads()
-    assert (together, apart) == (1, len(logs_of(folder)))
+    task_count, rows = plan_reads()
+    assert (together, task_count) == (1, len(logs_of(folder)))
     assert rows == expected
     assert rows
 
@@ -286,11 +286,11 @@ def test_what_is_not_wanted_is_not_planned(tmp_path: Path) -> None:
             segment(tmp_path / f"broker-{broker}" / name, [plain()])
 
     def plan_reads(
-        row_scope: RowScope, reads: Reads = SEGMENTS, **given: str
+        row_scope: RowScope, reads: Reads = SEGMENTS, **settings: str
     ) -> list[tuple[int, str]]:
         return [
             (segment.replica.broker, f"{segment.topic}-{segment.partition}")
-            for share in shares_of(options(tmp_path, **given), row_scope, reads)
+            for share in shares_of(options(tmp_path, **settings), row_scope, reads)
             for segment in share.segments
         ]
 
@@ -307,8 +307,8 @@ def test_the_top_of_log_directories_is_looked_at_where_no_replica_is_chosen(
     broker_dir(tmp_path)
     reads = Reads(log_dirs=True)
 
-    def plan_reads(row_scope: RowScope, **given: str) -> list[str]:
-        shares = shares_of(options(tmp_path, **given), row_scope, reads)
+    def plan_reads(row_scope: RowScope, **settings: str) -> list[str]:
+        shares = shares_of(options(tmp_path, **settings), row_scope, reads)
         return [log_dir for share in shares for log_dir in share.log_dirs]
 
     assert plan_reads(RowScope()) == [str(tmp_path)]
@@ -323,18 +323,18 @@ def test_a_folder_that_can_t_be_read_ends_the_plan_unless_it_may_be_passed_over(
     segment(tmp_path / "orders-0", [plain()])
     segment(tmp_path / "orders-1", [plain()])
 
-    def refused(replica: Replica, directory: LogDirectory) -> Iterator[SegmentFile]:
+    def refuse(replica: Replica, directory: LogDirectory) -> Iterator[SegmentFile]:
         if replica.partition == 0:
             raise PermissionError(replica.path)
         return segments_of(replica, directory)
 
-    monkeypatch.setattr(planning, "segments_of", refused)
+    monkeypatch.setattr(planning, "segments_of", refuse)
     with pytest.raises(CorruptLogFileError, match=r"orders-0: .*ignoreCorruptFiles"):
         shares_of(options(tmp_path), RowScope(), SEGMENTS)
-    told = shares_of(options(tmp_path, "errors"), RowScope(), READS["errors"])
-    assert [one.partition(": ")[0] for share in told for one in share.unreadable] == [
-        str(tmp_path / "orders-0")
-    ]
+    error_shares = shares_of(options(tmp_path, "errors"), RowScope(), READS["errors"])
+    assert [
+        problem.partition(": ")[0] for share in error_shares for problem in share.unreadable
+    ] == [str(tmp_path / "orders-0")]
     shares = shares_of(options(tmp_path, ignoreCorruptFiles="true"), RowScope(), SEGMENTS)
     assert [segment.partition for share in shares for segment in share.segments] == [1]
 
@@ -375,24 +375,26 @@ def test_the_schema_is_the_table_s() -> None:
     for name in TABLES:
         schema = source(Path("/logs"), table=name).schema()
         assert schema.names == list(TABLES[name].names)
-        told = ", ".join(f"{one.name} {one.dataType.simpleString()}" for one in schema)
-        assert re.sub(r",(\w+:)", r", \1", told).replace(":", ": ") == TABLES[name].ddl
+        spark_columns = ", ".join(
+            f"{field.name} {field.dataType.simpleString()}" for field in schema
+        )
+        assert re.sub(r",(\w+:)", r", \1", spark_columns).replace(":", ": ") == TABLES[name].ddl
 
 
 def test_all_rows_are_those_of_all_tasks(tmp_path: Path) -> None:
     replica(broker_dir(tmp_path), busy_log())
-    found = reader(tmp_path, "batches", taskBytes="1000")
-    tasks = found.partitions()
+    all_rows = reader(tmp_path, "batches", taskBytes="1000")
+    tasks = all_rows.partitions()
     assert len(tasks) > 1
     assert isinstance(tasks, list), "Spark insists"
-    assert sum(batch.num_rows for task in tasks for batch in found.read(task)) == 90
+    assert sum(batch.num_rows for task in tasks for batch in all_rows.read(task)) == 90
 
 
 def test_a_task_and_a_reader_travel_to_workers(tmp_path: Path) -> None:
     replica(broker_dir(tmp_path), busy_log())
-    document = pickle.loads(pickle.dumps(reader(tmp_path, "batches")))
-    tasks = pickle.loads(pickle.dumps(document.partitions()))
-    assert sum(batch.num_rows for task in tasks for batch in document.read(task)) == 90
+    copied_reader = pickle.loads(pickle.dumps(reader(tmp_path, "batches")))
+    tasks = pickle.loads(pickle.dumps(copied_reader.partitions()))
+    assert sum(batch.num_rows for task in tasks for batch in copied_reader.read(task)) == 90
 
 
 def test_a_job_without_work_has_a_task_without_work(tmp_path: Path) -> None:
@@ -440,10 +442,10 @@ def test_a_table_of_the_catalog_keeps_its_options_with_its_columns(
     schema = KafkaLogDataSource(CaseInsensitiveDict(of_catalog)).schema()
     assert "hidden" not in schema.json()
     monkeypatch.chdir("/")
-    kept = StructType.fromJson(json.loads(schema.json()))
+    stored_schema = StructType.fromJson(json.loads(schema.json()))
 
     def rows(**options: str) -> list[str]:
-        reader = KafkaLogDataSource(CaseInsensitiveDict(options)).reader(kept)
+        reader = KafkaLogDataSource(CaseInsensitiveDict(options)).reader(stored_schema)
         return [topic for task in reader.partitions() for batch in reader.read(task)
                 for topic in batch["topic"].to_pylist()]  # fmt: skip
 
@@ -572,8 +574,8 @@ def test_what_is_wrong_is_refused_by_name(options: dict[str, str], words: str) -
     [("1700000000000", 1_700_000_000_000), ("2023-11-14T23:13:20+01:00", 1_700_000_000_000)],
 )
 def test_findings_are_asked_about_a_time(text: str, time_ms: int) -> None:
-    found = options_of(table="findings", asOf=text, maxTransactionTimeoutMs="60000")
-    assert (found.as_of_ms, found.max_transaction_timeout_ms) == (time_ms, 60_000)
+    log_options = options_of(table="findings", asOf=text, maxTransactionTimeoutMs="60000")
+    assert (log_options.as_of_ms, log_options.max_transaction_timeout_ms) == (time_ms, 60_000)
 
 
 # Where results are written.

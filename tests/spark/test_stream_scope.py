@@ -95,7 +95,7 @@ RECORDS = StreamScope(table="records", clusters=("one",))
 
 
 @pytest.mark.parametrize(
-    ("remembered", "given", "told"),
+    ("remembered", "options", "message"),
     [
         ({}, {}, ""),
         ({"clusters": ("two",)}, {}, "cluster two, not one"),
@@ -115,16 +115,16 @@ RECORDS = StreamScope(table="records", clusters=("one",))
     ],
 )
 def test_only_what_would_be_passed_over_is_refused(
-    remembered: dict[str, object], given: dict[str, object], told: str
+    remembered: dict[str, object], options: dict[str, object], message: str
 ) -> None:
     def scope(fields: dict[str, object]) -> StreamScope:
         return StreamScope(**{"table": "records", "clusters": ("one",), **fields})  # type: ignore[arg-type]
 
-    if not told:
-        refuse_mismatch(scope(remembered), scope(given))
+    if not message:
+        refuse_mismatch(scope(remembered), scope(options))
         return
-    with pytest.raises(KafkaLogError, match=f"of another stream: {told}\\. Rows would"):
-        refuse_mismatch(scope(remembered), scope(given))
+    with pytest.raises(KafkaLogError, match=f"of another stream: {message}\\. Rows would"):
+        refuse_mismatch(scope(remembered), scope(options))
 
 
 def test_nothing_is_known_of_an_older_release_s_and_of_directories_that_are_empty() -> None:

@@ -41,7 +41,9 @@ def test_the_longest_replica_of_the_newest_epoch_leads(disks: Path) -> None:
     (leader,) = database.rows("SELECT topic, partition, broker FROM kafka_leaders")
     assert leader == {"topic": "orders", "partition": 0, "broker": 1}
     records = database.rows("SELECT broker, `offset` FROM leader ORDER BY `offset`")
-    assert [(row["broker"], row["offset"]) for row in records] == [(1, one) for one in range(9)]
+    assert [(row["broker"], row["offset"]) for row in records] == [
+        (1, offset) for offset in range(9)
+    ]
 
 
 def test_each_record_has_the_outcome_of_its_transaction(disks: Path) -> None:

@@ -96,7 +96,7 @@ def test_what_cannot_be_is_a_misuse(
 
 
 @pytest.mark.parametrize(
-    ("given", "taken"),
+    ("address", "expected_path"),
     [
         ("/a b/c", "file:///a b/c"),
         ("hdfs://h/x/", "hdfs://h/x"),
@@ -105,8 +105,8 @@ def test_what_cannot_be_is_a_misuse(
         ("./odd:name", f"file://{Path.cwd()}/odd:name"),
     ],
 )
-def test_a_directory_without_scheme_is_of_this_machine(given: str, taken: str) -> None:
-    assert location(given) == taken
+def test_a_directory_without_scheme_is_of_this_machine(address: str, expected_path: str) -> None:
+    assert location(address) == expected_path
 
 
 def test_the_connector_is_a_directory_of_jars_or_packages(tmp_path: Path) -> None:
@@ -162,7 +162,7 @@ def test_an_alert_that_stands_at_the_end_is_in_the_exit_status(
     class Quick:
         """A stream that is told to stop at once."""
 
-        def __init__(self, session: FakeSpark, read: StreamOptions, told: object) -> None:
+        def __init__(self, session: FakeSpark, read: StreamOptions, on_event: object) -> None:
             assert (session, read.topics) == (spark, ("t",))
             self.standing = standing
 
@@ -226,11 +226,11 @@ def test_what_is_missing_on_this_machine_is_told(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     @contextmanager
-    def without(_master: str | None) -> Iterator[Any]:
+    def raise_missing(_master: str | None) -> Iterator[Any]:
         raise MissingExtraError("Apache Spark needs Java 17")
         yield
 
-    monkeypatch.setattr(trace, "session", without)
+    monkeypatch.setattr(trace, "session", raise_missing)
     assert main(["trace", "export", "a.jsonl", "--to", "out"]) == 2
     assert "Java 17" in capsys.readouterr().err
 

@@ -15,24 +15,24 @@ from txnsim_spark.cli import submit
 
 
 def test_a_command_runs_in_the_session_which_ends_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[object] = []
+    sessions: list[object] = []
 
     class Session:
         def stop(self) -> None:
-            told.append("stopped")
+            sessions.append("stopped")
 
     def start_session(*, app_name: str) -> Session:
-        told.append(app_name)
+        sessions.append(app_name)
         return Session()
 
     def command(arguments: list[str]) -> int:
-        told.append(arguments)
+        sessions.append(arguments)
         return 1
 
     monkeypatch.setattr(session, "spark_session", start_session)
     monkeypatch.setattr(main, "main", command)
     assert submit.run(["logs", "verify", "/logs"]) == 1
-    assert told == ["txnsim logs verify", ["logs", "verify", "/logs"], "stopped"]
+    assert sessions == ["txnsim logs verify", ["logs", "verify", "/logs"], "stopped"]
 
 
 def test_a_script_s_own_folder_hides_no_module_of_python_s(tmp_path: Path) -> None:

@@ -86,12 +86,12 @@ def test_a_log_that_is_shorter_than_its_broker_noted_has_lost_its_end(broker: Br
 
 
 def test_another_replica_is_read_where_one_is_damaged(tmp_path: Path) -> None:
-    hurt, whole = BrokerDir(tmp_path / "b1", 1), BrokerDir(tmp_path / "b2", 2)
+    hurt, sound = BrokerDir(tmp_path / "b1", 1), BrokerDir(tmp_path / "b2", 2)
     log = log_in(hurt.coordinator(move("Empty"), move("Ongoing", HERE)))
-    whole.coordinator(move("Empty"))
+    sound.coordinator(move("Empty"))
     log.write_bytes(log.read_bytes()[:-1])
     problems: list[str] = []
-    states = states_in(hurt.stop(), whole.stop())
+    states = states_in(hurt.stop(), sound.stop())
     coordinators = read_coordinators({0: [states[0], states[1]]}, problems.append)
     assert coordinators.is_complete
     (problem,) = problems
@@ -139,13 +139,13 @@ def test_what_concerns_some_producers(broker: BrokerDir, monkeypatch: pytest.Mon
         *(Tombstone(transactional_id=TransactionalId(name)) for name in ("d", "e")),
     )
     (state,) = states_in(broker.stop())
-    whole = replay_log(state, print)
-    coordinators = whole.concerning({1, 3, 6})
+    whole_log = replay_log(state, print)
+    coordinators = whole_log.concerning({1, 3, 6})
     assert {entry.newest.transactional_id for entry in coordinators.entries} == {"a", "c", "owing"}
-    assert set(coordinators.entries) <= set(whole.entries)
+    assert set(coordinators.entries) <= set(whole_log.entries)
     assert coordinators.forgotten_ids == {6: "d"}
     assert coordinators.decisions == {
-        producer_id: whole.decisions[producer_id] for producer_id in (1, 5)
+        producer_id: whole_log.decisions[producer_id] for producer_id in (1, 5)
     }
 
 

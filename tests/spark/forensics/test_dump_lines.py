@@ -146,17 +146,17 @@ def test_a_batch_without_its_end_leaves_the_answer_open() -> None:
 
 
 def test_a_record_before_2_1_has_the_fields_of_its_batch() -> None:
-    whose = "magic: 2 compresscodec: NONE producerId: 7 producerEpoch: 3 sequence: 0"
+    batch_fields = "magic: 2 compresscodec: NONE producerId: 7 producerEpoch: 3 sequence: 0"
     dump_answer = answer(
         [
             "Dumping logs\\orders-0\\00000000000000000000.log\n",
             "Starting offset: 0\n",
             "offset: 0 position: 0 CreateTime: 1552341204207 isvalid: true keysize: 1 valuesize: 1"
-            f" {whose} isTransactional: true headerKeys: [] key: k payload: v\n",
+            f" {batch_fields} isTransactional: true headerKeys: [] key: k payload: v\n",
             "offset: 1 position: 103 CreateTime: 1552341204531 isvalid: true keysize: 4 size: 6"
-            f" {whose} isTransactional: true headerKeys: [] endTxnMarker: ABORT x: 0\n",
+            f" {batch_fields} isTransactional: true headerKeys: [] endTxnMarker: ABORT x: 0\n",
             "offset: 2 position: 203 CreateTime: 1552341204540 isvalid: true keysize: -1 size: 1"
-            f" {whose} isTransactional: true headerKeys: [] payload: w\n",
+            f" {batch_fields} isTransactional: true headerKeys: [] payload: w\n",
         ]
     )
     assert summary_of(dump_answer) == ((0, 2, 3), (0, 1, 0), [(7, 2, OpenTxnStatus.UNKNOWN)], True)
@@ -184,7 +184,7 @@ def test_a_producer_of_a_snapshot_without_the_field_of_its_transaction_is_incomp
 
 
 @pytest.mark.parametrize(
-    ("content", "entry"),
+    ("payload", "entry"),
     [
         ('key: {"type":"0","data":{"transactionalId":"a }} payload: {"}} payload: null', "deleted"),
         (
@@ -198,10 +198,10 @@ def test_a_producer_of_a_snapshot_without_the_field_of_its_transaction_is_incomp
     ],
 )
 def test_an_entry_that_is_not_whole_is_not_taken_for_a_deletion(
-    content: str, entry: str | None
+    payload: str, entry: str | None
 ) -> None:
-    found = entry_of(f"offset: 0 CreateTime: 1 {content}", 1)
-    assert (found is None) if entry is None else isinstance(found, str)
+    entry_read = entry_of(f"offset: 0 CreateTime: 1 {payload}", 1)
+    assert (entry_read is None) if entry is None else isinstance(entry_read, str)
 
 
 def test_json_that_is_no_log_line_is_left_alone() -> None:

@@ -132,9 +132,9 @@ def test_the_last_entry_counts_and_a_deleted_one_is_none() -> None:
 
 
 def test_a_replica_of_the_coordinators_log_that_lags_convicts_no_one() -> None:
-    whole = COORDINATOR + entry("Empty") + entry("Ongoing", LISTED, offset=1)
+    whole_log = COORDINATOR + entry("Empty") + entry("Ongoing", LISTED, offset=1)
     lagging = COORDINATOR.replace("/disk/", "/other/") + entry("Empty")
-    assert verdict(ORDERS, batch(0), whole, lagging)[0] is OpenTxnStatus.ALIVE
+    assert verdict(ORDERS, batch(0), whole_log, lagging)[0] is OpenTxnStatus.ALIVE
     old = COORDINATOR + entry("Empty", at_ms=NOW_MS - 2 * HOUR_MS)
     dump_answer, reason = verdict(ORDERS, batch(0), old)
     assert dump_answer is OpenTxnStatus.UNKNOWN

@@ -195,7 +195,7 @@ def test_damage_weighs_more_than_what_is_missing() -> None:
 # Coordinators
 
 
-def known(entry: bool = True, **values: object) -> Coordinators:
+def known_coordinators(entry: bool = True, **values: object) -> Coordinators:
     entries = [Entry(newest=EMPTY)] if entry else []
     all_coordinators = coordinators_of(entries, forgotten={}, partitions_there=[0, 1])
     return msgspec.structs.replace(all_coordinators, **values)
@@ -205,15 +205,15 @@ def known(entry: bool = True, **values: object) -> Coordinators:
     ("coordinators", "status"),
     [
         (Coordinators(), Status.INCOMPLETE),
-        (known(missing=(0,)), Status.INCOMPLETE),
-        (known(damaged=frozenset({1})), Status.DAMAGED),
-        (known(cut_off={1: "torn"}), Status.DAMAGED),
-        (known(damaged=frozenset({0})), Status.SOUND),
-        (known(cut_off={0: "torn"}), Status.SOUND),
-        (known(not_in_sync={1: "was seen on broker 3 only"}), Status.INCOMPLETE),
-        (known(not_in_sync={0: "was seen on broker 3 only"}), Status.SOUND),
-        (known(entry=False, damaged=frozenset({0})), Status.DAMAGED),
-        (known(entry=False, cut_off={0: "torn"}), Status.DAMAGED),
+        (known_coordinators(missing=(0,)), Status.INCOMPLETE),
+        (known_coordinators(damaged=frozenset({1})), Status.DAMAGED),
+        (known_coordinators(cut_off={1: "torn"}), Status.DAMAGED),
+        (known_coordinators(damaged=frozenset({0})), Status.SOUND),
+        (known_coordinators(cut_off={0: "torn"}), Status.SOUND),
+        (known_coordinators(not_in_sync={1: "was seen on broker 3 only"}), Status.INCOMPLETE),
+        (known_coordinators(not_in_sync={0: "was seen on broker 3 only"}), Status.SOUND),
+        (known_coordinators(entry=False, damaged=frozenset({0})), Status.DAMAGED),
+        (known_coordinators(entry=False, cut_off={0: "torn"}), Status.DAMAGED),
     ],
 )
 def test_the_coordinators_logs_must_be_there_and_the_one_that_matters_be_whole(
@@ -250,7 +250,7 @@ def identities_of(known_topics: KnownTopics, *ids: str | None, partitions: int =
 
 
 @pytest.mark.parametrize(
-    ("known", "ids", "stale"),
+    ("topics", "ids", "stale"),
     [
         (KnownTopics(), ("new", "new"), []),
         (KnownTopics(), ("new", None), []),
@@ -264,16 +264,16 @@ def identities_of(known_topics: KnownTopics, *ids: str | None, partitions: int =
     ],
 )
 def test_the_metadata_log_says_which_ones_are_stale(
-    known: KnownTopics, ids: tuple[str | None, ...], stale: list[int]
+    topics: KnownTopics, ids: tuple[str | None, ...], stale: list[int]
 ) -> None:
-    identities = identities_of(known, *ids)
+    identities = identities_of(topics, *ids)
     assert [evidence.broker for evidence in identities.stale] == stale
     assert identities.undecided == {}
     assert [broker for broker in range(1, 4) if identities.is_stale(replica(broker))] == stale
 
 
 @pytest.mark.parametrize(
-    ("known", "ids"),
+    ("topics", "ids"),
     [
         (KnownTopics(), ("one", "other")),
         (KnownTopics(topic_ids=LIVES), ("new", "maybe newer than the copy")),
@@ -282,8 +282,10 @@ def test_the_metadata_log_says_which_ones_are_stale(
         (KnownTopics(topic_ids={}), ("one", "other")),
     ],
 )
-def test_where_nothing_decides_nothing_is_guessed(known: KnownTopics, ids: tuple[str, ...]) -> None:
-    identities = identities_of(known, *ids)
+def test_where_nothing_decides_nothing_is_guessed(
+    topics: KnownTopics, ids: tuple[str, ...]
+) -> None:
+    identities = identities_of(topics, *ids)
     assert identities.stale == ()
     assert identities.undecided.keys() == {"orders"}
     assert f"id {ids[0]} on broker 1" in identities.undecided["orders"]
@@ -298,7 +300,7 @@ def test_ids_are_compared_over_all_partitions_of_a_topic() -> None:
 
 
 @pytest.mark.parametrize(
-    ("known", "other_has_one", "stale"),
+    ("topics", "other_has_one", "stale"),
     [
         (KnownTopics(topic_ids=LIVES), True, True),
         (KnownTopics(topic_ids=LIVES), False, False),  # the files were left out of a copy
@@ -306,11 +308,11 @@ def test_ids_are_compared_over_all_partitions_of_a_topic() -> None:
     ],
 )
 def test_a_replica_without_an_id_beside_others_is_set_aside_by_its_broker(
-    known: KnownTopics, *, other_has_one: bool, stale: bool
+    topics: KnownTopics, *, other_has_one: bool, stale: bool
 ) -> None:
     """LogManager.isStrayReplica; it counted to those with an id."""
     neighbour = (replica(1, partition=1), "new" if other_has_one else None)
-    identities = identify_replicas([(replica(1), None), neighbour, (replica(2), "new")], known)
+    identities = identify_replicas([(replica(1), None), neighbour, (replica(2), "new")], topics)
     assert identities.is_stale(replica(1)) is stale
     assert not identities.is_stale(replica(1, partition=1))
     assert not identities.is_stale(replica(2))

@@ -221,7 +221,7 @@ def test_a_living_transaction_whose_timeout_is_over_is_said_to_be_aborted_soon()
 
 
 @pytest.mark.parametrize(
-    ("known", "age_ms", "listed"),
+    ("coordinators", "age_ms", "listed"),
     [
         (NOBODY, 15 * MINUTE + 1, True),
         (NOBODY, 15 * MINUTE, False),
@@ -234,9 +234,9 @@ def test_a_living_transaction_whose_timeout_is_over_is_said_to_be_aborted_soon()
     ],
 )
 def test_kafkas_tool_lists_what_is_old_and_not_in_the_description(
-    known: Coordinators, age_ms: int, *, listed: bool
+    coordinators: Coordinators, age_ms: int, *, listed: bool
 ) -> None:
-    assert listed_by_kafka(txn(age_ms=age_ms), HERE, known, as_of_ms=NOW) is listed
+    assert listed_by_kafka(txn(age_ms=age_ms), HERE, coordinators, as_of_ms=NOW) is listed
 
 
 def test_a_transaction_is_late_five_minutes_after_its_timeout() -> None:
@@ -488,7 +488,7 @@ def test_where_the_end_of_the_log_is_lost_the_marker_may_be_too(lost: dict[str, 
 
 
 @pytest.mark.parametrize(
-    ("known", "verdict"),
+    ("coordinators", "verdict"),
     [
         (knowing(record("Ongoing", HERE)), OpenTxnStatus.ALIVE),
         (knowing(record("PrepareAbort", HERE)), OpenTxnStatus.DECIDED),
@@ -496,10 +496,10 @@ def test_where_the_end_of_the_log_is_lost_the_marker_may_be_too(lost: dict[str, 
     ],
 )
 def test_age_does_not_matter_to_what_does_not_hang(
-    known: Coordinators, verdict: OpenTxnStatus
+    coordinators: Coordinators, verdict: OpenTxnStatus
 ) -> None:
     for age_ms in (1, 60 * MINUTE):
-        finding = finding_with(known, age_ms=age_ms)
+        finding = finding_with(coordinators, age_ms=age_ms)
         assert (finding.verdict, finding.command) == (verdict, None)
 
 
@@ -629,7 +629,7 @@ class Session:
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("time", "expected"),
     [
         (None, None),
         (1_700_000_000_000, 1_700_000_000_000),
@@ -640,7 +640,7 @@ class Session:
     ],
 )
 def test_a_time_is_given_in_many_ways(
-    given: datetime | int | str | None,
+    time: datetime | int | str | None,
     expected: int | None,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -655,7 +655,7 @@ def test_a_time_is_given_in_many_ways(
     # Only here: a module that is imported meanwhile would keep the stand-in.
     monkeypatch.setattr(module, "searching", SimpleNamespace(Search=Search, find_hanging=search))
     with pytest.raises(BadInputError, match="looked"):
-        find_hanging(Session(), str(tmp_path), as_of=given)  # type: ignore[arg-type]  # - a stand-in
+        find_hanging(Session(), str(tmp_path), as_of=time)  # type: ignore[arg-type]  # - a stand-in
     (finding,) = search_times
     assert getattr(finding, "as_of_ms") == expected  # noqa: B009 - of an object
     assert getattr(finding, "paths") == (tmp_path,)  # noqa: B009 - of an object

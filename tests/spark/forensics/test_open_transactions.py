@@ -77,9 +77,9 @@ def test_any_cut_of_a_log_into_pieces_merges_to_what_one_walk_says(
 
 
 @given(acts(), st.integers(0, 29))
-def test_a_snapshot_stands_for_everything_below_it(history: list[Act], place: int) -> None:
+def test_a_snapshot_stands_for_everything_below_it(history: list[Act], snapshot_index: int) -> None:
     data = segment_of(history)
-    below, rest_of_log = [*cut(data, {place}), b""][:2] if place else (b"", data)
+    below, rest_of_log = [*cut(data, {snapshot_index}), b""][:2] if snapshot_index else (b"", data)
     seeds = {event.producer_id: entry_of(event) for event in open_by_one_walk(below).values()}
     open_txns = open_after(seeds, [fragments_of_piece(rest_of_log)])
     expected = open_by_one_walk(data)

@@ -98,11 +98,11 @@ def test_what_is_new_is_read(growing: GrowingDir, job: Job) -> None:
 def test_a_torn_end_is_read_again_until_it_is_whole(growing: GrowingDir, job: Job) -> None:
     growing.grow()
     last_segment = segments(growing)[-1]
-    whole = last_segment.read_bytes()
-    last_segment.write_bytes(whole[:-9])
+    whole_segment = last_segment.read_bytes()
+    last_segment.write_bytes(whole_segment[:-9])
     read, size = job.run()
     assert 0 < read <= size
-    last_segment.write_bytes(whole)
+    last_segment.write_bytes(whole_segment)
     job.run()
     assert job.run()[0] == 0
 

@@ -65,7 +65,7 @@ from txnsim_spark.tables.rows import Rows, of_segment
 # ``fragments`` and ``errors`` say; damaged directories are in tests/spark/pipeline/test_damaged.
 
 
-def at(offset: int) -> bytes:
+def batch_at(offset: int) -> bytes:
     """A batch of one record."""
     return assign(plain(), base_offset=offset, leader_epoch=3)
 
@@ -74,22 +74,22 @@ OLD = old_message(0, offset=1) + old_message(1, offset=2)
 
 
 @pytest.mark.parametrize(
-    ("first", "following", "gaps"),
+    ("old_messages", "following", "gaps"),
     [
         ([plain(), OLD], 3, []),
         ([plain(), OLD], 5, [(3, 5)]),
         ([OLD], 5, [(3, 5)]),
-        ([plain(), OLD, at(3)], 4, []),
-        ([plain(), OLD, at(7)], 9, [(3, 7), (8, 9)]),
+        ([plain(), OLD, batch_at(3)], 4, []),
+        ([plain(), OLD, batch_at(7)], 9, [(3, 7), (8, 9)]),
     ],
     ids=["whole", "old end", "all old", "old middle", "gap behind old messages"],
 )
 def test_gaps_behind_messages_of_old_formats(
-    tmp_path: Path, first: list[bytes], following: int, gaps: list[tuple[int, int]]
+    tmp_path: Path, old_messages: list[bytes], following: int, gaps: list[tuple[int, int]]
 ) -> None:
     folder = broker_dir(tmp_path) / "orders-0"
     segment(folder, [])
-    (folder / f"{0:020}.log").write_bytes(b"".join(first))
+    (folder / f"{0:020}.log").write_bytes(b"".join(old_messages))
     segment(folder, [plain()], base_offset=following)
     (replica,) = replicas_in([tmp_path])
     notes = [
@@ -141,15 +141,15 @@ def in_many_segments(log_dir: Path, *, is_clean: bool) -> list[Path]:
 @pytest.mark.parametrize("is_clean", [True, False])
 def test_sections_tell_what_the_whole_tells(tmp_path: Path, *, is_clean: bool) -> None:
     paths = in_many_segments(tmp_path, is_clean=is_clean)
-    whole, apart_contents, rereads = both(tmp_path)
-    assert whole == apart_contents
-    assert whole.opened
+    whole_contents, apart_contents, rereads = both(tmp_path)
+    assert whole_contents == apart_contents
+    assert whole_contents.opened
     assert not rereads
     cut(paths[-1], paths[-1].stat().st_size - 3)  # as a killed broker leaves it
-    whole, apart_contents, rereads = both(tmp_path)
-    assert whole == apart_contents
+    whole_contents, apart_contents, rereads = both(tmp_path)
+    assert whole_contents == apart_contents
     assert rereads == is_clean
-    assert (whole.notes.cut_off is None) is is_clean
+    assert (whole_contents.notes.cut_off is None) is is_clean
 
 
 @pytest.mark.costly
@@ -166,8 +166,8 @@ def test_one_flipped_bit_is_told_alike(tmp_path: Path, step: int, *, is_clean: b
         data = path.read_bytes()
         for position in range(0, len(data), step):
             overwrite(path, position, bytes([data[position] ^ 1 << position % 8]))
-            whole, apart_contents, twice = both(tmp_path)
-            assert whole == apart_contents, (path, position)
+            whole_contents, apart_contents, twice = both(tmp_path)
+            assert whole_contents == apart_contents, (path, position)
             alike += not twice
             rereads += bool(twice)
         path.write_bytes(data)
@@ -194,9 +194,9 @@ def test_of_a_replica_that_no_checkpoint_names_segments_are_tasks(
         data = path.read_bytes()
         for position in range(0, len(data), step):
             overwrite(path, position, bytes([data[position] ^ 1 << position % 8]))
-            whole, apart_contents, _ = both(tmp_path)
-            assert whole == apart_contents, (path, position)
-            cuts.add(whole.notes.cut_off and whole.notes.cut_off.file)
+            whole_contents, apart_contents, _ = both(tmp_path)
+            assert whole_contents == apart_contents, (path, position)
+            cuts.add(whole_contents.notes.cut_off and whole_contents.notes.cut_off.file)
         path.write_bytes(data)
     assert cuts >= set(map(str, paths))
 
@@ -230,11 +230,14 @@ Damage = Callable[[Path, int], None]
 @pytest.mark.parametrize(
     ("damage", "is_told"),
     [
-        (lambda _path, _at: None, {True: False, False: False}),
-        (lambda path, at: cut(path, at + 20), {True: True, False: True}),
-        (lambda path, at: overwrite(path, at + 8, b"\x7f\xff\xff\xff"), {True: True, False: True}),
-        (lambda path, at: overwrite(path, at + 16, b"\x07"), {True: True, False: True}),
-        (lambda path, at: overwrite(path, at + 70, b"\x07"), {True: True, False: True}),
+        (lambda _path, _position: None, {True: False, False: False}),
+        (lambda path, position: cut(path, position + 20), {True: True, False: True}),
+        (
+            lambda path, position: overwrite(path, position + 8, b"\x7f\xff\xff\xff"),
+            {True: True, False: True},
+        ),
+        (lambda path, position: overwrite(path, position + 16, b"\x07"), {True: True, False: True}),
+        (lambda path, position: overwrite(path, position + 70, b"\x07"), {True: True, False: True}),
     ],
     ids=["sound", "torn", "length", "format", "crc"],
 )
@@ -338,9 +341,9 @@ def test_after_a_stop_in_order_nothing_is_left_to_read(
     broker: BrokerDir, driver: LogDriver
 ) -> None:
     broker.replica(driver)
-    content = Looked(broker.stop())
-    state = content.state
-    assert (content.unread, state.unread_bytes, content.problems) == ([], 0, [])
+    snapshot_reading = Looked(broker.stop())
+    state = snapshot_reading.state
+    assert (snapshot_reading.unread, state.unread_bytes, snapshot_reading.problems) == ([], 0, [])
     assert state.ends.end_offset == state.seeded_from == driver.log.log_end_offset
     assert state.ends.high_watermark == driver.log.high_watermark
     assert state.ends.epochs == ((0, 0),)
@@ -353,12 +356,12 @@ def test_after_a_kill_the_segments_behind_the_last_snapshot_are_left(
     broker: BrokerDir, driver: LogDriver
 ) -> None:
     remove_end_snapshot(broker.replica(driver))
-    content = Looked(broker.kill())
-    assert content.unread == content.segments[-1:]
-    assert content.state.seeded_from == content.segments[-1]
-    assert content.state.ends.end_offset == driver.log.log_end_offset
-    assert set(content.state.seeds) == {7, 8}
-    assert not content.state.is_clean
+    snapshot_reading = Looked(broker.kill())
+    assert snapshot_reading.unread == snapshot_reading.segments[-1:]
+    assert snapshot_reading.state.seeded_from == snapshot_reading.segments[-1]
+    assert snapshot_reading.state.ends.end_offset == driver.log.log_end_offset
+    assert set(snapshot_reading.state.seeds) == {7, 8}
+    assert not snapshot_reading.state.is_clean
 
 
 def test_after_a_kill_what_a_broker_would_recover_is_read_whatever_snapshots_say(
@@ -372,9 +375,9 @@ def test_a_mark_without_a_snapshot_at_the_end_says_nothing(
     broker: BrokerDir, driver: LogDriver
 ) -> None:
     remove_end_snapshot(broker.replica(driver))
-    content = Looked(broker.stop())
-    assert content.unread == content.segments[-1:]
-    assert content.state.ends.end_offset == driver.log.log_end_offset
+    snapshot_reading = Looked(broker.stop())
+    assert snapshot_reading.unread == snapshot_reading.segments[-1:]
+    assert snapshot_reading.state.ends.end_offset == driver.log.log_end_offset
 
 
 def test_a_snapshot_inside_a_segment_is_of_no_use_after_a_kill(broker: BrokerDir) -> None:
@@ -384,9 +387,9 @@ def test_a_snapshot_inside_a_segment_is_of_no_use_after_a_kill(broker: BrokerDir
     driver.append(plain())
     (log, *_) = names.Suffix.LOG.files_in(replica)
     log[1].write_bytes(b"".join(driver.log.batches()))
-    content = Looked(broker.kill())
-    assert (content.unread, content.state.seeded_from) == ([0], None)
-    assert content.state.ends.end_offset == 2
+    snapshot_reading = Looked(broker.kill())
+    assert (snapshot_reading.unread, snapshot_reading.state.seeded_from) == ([0], None)
+    assert snapshot_reading.state.ends.end_offset == 2
 
 
 def test_a_snapshot_that_can_not_be_read_is_passed_over_and_told(
@@ -395,31 +398,38 @@ def test_a_snapshot_that_can_not_be_read_is_passed_over_and_told(
     replica = broker.replica(driver)
     *_, (_, last_snapshot) = names.Suffix.SNAPSHOT.files_in(replica)
     last_snapshot.write_bytes(b"\0\1nonsense...")
-    content = Looked(broker.stop())
-    assert content.unread == content.segments[-1:]
-    (problem,) = content.problems
+    snapshot_reading = Looked(broker.stop())
+    assert snapshot_reading.unread == snapshot_reading.segments[-1:]
+    (problem,) = snapshot_reading.problems
     assert problem.startswith(f"{last_snapshot}: a producer snapshot with CRC")
     assert problem.endswith("; an older one is taken")
 
 
 def test_without_snapshots_every_segment_is_left(broker: BrokerDir, driver: LogDriver) -> None:
     broker.replica(driver)
-    content = Looked(broker.stop(), use_snapshots=False)
-    assert content.unread == content.segments
-    assert (content.state.seeds, content.state.seeded_from) == ({}, None)
+    snapshot_reading = Looked(broker.stop(), use_snapshots=False)
+    assert snapshot_reading.unread == snapshot_reading.segments
+    assert (snapshot_reading.state.seeds, snapshot_reading.state.seeded_from) == ({}, None)
 
 
 def test_an_empty_replica_is_read_to_its_end(broker: BrokerDir) -> None:
     broker.replica(LogDriver())
-    content = Looked(broker.stop())
-    assert (content.unread, content.state.ends.end_offset) == ([], 0)
+    snapshot_reading = Looked(broker.stop())
+    assert (snapshot_reading.unread, snapshot_reading.state.ends.end_offset) == ([], 0)
 
 
 def test_a_replica_without_segments_is_empty(broker: BrokerDir) -> None:
     (broker.path / "orders-0").mkdir()
-    content = Looked(broker.stop())
-    assert (content.segments, content.state.ends.end_offset, content.state.newest_ms) == ([], 0, -1)
-    assert (content.state.ends.epochs, content.state.ends.high_watermark) == ((), None)
+    snapshot_reading = Looked(broker.stop())
+    assert (
+        snapshot_reading.segments,
+        snapshot_reading.state.ends.end_offset,
+        snapshot_reading.state.newest_ms,
+    ) == ([], 0, -1)
+    assert (snapshot_reading.state.ends.epochs, snapshot_reading.state.ends.high_watermark) == (
+        (),
+        None,
+    )
 
 
 def test_the_log_starts_where_the_broker_noted_it(broker: BrokerDir, driver: LogDriver) -> None:
@@ -436,9 +446,12 @@ def test_notes_that_make_no_sense_are_told_and_left_out(
     broker.stop()
     (broker.path / names.FileName.HIGH_WATERMARKS).write_bytes(data)
     (replica / names.FileName.LEADER_EPOCHS).write_bytes(data)
-    content = Looked(broker.path)
-    assert len(content.problems) == 2
-    assert (content.state.ends.epochs, content.state.ends.high_watermark) == ((), None)
+    snapshot_reading = Looked(broker.path)
+    assert len(snapshot_reading.problems) == 2
+    assert (snapshot_reading.state.ends.epochs, snapshot_reading.state.ends.high_watermark) == (
+        (),
+        None,
+    )
 
 
 # Replicas and coordinators' logs are read alike wherever that is done; damaged directories are in
@@ -460,12 +473,12 @@ def test_it_finds_the_same(tmp_path: Path) -> None:
     broker_dir.stop()
     (replica,) = replicas_in([tmp_path])
     state = state_of(replica, use_snapshots=False)
-    content = read_at_once(state)
+    result_at_once = read_at_once(state)
     for way in (Way.HERE, Way.PROCESSES):
         read = local_engine().results_of(replica_job([state], cores=2), way)
-        assert read == {state.replica.path: content}
-    assert sorted(content.opened) == [PID, 99]
-    assert content.opened[PID].coordinator_epoch == 4
+        assert read == {state.replica.path: result_at_once}
+    assert sorted(result_at_once.opened) == [PID, 99]
+    assert result_at_once.opened[PID].coordinator_epoch == 4
 
 
 def test_records_without_a_time_are_read(tmp_path: Path) -> None:
@@ -480,8 +493,8 @@ def test_records_without_a_time_are_read(tmp_path: Path) -> None:
     broker_dir.kill()
     (replica,) = replicas_in([tmp_path])
     state = state_of(replica, use_snapshots=False)
-    content = read_at_once(state)
-    open_txn = content.opened[PID]
+    result_at_once = read_at_once(state)
+    open_txn = result_at_once.opened[PID]
     assert (open_txn.start_timestamp_ms, open_txn.last_timestamp_ms) == (-1, -1)
 
 
@@ -529,10 +542,10 @@ def test_many_gaps_do_not_hide_the_last_one(tmp_path: Path, batches_per_segment:
         path.write_bytes(b"".join(share))
     (replica,) = replicas_in([tmp_path])
     state = state_of(replica)
-    content = read_at_once(state)
-    assert len(content.notes.gaps) == NOTES_MAX
-    assert content.notes.gaps[-1] == Gap(first_offset=begins + 1, next_offset=begins + 9)
-    assert content.opened[PID].start_offset == begins
+    result_at_once = read_at_once(state)
+    assert len(result_at_once.notes.gaps) == NOTES_MAX
+    assert result_at_once.notes.gaps[-1] == Gap(first_offset=begins + 1, next_offset=begins + 9)
+    assert result_at_once.opened[PID].start_offset == begins
 
 
 # What lies where a transaction begins, and what is missing behind it.

@@ -82,13 +82,13 @@ STORY = (
 )
 
 
-def told(timeline: Timeline) -> list[tuple[str, str]]:
+def event_lines(timeline: Timeline) -> list[tuple[str, str]]:
     return [(event.event, event.text) for event in timeline.events]
 
 
 def test_both_sides_are_told_in_order_of_time() -> None:
     timeline = timeline_of("app", STORY, [stay(5, 7, at_ms=26)])
-    assert told(timeline) == [
+    assert event_lines(timeline) == [
         ("Empty", "InitProducerId; producer 7 epoch 0"),
         ("Ongoing", "the transaction begins; added orders-0"),
         ("first", "first record (epoch 0)"),
@@ -138,7 +138,7 @@ def test_partitions_epochs_and_ids_are_told_as_they_change() -> None:
         record(8, "Empty", pid=9),
     )
     timeline = timeline_of("app", records, [])
-    assert [text for _, text in told(timeline)][2:] == [
+    assert [text for _, text in event_lines(timeline)][2:] == [
         "added payments-0",
         "decided to abort, 20 ms after its beginning; epoch 0 -> 1",
         "every partition has its marker",
@@ -153,7 +153,7 @@ def test_partitions_epochs_and_ids_are_told_as_they_change() -> None:
 
 def test_a_record_that_changes_nothing_was_written_again() -> None:
     records = (record(0, "Ongoing", ORDERS), record(1, "Ongoing", ORDERS))
-    assert told(timeline_of("app", records, []))[1] == ("Ongoing", "written again")
+    assert event_lines(timeline_of("app", records, []))[1] == ("Ongoing", "written again")
 
 
 def test_a_marker_where_nothing_was_written_is_told() -> None:
@@ -196,7 +196,7 @@ def test_what_is_open_is_told() -> None:
 
 
 @pytest.mark.parametrize(
-    ("records", "one", "told"),
+    ("records", "stay", "expected_lines"),
     [
         (
             STORY,
@@ -238,17 +238,22 @@ def test_what_is_open_is_told() -> None:
         ),
     ],
 )
-def test_disagreements(records: Sequence[CoordinatorRecord], one: Stay, told: list[str]) -> None:
-    disagreements = timeline_of("app", records, [one]).disagreements
-    assert len(disagreements) == len(told)
+def test_disagreements(
+    records: Sequence[CoordinatorRecord], stay: Stay, expected_lines: list[str]
+) -> None:
+    disagreements = timeline_of("app", records, [stay]).disagreements
+    assert len(disagreements) == len(expected_lines)
     assert all(
-        words in disagreement for words, disagreement in zip(told, disagreements, strict=True)
+        words in disagreement
+        for words, disagreement in zip(expected_lines, disagreements, strict=True)
     )
 
 
 def test_how_many_records_there_are_is_told() -> None:
     texts = [
-        told(timeline_of("app", [], [msgspec.structs.replace(stay(5, None), records=records)]))[1]
+        event_lines(
+            timeline_of("app", [], [msgspec.structs.replace(stay(5, None), records=records)])
+        )[1]
         for records in (0, 1, 2)
     ]
     assert [text for _, text in texts] == [

@@ -62,13 +62,13 @@ class Story:
 
     def _count(self, name: str, *words: str) -> None:
         """A search, and how many segments it asked the store for."""
-        count_before = len(self._asked())
-        told = [*words[:2], *self._store.settings, *words[2:], "--json"]
-        output = self._desk.run(*told, title=f"find-hanging, {name}", status=3)
+        count_before = len(self._requested_urls())
+        full_command = [*words[:2], *self._store.settings, *words[2:], "--json"]
+        output = self._desk.run(*full_command, title=f"find-hanging, {name}", status=3)
         (self._desk.scratch / "found.json").write_text(output.stdout)
         command_text = shlex.join(["txnsim", *words[:2]]) + f" $STORE {shlex.join(words[2:])}"
         command = f"$ {command_text} --json\n{output.stderr}"
-        self._told[name] = command + self._counted(count_before)
+        self._told[name] = command + self._count_requests(count_before)
 
     def _filter(self, file: str) -> None:
         process = subprocess.run(
@@ -80,17 +80,20 @@ class Story:
 
     def _play(self, name: str, program: str) -> None:
         """A program of the page, with the settings of this store before it."""
-        given = (setting.removeprefix("--spark-conf=") for setting in self._store.settings)
-        settings = dict(one.split("=", 1) for one in given if "fs.s3a" in one)  # it needs no jar
-        count_before = len(self._asked())
-        printed = self._desk.played(f"SETTINGS = {settings!r}\n{program}", f"the program, {name}")
-        self._told[name] = f"{printed.rstrip()}\n\n{self._counted(count_before)}"
+        settings_given = (setting.removeprefix("--spark-conf=") for setting in self._store.settings)
+        # It needs no jar.
+        settings = dict(setting.split("=", 1) for setting in settings_given if "fs.s3a" in setting)
+        count_before = len(self._requested_urls())
+        printed = self._desk.run_program(
+            f"SETTINGS = {settings!r}\n{program}", f"the program, {name}"
+        )
+        self._told[name] = f"{printed.rstrip()}\n\n{self._count_requests(count_before)}"
 
-    def _counted(self, count_before: int) -> str:
-        urls = set(self._asked()[count_before:])
+    def _count_requests(self, count_before: int) -> str:
+        urls = set(self._requested_urls()[count_before:])
         return f"segments that the store was asked for: {len(urls):,}\n"
 
-    def _asked(self) -> list[str]:
+    def _requested_urls(self) -> list[str]:
         return ASKED.findall(self._store.log.read_text())
 
 

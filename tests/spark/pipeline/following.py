@@ -24,7 +24,7 @@ def follow(
     if name in LOGS:
         return writer.format("parquet").option("path", f"{out}/{name}")
     return writer.foreachBatch(
-        lambda found, _: found.write.mode("overwrite").parquet(f"{out}/{name}")
+        lambda batch_frame, _: batch_frame.write.mode("overwrite").parquet(f"{out}/{name}")
     )
 
 

@@ -34,7 +34,7 @@ class MadeTrace:
             strict=True,
         )
 
-    def at(self, at_us: int, kind: str, node: str, tx: str = "", **data: object) -> int:
+    def add_event(self, at_us: int, kind: str, node: str, tx: str = "", **data: object) -> int:
         """One event."""
         self.now_us = at_us
         cause = data.pop("cause", None)
@@ -43,12 +43,14 @@ class MadeTrace:
             kind, node, parents=() if cause is None else (cause,), tx=tx, data=data
         )
 
-    def reached(self, at_us: int, tx: str, state: str, **more: object) -> None:
+    def add_move(self, at_us: int, tx: str, state: str, **more: object) -> None:
         """A move of the coordinator took effect."""
         epoch = int(tx.rpartition(":")[2])
         fields = {"version": 0, "level": 1, "timeout_ms": 10, "partitions": ["t-0"], **more}
         pid = int(tx.rpartition("/")[2].partition(":")[0])
-        self.at(at_us, "txn.complete", COORDINATOR, tx, state=state, pid=pid, epoch=epoch, **fields)
+        self.add_event(
+            at_us, "txn.complete", COORDINATOR, tx, state=state, pid=pid, epoch=epoch, **fields
+        )
 
     def text(self) -> str:
         """The trace as it is written."""
@@ -61,61 +63,67 @@ def odd_lives() -> str:
     """A transaction that is met in its middle, one ended by timeout, one without an end, a stray
     marker, a question without an answer, an id whose epochs are used up.
     """
-    made = MadeTrace()
-    made.reached(10, "a/b/7:3", "CompleteCommit", partitions=[])
-    made.reached(20, "a/b/7:3", "Ongoing")
-    made.at(30, "log.append", LOG, tp="t-0", pid=7, epoch=3, seq=0, base=5, last=6, opened=True)
-    made.at(30, "pid.open", LOG, tp="t-0", pid=7, epoch=3, first=5)
-    made.at(40, "log.hw", LOG, tp="t-0", to=7)
-    made.at(50, "txn.decide", COORDINATOR, "a/b/7:3", command="EndTxn", error="not_coordinator")
-    made.at(60, "txn.decide", COORDINATOR, "a/b/7:3", command="timeout")
+    trace = MadeTrace()
+    trace.add_move(10, "a/b/7:3", "CompleteCommit", partitions=[])
+    trace.add_move(20, "a/b/7:3", "Ongoing")
+    trace.add_event(
+        30, "log.append", LOG, tp="t-0", pid=7, epoch=3, seq=0, base=5, last=6, opened=True
+    )
+    trace.add_event(30, "pid.open", LOG, tp="t-0", pid=7, epoch=3, first=5)
+    trace.add_event(40, "log.hw", LOG, tp="t-0", to=7)
+    trace.add_event(
+        50, "txn.decide", COORDINATOR, "a/b/7:3", command="EndTxn", error="not_coordinator"
+    )
+    trace.add_event(60, "txn.decide", COORDINATOR, "a/b/7:3", command="timeout")
     # A marker of an earlier transaction arrives before the one that is owed.
-    _marker(made, 65, "marker.written", epoch=3, offset=7)
-    made.reached(70, "a/b/7:4", "PrepareAbort")
-    _marker(made, 70, "marker.owed", COORDINATOR, epoch=4, tx="a/b/7:4")
-    _marker(made, 80, "marker.sent", COORDINATOR, epoch=4, tx="a/b/7:4")
-    _marker(made, 85, "marker.refused", epoch=4)
-    _marker(made, 86, "marker.sent", COORDINATOR, epoch=4, tx="a/b/7:4")
-    _marker(made, 90, "marker.written", epoch=4, offset=8)
-    made.at(90, "pid.close", LOG, tp="t-0", pid=7, epoch=4, first=5, last=8, committed=False)
-    made.at(90, "log.hw", LOG, tp="t-0", to=9)
-    made.at(95, "log.lso", LOG, tp="t-0", to=9)
-    made.reached(99, "a/b/7:4", "CompleteAbort", partitions=[])
-    made.at(100, "txn.decide", COORDINATOR, "a/b/7:4", command="InitProducerId")
-    made.reached(110, "a/b/8:0", "Empty", partitions=[])
-    made.reached(120, "a/b/8:0", "Ongoing")
-    made.at(130, "verify.ask", "broker/2", "a/b/8:0", tp="t-0", pid=8, epoch=0, add=False)
-    made.at(200, "note", "client/a", text="the end")
-    return made.text()
+    _marker(trace, 65, "marker.written", epoch=3, offset=7)
+    trace.add_move(70, "a/b/7:4", "PrepareAbort")
+    _marker(trace, 70, "marker.owed", COORDINATOR, epoch=4, tx="a/b/7:4")
+    _marker(trace, 80, "marker.sent", COORDINATOR, epoch=4, tx="a/b/7:4")
+    _marker(trace, 85, "marker.refused", epoch=4)
+    _marker(trace, 86, "marker.sent", COORDINATOR, epoch=4, tx="a/b/7:4")
+    _marker(trace, 90, "marker.written", epoch=4, offset=8)
+    trace.add_event(
+        90, "pid.close", LOG, tp="t-0", pid=7, epoch=4, first=5, last=8, committed=False
+    )
+    trace.add_event(90, "log.hw", LOG, tp="t-0", to=9)
+    trace.add_event(95, "log.lso", LOG, tp="t-0", to=9)
+    trace.add_move(99, "a/b/7:4", "CompleteAbort", partitions=[])
+    trace.add_event(100, "txn.decide", COORDINATOR, "a/b/7:4", command="InitProducerId")
+    trace.add_move(110, "a/b/8:0", "Empty", partitions=[])
+    trace.add_move(120, "a/b/8:0", "Ongoing")
+    trace.add_event(130, "verify.ask", "broker/2", "a/b/8:0", tp="t-0", pid=8, epoch=0, add=False)
+    trace.add_event(200, "note", "client/a", text="the end")
+    return trace.text()
 
 
 def brief_lives() -> str:
     """What brief tells of markers and of questions: a marker that came at the first attempt, one
     that came at the third, and two answers of a coordinator.
     """
-    made = MadeTrace(TraceLevel.BRIEF)
-    made.reached(20, "a/7:3", "Ongoing", partitions=["t-0", "t-1"])
-    made.at(30, "verify.answer", "broker/2", "a/7:3", tp="t-0", pid=7, epoch=3, waited_us=7)
-    made.at(
+    trace = MadeTrace(TraceLevel.BRIEF)
+    trace.add_move(20, "a/7:3", "Ongoing", partitions=["t-0", "t-1"])
+    trace.add_event(30, "verify.answer", "broker/2", "a/7:3", tp="t-0", pid=7, epoch=3, waited_us=7)
+    trace.add_event(
         40, "verify.answer", "broker/2", "a/7:3", tp="t-1", pid=7, epoch=3, waited_us=9, add=True,
         error="INVALID_TXN_STATE",
     )  # fmt: skip
-    made.reached(70, "a/7:3", "PrepareCommit", partitions=["t-0", "t-1"])
+    trace.add_move(70, "a/7:3", "PrepareCommit", partitions=["t-0", "t-1"])
     for tp in ("t-0", "t-1"):
-        _marker(made, 70, "marker.owed", COORDINATOR, epoch=3, tx="a/7:3", tp=tp)
-    _marker(made, 80, "marker.acked", COORDINATOR, epoch=3, tx="a/7:3")
+        _marker(trace, 70, "marker.owed", COORDINATOR, epoch=3, tx="a/7:3", tp=tp)
+    _marker(trace, 80, "marker.acked", COORDINATOR, epoch=3, tx="a/7:3")
     for at_us, attempt in ((90, 2), (100, 3)):
         _marker(
-            made, at_us, "marker.sent", COORDINATOR, epoch=3, tx="a/7:3", tp="t-1", attempt=attempt
+            trace, at_us, "marker.sent", COORDINATOR, epoch=3, tx="a/7:3", tp="t-1", attempt=attempt
         )
-    return made.text()
+    return trace.text()
 
 
 def _marker(
-    made: MadeTrace, at_us: int, kind: str, node: str = LOG, tx: str = "", **data: object
+    trace: MadeTrace, at_us: int, kind: str, node: str = LOG, tx: str = "", **data: object
 ) -> None:
     fields: Mapping[str, object] = {"tp": "t-0", "pid": 7, "committed": False, **data}
-    made.at(at_us, kind, node, tx, **fields)
+    trace.add_event(at_us, kind, node, tx, **fields)
 
 
 STREAM: Final = """\

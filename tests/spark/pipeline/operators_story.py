@@ -57,7 +57,7 @@ class Story:
 
     def __init__(self, kafka: ApacheKafka, scratch: Path) -> None:
         self._kafka = kafka
-        self._desk = Desk(scratch, {self._first: SHOWN_SERVER})
+        self._desk = Desk(scratch, {self._first_address: SHOWN_SERVER})
         self.start_offset = -1
         """Of the transaction that hangs."""
 
@@ -79,7 +79,9 @@ class Story:
             billing.send(ORDERS, "order 1 is invoiced", key="customer-1")
             billing.finish(committed=False)
             _stand(raw, raw.offset(ORDERS, -1))
-            late = book.told("order 2 is invoiced", "order 3 is invoiced", key="customer-2")
+            late = book.stamp_records(
+                "order 2 is invoiced", "order 3 is invoiced", key="customer-2"
+            )
             wait_for(
                 lambda: raw.offset(ORDERS, -1, committed=True),
                 lambda stable: stable == raw.offset(ORDERS, -1),
@@ -96,52 +98,56 @@ class Story:
         desk = self._desk
         fields = {"lag": self._lag()}
         self._copy()
-        fields["waiting"] = desk.told("logs", "waiting", *COPIES, title="logs waiting", status=3)
+        fields["waiting"] = desk.tell_command(
+            "logs", "waiting", *COPIES, title="logs waiting", status=3
+        )
         search = ("logs", "find-hanging")
-        fields["find-hanging"] = desk.told(*search, *COPIES, title="logs find-hanging", status=3)
+        fields["find-hanging"] = desk.tell_command(
+            *search, *COPIES, title="logs find-hanging", status=3
+        )
         (finding,) = json.loads(desk.run(*search, "--json", *COPIES, status=3).stdout)["findings"]
         fields["evidence"] = _pretty(finding["evidence"])
-        fields["timeline"] = desk.told(
+        fields["timeline"] = desk.tell_command(
             "logs", "timeline", CULPRIT, *COPIES, title="logs timeline", status=1
         )
         query = LOST.format(finding["producer_id"])
-        fields["lost"] = desk.told("logs", "sql", query, *COPIES, title="logs sql")
-        command = finding["command"].replace(SHOWN_SERVER, self._first).split()
-        fields["repair"] = desk.told(*command[1:], title="txns repair")
-        whole = ("txns", "--bootstrap-server", self._first, "find-hanging", "--all")
-        fields["searched"] = desk.told(*whole, title="txns find-hanging --all")
+        fields["lost"] = desk.tell_command("logs", "sql", query, *COPIES, title="logs sql")
+        command = finding["command"].replace(SHOWN_SERVER, self._first_address).split()
+        fields["repair"] = desk.tell_command(*command[1:], title="txns repair")
+        full_command = ("txns", "--bootstrap-server", self._first_address, "find-hanging", "--all")
+        fields["searched"] = desk.tell_command(*full_command, title="txns find-hanging --all")
         self._copy()
-        fields["after"] = desk.told("logs", "waiting", *COPIES)
+        fields["after"] = desk.tell_command("logs", "waiting", *COPIES)
         return {**fields, "times": desk.times()}
 
     def _ends(self) -> dict[TopicPartition, int]:
-        with RawBrokers({1: self._first}) as raw:
+        with RawBrokers({1: self._first_address}) as raw:
             return {
                 TopicPartition(topic.topic, topic.partition): raw.offset(topic, -1)
                 for topic in (ORDERS, PAYMENTS)
             }
 
     @staticmethod
-    def _noted(home: Path) -> dict[TopicPartition, int]:
+    def _noted_high_watermarks(home: Path) -> dict[TopicPartition, int]:
         file = home / "data" / names.FileName.HIGH_WATERMARKS
         return decode_offsets(file.read_text(), place=str(file)) if file.exists() else {}
 
     @property
-    def _first(self) -> str:
+    def _first_address(self) -> str:
         return self._kafka.bootstrap.split(",")[0]
 
     def _lag(self) -> str:
         tool = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
-        done = self._kafka.run_tool(tool, "--describe", "--group", READERS)
-        assert done.code == 0, done.stderr
-        lines = [line.rstrip() for line in done.stdout.splitlines() if line.strip()]
+        tool_run = self._kafka.run_tool(tool, "--describe", "--group", READERS)
+        assert tool_run.code == 0, tool_run.stderr
+        lines = [line.rstrip() for line in tool_run.stdout.splitlines() if line.strip()]
         return "".join(f"{line}\n" for line in lines)
 
     def _copy(self) -> None:
         """As an operator takes them: while the brokers run, and have noted how far they are."""
         ends = self._ends()
         wait_for(
-            lambda: [self._noted(home) for home in self._kafka.homes],
+            lambda: [self._noted_high_watermarks(home) for home in self._kafka.homes],
             lambda noted: all(match.items() >= ends.items() for match in noted),
             "high watermarks to be noted",
         )
@@ -158,7 +164,7 @@ def _stand(raw: RawBrokers, offset: int) -> None:
         "committed_leader_epoch": -1,
         "committed_metadata": "",
     }
-    answer = raw.coordinated(
+    answer = raw.ask_coordinator(
         "OffsetCommit",
         8,
         READERS,

@@ -63,9 +63,9 @@ class StreamProcess(ManagedResource):
         assert is_met, f"not seen in {PATIENCE_S} s: {self.events}\n{self.log()}"
         assert is_enough(self.events), f"it has ended: {self.events}\n{self.log()}"
 
-    def told(self, event: str) -> list[dict[str, Any]]:
+    def events_named(self, event: str) -> list[dict[str, Any]]:
         """The events of that name."""
-        return [one for one in list(self.events) if one["event"] == event]
+        return [line for line in list(self.events) if line["event"] == event]
 
     def terminate(self) -> int:
         """Tell it to end; its exit status."""

@@ -80,9 +80,9 @@ def test_a_session_without_a_jvm_has_the_same_answers(tmp_path: Path) -> None:
         timeout=600,
     )
     assert process.returncode == 0, process.stderr
-    document: dict[str, Any] = json.loads(process.stdout.splitlines()[-1])
-    assert document.pop("kind").startswith("pyspark.sql.connect")
-    assert document == {
+    answers: dict[str, Any] = json.loads(process.stdout.splitlines()[-1])
+    assert answers.pop("kind").startswith("pyspark.sql.connect")
+    assert answers == {
         "counts": [90, 30, 90],
         "verdicts": ["unknown"],
         "leader": 150,

@@ -117,13 +117,13 @@ def test_each_isolation_reads_what_it_may(spark: SparkSession, served_topic: Ser
 def test_columns_are_what_was_written(spark: SparkSession, served_topic: Served) -> None:
     rows = served_topic.reader(spark, includeHeaders="true").load().toLocalIterator()
     row_by_value = {bytes(row["value"]).decode(): row for row in rows}
-    first = row_by_value["a0"]
-    assert (bytes(first["key"]), first["topic"], first["partition"]) == (b"a", TOPIC, 0)
-    assert (first["timestampType"], first["timestamp"].timestamp()) == (
+    first_row = row_by_value["a0"]
+    assert (bytes(first_row["key"]), first_row["topic"], first_row["partition"]) == (b"a", TOPIC, 0)
+    assert (first_row["timestampType"], first_row["timestamp"].timestamp()) == (
         0,
         served_topic.base_ms / 1_000,
     )
-    assert [(header["key"], bytes(header["value"])) for header in first["headers"]] == [HEADER]
+    assert [(header["key"], bytes(header["value"])) for header in first_row["headers"]] == [HEADER]
     assert row_by_value["a1"]["headers"] is None
     assert {value: row["offset"] for value, row in row_by_value.items()} == {
         **{"a0": 0, "a1": 1, "b0": 3, "c0": 5, "d0": 7, "e0": 8},
@@ -298,7 +298,7 @@ def send_one(target: KafkaTarget, topic: str, value: str) -> None:
 # Sink
 
 
-def written(target: KafkaTarget, topic: str, partitions: int) -> list[tuple[Any, ...]]:
+def written_records(target: KafkaTarget, topic: str, partitions: int) -> list[tuple[Any, ...]]:
     """Partition, key, value, headers of each record, as a client of ours reads them."""
 
     async def read(admin: Admin) -> list[tuple[Any, ...]]:
@@ -334,7 +334,7 @@ def test_a_batch_is_written_with_keys_headers_and_partitions(
     rows.write.format("kafka").options(
         **{"kafka.bootstrap.servers": served_topic.target.bootstrap, "includeHeaders": "true"}
     ).save()
-    assert written(served_topic.target, topic, 3) == [
+    assert written_records(served_topic.target, topic, 3) == [
         (0, b"gone", None, ()),
         (1, None, b"w", ()),
         (2, b"k", b"v", (("h", b"x"), ("n", None))),
@@ -351,7 +351,7 @@ def test_a_key_finds_its_partition_as_javas_producer_has_it(
         **{"kafka.bootstrap.servers": served_topic.target.bootstrap, "topic": topic}
     ).save()
     # murmur2 of the key, as DefaultPartitioner takes it.
-    assert [(row[0], row[1]) for row in written(served_topic.target, topic, 3)] == KEYED
+    assert [(row[0], row[1]) for row in written_records(served_topic.target, topic, 3)] == KEYED
 
 
 KEYED = [
@@ -368,4 +368,4 @@ def test_a_stream_is_written_from_topic_to_topic(
     rows = stream(spark, served_topic, startingOffsets="earliest", **COMMITTED_ONLY)
     to = {"kafka.bootstrap.servers": served_topic.target.bootstrap, "topic": topic}
     run(rows.select("key", "value"), tmp_path, format="kafka", **to)
-    assert [row[2].decode() for row in written(served_topic.target, topic, 1)] == COMMITTED
+    assert [row[2].decode() for row in written_records(served_topic.target, topic, 1)] == COMMITTED

@@ -65,21 +65,21 @@ def test_records_are_those_that_a_consumer_read(tables: Tables, corpus: Corpus, 
     compared = 0
     for topic in stage.topics:
         for partition in topic.partitions:
-            place = partition.place
-            if moving(stage, place):
+            topic_partition = partition.place
+            if moving(stage, topic_partition):
                 continue
             expected = [
                 (record.offset, record.timestamp_ms, record.key, record.value, record.headers)
                 for record in partition.records
-                if record.offset < ends.get(place, partition.end)
+                if record.offset < ends.get(topic_partition, partition.end)
             ]
             for broker in partition.replicas:
-                rows = rows_by_place.get((broker, place), [])
+                rows = rows_by_place.get((broker, topic_partition), [])
                 assert [
                     as_read(row)
                     for row in rows
-                    if not row.is_control and row.offset >= starts[broker, place]
-                ] == expected, (broker, place)
+                    if not row.is_control and row.offset >= starts[broker, topic_partition]
+                ] == expected, (broker, topic_partition)
                 compared += len(expected)
     assert compared > 1_500
 

@@ -85,18 +85,18 @@ every_variant = pytest.mark.parametrize(
 
 
 @pytest.fixture(scope="session")
-def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def kept_stages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The kept directory as files; not to be changed."""
     return unpack_stages(tmp_path_factory.mktemp("kept"))
 
 
 @pytest.fixture(scope="module")
 def log_dir(
-    request: pytest.FixtureRequest, kept: Path, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest, kept_stages: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
     """The variant that a test is about, once for all tests of it; not to be changed."""
     variant: Variant = VARIANTS[request.param]
-    return make_variant(variant, kept, tmp_path_factory.mktemp("variant") / "broker-1")
+    return make_variant(variant, kept_stages, tmp_path_factory.mktemp("variant") / "broker-1")
 
 
 @pytest.fixture(scope="module")
@@ -289,10 +289,10 @@ def test_places_are_found_alike_in_large_segments(
 @pytest.mark.spark
 @pytest.mark.nightly
 def test_one_job_of_spark_reads_all_of_them_as_they_are_read_here(
-    spark: SparkSession, kept: Path, tmp_path: Path
+    spark: SparkSession, kept_stages: Path, tmp_path: Path
 ) -> None:
     log_dirs = [
-        make_variant(variant, kept, tmp_path / name / "broker-1")
+        make_variant(variant, kept_stages, tmp_path / name / "broker-1")
         for name, variant in VARIANTS.items()
     ]
     read_here = ReadHere(tuple(log_dirs))
@@ -304,11 +304,11 @@ def test_one_job_of_spark_reads_all_of_them_as_they_are_read_here(
 @pytest.mark.nightly
 def test_sections_of_segments_tell_what_segments_tell(
     spark: SparkSession,
-    kept: Path,
+    kept_stages: Path,
     tmp_path: Path,
     small_sections: list[SegmentFile],
 ) -> None:
-    read_here = ReadHere(densely_indexed(kept, tmp_path, VARIANTS.values()))
+    read_here = ReadHere(densely_indexed(kept_stages, tmp_path, VARIANTS.values()))
     read_here.assert_same(Reading(read_here.search_by_spark, lambda: spark, lambda _: None))
     assert len(small_sections) > 1_000
     sections_read_again = {
@@ -328,13 +328,13 @@ def test_sections_of_segments_tell_what_segments_tell(
     "every", [pytest.param(1, marks=pytest.mark.thorough), pytest.param(5, marks=pytest.mark.slow)]
 )
 def test_processes_tell_what_one_process_tells(
-    kept: Path,
+    kept_stages: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     small_sections: list[SegmentFile],
     every: int,
 ) -> None:
-    read_here = ReadHere(densely_indexed(kept, tmp_path, list(VARIANTS.values())[::every]))
+    read_here = ReadHere(densely_indexed(kept_stages, tmp_path, list(VARIANTS.values())[::every]))
     monkeypatch.setattr(engine, "PROCESSES_COST_MIN", 0)
     monkeypatch.setattr(engine, "can_fork", lambda: True)  # other tests may leave threads
     monkeypatch.setattr(planning, "_TASK_BYTES_MIN", 2_000)
@@ -379,9 +379,9 @@ def small_sections(monkeypatch: pytest.MonkeyPatch) -> list[SegmentFile]:
     return cut
 
 
-def densely_indexed(kept: Path, folder: Path, chosen: Iterable[Variant]) -> tuple[Path, ...]:
+def densely_indexed(kept_stages: Path, folder: Path, chosen: Iterable[Variant]) -> tuple[Path, ...]:
     """These variants, of logs whose indexes have an entry for each batch."""
-    indexed = shutil.copytree(kept, folder / "kept")
+    indexed = shutil.copytree(kept_stages, folder / "kept")
     for path in indexed.rglob(f"*{names.Suffix.LOG}"):
         write_dense_index(path)
     return tuple(
@@ -401,8 +401,8 @@ def errors_in(log_dir: Path) -> list[Violation]:
 
 
 @pytest.mark.parametrize("stage", ["clean", "killed"])
-def test_what_a_real_broker_left_is_sound(kept: Path, stage: str) -> None:
-    assert errors_in(kept / stage) == []
+def test_what_a_real_broker_left_is_sound(kept_stages: Path, stage: str) -> None:
+    assert errors_in(kept_stages / stage) == []
 
 
 @pytest.mark.slow
@@ -410,39 +410,39 @@ def test_what_a_real_broker_left_is_sound(kept: Path, stage: str) -> None:
     "name", ["clean/control-type-unknown", "killed/control-type-unknown-early"]
 )
 def test_a_control_record_of_an_unknown_type_is_an_error(
-    kept: Path, tmp_path: Path, name: str
+    kept_stages: Path, tmp_path: Path, name: str
 ) -> None:
-    errors = errors_in(make_variant(VARIANTS[name], kept, tmp_path / "b"))
+    errors = errors_in(make_variant(VARIANTS[name], kept_stages, tmp_path / "b"))
     assert Invariant.UNREADABLE_MARKER in {error.rule for error in errors}
     (error,) = [error for error in errors if error.rule is Invariant.UNREADABLE_MARKER]
     assert error.found == "a control record of type 99"
 
 
 @pytest.mark.slow
-def test_one_flipped_bit_gives_few_lines(kept: Path, tmp_path: Path) -> None:
+def test_one_flipped_bit_gives_few_lines(kept_stages: Path, tmp_path: Path) -> None:
     """In every sixth byte of a segment."""
-    log_dir = make_variant(VARIANTS["killed/untouched"], kept, tmp_path / "b")
+    log_dir = make_variant(VARIANTS["killed/untouched"], kept_stages, tmp_path / "b")
     for other in log_dir.iterdir():
         if other.is_dir() and other.name not in (QUIET, SPREAD):
             files.to_itself(other)
     expected = len(found_in(log_dir))
     path = files.logs(log_dir / QUIET)[1]
-    content = path.read_bytes()
+    data = path.read_bytes()
     silent = []
-    for position in range(0, len(content), 6):
+    for position in range(0, len(data), 6):
         files.flip(path, position)
         more = len(found_in(log_dir)) - expected
         assert more <= LINES_MAX, position
         if not more:
             silent.append(position)
-        path.write_bytes(content)
+        path.write_bytes(data)
     assert silent == []
 
 
 def test_the_command_needs_no_spark_for_what_is_little(
-    kept: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    kept_stages: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("JAVA_HOME", raising=False)
-    assert main(["logs", "verify", str(kept / "clean")]) == 0
+    assert main(["logs", "verify", str(kept_stages / "clean")]) == 0
     assert capsys.readouterr().err.endswith(": sound\n")

@@ -63,8 +63,8 @@ def dump_log(files: Iterable[Path], *options: str, may_fail: bool = False) -> Du
     """
     lines_by_file: dict[Path, list[str]] = {}
     complaints = ""
-    for some in _shares(files, 0 if may_fail else NAMES_LENGTH_MAX):
-        printed, complained = _run(some, options, may_fail=may_fail)
+    for share_of_files in _shares(files, 0 if may_fail else NAMES_LENGTH_MAX):
+        printed, complained = _run(share_of_files, options, may_fail=may_fail)
         lines_by_file.update(_by_file(printed))
         complaints += complained
     return Dump(lines_by_file, complaints)
@@ -130,11 +130,11 @@ class Stage(NamedTuple):
     dumps: Dumps
     paths: tuple[Path, ...]
 
-    def dumped(self, *suffixes: str, topic: str = "", options: Sequence[str] = ()) -> Dump:
+    def dump_of(self, *suffixes: str, topic: str = "", options: Sequence[str] = ()) -> Dump:
         """What Kafka's tool prints of the files with these suffixes."""
-        whole = self.dumps.of(suffixes, topic, tuple(options))
-        mine = {path: lines for path, lines in whole.files.items() if path.parents[1] in self.paths}
-        return Dump(mine, whole.complaints)
+        dump = self.dumps.of(suffixes, topic, tuple(options))
+        mine = {path: lines for path, lines in dump.files.items() if path.parents[1] in self.paths}
+        return Dump(mine, dump.complaints)
 
     def rows(self, table: str, *order: str, **options: str) -> Iterator[dict[str, Any]]:
         """A table in an order."""
@@ -215,7 +215,7 @@ def _without_front(dump: dict[Path, list[str]]) -> dict[Path, list[str]]:
 
 
 def _segments(stage: Stage) -> dict[Path, list[str]]:
-    return _without_front(stage.dumped(".log", options=RECORDS).files)
+    return _without_front(stage.dump_of(".log", options=RECORDS).files)
 
 
 def test_every_batch_is_the_same(stage: Stage) -> None:
@@ -256,11 +256,15 @@ def _without_control(line: str) -> str:
 def _choose_lines(
     dump: dict[Path, list[str]], is_wanted: Callable[[str], bool]
 ) -> dict[Path, list[str]]:
-    return {path: some for path, lines in dump.items() if (some := list(filter(is_wanted, lines)))}
+    return {
+        path: chosen_lines
+        for path, lines in dump.items()
+        if (chosen_lines := list(filter(is_wanted, lines)))
+    }
 
 
 def test_every_producer_of_every_snapshot_is_the_same(stage: Stage) -> None:
-    expected = stage.dumped(".snapshot").files
+    expected = stage.dump_of(".snapshot").files
     rows = stage.rows("producer_state", "snapshot_offset", "producer_id")
     lines_by_file = as_dumped.by_file(
         rows, Suffix.SNAPSHOT, "snapshot_offset", as_dumped.snapshot_line
@@ -276,7 +280,7 @@ def _producer_id(line: str) -> int:
 
 
 def test_every_aborted_transaction_is_the_same(stage: Stage) -> None:
-    expected = stage.dumped(".txnindex").files
+    expected = stage.dump_of(".txnindex").files
     rows = stage.rows("aborted", "segment_base_offset", "marker_offset")
     lines_by_file = as_dumped.by_file(
         rows, Suffix.TXN_INDEX, "segment_base_offset", as_dumped.aborted_line
@@ -286,7 +290,7 @@ def test_every_aborted_transaction_is_the_same(stage: Stage) -> None:
 
 
 def test_the_tool_complains_of_no_index_that_has_an_entry(stage: Stage) -> None:
-    dump = stage.dumped(*INDEXES)
+    dump = stage.dump_of(*INDEXES)
     empty = {path for path, lines in dump.files.items() if not _entries(lines, int(path.stem))}
     assert len(empty) < len(dump.files)
     # The zeros that an unclean stop leaves are no entries, so they don't fit the log.
@@ -323,7 +327,7 @@ def _files_with_complaints(complaints: str) -> set[Path]:
 
 def test_every_record_of_the_coordinators_is_the_same(stage: Stage) -> None:
     options = ("--transaction-log-decoder", "--deep-iteration")
-    dump = stage.dumped(".log", topic=TRANSACTION_STATE_TOPIC, options=options).files
+    dump = stage.dump_of(".log", topic=TRANSACTION_STATE_TOPIC, options=options).files
     expected = [
         as_dumped.dumped_transaction(line)
         for path in sorted(dump)
@@ -344,7 +348,7 @@ def _sorted_fields(record: tuple[str, dict[str, Any] | None]) -> tuple[str, list
 
 def test_every_record_of_the_groups_is_the_same(stage: Stage) -> None:
     options = ("--offsets-decoder", "--deep-iteration")
-    dump = stage.dumped(".log", topic=CONSUMER_OFFSETS_TOPIC, options=options).files
+    dump = stage.dump_of(".log", topic=CONSUMER_OFFSETS_TOPIC, options=options).files
     expected = [
         as_dumped.dumped_offset(line)
         for path in sorted(dump)
@@ -393,8 +397,8 @@ def test_torn_ends_are_where_the_tool_sees_them(tables: Tables, corpus: Corpus) 
     lines_by_file = as_dumped.by_file(rows, Suffix.LOG, "segment_base_offset", as_dumped.batch_line)
     for path, cut in cuts.items():
         plain_lines = [line for line in dump[path] if not line.startswith("Found ")]
-        whole = [line for line in plain_lines if _position(line) < cut.position]
-        assert lines_by_file.get(path, []) == whole, path
+        whole_lines = [line for line in plain_lines if _position(line) < cut.position]
+        assert lines_by_file.get(path, []) == whole_lines, path
         if cut.kind == "crc":
             first_line = next(line for line in plain_lines if _position(line) == cut.position)
             assert first_line.endswith(" isvalid: false")

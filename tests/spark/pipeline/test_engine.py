@@ -37,7 +37,7 @@ MINUTE = 60_000
 
 
 @pytest.fixture(scope="module")
-def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def killed_broker(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Replicas of several segments, and coordinators' logs; something hangs, something is alive."""
     broker = BrokerDir(tmp_path_factory.mktemp("killed") / "broker-1")
     for partition in range(4):
@@ -70,13 +70,13 @@ def of_coordinators(log_dir: Path) -> EngineJob[Any, Any]:
 @pytest.mark.parametrize("job_of", [of_replicas, of_coordinators])
 def test_workers_find_what_this_process_finds(
     spark: SparkSession,
-    killed: Path,
+    killed_broker: Path,
     job_of: Callable[[Path], EngineJob[Any, Any]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(planning, "_TASK_BYTES_MIN", 2_000)
     monkeypatch.setattr(planning, "_OPEN_BYTES", 0)
-    job = job_of(killed)
+    job = job_of(killed_broker)
     assert len(job.tasks) > 1
     engine = Engine(lambda: spark, print)
     results = engine.results_of(job, Way.SPARK)
@@ -92,9 +92,11 @@ def test_workers_find_what_this_process_finds(
     assert len(job.tasks) in stages
 
 
-def test_a_report_is_the_same_with_and_without_spark(spark: SparkSession, killed: Path) -> None:
+def test_a_report_is_the_same_with_and_without_spark(
+    spark: SparkSession, killed_broker: Path
+) -> None:
     def report(*, with_spark: bool) -> Report:
-        search = Search(paths=(killed,), as_of_ms=NOW + 60 * MINUTE, with_spark=with_spark)
+        search = Search(paths=(killed_broker,), as_of_ms=NOW + 60 * MINUTE, with_spark=with_spark)
         return find_hanging(search, new_session=lambda: spark)
 
     report_without_spark, report_with_spark = report(with_spark=False), report(with_spark=True)

@@ -70,7 +70,7 @@ def report_on(
     )
 
 
-def place_of(finding: Finding) -> Place:
+def partition_of(finding: Finding) -> Place:
     return Place(finding.topic, finding.partition)
 
 
@@ -78,7 +78,7 @@ Key = tuple[Place, int, int, int, int]
 
 
 def key_of(finding: Finding | OpenTransaction) -> Key:
-    partition = place_of(finding) if isinstance(finding, Finding) else finding.place
+    partition = partition_of(finding) if isinstance(finding, Finding) else finding.place
     return (
         partition,
         finding.producer_id,
@@ -88,7 +88,7 @@ def key_of(finding: Finding | OpenTransaction) -> Key:
     )
 
 
-def told(report: Report, stage: Stage) -> dict[Key, OpenTxnStatus]:
+def reported_statuses(report: Report, stage: Stage) -> dict[Key, OpenTxnStatus]:
     """What is open in the topics that the script kept account of."""
     unjudged_topics = INTERNAL_TOPICS | set(stage.writers)
     return {
@@ -100,7 +100,7 @@ def told(report: Report, stage: Stage) -> dict[Key, OpenTxnStatus]:
 
 def row_of(finding: Finding) -> HangingRow:
     return HangingRow(
-        place=place_of(finding),
+        place=partition_of(finding),
         producer_id=finding.producer_id,
         producer_epoch=finding.producer_epoch,
         coordinator_epoch=-1 if finding.coordinator_epoch is None else finding.coordinator_epoch,
@@ -124,7 +124,7 @@ def test_every_open_transaction_is_found_and_judged_rightly(
         for truth in truth.open
         if truth.verdict != "lagging"
     }
-    assert told(report, truth) == expected
+    assert reported_statuses(report, truth) == expected
     assert set(expected.values()) >= set(VERDICTS.values())
     assert report.source.transaction_log_gap == ""
     lost = {problem.partition(": the log ends at offset ")[0] for problem in report.source.problems}
@@ -198,7 +198,7 @@ def test_a_commit_whose_marker_was_left_out_is_told_as_one(corpus: Corpus) -> No
 def test_a_replica_that_stopped_earlier_contradicts_nobody(corpus: Corpus) -> None:
     (lagging,) = [truth for truth in corpus.stage("clean").open if truth.verdict == "lagging"]
     report = report_on(corpus, "clean")
-    assert all(place_of(finding) != lagging.place for finding in report.findings)
+    assert all(partition_of(finding) != lagging.place for finding in report.findings)
     assert report.with_verdicts(OpenTxnStatus.REPLICAS_DISAGREE) == ()
     alone = Search(paths=corpus.brokers("clean")[1:], topics=frozenset({lagging.place.topic}))
     hanging = find_hanging(alone, new_session=no_session, progress=lambda _: None)
@@ -211,9 +211,9 @@ def test_stable_offsets_are_those_that_leaders_told(corpus: Corpus) -> None:
         partition.place: partition for topic in truth.topics for partition in topic.partitions
     }
     figures = report_on(corpus, "clean").partitions
-    kept = [figure for figure in figures if figure.topic not in INTERNAL_TOPICS]
-    assert kept
-    for figure in kept:
+    user_figures = [figure for figure in figures if figure.topic not in INTERNAL_TOPICS]
+    assert user_figures
+    for figure in user_figures:
         leader = leaders[Place(figure.topic, figure.partition)]
         assert (figure.last_stable_offset, figure.end_offset) == (leader.last_stable, leader.end)
         assert figure.lag == figure.high_watermark - figure.last_stable_offset

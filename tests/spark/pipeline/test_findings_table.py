@@ -41,19 +41,21 @@ def rows(frame: DataFrame) -> list[Any]:
 def test_table_function_and_parquet_have_the_same_rows(
     spark: SparkSession, disks: Path, tmp_path: Path
 ) -> None:
-    found = find_hanging(spark, disks, as_of=AS_OF)
+    findings = find_hanging(spark, disks, as_of=AS_OF)
     reader = spark.read.format("kafka_log").option("table", "findings")
     table = reader.option("asOf", AS_OF.isoformat()).load(str(disks))
-    assert rows(table) == rows(found)
-    assert found.count() == 2
+    assert rows(table) == rows(findings)
+    assert findings.count() == 2
     column_types = {
-        field.name: (field.dataType.simpleString(), field.nullable) for field in found.schema
+        field.name: (field.dataType.simpleString(), field.nullable) for field in findings.schema
     }
     assert column_types == {
         column.name: (column.type, column.is_nullable) for column in TABLES["findings"].columns
     }
-    assert [field.dataType for field in table.schema] == [field.dataType for field in found.schema]
+    assert [field.dataType for field in table.schema] == [
+        field.dataType for field in findings.schema
+    ]
     hanging = table.where("topic = 'orders' and verdict = 'hanging'")
     assert [row.last_written_at.timestamp() * 1_000 for row in hanging.collect()] == [NOW]
-    found.write.parquet(str(tmp_path / "out"))
-    assert rows(spark.read.parquet(str(tmp_path / "out"))) == rows(found)
+    findings.write.parquet(str(tmp_path / "out"))
+    assert rows(spark.read.parquet(str(tmp_path / "out"))) == rows(findings)

@@ -87,14 +87,14 @@ def test_kills_lose_nothing_and_double_nothing(
 
 def kill_behind(folder: Path, *arguments: str) -> None:
     """Follow the directory; kill all its processes as soon as a new batch stands in a folder."""
-    before = numbers_in(folder)
+    numbers_before = numbers_in(folder)
     process = subprocess.Popen(
         [sys.executable, "-m", "tests.spark.pipeline.following", *arguments],
         env=quick_environment(),
         start_new_session=True,
     )
     try:
-        wait_until(lambda: bool(numbers_in(folder) - before) or process.poll() is not None)
+        wait_until(lambda: bool(numbers_in(folder) - numbers_before) or process.poll() is not None)
         assert process.poll() is None, "it ended by itself"
     finally:
         session = ["--session", str(process.pid)]

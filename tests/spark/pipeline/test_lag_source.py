@@ -46,14 +46,14 @@ def lags(spark: SparkSession, bootstrap: str, **options: str) -> DataFrame:
 
 def probe_rows(stream: DataFrame, where: Path) -> list[Any]:
     """The rows of one look."""
-    seen: list[Any] = []
+    rows_seen: list[Any] = []
 
     def take(rows: DataFrame, _batch: int) -> None:
-        seen.extend(rows.toLocalIterator())
+        rows_seen.extend(rows.toLocalIterator())
 
     writer = stream.writeStream.foreachBatch(take).option("checkpointLocation", str(where))
     assert writer.trigger(availableNow=True).start().awaitTermination(120)
-    return seen
+    return rows_seen
 
 
 def test_one_row_per_partition_names_who_holds_it(

@@ -78,7 +78,7 @@ class Copied(msgspec.Struct, frozen=True, kw_only=True):
     logs: Path
     rows: Sequence[Row]
 
-    def expected(self, query: Query) -> list[tuple[Any, ...]]:
+    def expected_rows(self, query: Query) -> list[tuple[Any, ...]]:
         """The answer of the copy."""
         return as_sorted(
             tuple(row[name] for name in COLUMNS)
@@ -146,7 +146,9 @@ def play(spark: SparkSession, copied_tables: Copied, steps: Sequence[Query | str
                 case "uncache":
                     frame.unpersist(blocking=True)
                 case Query():
-                    assert spark_answer(spark, frame, step) == copied_tables.expected(step), step
+                    assert spark_answer(spark, frame, step) == copied_tables.expected_rows(step), (
+                        step
+                    )
                 case setting:
                     spark.conf.set(PUSHDOWN, str(setting == "on").lower())
     finally:

@@ -46,9 +46,9 @@ def compare_logs(log_dirs: list[Path]) -> Counter[str]:
                 by_file.setdefault(file, []).append(row)
             for log in sorted(log_dir.glob("*/*.log")):
                 expected = [
-                    (whole["codec"], record)
-                    for whole, records in plain_reader.batches_in(log)
-                    for record in ([whole] if name == "batches" else records)
+                    (batch["codec"], record)
+                    for batch, records in plain_reader.batches_in(log)
+                    for record in ([batch] if name == "batches" else records)
                 ]
                 rows = by_file.pop(str(log), [])
                 assert len(rows) == len(expected), log

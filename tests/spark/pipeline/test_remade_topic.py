@@ -171,10 +171,10 @@ def test_a_timeline_leaves_the_old_log_out(
 
 def test_describe_marks_the_old_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["logs", "describe", "--json", str(remade_topic(tmp_path))]) == 0
-    document = json.loads(capsys.readouterr().out)
+    description = json.loads(capsys.readouterr().out)
     stale = {
         (stale_replica["topic"], stale_replica["broker"], stale_replica["topic_id"])
-        for stale_replica in document
+        for stale_replica in description
         if stale_replica["is_stale"]
     }
     assert stale == {("orders", 2, OLD_ID), ("gone", 2, GONE_ID)}

@@ -95,7 +95,7 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Path:
+def page_folder(tmp_path: Path) -> Path:
     """With ``brokers``: what hangs on ``orders`` hangs on ``payments``, too."""
     hanging = LogDriver()
     hanging.txn(0)
@@ -141,19 +141,19 @@ def check_parquet(out: Path) -> None:
     assert len(times) == 3
 
 
-def test_the_notebook_runs_from_its_first_cell_to_its_last(place: Path, python: Path) -> None:
-    shutil.copy(NOTEBOOK, place)
+def test_the_notebook_runs_from_its_first_cell_to_its_last(page_folder: Path, python: Path) -> None:
+    shutil.copy(NOTEBOOK, page_folder)
     # What the script jupyter-execute does.
     execute = "from nbclient.cli import main; main()"
-    output = run(place, [python, "-c", execute, "--inplace", "--timeout=600", NOTEBOOK.name])
+    output = run(page_folder, [python, "-c", execute, "--inplace", "--timeout=600", NOTEBOOK.name])
     assert output.returncode == 0, output.stderr
-    document = json.loads((place / NOTEBOOK.name).read_text())
-    texts = [_text(cell) for cell in document["cells"] if cell["cell_type"] == "code"]
+    notebook = json.loads((page_folder / NOTEBOOK.name).read_text())
+    texts = [_text(cell) for cell in notebook["cells"] if cell["cell_type"] == "code"]
     assert hanging("\n".join(texts)) == 2
     assert any("as_of: timestamp (nullable = false)" in text for text in texts)
     # A batch on each of two partitions of two brokers.
     assert sum(len(re.findall(r"\|\s*1\|\n", text)) for text in texts) == 4
-    check_parquet(place / "findings")
+    check_parquet(page_folder / "findings")
 
 
 def _text(cell: dict[str, Any]) -> str:
@@ -164,16 +164,16 @@ def _text(cell: dict[str, Any]) -> str:
     return "".join("".join(lines) for lines in texts)
 
 
-def test_a_program_needs_no_spark_submit(place: Path, python: Path) -> None:
-    output = run(place, [python, "job.py", "brokers", "findings"])
+def test_a_program_needs_no_spark_submit(page_folder: Path, python: Path) -> None:
+    output = run(page_folder, [python, "job.py", "brokers", "findings"])
     assert output.returncode == 0, output.stderr
     assert hanging(output.stdout) == 2
     assert f"batches: {BATCHES}\n" in output.stdout
-    check_parquet(place / "findings")
+    check_parquet(page_folder / "findings")
 
 
 @pytest.mark.real
-def test_what_is_submitted_writes_delta_and_reads_it_again(place: Path, python: Path) -> None:
+def test_what_is_submitted_writes_delta_and_reads_it_again(page_folder: Path, python: Path) -> None:
     settings = {
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
@@ -181,12 +181,12 @@ def test_what_is_submitted_writes_delta_and_reads_it_again(place: Path, python: 
     }
     jars = ",".join(map(str, sorted(delta_jars().glob("*.jar"))))
     conf_arguments = [f"--conf={name}={value}" for name, value in settings.items()]
-    where = ("brokers", place / "findings")
+    where = ("brokers", page_folder / "findings")
     command = (SUBMIT, "--master", "local[2]", "--jars", jars, *conf_arguments, "delta.py", *where)
-    output = run(place, command, PYSPARK_PYTHON=str(python))
+    output = run(page_folder, command, PYSPARK_PYTHON=str(python))
     assert output.returncode == 0, output.stderr
     assert "same columns: True\nsame rows: True\n" in output.stdout
-    (log,) = (place / "findings" / "_delta_log").glob("*1.json")
+    (log,) = (page_folder / "findings" / "_delta_log").glob("*1.json")
     added = [json.loads(line) for line in log.read_text().splitlines()]
     assert (
         sum(json.loads(action["add"]["stats"])["numRecords"] for action in added if "add" in action)
@@ -196,27 +196,29 @@ def test_what_is_submitted_writes_delta_and_reads_it_again(place: Path, python: 
 
 @pytest.mark.real
 def test_workers_of_a_cluster_run_the_python_that_is_named_once(
-    cluster: StandaloneSpark, place: Path, python: Path
+    cluster: StandaloneSpark, page_folder: Path, python: Path
 ) -> None:
     settings = (
         *("--executor-memory", WORKER_MEMORY, "--conf", f"spark.driver.host={HOST}"),
         *("--conf", f"spark.pyspark.python={python}"),
     )
-    where = (place / "brokers", place / "findings")
-    output = run(place, (SUBMIT, "--master", cluster.url, *settings, "job.py", *where))
+    where = (page_folder / "brokers", page_folder / "findings")
+    output = run(page_folder, (SUBMIT, "--master", cluster.url, *settings, "job.py", *where))
     assert output.returncode == 0, output.stderr
     assert hanging(output.stdout) == 2
     assert f"batches: {BATCHES}\n" in output.stdout
-    check_parquet(place / "findings")
+    check_parquet(page_folder / "findings")
 
 
-def test_who_names_no_python_is_told_to(place: Path, python: Path) -> None:
-    beside = Path(sys.executable).with_name("spark-submit")
-    output = run(place, [beside, "--master", "local[1]", "job.py", "brokers", "findings"])
+def test_who_names_no_python_is_told_to(page_folder: Path, python: Path) -> None:
+    submit_program = Path(sys.executable).with_name("spark-submit")
+    output = run(
+        page_folder, [submit_program, "--master", "local[1]", "job.py", "brokers", "findings"]
+    )
     assert output.returncode != 0
     assert "Could not find valid SPARK_HOME" in output.stderr
     assert "PYSPARK_PYTHON" in output.stderr
     (script,) = python.parents[1].glob("lib/*/site-packages/txnsim_spark/cli/submit.py")
-    output = run(place, [SUBMIT, "--master", "local[1]", script, "logs", "verify", "brokers"])
+    output = run(page_folder, [SUBMIT, "--master", "local[1]", script, "logs", "verify", "brokers"])
     assert output.returncode != 0
     assert f"--conf spark.pyspark.python={python}," in output.stdout + output.stderr

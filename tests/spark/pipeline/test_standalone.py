@@ -92,9 +92,9 @@ def test_hanging_transactions_are_found_by_both_workers(cluster: StandaloneSpark
     output = cluster.submit(*find, config=SUBMITTED)
     assert output.returncode == 3, output.stderr
     assert hanging(output.stdout) == {
-        (TOPIC, one.partition, one.producer_id, one.start_offset)
-        for one in disks.strays
-        if one.is_hanging
+        (TOPIC, stray.partition, stray.producer_id, stray.start_offset)
+        for stray in disks.strays
+        if stray.is_hanging
     }
     tasks = cluster.tasks()
     assert shared_out(tasks), tasks

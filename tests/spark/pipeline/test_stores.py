@@ -61,7 +61,7 @@ class Filled:
         """Of the directory."""
         return f"{self.store.uri}/kafka"
 
-    def renamed(self, text: str) -> str:
+    def as_local(self, text: str) -> str:
         """What is told of the store, as it is told of this machine."""
         return text.replace(self.uri, str(self.local))
 
@@ -113,7 +113,7 @@ def test_a_command_says_of_a_store_what_it_says_of_a_directory(
     )
     rows_of_directory = play_command(capsys, command, str(filled_store.local / "clean"))
     assert rows_of_store[0] == rows_of_directory[0]
-    assert without_source(filled_store.renamed(rows_of_store[1])) == without_source(
+    assert without_source(filled_store.as_local(rows_of_store[1])) == without_source(
         rows_of_directory[1]
     )
     assert (filled_store.uri in rows_of_store[1]) == (
@@ -123,20 +123,20 @@ def test_a_command_says_of_a_store_what_it_says_of_a_directory(
 
 def without_source(text: str) -> Any:
     """What a command found; how it read that is another matter."""
-    document = json.loads(text)
-    if isinstance(document, dict) and "source" in document:
-        del document["source"]["with_spark"]
-    return document
+    report = json.loads(text)
+    if isinstance(report, dict) and "source" in report:
+        del report["source"]["with_spark"]
+    return report
 
 
 @pytest.mark.parametrize("table", TABLES)
 def test_a_table_of_a_store_is_that_of_a_directory(
     filled_store: Filled, table: str, spark: SparkSession
 ) -> None:
-    there = rows(spark, table, f"{filled_store.uri}/clean")
-    here = rows(spark, table, str(filled_store.local / "clean"))
-    assert sorted(map(filled_store.renamed, there)) == sorted(here)
-    assert here or table == "errors"
+    store_rows = rows(spark, table, f"{filled_store.uri}/clean")
+    local_rows = rows(spark, table, str(filled_store.local / "clean"))
+    assert sorted(map(filled_store.as_local, store_rows)) == sorted(local_rows)
+    assert local_rows or table == "errors"
 
 
 def rows(spark: SparkSession, table: str, directory: str) -> list[str]:
@@ -150,7 +150,7 @@ def test_one_call_gives_the_findings_of_a_store(filled_store: Filled, spark: Spa
     findings_of_directory = find_hanging(spark, filled_store.local / "clean", as_of=AS_OF)
     finding_rows = sorted(map(repr, findings_of_directory.collect()))
     assert (
-        sorted(filled_store.renamed(repr(row)) for row in findings_of_store.collect())
+        sorted(filled_store.as_local(repr(row)) for row in findings_of_store.collect())
         == finding_rows
     )
     assert len(finding_rows) >= 5
@@ -160,12 +160,12 @@ def test_a_condition_on_the_directory_names_it_as_the_store_does(
     filled_store: Filled, spark: SparkSession
 ) -> None:
     frame = spark.read.format("kafka_log").load(f"{filled_store.uri}/*")
-    wanted = frame.where(frame.log_dir == f"{filled_store.uri}/clean")
+    chosen = frame.where(frame.log_dir == f"{filled_store.uri}/clean")
     assert {row.log_dir for row in frame.select("log_dir").distinct().collect()} == {
         f"{filled_store.uri}/clean",
         f"{filled_store.uri}/killed",
     }
-    assert wanted.count() == len(rows(spark, "batches", str(filled_store.local / "clean")))
+    assert chosen.count() == len(rows(spark, "batches", str(filled_store.local / "clean")))
 
 
 def test_what_is_not_there_is_a_misuse(

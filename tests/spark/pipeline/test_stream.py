@@ -129,7 +129,7 @@ def stream(target: KafkaTarget, where: Path, *arguments: str) -> StreamProcess:
 
 
 def rows_taken(process: StreamProcess) -> int:
-    return sum(event["rows"] for event in process.told("batch"))
+    return sum(event["rows"] for event in process.events_named("batch"))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -144,8 +144,10 @@ def test_an_alert_names_who_holds_the_stream_back_while_the_connector_sees_nothi
             running.wait_for(lambda _: rows_taken(running) == 3)
             ghost = haunt(target, TopicPartition("t", 1))
             write(target, "t", ["v3", "v4", "v5"])
-            running.wait_for(lambda _: rows_taken(running) == 4 and bool(running.told("raised")))
-            (alert,) = running.told("raised")
+            running.wait_for(
+                lambda _: rows_taken(running) == 4 and bool(running.events_named("raised"))
+            )
+            (alert,) = running.events_named("raised")
             # v1 and its marker lie before the ghost, and in the simulator the marker of its abort.
             start = 2 if target.simulated is None else 3
             assert (alert["topic"], alert["partition"], alert["start_offset"]) == ("t", 1, start)
@@ -159,13 +161,15 @@ def test_an_alert_names_who_holds_the_stream_back_while_the_connector_sees_nothi
             program, *repair = shlex.split(alert["command"])
             written = ("--audit-file", str(tmp_path / "audit.jsonl"))
             assert (program, main([*repair, *written])) == ("txnsim", 0)
-            running.wait_for(lambda _: rows_taken(running) == 6 and bool(running.told("ended")))
+            running.wait_for(
+                lambda _: rows_taken(running) == 6 and bool(running.events_named("ended"))
+            )
             assert running.terminate() == 0, running.log()
-        (ended,) = running.told("ended")
+        (ended,) = running.events_named("ended")
         assert (ended["id"], ended["since_ms"]) == (alert["id"], alert["since_ms"])
         assert values(tmp_path / "sink") == ["v0", "v1", "v2", "v3", "v4", "v5"]
         documents = [json.loads(line) for line in file.read_text().splitlines()]
-        assert [(document["event"], document["id"]) for document in documents] == [
+        assert [(line["event"], line["id"]) for line in documents] == [
             ("raised", alert["id"]),
             ("ended", alert["id"]),
         ]
@@ -279,7 +283,7 @@ def fill(target: KafkaTarget, first_number: int, last_number: int) -> list[str]:
     """Transactions of four records; every second one is aborted."""
     committed = []
     for number in range(first_number, last_number):
-        four = [f"txn{number:02}-{place}" for place in range(4)]
+        four = [f"txn{number:02}-{number_of_four}" for number_of_four in range(4)]
         write(target, "t", four, commit=number % 2 == 0)
         committed += four if number % 2 == 0 else []
     return committed
@@ -307,7 +311,7 @@ def stream_until_killed(
         *(str(where), str(connector_jars()), point, str(nth)),
     ]
     with StreamProcess(command, log=where / "stream.log") as process:
-        process.wait_for(lambda _: bool(process.told(point)))
+        process.wait_for(lambda _: bool(process.events_named(point)))
         process.kill()
     return process.events
 
@@ -352,7 +356,7 @@ def test_a_table_of_delta_lake_has_each_record_once(target: KafkaTarget, tmp_pat
         committed += fill(target, first_number, first_number + 4)
         with stream(target, tmp_path, *arguments) as running:
             assert running.end() == 0, running.log()
-        assert sum(event["rows"] for event in running.told("batch")) == 8
+        assert sum(event["rows"] for event in running.events_named("batch")) == 8
         assert values(tmp_path / "sink") == committed
         if first_number == 0:  # as if killed before Spark had noted it: the batch is given again
             commits = tmp_path / "checkpoint" / "records" / "commits"

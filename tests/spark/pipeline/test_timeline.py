@@ -61,7 +61,7 @@ Told = Callable[..., tuple[int, Any]]
 
 
 @pytest.fixture
-def told(way: list[str], capsys: pytest.CaptureFixture[str]) -> Told:
+def command_result(way: list[str], capsys: pytest.CaptureFixture[str]) -> Told:
     """A command's status and its JSON."""
 
     def ask(*arguments: str) -> tuple[int, Any]:
@@ -71,8 +71,8 @@ def told(way: list[str], capsys: pytest.CaptureFixture[str]) -> Told:
     return ask
 
 
-def test_a_life_is_told_from_both_sides(disks: Path, told: Told) -> None:
-    status, timeline = told("timeline", "app", str(disks))
+def test_a_life_is_told_from_both_sides(disks: Path, command_result: Told) -> None:
+    status, timeline = command_result("timeline", "app", str(disks))
     assert status == 1
     assert timeline["producer_ids"] == [7]
     states = [event for event in timeline["events"] if event["source"] == "coordinator"]
@@ -109,7 +109,9 @@ def test_a_life_is_told_from_both_sides(disks: Path, told: Told) -> None:
     ]
 
 
-def test_an_id_without_disagreement(disks: Path, told: Told) -> None:
-    status, timeline = told("timeline", "other", str(disks / "broker-1"), "--topic", "quiet")
+def test_an_id_without_disagreement(disks: Path, command_result: Told) -> None:
+    status, timeline = command_result(
+        "timeline", "other", str(disks / "broker-1"), "--topic", "quiet"
+    )
     assert (status, timeline["open"], timeline["disagreements"]) == (0, [], [])
     assert [event["event"] for event in timeline["events"]] == ["Empty"]

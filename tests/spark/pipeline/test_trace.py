@@ -57,8 +57,8 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def odd(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A trace that is cut off in its last line, one of level brief, and an event stream."""
     directory = tmp_path_factory.mktemp("odd")
-    whole = odd_lives().splitlines(keepends=True)
-    (directory / "odd.jsonl").write_text("".join(whole[:-1]) + DREAM + TORN, "utf-8")
+    lines = odd_lives().splitlines(keepends=True)
+    (directory / "odd.jsonl").write_text("".join(lines[:-1]) + DREAM + TORN, "utf-8")
     (directory / "brief.jsonl").write_text(brief_lives(), "utf-8")
     (directory / "stream.sse").write_text(STREAM, "utf-8")
     return directory
@@ -82,7 +82,9 @@ class Exported(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def exported(spark: SparkSession, odd: Path, tmp_path_factory: pytest.TempPathFactory) -> Exported:
+def exported_tables(
+    spark: SparkSession, odd: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Exported:
     """The odd traces, by the command; it takes the session that runs."""
     to = tmp_path_factory.mktemp("exported") / "tables"
     out, err = io.StringIO(), io.StringIO()
@@ -95,25 +97,25 @@ def exported(spark: SparkSession, odd: Path, tmp_path_factory: pytest.TempPathFa
 def export(
     spark: SparkSession,
     traces: Path,
-    exported: Exported,
+    exported_tables: Exported,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Path]:
     """The recorded run as views, and the tables behind them; each file is read in pieces.
 
     The command has named its own views before. No later test of this module names any.
     """
-    assert exported.directory.is_dir()
+    assert exported_tables.directory.is_dir()
     partition = tmp_path_factory.mktemp("export")
-    whole = spark.conf.get(PIECE)
-    assert whole is not None
+    piece_before = spark.conf.get(PIECE)
+    assert piece_before is not None
     spark.conf.set(PIECE, PIECE_BYTES)
     try:
         with traces_as_views(spark, [str(traces)], str(partition)):
-            spark.conf.set(PIECE, whole)
+            spark.conf.set(PIECE, piece_before)
             (directory,) = partition.iterdir()
             yield directory
     finally:
-        spark.conf.set(PIECE, whole)
+        spark.conf.set(PIECE, piece_before)
     assert not list(partition.iterdir())
 
 
@@ -270,15 +272,17 @@ def test_both_engines_make_the_same_tables_and_analyses(views: SparkSession, tra
 
 
 def test_both_engines_read_an_export_and_odd_traces_alike(
-    exported: Exported, odd: Path, spark: SparkSession
+    exported_tables: Exported, odd: Path, spark: SparkSession
 ) -> None:
     of_traces = embedded_queries([str(odd)], are_exported=False)
-    of_export = embedded_queries([str(exported.directory)], are_exported=True)
+    of_export = embedded_queries([str(exported_tables.directory)], are_exported=True)
     assert of_traces is not None
     assert of_export is not None
     for name in TABLES:
         query = f"SELECT * FROM {view_of(name)}"
-        of_files = spark.read.schema(TABLES[name].ddl).parquet(str(exported.directory / name))
+        of_files = spark.read.schema(TABLES[name].ddl).parquet(
+            str(exported_tables.directory / name)
+        )
         by_spark = of_files.select(*TABLES[name].names)
         expected = sorted(repr(row.asDict()) for row in by_spark.collect())
         assert rows_of(of_export, query) == expected, name
@@ -325,9 +329,9 @@ def test_every_end_under_version_2_raises_the_epoch(views: SparkSession) -> None
 # Odd traces
 
 
-def test_odd_lives_are_told_as_they_were(spark: SparkSession, exported: Exported) -> None:
+def test_odd_lives_are_told_as_they_were(spark: SparkSession, exported_tables: Exported) -> None:
     def table_of(table: str) -> DataFrame:
-        return exported.rows(spark, table, runs="odd stream")
+        return exported_tables.rows(spark, table, runs="odd stream")
 
     txn = table_of("transactions").orderBy("number").collect()
     assert [(row.transactional_id, row.producer_id, row.outcome, row.timed_out) for row in txn] == [
@@ -356,10 +360,10 @@ def test_odd_lives_are_told_as_they_were(spark: SparkSession, exported: Exported
 
 
 def test_brief_tells_how_often_markers_were_sent_and_how_long_answers_took(
-    spark: SparkSession, exported: Exported
+    spark: SparkSession, exported_tables: Exported
 ) -> None:
     def table_of(table: str) -> DataFrame:
-        return exported.rows(spark, table, runs="brief")
+        return exported_tables.rows(spark, table, runs="brief")
 
     (run,) = table_of("runs").collect()
     assert (run.scenario, run.scenario_run, run.take, run.mode) == ("made", "late", "armed", "V+")
@@ -382,25 +386,25 @@ def test_brief_tells_how_often_markers_were_sent_and_how_long_answers_took(
 
 
 def test_what_is_no_event_and_what_nobody_knows_is_told(
-    spark: SparkSession, odd: Path, exported: Exported, capsys: pytest.CaptureFixture[str]
+    spark: SparkSession, odd: Path, exported_tables: Exported, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert exported.status == 1
-    document = json.loads(exported.out)
-    assert (document["runs"], document["unknown_kinds"]) == (3, {"txn.dream": 1})
-    assert [(Path(unread["file"]).name, unread["text"]) for unread in document["unreadable"]] == [
+    assert exported_tables.status == 1
+    report = json.loads(exported_tables.out)
+    assert (report["runs"], report["unknown_kinds"]) == (3, {"txn.dream": 1})
+    assert [(Path(unread["file"]).name, unread["text"]) for unread in report["unreadable"]] == [
         ("odd.jsonl", TORN),
         ("stream.sse", '{"lost":17,"next":60}'),
     ]
-    assert "17 events were lost" in exported.err
-    assert "'txn.dream'" in exported.err
-    events = exported.rows(spark, "events", runs="odd stream")
+    assert "17 events were lost" in exported_tables.err
+    assert "'txn.dream'" in exported_tables.err
+    events = exported_tables.rows(spark, "events", runs="odd stream")
     (dream,) = events.where("NOT is_known").select("details").collect()
     assert json.loads(dream.details) == {"deep": [1, {"a": 2}]}
     streamed = events.where("run = 'stream' AND kind = 'pid.open'")
     (row,) = streamed.select("broker", "role", "topic").collect()
     assert tuple(row) == (3, "log", "s")
     # Once more to the same place: it is there already.
-    assert main(["trace", "export", str(odd), "--to", str(exported.directory)]) == 2
+    assert main(["trace", "export", str(odd), "--to", str(exported_tables.directory)]) == 2
     assert "is there already" in capsys.readouterr().err
 
 
@@ -434,16 +438,18 @@ def test_the_command_tells_what_the_functions_find(
 ) -> None:
     only = ["--only", "marker_delay", "--only", "epoch_bumps"]
     assert main(["trace", "analyse", str(export), *only, "--json", "--ids", "1"]) == 0
-    document = json.loads(capsys.readouterr().out)
-    assert list(document["analyses"]) == ["marker_delay", "epoch_bumps"]
-    rows = document["analyses"]["epoch_bumps"]
+    report = json.loads(capsys.readouterr().out)
+    assert list(report["analyses"]) == ["marker_delay", "epoch_bumps"]
+    rows = report["analyses"]["epoch_bumps"]
     assert [row["grouped_by"] for row in rows] == [
         "all",
         *["transaction_version"] * 3,
         "transactional_id",
     ]
-    found = ANALYSES["epoch_bumps"].run(views).where("grouped_by != 'transactional_id'").collect()
-    assert rows[:4] == [row.asDict() for row in found]
+    epoch_rows = (
+        ANALYSES["epoch_bumps"].run(views).where("grouped_by != 'transactional_id'").collect()
+    )
+    assert rows[:4] == [row.asDict() for row in epoch_rows]
     worst = ANALYSES["epoch_bumps"].run(views).where("grouped_by = 'transactional_id'")
     assert rows[4]["bumps"] == max(row.bumps for row in worst.collect())
     assert main(["trace", "analyse", str(export), "--only", "epoch_bumps", "--ids", "0"]) == 0

@@ -27,9 +27,9 @@ def test_both_engines_say_the_same(spark: SparkSession, tmp_path: Path) -> None:
     database = LogDatabase([growing.path], options)
     for view in ("kafka_leaders", "kafka_partition_transactions", "leader", "kafka_outcomes"):
         embedded_rows = database.rows(f"SELECT * FROM {view}")
-        there = [row.asDict(recursive=True) for row in spark.table(view).collect()]
+        spark_rows = [row.asDict(recursive=True) for row in spark.table(view).collect()]
         assert embedded_rows, view
-        assert sorted(map(text_of, embedded_rows)) == sorted(map(text_of, there)), view
+        assert sorted(map(text_of, embedded_rows)) == sorted(map(text_of, spark_rows)), view
 
 
 def test_a_view_in_sql_has_options_and_comments(spark: SparkSession, tmp_path: Path) -> None:
@@ -39,8 +39,8 @@ def test_a_view_in_sql_has_options_and_comments(spark: SparkSession, tmp_path: P
     options = f"OPTIONS (path '{growing.path}', table 'records', topics 'orders')"
     spark.sql(f"CREATE TEMPORARY VIEW shot USING kafka_log {options}")
     try:
-        here = spark.read.format("kafka_log").options(table="records", topics="orders")
-        assert spark.table("shot").count() == here.load(str(growing.path)).count() > 0
+        frame = spark.read.format("kafka_log").options(table="records", topics="orders")
+        assert spark.table("shot").count() == frame.load(str(growing.path)).count() > 0
         described = {row.col_name: row.comment for row in spark.sql("DESCRIBE shot").collect()}
         assert described["topic"] == "Of the replica."
     finally:

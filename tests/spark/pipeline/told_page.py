@@ -35,10 +35,10 @@ class Desk:
         self._times: list[tuple[str, float, float]] = []
         self._load = os.getloadavg()[0]
 
-    def told(self, *words: str, title: str = "", status: int = 0) -> str:
+    def tell_command(self, *words: str, title: str = "", status: int = 0) -> str:
         """A command as one sees it: what it says on both streams."""
         output = self.run(*words, title=title, status=status)
-        return self.shown(f"$ txnsim {shlex.join(words)}\n{output.stderr}{output.stdout}")
+        return self.as_shown(f"$ txnsim {shlex.join(words)}\n{output.stderr}{output.stdout}")
 
     def run(
         self, *words: str, title: str = "", status: int = 0
@@ -63,14 +63,14 @@ class Desk:
         )
         return process
 
-    def played(self, program: str, title: str) -> str:
+    def run_program(self, program: str, title: str) -> str:
         """What a program in Python prints. Its time has that of Spark's processes, too."""
         output = run_command([sys.executable, "-c", program], cwd=self.scratch)
         assert output.status == 0, (program, output.stdout)
         self._times.append((title, output.seconds, output.cpu_s))
-        return self.shown(output.stdout.decode())
+        return self.as_shown(output.stdout.decode())
 
-    def shown(self, text: str) -> str:
+    def as_shown(self, text: str) -> str:
         """An output as the page has it."""
         for real_path, shown_path in self._shown.items():
             text = text.replace(real_path, shown_path)

@@ -20,15 +20,15 @@ from txnsim_spark.questions._positions import leading_states, positions_in
 # Where groups stand, by the log of their coordinators.
 
 
-def told(tmp_path: Path, *batches: bytes) -> dict[str, int]:
+def offsets_by_group(tmp_path: Path, *batches: bytes) -> dict[str, int]:
     broker = BrokerDir(tmp_path / "broker-1")
     offsets_log(broker.path, *batches)
     positions = positions_in([broker.stop()], print)
     assert positions.partitions == (0,)
     return {
         group: position.offset
-        for (group, place), position in positions.by_place.items()
-        if place == ORDERS
+        for (group, partition), position in positions.by_place.items()
+        if partition == ORDERS
     }
 
 
@@ -39,7 +39,7 @@ def test_the_newest_position_counts_until_its_tombstone(tmp_path: Path) -> None:
         position_batch(commit_record(4)),
         position_batch(offset_deleted),
     )
-    assert told(tmp_path, *batches) == {"g": 4}
+    assert offsets_by_group(tmp_path, *batches) == {"g": 4}
 
 
 def test_a_position_of_a_transaction_counts_with_its_commit(tmp_path: Path) -> None:
@@ -51,7 +51,7 @@ def test_a_position_of_a_transaction_counts_with_its_commit(tmp_path: Path) -> N
         end_marker(committed=True, pid=5),
         end_marker(committed=False, pid=6),
     )
-    assert told(tmp_path, *batches) == {"g": 7, "a": 1, "p": 1}
+    assert offsets_by_group(tmp_path, *batches) == {"g": 7, "a": 1, "p": 1}
 
 
 def test_a_later_position_is_not_overtaken_by_a_commit(tmp_path: Path) -> None:
@@ -60,7 +60,7 @@ def test_a_later_position_is_not_overtaken_by_a_commit(tmp_path: Path) -> None:
         position_batch(commit_record(8)),
         end_marker(committed=True, pid=5),
     )
-    assert told(tmp_path, *batches) == {"g": 8}
+    assert offsets_by_group(tmp_path, *batches) == {"g": 8}
 
 
 def test_positions_a_torn_end_is_told(tmp_path: Path) -> None:

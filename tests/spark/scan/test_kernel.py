@@ -83,12 +83,12 @@ def test_numbers_are_read_as_signed_and_big_endian(data: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "behind"),
+    ("data", "following"),
     [(b"\x00\x05", 1), (b"\x80\x01\x05", 2), (b"\x80\x80", 2), (b"", 0)],
     ids=["one byte", "two bytes", "no end", "nothing"],
 )
-def test_a_varint_is_passed_over_up_to_the_end(data: bytes, behind: int) -> None:
-    assert kernel.skip_varint(array(data), 0, len(data)) == behind
+def test_a_varint_is_passed_over_up_to_the_end(data: bytes, following: int) -> None:
+    assert kernel.skip_varint(array(data), 0, len(data)) == following
 
 
 def with_bytes(position: int, data: bytes) -> bytes:
@@ -175,9 +175,9 @@ def check_both_ways(data: bytes, pieces: list[tuple[int, int, int]]) -> list[boo
     valid = np.zeros(len(pieces), dtype=np.bool_)
     buffer = np.frombuffer(data, dtype=np.uint8)
     check_by_tables(buffer, starts, sizes, stated, TABLES, valid)
-    again = np.zeros(len(pieces), dtype=np.bool_)
-    check_crcs(buffer, starts, sizes, stated, again)
-    assert (again == valid).all()
+    by_tables = np.zeros(len(pieces), dtype=np.bool_)
+    check_crcs(buffer, starts, sizes, stated, by_tables)
+    assert (by_tables == valid).all()
     return [bool(flag) for flag in valid]
 
 

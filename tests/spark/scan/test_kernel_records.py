@@ -36,11 +36,11 @@ def read_compiled(
     starts = ends - [len(batch) - BatchHeader.SIZE for batch in batches]
     counts = np.array([header.records_count for header in headers], dtype=np.int64)
     buffer = np.frombuffer(b"".join(batches), dtype=np.uint8)
-    place = np.zeros(3, dtype=np.int64)
+    cursor = np.zeros(3, dtype=np.int64)
     records: list[Record] = []
-    while place[0] < len(batches):
+    while cursor[0] < len(batches):
         rows = kr.room_for(room)
-        count = kr.record_rows(buffer, starts, ends, counts, place, rows, bytes_max)
+        count = kr.record_rows(buffer, starts, ends, counts, cursor, rows, bytes_max)
         records += records_of(
             buffer, rows[:count], [header.base_timestamp_ms for header in headers]
         )
@@ -48,13 +48,15 @@ def read_compiled(
 
 
 def records_of(buffer: Bytes, rows: Ints, base_ms: list[int]) -> list[Record]:
-    held = np.empty((int(rows[:, kr.HEADERS].sum()), kr.HEADER_COLUMNS), dtype=np.int64)
-    kr.header_rows(buffer, rows, held)
-    left = iter(held.tolist())
+    headers = np.empty((int(rows[:, kr.HEADERS].sum()), kr.HEADER_COLUMNS), dtype=np.int64)
+    kr.header_rows(buffer, rows, headers)
+    header_rows = iter(headers.tolist())
     records = []
     for row in rows.tolist():
         pairs = []
-        for name_at, name_size, value_at, size in (next(left) for _ in range(row[kr.HEADERS])):
+        for name_at, name_size, value_at, size in (
+            next(header_rows) for _ in range(row[kr.HEADERS])
+        ):
             name = piece(buffer, name_at, name_size)
             assert name is not None
             pairs.append((name.decode("utf-8", "replace"), piece(buffer, value_at, size)))
@@ -106,15 +108,15 @@ def test_damaged_batches_have_the_records_in_front_of_the_damage() -> None:
     chance = SeededRng(8).stream("records")
     shorter = 0
     for _ in range(SEEDS):
-        whole = draw_records(chance)
+        records = draw_records(chance)
         for _ in range(MUTATIONS):
-            damaged = bytearray(whole)
+            damaged = bytearray(records)
             damaged[chance.randrange(BatchHeader.SIZE, len(damaged))] = chance.choice(
                 (0, 1, 127, 255)
             )
             expected = in_python(bytes(damaged))
-            shorter += len(expected) < read_batch_header(whole).records_count
-            assert read_compiled([bytes(damaged), whole]) == [*expected, *in_python(whole)]
+            shorter += len(expected) < read_batch_header(records).records_count
+            assert read_compiled([bytes(damaged), records]) == [*expected, *in_python(records)]
     assert shorter > SEEDS, "damage that is noticed"
 
 
@@ -123,8 +125,8 @@ def test_each_record_begins_where_the_one_before_ends() -> None:
     counts = np.array([read_batch_header(batch).records_count])
     rows = kr.room_for(counts[0])
     starts, ends = np.array([BatchHeader.SIZE]), np.array([len(batch)])
-    buffer, place = np.frombuffer(batch, dtype=np.uint8), np.zeros(3, dtype=np.int64)
-    assert kr.record_rows(buffer, starts, ends, counts, place, rows, len(batch)) == counts[0]
+    buffer, cursor = np.frombuffer(batch, dtype=np.uint8), np.zeros(3, dtype=np.int64)
+    assert kr.record_rows(buffer, starts, ends, counts, cursor, rows, len(batch)) == counts[0]
     assert rows[0, kr.AT] == BatchHeader.SIZE
     assert (rows[:, kr.AT] + rows[:, kr.SIZE]).tolist() == [*rows[1:, kr.AT], len(batch)]
 

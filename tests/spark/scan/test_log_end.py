@@ -27,14 +27,14 @@ def _answer(segment: SegmentFile) -> bool | None:
     return None if damage is None else is_log_end(segment, damage)
 
 
-@pytest.mark.parametrize("left", [1, 11, 61, BATCH - 1])
+@pytest.mark.parametrize("size", [1, 11, 61, BATCH - 1])
 @pytest.mark.parametrize("is_clean", [True, False])
 def test_half_a_batch_is_the_end_of_what_a_broker_was_writing(
-    tmp_path: Path, left: int, is_clean: bool
+    tmp_path: Path, size: int, is_clean: bool
 ) -> None:
     log_dir = broker_dir(tmp_path, is_clean=is_clean)
     log = segment(log_dir / "orders-0", [plain(), plain()])
-    log.write_bytes(log.read_bytes()[: BATCH + left])
+    log.write_bytes(log.read_bytes()[: BATCH + size])
     assert answers_of(log_dir) == [not is_clean]
     segment(log_dir / "orders-0", [plain()], base_offset=2)
     assert answers_of(log_dir) == [False, None], "a closed segment was finished"

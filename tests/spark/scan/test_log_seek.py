@@ -104,12 +104,12 @@ def test_without_an_index_the_segment_is_walked_over(segment: SegmentFile) -> No
 def test_a_torn_tail_is_no_part_of_the_log(segment: SegmentFile) -> None:
     batches = offsets_of(segment)
     path = Path(segment.path)
-    whole = path.read_bytes()
-    path.write_bytes(whole[:-1])
+    whole_data = path.read_bytes()
+    path.write_bytes(whole_data[:-1])
     assert end_offset_of(segment_in(path.parent)) == batches[-2][1] + 1
-    path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    path.write_bytes(whole_data[:-1] + bytes([whole_data[-1] ^ 1]))
     assert end_offset_of(segment_in(path.parent)) == batches[-2][1] + 1
-    path.write_bytes(whole + bytes(200))
+    path.write_bytes(whole_data + bytes(200))
     assert end_offset_of(segment_in(path.parent)) == batches[-1][1] + 1
 
 
@@ -176,11 +176,11 @@ def test_what_the_cleaner_may_have_taken_is_told(
     gaps: bool,
     commits: list[bool],
 ) -> None:
-    gone: list[None] = []
+    notices: list[None] = []
     segment = segment_of_acts(tmp_path / "orders-0", *kinds, second_base=second_base)
-    read = list(read_markers(segment, lambda: gone.append(None)))
+    read = list(read_markers(segment, lambda: notices.append(None)))
     assert [is_commit for _, is_commit in read] == commits
-    assert bool(gone) is gaps
+    assert bool(notices) is gaps
 
 
 def test_what_is_no_marker_is_passed_over(tmp_path: Path) -> None:

@@ -153,8 +153,8 @@ def test_an_empty_log_directory_is_one(tmp_path: Path) -> None:
 def test_segments_come_in_order_and_know_where_they_end(tmp_path: Path) -> None:
     driver = busy_log()
     replica(broker_dir(tmp_path), driver)
-    (found,) = replicas_in([tmp_path])
-    segments = list(segments_of(found))
+    (replica_found,) = replicas_in([tmp_path])
+    segments = list(segments_of(replica_found))
     assert [segment.base_offset for segment in segments] == [
         segment.base_offset for segment in driver.log.local.segments
     ]
@@ -170,16 +170,20 @@ def test_segments_come_in_order_and_know_where_they_end(tmp_path: Path) -> None:
 
 def test_segments_with_offsets_behind_the_recovery_point_are_gone_through(tmp_path: Path) -> None:
     replica(broker_dir(tmp_path, is_clean=False), busy_log())
-    (found,) = replicas_in([tmp_path])
-    bases = [segment.base_offset for segment in segments_of(found)]
+    (replica_found,) = replicas_in([tmp_path])
+    bases = [segment.base_offset for segment in segments_of(replica_found)]
     checkpoint = tmp_path / names.FileName.RECOVERY_POINTS
     checkpoint.write_text(encode_offsets({ORDERS: bases[2] - 1}))
-    assert [segment.is_recovered for segment in segments_of(found)] == [
+    assert [segment.is_recovered for segment in segments_of(replica_found)] == [
         False,
         *[True] * (len(bases) - 1),
     ]
     checkpoint.write_text(encode_offsets({ORDERS: bases[2]}))
-    assert [segment.is_recovered for segment in segments_of(found)][:3] == [False, False, True]
+    assert [segment.is_recovered for segment in segments_of(replica_found)][:3] == [
+        False,
+        False,
+        True,
+    ]
 
 
 def test_interrupted_compaction_is_finished_as_a_broker_would(tmp_path: Path) -> None:
@@ -236,7 +240,7 @@ def path(tmp_path: Path) -> Path:
     return log
 
 
-def found(path: Path) -> SegmentFile:
+def segment_file_of(path: Path) -> SegmentFile:
     (replica,) = replicas_in([path.parent.parent])
     return next(iter(segments_of(replica)))
 
@@ -246,16 +250,16 @@ def index_of(path: Path) -> Path:
 
 
 def test_a_segment_is_cut_where_batches_begin(path: Path) -> None:
-    assert cuts_of(found(path), 2 * BATCH) == CUTS
-    assert cuts_of(found(path), 5 * BATCH) == ()
+    assert cuts_of(segment_file_of(path), 2 * BATCH) == CUTS
+    assert cuts_of(segment_file_of(path), 5 * BATCH) == ()
     index_of(path).write_bytes(index_of(path).read_bytes() + bytes(4_000))  # of a living broker
-    assert cuts_of(found(path), 2 * BATCH) == CUTS
+    assert cuts_of(segment_file_of(path), 2 * BATCH) == CUTS
 
 
 def test_without_an_index_a_segment_stays_whole(path: Path) -> None:
-    whole = found(path)
+    segment_file = segment_file_of(path)
     index_of(path).unlink()
-    assert in_sections([whole], BATCH) == [whole]
+    assert in_sections([segment_file], BATCH) == [segment_file]
 
 
 @pytest.mark.parametrize(
@@ -263,28 +267,28 @@ def test_without_an_index_a_segment_stays_whole(path: Path) -> None:
     [
         b"junk" * 50,
         b"",
-        b"".join(pack(">ii", 2 * at + 1, BATCH * at + 7) for at in range(1, 8)),
-        b"".join(pack(">ii", 2 * at + 9, BATCH * at) for at in range(1, 8)),
-        b"".join(pack(">ii", 2 * at + 1, BATCH * (at + 8)) for at in range(1, 8)),
+        b"".join(pack(">ii", 2 * number + 1, BATCH * number + 7) for number in range(1, 8)),
+        b"".join(pack(">ii", 2 * number + 9, BATCH * number) for number in range(1, 8)),
+        b"".join(pack(">ii", 2 * number + 1, BATCH * (number + 8)) for number in range(1, 8)),
     ],
     ids=["junk", "empty", "within batches", "other offsets", "behind the end"],
 )
 def test_an_index_is_not_trusted(path: Path, entries: bytes) -> None:
     index_of(path).write_bytes(entries)
-    assert cuts_of(found(path), 2 * BATCH) == ()
+    assert cuts_of(segment_file_of(path), 2 * BATCH) == ()
 
 
 def test_no_section_begins_at_a_batch_that_is_not_sound(path: Path) -> None:
     overwrite(path, 4 * BATCH + BATCH - 1, b"!")
-    cuts = cuts_of(found(path), 2 * BATCH)
+    cuts = cuts_of(segment_file_of(path), 2 * BATCH)
     assert [cut.offset for cut in cuts] == [4, 10, 12]  # the next entry is taken
 
 
 def test_offsets_ascend_from_cut_to_cut(path: Path) -> None:
     overwrite(path, 4 * BATCH, pack(">q", 1))
     overwrite(index_of(path), 3 * 8, pack(">ii", 2, 4 * BATCH))
-    assert [cut.offset for cut in cuts_of(found(path), 2 * BATCH)] == [4, 10, 12]
-    bounded = msgspec.structs.replace(found(path), next_base_offset=10)
+    assert [cut.offset for cut in cuts_of(segment_file_of(path), 2 * BATCH)] == [4, 10, 12]
+    bounded = msgspec.structs.replace(segment_file_of(path), next_base_offset=10)
     assert [cut.offset for cut in cuts_of(bounded, 2 * BATCH)] == [4]
 
 
@@ -339,7 +343,7 @@ DAMAGE = Damage(position=9, size=1, kind="crc", reason="")
 
 
 @pytest.mark.parametrize(
-    ("what", "has_followers", "is_recovered", "alone"),
+    ("facts", "has_followers", "is_recovered", "alone"),
     [
         ({}, True, False, True),
         ({"damage": DAMAGE}, True, True, True),
@@ -355,12 +359,12 @@ DAMAGE = Damage(position=9, size=1, kind="crc", reason="")
     ],
 )
 def test_what_can_be_judged_apart(
-    path: Path, what: dict[str, object], *, has_followers: bool, is_recovered: bool, alone: bool
+    path: Path, facts: dict[str, object], *, has_followers: bool, is_recovered: bool, alone: bool
 ) -> None:
-    whole = msgspec.structs.replace(found(path), is_recovered=is_recovered)
+    segment_file = msgspec.structs.replace(segment_file_of(path), is_recovered=is_recovered)
     section = Section(start=0, first_offset=4, next_offset=8, has_followers=has_followers)
-    examined = msgspec.structs.replace(Examined(damage=None, damaged_offset=8, gaps=()), **what)
-    assert stands_alone(whole, section, examined) is alone
+    examined = msgspec.structs.replace(Examined(damage=None, damaged_offset=8, gaps=()), **facts)
+    assert stands_alone(segment_file, section, examined) is alone
 
 
 # ``seek``: The compiled walk of a search finds what a walk batch by batch finds, in damaged

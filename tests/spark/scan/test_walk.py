@@ -135,11 +135,11 @@ def test_fragments_merge_to_the_same_whatever_the_bounds(
         for rows in by_producer.values():
             assert rows == sorted(rows, key=lambda row: row[fk.FIRST_OFFSET])
         merged_rows = {producer: merge_fragments(rows) for producer, rows in by_producer.items()}
-        whole = {row[fk.PRODUCER]: row for row in fragments_of(data)}
-        for row in [*merged_rows.values(), *whole.values()]:
+        rows_of_whole = {row[fk.PRODUCER]: row for row in fragments_of(data)}
+        for row in [*merged_rows.values(), *rows_of_whole.values()]:
             for column in JUDGED_WITHIN:
                 row[column] = 0
-        assert merged_rows == whole
+        assert merged_rows == rows_of_whole
 
     on_file(data, check)
 
@@ -151,11 +151,11 @@ def test_one_table_of_fragments_suffices_for_few_producers(
     data = segment_of(history)
 
     def check(path: Path) -> None:
-        whole = fragments_of(data)
+        rows_of_whole = fragments_of(data)
         roomy = ScanLimits(piece_bytes=bounds.piece_bytes, rows=bounds.rows, producers=64)
         tables = list(fragment_rows(path, on_damage=never, bounds=roomy))
-        assert [row for table in tables for row in table.tolist()] == whole
-        assert len(tables) == bool(whole)
+        assert [row for table in tables for row in table.tolist()] == rows_of_whole
+        assert len(tables) == bool(rows_of_whole)
 
     on_file(data, check)
 
@@ -520,8 +520,8 @@ def test_every_batch_of_a_table_is_judged_for_itself(tmp_path: Path) -> None:
 
 
 def test_batches_that_are_gone_meanwhile_are_not_right(tmp_path: Path) -> None:
-    for number, one in enumerate([plain(), plain(value=b"v" * 5_000)]):
-        path = segment(tmp_path / str(number), [one, one])
+    for number, data in enumerate([plain(), plain(value=b"v" * 5_000)]):
+        path = segment(tmp_path / str(number), [data, data])
         (table,) = batch_rows(path)
-        cut(path, len(one) + 65)
+        cut(path, len(data) + 65)
         assert crcs_are_right(path, table).tolist() == [True, False]

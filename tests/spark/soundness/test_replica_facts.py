@@ -16,14 +16,14 @@ from txnsim_spark.soundness.violations import Broken, Invariant, Severity
 ORDERS = TopicPartition("orders", 0)
 
 
-def facts(log_dir: Path, whose: TopicPartition = ORDERS) -> ReplicaFacts:
+def facts(log_dir: Path, topic_partition: TopicPartition = ORDERS) -> ReplicaFacts:
     return replica_facts(
         read_log_dir(log_dir),
         Replica(
             log_dir=str(log_dir),
             broker=1,
-            topic=whose.topic,
-            partition=whose.partition,
+            topic=topic_partition.topic,
+            partition=topic_partition.partition,
             path="orders-0",
         ),
     )

@@ -117,15 +117,15 @@ CASES: list[tuple[str, list[Row], list[tuple[Invariant, int]]]] = [
 
 
 @pytest.mark.parametrize(
-    ("rows", "expected"), [one[1:] for one in CASES], ids=[c[0] for c in CASES]
+    ("rows", "expected"), [case[1:] for case in CASES], ids=[c[0] for c in CASES]
 )
 def test_what_a_leader_would_have_refused_is_found(
     tmp_path: Path, rows: list[Row], expected: list[tuple[Invariant, int]]
 ) -> None:
-    assert found(Producers(facts(tmp_path)), rows) == expected
+    assert findings_of(Producers(facts(tmp_path)), rows) == expected
 
 
-def found(producers: Producers, rows: list[Row]) -> list[tuple[Invariant, int | None]]:
+def findings_of(producers: Producers, rows: list[Row]) -> list[tuple[Invariant, int | None]]:
     broken = Findings("f.log")
     for row in rows:
         producers.take(row, broken)
@@ -134,19 +134,19 @@ def found(producers: Producers, rows: list[Row]) -> list[tuple[Invariant, int | 
 
 def test_coordinators_write_without_sequences(tmp_path: Path) -> None:
     theirs = Producers(facts(tmp_path, topic="__consumer_offsets"))
-    assert found(theirs, [data(0, 0), data(1, 0)]) == []
+    assert findings_of(theirs, [data(0, 0), data(1, 0)]) == []
 
 
 def test_where_the_past_is_not_known_a_first_marker_may_end_something(tmp_path: Path) -> None:
     blind = Producers(facts(tmp_path), is_blind=True)
-    assert found(blind, [marker(0), marker(1)]) == [(Invariant.IDLE_MARKER, 1)]
+    assert findings_of(blind, [marker(0), marker(1)]) == [(Invariant.IDLE_MARKER, 1)]
 
 
 def test_an_abort_knows_since_when_others_are_open(tmp_path: Path) -> None:
     producers = Producers(facts(tmp_path))
     opened = [data(0, 0, pid=1), data(1, 0, pid=2)]
-    found(producers, [*opened, marker(2, ABORT, pid=1), marker(3, ABORT, pid=2)])
-    found(producers, [marker(4, ABORT, pid=3)])
+    findings_of(producers, [*opened, marker(2, ABORT, pid=1), marker(3, ABORT, pid=2)])
+    findings_of(producers, [marker(4, ABORT, pid=3)])
     assert producers.aborted == [
         AbortedTxn(producer_id=1, first_offset=0, last_offset=2, last_stable_offset=1),
         AbortedTxn(producer_id=2, first_offset=1, last_offset=3, last_stable_offset=4),
@@ -155,11 +155,11 @@ def test_an_abort_knows_since_when_others_are_open(tmp_path: Path) -> None:
 
 def test_a_state_goes_on_from_a_snapshot(tmp_path: Path) -> None:
     rows = [data(0, 0), data(1, 1), marker(2), data(3, 2), data(4, 3)]
-    whole, first_producers = Producers(facts(tmp_path)), Producers(facts(tmp_path))
-    assert found(whole, rows) == found(first_producers, rows[:4]) == []
+    all_producers, first_producers = Producers(facts(tmp_path)), Producers(facts(tmp_path))
+    assert findings_of(all_producers, rows) == findings_of(first_producers, rows[:4]) == []
     second = Producers(facts(tmp_path), first_producers.state.to_snapshot())
-    assert found(second, rows[4:]) == []
-    assert second.state.to_snapshot() == whole.state.to_snapshot()
+    assert findings_of(second, rows[4:]) == []
+    assert second.state.to_snapshot() == all_producers.state.to_snapshot()
 
 
 def test_batches_that_go_on_one_after_the_other_are_known() -> None:
@@ -328,7 +328,7 @@ NONE = "producer 7: no such producer"
 
 
 @pytest.mark.parametrize(
-    ("entries", "expected", "judged_from", "found"),
+    ("entries", "expected", "judged_from", "expected_findings"),
     [
         ([entry()], [entry()], 0, []),
         ([entry(opened=3)], [entry()], 0, ["producer 7: txn_first_offset 3"]),
@@ -349,7 +349,7 @@ def test_a_snapshot_says_what_the_log_leads_to(
     entries: list[SnapshotEntry],
     expected: list[SnapshotEntry],
     judged_from: int,
-    found: list[str],
+    expected_findings: list[str],
 ) -> None:
     path = tmp_path / "00000000000000000030.snapshot"
     path.touch()
@@ -363,7 +363,7 @@ def test_a_snapshot_says_what_the_log_leads_to(
         judged_from=judged_from,
         expiration_ms=DAY_MS,
     )
-    assert [broken.found for broken in verdict_lines] == found
+    assert [broken.found for broken in verdict_lines] == expected_findings
 
 
 # ``chain``: Segments put together: what only shows between them, and what a log may lack.

@@ -58,8 +58,8 @@ def test_a_segment_that_goes_while_it_is_verified_is_a_finding(log_dir: Path) ->
     planned = plan([log_dir])
     deleted_log = next((log_dir / "orders-0").glob("*.log"))
     deleted_log.unlink()
-    found = list(verify(alone(), planned, Way.HERE))
-    unread = [one for one in found if one.rule is Invariant.UNREADABLE_FILE]
+    findings = list(verify(alone(), planned, Way.HERE))
+    unread = [finding for finding in findings if finding.rule is Invariant.UNREADABLE_FILE]
     assert (deleted_log.name, "No such file or directory") in {
-        (one.file, one.found) for one in unread
+        (finding.file, finding.found) for finding in unread
     }

@@ -32,7 +32,7 @@ class Fake:
 
     def list_folder(self, uri: str) -> tuple[FileStatus, ...]:
         """Its files."""
-        return tuple(one for one in self.below(uri) if "/" not in one.uri[len(uri) + 1 :])
+        return tuple(file for file in self.below(uri) if "/" not in file.uri[len(uri) + 1 :])
 
     def open(self, file: FileStatus, *, is_sequential: bool) -> RangeFile:
         raise AssertionError(file)
@@ -53,20 +53,20 @@ def mirror_of(root: Path, store: Fake) -> Mirror:
 
 
 @pytest.mark.parametrize(
-    ("uri", "place", "shown"),
+    ("uri", "location", "expected"),
     [
         ("s3a://logs/kafka/broker-1", "s3a/logs/kafka/broker-1", "s3a://logs/kafka/broker-1"),
         ("gs://logs/a/", "gs/logs/a", "gs://logs/a"),
     ],
 )
 def test_a_place_is_shown_as_the_store_has_it(
-    uri: str, place: str, shown: str, tmp_path: Path
+    uri: str, location: str, expected: str, tmp_path: Path
 ) -> None:
     mirror = mirror_of(tmp_path, Fake())
     path = mirror.path_of(uri)
-    assert path == tmp_path / place
+    assert path == tmp_path / location
     assert mirror.has(path)
-    assert mirror.with_store_names(f"{path}/a: torn; {path}") == f"{shown}/a: torn; {shown}"
+    assert mirror.with_store_names(f"{path}/a: torn; {path}") == f"{expected}/a: torn; {expected}"
 
 
 def test_other_places_are_left_as_they_are(tmp_path: Path) -> None:
@@ -80,10 +80,10 @@ def test_names_sizes_and_times_are_those_of_the_store_now(tmp_path: Path) -> Non
     store = Fake(a_0=5, b_0=0)
     mirror = mirror_of(tmp_path, store)
     (local_folder,) = mirror.local_folders(["s3a://b/kafka"])
-    known = {
+    expected_files = {
         path.name: (path.stat().st_size, path.stat().st_mtime) for path in local_folder.iterdir()
     }
-    assert known == {"a-0": (5, 7.0), "b-0": (0, 7.0)}
+    assert expected_files == {"a-0": (5, 7.0), "b-0": (0, 7.0)}
     store.sizes = {"s3a://b/kafka/a-0": 9}
     mirror.local_folders(["s3a://b/kafka"])
     assert {path.name: path.stat().st_size for path in local_folder.iterdir()} == {"a-0": 9}

@@ -82,21 +82,21 @@ def test_settings_of_googles_connector_are_taken() -> None:
 
 
 def test_a_role_is_assumed_with_the_keys_that_are_given(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: dict[str, Any] = {}
+    requests: dict[str, Any] = {}
 
     class Session:
         """A session of Amazon's library, and its client."""
 
-        def __init__(self, **given: Any) -> None:
-            asked["session"] = given
+        def __init__(self, **settings: Any) -> None:
+            requests["session"] = settings
 
         def client(self, name: str, *, endpoint_url: str | None = None) -> Session:
-            asked["client"] = (name, endpoint_url)
+            requests["client"] = (name, endpoint_url)
             return self
 
-        def assume_role(self, **given: Any) -> Mapping[str, Any]:
+        def assume_role(self, **settings: Any) -> Mapping[str, Any]:
             """Keys."""
-            asked["role"] = given
+            requests["role"] = settings
             keys = {"AccessKeyId": "a", "SecretAccessKey": "b", "SessionToken": "c"}
             there = timezone(timedelta(hours=1))
             return {"Credentials": {**keys, "Expiration": datetime(2030, 1, 1, 1, tzinfo=there)}}
@@ -118,7 +118,7 @@ def test_a_role_is_assumed_with_the_keys_that_are_given(monkeypatch: pytest.Monk
         "token": "c",
         "expires_at": datetime(2030, 1, 1, tzinfo=UTC),
     }
-    assert asked == {
+    assert requests == {
         "role": {"RoleArn": "arn:aws:iam::1:role/reader", "RoleSessionName": "night"},
         "client": ("sts", "https://sts.eu-1.amazonaws.com"),
         "session": {
@@ -153,9 +153,9 @@ def test_half_a_key_is_refused() -> None:
     ],
 )
 def test_an_error_has_its_kind_and_the_files_name(error: Exception, kind: type[OSError]) -> None:
-    found = os_error(error, "s3a://logs/x")
-    assert type(found) is kind
-    assert (found.filename, "more" in str(found)) == ("s3a://logs/x", False)
+    translated = os_error(error, "s3a://logs/x")
+    assert type(translated) is kind
+    assert (translated.filename, "more" in str(translated)) == ("s3a://logs/x", False)
 
 
 def test_who_can_t_be_reached_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,7 +177,7 @@ class Counting(NativeStore):
 
     def _range(self, uri: str, position: int, count: int) -> bytes:
         self.asked[uri] += 1
-        return bytes((position + at) % 251 for at in range(count))
+        return bytes((position + index) % 251 for index in range(count))
 
 
 def files(count: int, size: int = 1_000) -> list[FileStatus]:
@@ -189,10 +189,10 @@ def files(count: int, size: int = 1_000) -> list[FileStatus]:
 
 
 def read(opened: ObjectFile, position: int = 0, count: int = 9) -> bytes:
-    found = bytearray(count)
-    filled = opened.read_into(memoryview(found), position)
+    buffer = bytearray(count)
+    filled = opened.read_into(memoryview(buffer), position)
     opened.close()
-    return bytes(found[:filled])
+    return bytes(buffer[:filled])
 
 
 def test_files_that_come_next_are_asked_for_once_each() -> None:
@@ -233,15 +233,15 @@ def test_a_large_file_comes_block_by_block_and_by_ranges_elsewhere(
     store = Counting()
     (file,) = files(1, size=250)
     opened = store.open(file, is_sequential=True)
-    found = bytearray()
-    while part := read_on(opened, len(found)):
-        found += part
-    assert bytes(found) == bytes(at % 251 for at in range(250))
+    data = bytearray()
+    while part := read_on(opened, len(data)):
+        data += part
+    assert bytes(data) == bytes(index % 251 for index in range(250))
     assert store.asked[file.uri] == 3
     assert read(store.open(file, is_sequential=False), 240, 20) == bytes(range(240, 250))
 
 
 def read_on(opened: ObjectFile, position: int) -> bytes:
     """What comes next."""
-    found = bytearray(64)
-    return bytes(found[: opened.read_into(memoryview(found), position)])
+    buffer = bytearray(64)
+    return bytes(buffer[: opened.read_into(memoryview(buffer), position)])

@@ -30,8 +30,8 @@ def test_a_store_is_read_without_a_sessions_settings_where_it_can_tell_none() ->
 def test_what_no_session_has_told_is_refused_with_the_line_to_write() -> None:
     with pytest.raises(BadInputError, match=r"from txnsim_spark import register; register"):
         stores_of(None, {"path": "/data, s3a://b/x"}, is_registered=False)
-    given = {"path": "s3a://b/x", "fs.s3a.endpoint": "http://h"}
-    assert stores_of(None, given, is_registered=False) is not None
+    options = {"path": "s3a://b/x", "fs.s3a.endpoint": "http://h"}
+    assert stores_of(None, options, is_registered=False) is not None
     assert stores_of(None, {"path": "/data"}, is_registered=False) is None
 
 

@@ -14,7 +14,7 @@ def test_settings_go_to_a_worker_as_they_are() -> None:
 
 
 def test_a_later_setting_counts() -> None:
-    first = StoreSettings(root="/r").with_conf({"fs.a": "1", "fs.b": "<&>"})
-    assert first.with_conf({"fs.a": "2"}).conf == {"fs.a": "2", "fs.b": "<&>"}
-    assert first.reaches_as(msgspec.structs.replace(first, listed_ms=9))
-    assert not first.reaches_as(first.with_conf({"fs.a": "2"}))
+    first_settings = StoreSettings(root="/r").with_conf({"fs.a": "1", "fs.b": "<&>"})
+    assert first_settings.with_conf({"fs.a": "2"}).conf == {"fs.a": "2", "fs.b": "<&>"}
+    assert first_settings.reaches_as(msgspec.structs.replace(first_settings, listed_ms=9))
+    assert not first_settings.reaches_as(first_settings.with_conf({"fs.a": "2"}))

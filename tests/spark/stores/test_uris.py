@@ -28,7 +28,7 @@ def test_directories_of_this_machine_are_not(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("pattern", "fits", "others"),
+    ("pattern", "matching", "not_matching"),
     [
         ("broker-*", ["broker-1", "broker-"], ["a-broker-1", "broker"]),
         ("b?.log", ["b1.log"], ["b.log", "bxlog"]),
@@ -39,15 +39,15 @@ def test_directories_of_this_machine_are_not(text: str) -> None:
     ],
 )
 def test_a_pattern_fits_what_hadoops_would(
-    pattern: str, fits: list[str], others: list[str]
+    pattern: str, matching: list[str], not_matching: list[str]
 ) -> None:
-    wanted = regex_of(pattern)
-    assert all(map(wanted.fullmatch, fits))
-    assert not any(map(wanted.fullmatch, others))
+    regex = regex_of(pattern)
+    assert all(map(regex.fullmatch, matching))
+    assert not any(map(regex.fullmatch, not_matching))
 
 
 def test_a_store_that_does_not_answer_ends_a_read_and_a_file_that_can_t_be_read_does_not() -> None:
-    for code, place in ((errno.EIO, "/data/a"), (errno.EACCES, "s3a://b/a"), (errno.ENOENT, None)):
-        refuse_outage(OSError(code, os.strerror(code), place))
+    for code, file in ((errno.EIO, "/data/a"), (errno.EACCES, "s3a://b/a"), (errno.ENOENT, None)):
+        refuse_outage(OSError(code, os.strerror(code), file))
     with pytest.raises(BadInputError, match="s3a://b/a: connection refused"):
         refuse_outage(OSError(errno.EIO, "connection refused", "s3a://b/a"))

@@ -16,13 +16,13 @@ GHOST = HeldBy(
 )
 
 
-def lag(*held: HeldBy, stable: int = 3, high: int = 5, partition: int = 0) -> PartitionLag:
+def lag(*holders: HeldBy, stable: int = 3, high: int = 5, partition: int = 0) -> PartitionLag:
     return PartitionLag(
         topic="t",
         partition=partition,
         last_stable_offset=stable,
         high_watermark=high,
-        held_by=held,
+        held_by=holders,
     )
 
 
@@ -31,11 +31,11 @@ def probe(standing: tuple[Alert, ...], *rows: PartitionLag, at_ms: int) -> Step:
 
 
 def test_an_alert_is_told_when_it_begins_and_when_it_is_over() -> None:
-    first = probe((), lag(GHOST), at_ms=1_000)
-    (raised,) = first.events
+    first_probe = probe((), lag(GHOST), at_ms=1_000)
+    (raised,) = first_probe.events
     assert (raised.event, raised.lag, raised.since_ms) == (AlertEvent.RAISED, 2, 1_000)
     assert raised.command == "txnsim txns repair --topic t --partition 0 --yes"
-    second = probe(first.standing, lag(GHOST, high=9), at_ms=2_000)
+    second = probe(first_probe.standing, lag(GHOST, high=9), at_ms=2_000)
     assert second.events == ()
     (stands,) = second.standing
     assert (stands.lag, stands.at_ms, stands.since_ms) == (6, 2_000, 1_000)
@@ -66,9 +66,9 @@ def test_only_what_hangs_raises_one() -> None:
 def test_one_ends_as_the_next_begins() -> None:
     standing = probe((), lag(GHOST), at_ms=1).standing
     other = msgspec.structs.replace(GHOST, start_offset=8, transactional_id="app")
-    done = probe(standing, lag(other, stable=8, high=9), at_ms=2)
-    assert [event.event for event in done.events] == [AlertEvent.ENDED, AlertEvent.RAISED]
-    assert [one.start_offset for one in done.standing] == [8]
+    outcome = probe(standing, lag(other, stable=8, high=9), at_ms=2)
+    assert [event.event for event in outcome.events] == [AlertEvent.ENDED, AlertEvent.RAISED]
+    assert [alert.start_offset for alert in outcome.standing] == [8]
 
 
 def test_people_are_told_who_since_when_and_what_to_do() -> None:

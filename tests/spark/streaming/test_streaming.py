@@ -54,13 +54,13 @@ async def test_a_hanging_transaction_is_named_and_what_it_withholds_counted(
             await producer.commit()
         rows = await look(cluster)
         assert (rows[0].last_stable_offset, rows[0].high_watermark, rows[0].lag) == (0, 3, 3)
-        (held,) = rows[0].held_by
-        assert (held.verdict, held.start_offset) == (OpenTxnStatus.HANGING, 0)
-        assert (held.producer_id, held.producer_epoch) == (
+        (holder,) = rows[0].held_by
+        assert (holder.verdict, holder.start_offset) == (OpenTxnStatus.HANGING, 0)
+        assert (holder.producer_id, holder.producer_epoch) == (
             ghost.producer_id,
             ghost.producer_epoch,
         )
-        assert (held.transactional_id, held.state) == ("ghost", "Empty")
+        assert (holder.transactional_id, holder.state) == ("ghost", "Empty")
         assert (rows[1].lag, rows[1].held_by) == (0, ())
 
 
@@ -77,8 +77,8 @@ async def test_a_transaction_that_is_young_is_a_lag_and_nobody_is_accused(
         await producer.send("orders", 2, b"open")
         young = (await look(cluster))[2]
         assert (young.lag, young.held_by) == (1, ())
-        (held,) = (await look(cluster, older_than_ms=0))[2].held_by
-        assert (held.verdict, held.transactional_id) == (OpenTxnStatus.ALIVE, "app")
+        (holder,) = (await look(cluster, older_than_ms=0))[2].held_by
+        assert (holder.verdict, holder.transactional_id) == (OpenTxnStatus.ALIVE, "app")
         await producer.abort()
 
 
@@ -166,7 +166,7 @@ def test_options_are_those_of_the_connector_in_any_case() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("options", "message"),
     [
         ({}, "option kafka.bootstrap.servers is missing"),
         ({**SERVERS, "topic": "a"}, "option 'topic' is not known; there are subscribe,"),
@@ -181,9 +181,9 @@ def test_options_are_those_of_the_connector_in_any_case() -> None:
         ),
     ],
 )
-def test_what_cannot_be_obeyed_is_refused(given: dict[str, str], message: str) -> None:
+def test_what_cannot_be_obeyed_is_refused(options: dict[str, str], message: str) -> None:
     with pytest.raises(BadInputError) as error:
-        LagOptions.of(given)
+        LagOptions.of(options)
     assert message in str(error.value)
 
 
@@ -265,7 +265,7 @@ def test_a_batch_that_is_repeated_after_a_crash_has_the_time_of_its_own_probe(
     monkeypatch.setattr(lag_source, "_probe", probe)
     reader = LagReader(LagOptions.of({"kafka.bootstrap.servers": "127.0.0.1:1"}))
     planned_ms = began_ms - 3_600_000  # the stream was down for an hour; the transaction is new
-    (found,) = reader.read(InputPartition(planned_ms))
-    at_ms = dict(zip(LAG.names, found, strict=True))["probed_at_ms"]
+    (own_row,) = reader.read(InputPartition(planned_ms))
+    at_ms = dict(zip(LAG.names, own_row, strict=True))["probed_at_ms"]
     (raised,) = step((), [row], at_ms=at_ms, program="txnsim txns").events
     assert raised.since_ms >= began_ms

@@ -87,15 +87,15 @@ ENDINGS = {
 
 
 @pytest.mark.parametrize(
-    ("name", "columns", "told"),
+    ("name", "columns", "column_count"),
     [("fragments", FRAGMENTS, fk.TOLD_COLUMNS), ("endings", ENDINGS, fk.ENDING_COLUMNS)],
 )
 def test_the_columns_behind_the_place_are_those_of_the_kernel_in_its_order(
-    name: str, columns: dict[str, int], told: int
+    name: str, columns: dict[str, int], column_count: int
 ) -> None:
-    names = [one for one in TABLES[name].names[5:] if one not in times_of(name)]
+    names = [column for column in TABLES[name].names[5:] if column not in times_of(name)]
     assert names == sorted(columns, key=columns.__getitem__)
-    assert sorted(columns.values()) == list(range(told))
+    assert sorted(columns.values()) == list(range(column_count))
 
 
 def test_an_open_transaction_is_told_with_where_it_began(tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_an_open_transaction_is_told_with_where_it_began(tmp_path: Path) -> None
     driver.data(0, pid=0)
     replica(broker_dir(tmp_path), driver)
     idempotent, row = sorted(
-        table(tmp_path, "fragments", has_times=False), key=lambda one: one["producer_id"]
+        table(tmp_path, "fragments", has_times=False), key=lambda row: row["producer_id"]
     )
     assert idempotent["producer_id"] == 0
     assert idempotent["open_offset"] is None
@@ -168,9 +168,9 @@ def test_a_marker_tells_of_the_transaction_that_it_ends(tmp_path: Path) -> None:
     driver.end(committed=False, pid=7, coordinator_epoch=3)
     driver.end(committed=True, pid=7, coordinator_epoch=4)
     replica(broker_dir(tmp_path), driver)
-    first, second = table(tmp_path, "endings", has_times=False)
-    del first["log_dir"]
-    assert first == {
+    first_ending, second_ending = table(tmp_path, "endings", has_times=False)
+    del first_ending["log_dir"]
+    assert first_ending == {
         "broker": 1,
         "topic": "orders",
         "partition": 0,
@@ -185,7 +185,11 @@ def test_a_marker_tells_of_the_transaction_that_it_ends(tmp_path: Path) -> None:
         "timestamp_ms": NOW,
         "records": 3,
     }
-    assert (second["is_commit"], second["first_offset"], second["records"]) == (True, None, 0)
+    assert (
+        second_ending["is_commit"],
+        second_ending["first_offset"],
+        second_ending["records"],
+    ) == (True, None, 0)
 
 
 def test_one_that_began_in_an_older_segment_has_no_beginning_here(tmp_path: Path) -> None:
@@ -220,13 +224,13 @@ KINDS: list[tuple[pa.DataType, st.SearchStrategy[Any]]] = [
 
 @given(st.data())
 def test_values_are_those_of_pyarrow(data: st.DataObject) -> None:
-    kind, one = data.draw(st.sampled_from(KINDS))
-    found = data.draw(st.lists(st.none() | one, max_size=20))
-    made = arrays.of_values(found, kind)
-    made.validate(full=True)
-    wanted = pa.array(found, kind)
-    assert made.equals(wanted)
-    assert made.null_count == wanted.null_count
+    kind, strategy = data.draw(st.sampled_from(KINDS))
+    values = data.draw(st.lists(st.none() | strategy, max_size=20))
+    array = arrays.of_values(values, kind)
+    array.validate(full=True)
+    expected = pa.array(values, kind)
+    assert array.equals(expected)
+    assert array.null_count == expected.null_count
 
 
 @given(st.lists(st.tuples(INT32, st.booleans()), max_size=20))
@@ -235,8 +239,8 @@ def test_numbers_and_truths_are_those_of_pyarrow(rows: list[tuple[int, bool]]) -
     table = np.array([[number, 0] for number, _ in rows], dtype=np.int64).reshape(-1, 2)
     absent = np.array([flag for _, flag in rows], dtype=np.bool_)
     for kind in (pa.int32(), pa.int64()):
-        wanted = pa.array(table[:, 0].astype(kind.to_pandas_dtype()), kind, mask=absent)
-        assert arrays.of_numbers(table[:, 0], kind, absent=absent).equals(wanted)
+        expected = pa.array(table[:, 0].astype(kind.to_pandas_dtype()), kind, mask=absent)
+        assert arrays.of_numbers(table[:, 0], kind, absent=absent).equals(expected)
     assert arrays.of_truths(absent, pa.bool_()).equals(pa.array(absent))
     assert arrays.of_truths(~absent, pa.bool_(), absent=absent).equals(
         pa.array(~absent, mask=absent)
@@ -250,13 +254,13 @@ def test_pieces_are_those_of_the_buffer(rows: list[tuple[bytes, bytes | None]]) 
         begins.append(len(buffer + between))
         buffer += between + (piece or b"")
     sizes = np.array([-1 if piece is None else len(piece) for _, piece in rows], dtype=np.int64)
-    whole, places = np.frombuffer(buffer, dtype=np.uint8), np.array(begins, dtype=np.int64)
+    data_array, places = np.frombuffer(buffer, dtype=np.uint8), np.array(begins, dtype=np.int64)
     expected = [piece for _, piece in rows]
-    made = arrays.of_pieces(whole, places, sizes, pa.binary())
-    made.validate(full=True)
-    assert made.to_pylist() == expected
-    texts = [None if one is None else one.decode("utf-8", "replace") for one in expected]
-    assert arrays.of_pieces(whole, places, sizes, pa.string()).to_pylist() == texts
+    array = arrays.of_pieces(data_array, places, sizes, pa.binary())
+    array.validate(full=True)
+    assert array.to_pylist() == expected
+    texts = [None if piece is None else piece.decode("utf-8", "replace") for piece in expected]
+    assert arrays.of_pieces(data_array, places, sizes, pa.string()).to_pylist() == texts
 
 
 @pytest.mark.parametrize("value", [5, None])
@@ -388,9 +392,9 @@ def test_what_the_cleaner_has_left_are_rows_too(tmp_path: Path) -> None:
     emptied[22] |= 0x40
     segment(broker_dir(tmp_path) / "orders-0", [plain()])
     segment(tmp_path / "orders-0", [bytes(emptied)], base_offset=50)
-    last = table(tmp_path, "batches")[-1]
-    assert (last["base_offset"], last["records"], last["control_type"]) == (50, 0, None)
-    assert (last["has_delete_horizon"], last["is_control"]) == (True, True)
+    last_row = table(tmp_path, "batches")[-1]
+    assert (last_row["base_offset"], last_row["records"], last_row["control_type"]) == (50, 0, None)
+    assert (last_row["has_delete_horizon"], last_row["is_control"]) == (True, True)
 
 
 def test_all_segments_of_a_replica_make_all_its_batches(tmp_path: Path) -> None:
@@ -445,10 +449,10 @@ def rows(logs: Path, table: str, *columns: str, **options: str) -> list[Row]:
     schema = schema_of(table)
     columns_read = StructType([schema[column] for column in columns]) if columns else schema
     reader: Any = source.reader(columns_read)
-    found = [row for task in reader.partitions() for batch in reader.read(task)
+    all_rows = [row for task in reader.partitions() for batch in reader.read(task)
              for row in batch.to_pylist()]  # fmt: skip
-    assert all(list(row) == columns_read.names for row in found)
-    return found
+    assert all(list(row) == columns_read.names for row in all_rows)
+    return all_rows
 
 
 def rows_of_topic(topic: str) -> Callable[[Row], bool]:
@@ -458,11 +462,11 @@ def rows_of_topic(topic: str) -> Callable[[Row], bool]:
 COORDINATORS = {*DECODED} - {"records"}
 
 
-@pytest.mark.parametrize("table", [one for one in OFFSET_COLUMNS if one not in COORDINATORS])
+@pytest.mark.parametrize("table", [name for name in OFFSET_COLUMNS if name not in COORDINATORS])
 def test_offsets_bound_the_partitions_that_they_name(logs: Path, table: str) -> None:
-    first, last = OFFSET_COLUMNS[table]
+    first_column, last_column = OFFSET_COLUMNS[table]
     everything = rows(logs, table)
-    found = rows(
+    bounded_rows = rows(
         logs,
         table,
         startingOffsets=json.dumps({"orders": {"0": 31}, "payments": {"1": -2}}),
@@ -471,29 +475,29 @@ def test_offsets_bound_the_partitions_that_they_name(logs: Path, table: str) -> 
     expected = [
         row
         for row in everything
-        if (row["topic"] == "orders" and row[last] >= 31 and row[first] < 90)
-        or (row["topic"] == "payments" and row[first] < 12)
+        if (row["topic"] == "orders" and row[last_column] >= 31 and row[first_column] < 90)
+        or (row["topic"] == "payments" and row[first_column] < 12)
     ]
-    assert found == expected
-    assert any(map(rows_of_topic("orders"), found))
-    assert len(found) < len(everything)
+    assert bounded_rows == expected
+    assert any(map(rows_of_topic("orders"), bounded_rows))
+    assert len(bounded_rows) < len(everything)
 
 
-@pytest.mark.parametrize("table", [one for one in TIME_COLUMNS if one not in COORDINATORS])
+@pytest.mark.parametrize("table", [name for name in TIME_COLUMNS if name not in COORDINATORS])
 def test_times_bound_all_partitions(logs: Path, table: str) -> None:
     column = TIME_COLUMNS[table]
     everything = rows(logs, table)
     times = sorted(row[column] for row in everything)
     low, end = times[len(times) // 3], times[2 * len(times) // 3] + 1
-    found = rows(logs, table, startTimestamp=str(low), endTimestamp=str(end))
-    assert found == [row for row in everything if low <= row[column] < end]
-    assert found
+    bounded_rows = rows(logs, table, startTimestamp=str(low), endTimestamp=str(end))
+    assert bounded_rows == [row for row in everything if low <= row[column] < end]
+    assert bounded_rows
 
 
 def test_a_bound_goes_by_columns_that_nobody_asks_for(logs: Path) -> None:
     ending = json.dumps({"payments": {"1": 3}})
-    found = rows(logs, "records", "value", topics="payments", endingOffsets=ending)
-    assert len(found) == 3
+    bounded_rows = rows(logs, "records", "value", topics="payments", endingOffsets=ending)
+    assert len(bounded_rows) == 3
 
 
 def test_segments_out_of_bounds_are_not_read(logs: Path) -> None:

@@ -39,13 +39,15 @@ def test_crcs_are_computed_where_no_stop_in_order_vouches_for_them(
 ) -> None:
     log_dir = broker_dir(tmp_path, is_clean=stop == "in order")
     segment(log_dir / "orders-0", [plain()])
-    found = segment_in(log_dir)
+    damaged_segment = segment_in(log_dir)
     if stop == "flushed":
-        found = msgspec.structs.replace(found, is_recovered=False)
+        damaged_segment = msgspec.structs.replace(damaged_segment, is_recovered=False)
     else:
-        assert found.is_recovered is (stop == "killed"), "a starting broker goes through it"
+        assert damaged_segment.is_recovered is (stop == "killed"), (
+            "a starting broker goes through it"
+        )
     options = KafkaLogOptions.of({"path": str(tmp_path), "checkCrc": check})
-    assert checks_crcs(found, TableJob(options=options, columns=())) is expected
+    assert checks_crcs(damaged_segment, TableJob(options=options, columns=())) is expected
 
 
 def test_a_part_of_a_segment_tells_the_damage_that_ends_it(tmp_path: Path) -> None:

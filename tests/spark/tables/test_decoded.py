@@ -80,19 +80,19 @@ def test_a_batch_that_is_not_what_it_says_is_told_and_the_next_one_is_read(tmp_p
     damaged = bytearray(plain(3))
     damaged[60] = 2  # records: one less than there are
     segment(broker_dir(tmp_path) / "orders-0", [plain(), bytes(damaged), plain()])
-    offsets, (told,) = looked_into(tmp_path)
+    offsets, (problem,) = looked_into(tmp_path)
     assert offsets == [0, 1, 2, 4]  # what came in front of the damage counts
-    assert (told.position, told.size, told.kind) == (len(plain()), len(damaged), "records")
-    assert "bytes after the last record" in told.reason
+    assert (problem.position, problem.size, problem.kind) == (len(plain()), len(damaged), "records")
+    assert "bytes after the last record" in problem.reason
 
 
 @pytest.mark.costly
 @pytest.mark.slow
 def test_a_bomb_is_told_and_not_unpacked(tmp_path: Path) -> None:
     segment(broker_dir(tmp_path) / "orders-0", [plain(), bomb(300 << 20), plain()])
-    offsets, (told,) = looked_into(tmp_path)
+    offsets, (problem,) = looked_into(tmp_path)
     assert offsets == [0, 2]
-    assert "decompresses to more than" in told.reason
+    assert "decompresses to more than" in problem.reason
 
 
 def test_a_batch_that_is_too_large_as_it_is_stored_is_told(
@@ -101,9 +101,9 @@ def test_a_batch_that_is_too_large_as_it_is_stored_is_told(
     monkeypatch.setattr(decoded, "STORED_MAX", PIECE_BYTES)
     large = plain(value=b"v" * PIECE_BYTES)
     segment(broker_dir(tmp_path) / "orders-0", [plain(), large, plain()])
-    offsets, (told,) = looked_into(tmp_path)
+    offsets, (problem,) = looked_into(tmp_path)
     assert offsets == [0, 2]
-    assert "at most" in told.reason
+    assert "at most" in problem.reason
 
 
 def test_a_batch_with_another_crc_is_left_out_where_crcs_are_computed(tmp_path: Path) -> None:

@@ -168,7 +168,7 @@ def test_tombstones_say_what_is_gone(tmp_path: Path) -> None:
             SubscriptionDeleted(group_id="i", member_id="m-1"),
         ),
     )
-    assert {one["is_tombstone"] for one in (offset, group, member)} == {True}
+    assert {row["is_tombstone"] for row in (offset, group, member)} == {True}
     assert (offset["committed_topic"], offset["committed_partition"]) == ("orders", 1)
     assert (offset["committed_offset"], offset["group_id"]) == (None, "g")
     assert (group["kind"], group["group_id"], group["detail"]) == ("group_metadata", "h", "{}")
@@ -210,10 +210,10 @@ def test_streams_groups_have_their_tasks_and_topology_as_json(tmp_path: Path) ->
         subtopologies=(Subtopology(subtopology_id="0", source_topics=("orders",)),),
     )
     streams_member_deleted = StreamsMemberDeleted(group_id="g", member_id="m")
-    has, reads, left = rows_of(
+    has, reads, leaves = rows_of(
         tmp_path, offsets_log_bytes(current, topology, streams_member_deleted)
     )
-    assert {(row["group_id"], row["problem"]) for row in (has, reads, left)} == {("g", None)}
+    assert {(row["group_id"], row["problem"]) for row in (has, reads, leaves)} == {("g", None)}
     assert (has["key_version"], has["kind"]) == (22, "streams_group_current_member_assignment")
     tasks = json.loads(has["detail"])
     assert (tasks["member_id"], tasks["epoch"], tasks["previous_epoch"]) == ("m", 5, 4)
@@ -221,7 +221,7 @@ def test_streams_groups_have_their_tasks_and_topology_as_json(tmp_path: Path) ->
     assert (reads["key_version"], reads["kind"]) == (23, "streams_group_topology")
     (subtopology,) = json.loads(reads["detail"])["subtopologies"]
     assert subtopology["source_topics"] == ["orders"]
-    assert (left["kind"], left["is_tombstone"]) == ("streams_group_member_metadata", True)
+    assert (leaves["kind"], leaves["is_tombstone"]) == ("streams_group_member_metadata", True)
 
 
 def test_each_kind_that_a_coordinator_writes_has_a_name() -> None:
@@ -285,8 +285,12 @@ def test_any_bytes_make_a_row(kind: int, key: bytes, value: bytes | None) -> Non
 
 @given(st.integers(0, 5), st.binary(max_size=60))
 def test_any_value_of_a_sound_key_makes_a_row(version: int, value: bytes) -> None:
-    for one in (COMMIT, ClassicGroupStored(group_id="g"), EpochStored(group_id="g", group_epoch=1)):
-        key, _ = encode_record(one)
+    for stored_record in (
+        COMMIT,
+        ClassicGroupStored(group_id="g"),
+        EpochStored(group_id="g", group_epoch=1),
+    ):
+        key, _ = encode_record(stored_record)
         row_of(Record(key=key, value=struct.pack("!h", version) + value), batch_of())
 
 
@@ -340,14 +344,14 @@ def test_a_segment_that_stops_making_sense_is_told_with_its_place(
     path = segment(broker_dir(tmp_path, is_clean=is_clean) / "orders-0", [plain(), plain()])
     assert callable(damage)
     damage(path)
-    left = path.stat().st_size - position
-    assert errors(tmp_path) == [(path.name, kind, position, left, not is_clean)]
+    remaining_bytes = path.stat().st_size - position
+    assert errors(tmp_path) == [(path.name, kind, position, remaining_bytes, not is_clean)]
     (row,) = table(tmp_path, "errors")
     assert (row["topic"], row["partition"], row["segment_base_offset"]) == ("orders", 0, 0)
     assert row["reason"]
     is_end = not is_clean and (kind == "torn" or not any(path.read_bytes()[BATCH:]))
     if not is_end:
-        with pytest.raises(CorruptLogFileError, match=f"byte {position}: {left} bytes"):
+        with pytest.raises(CorruptLogFileError, match=f"byte {position}: {remaining_bytes} bytes"):
             table(tmp_path, "batches")
     assert len(table(tmp_path, "batches", options={} if is_end else PASSING_OVER)) == 1
 
@@ -362,11 +366,11 @@ def test_messages_of_old_formats_are_told_and_not_cut(tmp_path: Path, magic: int
 
 def test_what_lies_behind_a_cut_segment_goes_with_it(tmp_path: Path) -> None:
     broker_dir(tmp_path, is_clean=False)
-    first = segment(tmp_path / "orders-0", [plain(), plain()])
+    first_segment = segment(tmp_path / "orders-0", [plain(), plain()])
     second = segment(tmp_path / "orders-0", [plain()], base_offset=2)
-    overwrite(first, BATCH + 40, b"!")
+    overwrite(first_segment, BATCH + 40, b"!")
     assert errors(tmp_path) == [
-        (first.name, "crc", BATCH, BATCH, True),
+        (first_segment.name, "crc", BATCH, BATCH, True),
         (second.name, "behind", 0, BATCH, True),
     ]
     with pytest.raises(CorruptLogFileError, match="from offset 1 on; a starting broker cuts"):
@@ -404,8 +408,8 @@ def test_indexes_of_aborted_transactions_are_told_at_the_entry(tmp_path: Path) -
     index = folder / names.Suffix.TXN_INDEX.at(0)
     size = index.stat().st_size
     overwrite(index, ENTRY_BYTES, b"\x00\x09")
-    left = size - ENTRY_BYTES
-    assert errors(tmp_path) == [(index.name, "txn_index", ENTRY_BYTES, left, False)]
+    remaining_bytes = size - ENTRY_BYTES
+    assert errors(tmp_path) == [(index.name, "txn_index", ENTRY_BYTES, remaining_bytes, False)]
     cut(index, ENTRY_BYTES + 5)
     assert errors(tmp_path) == [(index.name, "txn_index", ENTRY_BYTES, 5, False)]
 
@@ -436,8 +440,11 @@ def test_small_files_are_told_and_those_at_the_top_of_no_replica(
     (tmp_path / folder / name).write_bytes(data)
     assert errors(tmp_path) == [(name, kind, 0, len(data), False)]
     (row,) = table(tmp_path, "errors")
-    place = ("orders", 0) if folder else (None, None)
-    assert (row["topic"], row["partition"], row["segment_base_offset"]) == (*place, None)
+    topic_and_partition = ("orders", 0) if folder else (None, None)
+    assert (row["topic"], row["partition"], row["segment_base_offset"]) == (
+        *topic_and_partition,
+        None,
+    )
     assert row["log_dir"] == str(tmp_path)
 
 
@@ -450,8 +457,8 @@ def test_what_can_t_be_read_at_all_is_told_and_the_rest_is_read(tmp_path: Path) 
     for path in (logs[1], snapshot, index):
         path.unlink()
         path.mkdir()
-    told = {(name, kind) for name, kind, *_ in errors(tmp_path)}
-    assert told == {(path.name, "unreadable") for path in (logs[1], snapshot, index)}
+    problems = {(name, kind) for name, kind, *_ in errors(tmp_path)}
+    assert problems == {(path.name, "unreadable") for path in (logs[1], snapshot, index)}
     rows = table(tmp_path, "batches", options=PASSING_OVER)
     bases = {row["segment_base_offset"] for row in rows}
     assert len(bases) == len(logs) - 1
@@ -467,12 +474,12 @@ def test_a_file_whose_size_can_t_be_had_is_told(tmp_path: Path) -> None:
 
 def test_a_folder_that_can_t_be_listed_is_told(tmp_path: Path) -> None:
     folder = replica(broker_dir(tmp_path), busy_log())
-    (found,) = replicas_in([tmp_path])
+    (replica_found,) = replicas_in([tmp_path])
     folder.rename(tmp_path / "elsewhere")
     job = TableJob(
         options=KafkaLogOptions.of({"path": str(tmp_path), "table": "errors"}), columns=()
     )
-    (rows,) = read_replica(found, job)
+    (rows,) = read_replica(replica_found, job)
     kinds = pa.schema([("kind", pa.string()), ("file", pa.string())])
     assert rows.in_schema(kinds).to_pylist() == [{"kind": "missing", "file": str(folder)}]
 
@@ -514,8 +521,8 @@ def test_a_row_per_open_transaction_topic_by_topic(log_dir: Path) -> None:
 
 def test_it_is_asked_about_a_time_and_a_timeout(log_dir: Path) -> None:
     def verdicts(**values: int) -> set[str]:
-        asked = KafkaLogOptions(paths=(log_dir,), table="findings")
-        options = msgspec.structs.replace(asked, **values)
+        log_options = KafkaLogOptions(paths=(log_dir,), table="findings")
+        options = msgspec.structs.replace(log_options, **values)
         schema = TABLES["findings"].arrow(("verdict",))
         rows = read(TableJob(options=options, columns=("verdict",)))
         return {row for batch in rows for row in batch.in_schema(schema)["verdict"].to_pylist()}

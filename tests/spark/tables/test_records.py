@@ -61,8 +61,8 @@ def test_all_aborts_of_all_segments_are_told(tmp_path: Path) -> None:
         (row["producer_id"], row["first_offset"], row["marker_offset"], row["last_stable_offset"])
         for row in rows
     ] == [
-        (one.producer_id, one.first_offset, one.last_offset, one.last_stable_offset)
-        for one in driver.log.snapshot().aborted
+        (aborted.producer_id, aborted.first_offset, aborted.last_offset, aborted.last_stable_offset)
+        for aborted in driver.log.snapshot().aborted
     ]
     bases = {segment.base_offset for segment in driver.log.local.segments}
     assert {row["segment_base_offset"] for row in rows} <= bases
@@ -72,23 +72,23 @@ def test_all_aborts_of_all_segments_are_told(tmp_path: Path) -> None:
 def test_an_index_without_its_segment_is_read(tmp_path: Path) -> None:
     """As it lies there where the segment itself is in tiered storage by now."""
     folder = replica(broker_dir(tmp_path), busy_log())
-    before = table(tmp_path, "aborted")
+    rows_before = table(tmp_path, "aborted")
     (folder / names.Suffix.LOG.at(0)).unlink()
-    assert table(tmp_path, "aborted") == before
+    assert table(tmp_path, "aborted") == rows_before
 
 
 def test_entries_in_front_of_damage_are_told(tmp_path: Path) -> None:
     folder = replica(broker_dir(tmp_path), busy_log())
-    before = table(tmp_path, "aborted")
+    rows_before = table(tmp_path, "aborted")
     overwrite(folder / names.Suffix.TXN_INDEX.at(0), ENTRY_BYTES, b"\x00\x09")
     with pytest.raises(CorruptLogFileError, match=r"0{20}\.txnindex"):
         table(tmp_path, "aborted")
-    after = table(tmp_path, "aborted", options=PASSING_OVER)
-    assert after[0] == before[0]
-    assert {row["marker_offset"] for row in after if row["segment_base_offset"] == 0} == {
-        before[0]["marker_offset"]
+    rows_after = table(tmp_path, "aborted", options=PASSING_OVER)
+    assert rows_after[0] == rows_before[0]
+    assert {row["marker_offset"] for row in rows_after if row["segment_base_offset"] == 0} == {
+        rows_before[0]["marker_offset"]
     }
-    assert len(after) < len(before)
+    assert len(rows_after) < len(rows_before)
 
 
 def test_epochs_are_rows_in_order(tmp_path: Path) -> None:
@@ -227,8 +227,8 @@ def test_a_damaged_topic_id_is_refused_or_null(tmp_path: Path) -> None:
 
 
 def test_every_table_that_is_documented_can_be_read() -> None:
-    others = {"errors", "findings", "replicas"}
-    assert {*OF_SEGMENT, *OF_SEGMENTS, *OF_REPLICA, *others} == {*TABLES}
+    other_tables = {"errors", "findings", "replicas"}
+    assert {*OF_SEGMENT, *OF_SEGMENTS, *OF_REPLICA, *other_tables} == {*TABLES}
     for name in TABLES:
         reads = READS[name]
         assert reads.segments or reads.replicas or reads.is_whole
@@ -259,39 +259,39 @@ def test_small_segments_have_the_rows_together_that_each_has_alone(
         job = TableJob(options=options, columns=tuple(schema.names), by_replica=by_replica)
         return [rows.in_schema(schema) for rows in rows_of(Share(segments=segment_files), job)]
 
-    (whole,) = read(*segments)
+    (joined,) = read(*segments)
     alone = [batch for segment in segments for batch in read(segment)]
     assert len(alone) > 4
-    assert whole.to_pylist() == pa.Table.from_batches(alone).to_pylist()
-    each = read(*segments, by_replica=True)
-    assert [len(set(one["broker"].to_pylist())) for one in each] == [1, 1]
-    assert pa.Table.from_batches(each).to_pylist() == whole.to_pylist()
+    assert joined.to_pylist() == pa.Table.from_batches(alone).to_pylist()
+    by_replica = read(*segments, by_replica=True)
+    assert [len(set(record_batch["broker"].to_pylist())) for record_batch in by_replica] == [1, 1]
+    assert pa.Table.from_batches(by_replica).to_pylist() == joined.to_pylist()
 
 
 @pytest.mark.parametrize("name", TABLES)
 def test_a_file_that_vanishes_takes_only_its_own_rows(tmp_path: Path, name: str) -> None:
     """Between the plan and the reading, as with a broker that is alive."""
     broker_dir(tmp_path)
-    gone = segment(tmp_path / "orders-0", [plain()])
+    vanished = segment(tmp_path / "orders-0", [plain()])
     segment(tmp_path / "orders-1", [plain()])
-    before = table(tmp_path, name)
-    gone.unlink()
-    gone.symlink_to(gone)
+    rows_before = table(tmp_path, name)
+    vanished.unlink()
+    vanished.symlink_to(vanished)
     if name not in ("aborted", "errors", "leader_epochs", "producer_state", "replicas") and (
-        before or name in ("findings", "endings")
+        rows_before or name in ("findings", "endings")
     ):
-        with pytest.raises(CorruptLogFileError, match=f"orders-0/{gone.name}"):
+        with pytest.raises(CorruptLogFileError, match=f"orders-0/{vanished.name}"):
             table(tmp_path, name)
-    after = table(tmp_path, name, options=PASSING_OVER)
+    rows_after = table(tmp_path, name, options=PASSING_OVER)
     if name == "replicas":
-        assert [row["size_bytes"] > 0 for row in after] == [False, True]
+        assert [row["size_bytes"] > 0 for row in rows_after] == [False, True]
     elif name in ("batches", "records", "fragments", "segments"):
-        assert [row["partition"] for row in before] == [0, 1]
-        assert [row["partition"] for row in after] == [1]
+        assert [row["partition"] for row in rows_before] == [0, 1]
+        assert [row["partition"] for row in rows_after] == [1]
     elif name == "errors":
-        assert [row["kind"] for row in after] == ["unreadable"]
+        assert [row["kind"] for row in rows_after] == ["unreadable"]
     else:
-        assert before == after == []
+        assert rows_before == rows_after == []
 
 
 @pytest.mark.parametrize(
@@ -312,10 +312,10 @@ def test_several_brokers_directories_are_read_at_once(tmp_path: Path, name: str)
 )
 def test_rows_of_other_producers_are_not_made(tmp_path: Path, name: str) -> None:
     replica(broker_dir(tmp_path), busy_log())
-    whole = table(tmp_path, name)
+    all_rows = table(tmp_path, name)
     rows = table(tmp_path, name, options={"producerIds": "7,9"})
     assert {row["producer_id"] for row in rows} == {7, 9}
-    assert rows == [row for row in whole if row["producer_id"] in (7, 9)]
+    assert rows == [row for row in all_rows if row["producer_id"] in (7, 9)]
     assert table(tmp_path, name, options={"producerIds": "99"}) == []
 
 
@@ -342,25 +342,25 @@ def test_damage_of_any_file_is_refused_by_name_or_passed_over_where_that_is_allo
         files = sorted(path for path in log_dir.rglob("*") if path.is_file())
         for path in data.draw(st.lists(st.sampled_from(files), min_size=1, max_size=4)):
             damage(path, data)
-        for each in TABLES:
-            checks = {"checkCrc": check_crc, "checkRecords": str(each == "errors").lower()}
+        for table_name in TABLES:
+            checks = {"checkCrc": check_crc, "checkRecords": str(table_name == "errors").lower()}
             with contextlib.suppress(LogFileError):
-                table(log_dir, each, options=checks)
+                table(log_dir, table_name, options=checks)
             allowed = {"ignoreCorruptFiles": "true", "ignoreMissingFiles": "true"}
-            table(log_dir, each, options=checks | allowed)
+            table(log_dir, table_name, options=checks | allowed)
 
 
 def damage(path: Path, data: st.DataObject) -> None:
-    whole = path.read_bytes()
-    at = data.draw(st.integers(0, len(whole)))
+    sound_data = path.read_bytes()
+    position = data.draw(st.integers(0, len(sound_data)))
     junk = data.draw(st.binary(min_size=1, max_size=8))
     match data.draw(st.sampled_from(["overwritten", "torn", "longer"])):
         case "overwritten":
-            path.write_bytes(whole[:at] + junk + whole[at + len(junk) :])
+            path.write_bytes(sound_data[:position] + junk + sound_data[position + len(junk) :])
         case "torn":
-            path.write_bytes(whole[:at])
+            path.write_bytes(sound_data[:position])
         case "longer":
-            path.write_bytes(whole + junk * 20)
+            path.write_bytes(sound_data + junk * 20)
 
 
 def transactions() -> bytes:
@@ -400,18 +400,34 @@ def test_keys_values_headers_and_times_are_exact(tmp_path: Path, codec: int, nam
         compression=codec,
     )
     segment(broker_dir(tmp_path) / "orders-0", [plain(), data], base_offset=8)
-    first, second, third = table(tmp_path, "records")[1:]
-    assert set(first) == set(TABLES["records"].names)
-    assert [one["offset"] for one in (first, second, third)] == [9, 10, 11]
-    assert (first["key"], first["value"], first["timestamp_ms"]) == (b"k", b"v", NOW + 7)
-    assert first["headers"] == [{"key": "h", "value": b"1"}, {"key": "h", "value": None}]
-    assert (second["key"], second["value"], second["timestamp_ms"]) == (None, None, NOW - 3)
-    assert (third["key"], third["value"], third["timestamp_ms"]) == (b"", b"\x00\xff", NOW)
-    assert [one["sequence"] for one in (first, second, third)] == [4, 5, 6]
-    assert (third["producer_id"], third["producer_epoch"]) == (7, 1)
-    assert (third["codec"], third["is_transactional"], third["is_control"]) == (name, True, False)
-    assert (third["batch_base_offset"], third["batch_position"]) == (9, len(plain()))
-    assert (third["leader_epoch"], third["timestamp_type"]) == (3, "CreateTime")
+    first_row, second_row, third_row = table(tmp_path, "records")[1:]
+    assert set(first_row) == set(TABLES["records"].names)
+    assert [row["offset"] for row in (first_row, second_row, third_row)] == [9, 10, 11]
+    assert (first_row["key"], first_row["value"], first_row["timestamp_ms"]) == (
+        b"k",
+        b"v",
+        NOW + 7,
+    )
+    assert first_row["headers"] == [{"key": "h", "value": b"1"}, {"key": "h", "value": None}]
+    assert (second_row["key"], second_row["value"], second_row["timestamp_ms"]) == (
+        None,
+        None,
+        NOW - 3,
+    )
+    assert (third_row["key"], third_row["value"], third_row["timestamp_ms"]) == (
+        b"",
+        b"\x00\xff",
+        NOW,
+    )
+    assert [row["sequence"] for row in (first_row, second_row, third_row)] == [4, 5, 6]
+    assert (third_row["producer_id"], third_row["producer_epoch"]) == (7, 1)
+    assert (third_row["codec"], third_row["is_transactional"], third_row["is_control"]) == (
+        name,
+        True,
+        False,
+    )
+    assert (third_row["batch_base_offset"], third_row["batch_position"]) == (9, len(plain()))
+    assert (third_row["leader_epoch"], third_row["timestamp_type"]) == (3, "CreateTime")
 
 
 def test_batches_of_several_codecs_come_in_order_without_the_damaged_one(
@@ -421,7 +437,7 @@ def test_batches_of_several_codecs_come_in_order_without_the_damaged_one(
     codecs = [ZSTD, NONE, GZIP, ZSTD, NONE, SNAPPY]
     stored = [
         build_batch(
-            [Record(value=b"%d-%d" % (number, one) * 9) for one in range(2)],
+            [Record(value=b"%d-%d" % (number, index) * 9) for index in range(2)],
             timestamp_ms=NOW,
             compression=codec,
         )
@@ -430,15 +446,15 @@ def test_batches_of_several_codecs_come_in_order_without_the_damaged_one(
     damaged = bytearray(stored[3])
     damaged[61:65] = b"none"
     segment(broker_dir(tmp_path) / "orders-0", [*stored[:3], bytes(damaged), *stored[4:]])
-    left = [number for number in range(6) if number != 3]
+    sound_numbers = [number for number in range(6) if number != 3]
     with pytest.raises(CorruptLogFileError, match="the batch at offset 6 has another CRC"):
         table(tmp_path, "records")
     rows = table(tmp_path, "records", options=PASSING_OVER)
     assert [row["value"] for row in rows] == [
-        b"%d-%d" % (number, one) * 9 for number in left for one in range(2)
+        b"%d-%d" % (number, index) * 9 for number in sound_numbers for index in range(2)
     ]
     assert [row["offset"] for row in rows] == [
-        2 * number + one for number in left for one in (0, 1)
+        2 * number + index for number in sound_numbers for index in (0, 1)
     ]
 
 
@@ -449,9 +465,9 @@ def test_a_header_s_key_that_is_no_text_is_one_with_signs_for_it(tmp_path: Path)
     )
     cut_off = data.replace("\N{LATIN SMALL LETTER E WITH ACUTE}".encode(), b"\xc3\xc3")
     segment(broker_dir(tmp_path) / "orders-0", [data, cut_off])
-    first, second = table(tmp_path, "records")
-    assert first["headers"] == [{"key": "h\N{LATIN SMALL LETTER E WITH ACUTE}", "value": b"1"}]
-    assert second["headers"] == [{"key": "h\ufffd\ufffd", "value": b"1"}]
+    first_row, second_row = table(tmp_path, "records")
+    assert first_row["headers"] == [{"key": "h\N{LATIN SMALL LETTER E WITH ACUTE}", "value": b"1"}]
+    assert second_row["headers"] == [{"key": "h\ufffd\ufffd", "value": b"1"}]
 
 
 def test_times_of_appending_are_the_batch_s(tmp_path: Path) -> None:
@@ -485,13 +501,14 @@ def test_without_a_producer_there_is_no_sequence(tmp_path: Path) -> None:
 
 
 def test_gaps_that_the_cleaner_left_stay_gaps(tmp_path: Path) -> None:
-    whole = bytearray(batch(0, count=3))
-    kept = build_batch(
+    whole_batch = bytearray(batch(0, count=3))
+    cleaned_batch = build_batch(
         [Record(key=b"k", value=b"v")], timestamp_ms=NOW, producer_id=7, producer_epoch=0,
         base_sequence=0,
     )  # fmt: skip
-    kept = kept[:23] + bytes(whole[23:27]) + kept[27:]  # the last offset stays
-    segment(broker_dir(tmp_path) / "orders-0", [kept, plain()])
+    # The last offset stays.
+    cleaned_batch = cleaned_batch[:23] + bytes(whole_batch[23:27]) + cleaned_batch[27:]
+    segment(broker_dir(tmp_path) / "orders-0", [cleaned_batch, plain()])
     assert [row["offset"] for row in table(tmp_path, "records")] == [0, 3]
 
 
@@ -502,9 +519,9 @@ def test_rows_are_handed_over_in_bounded_pieces(
     monkeypatch.setattr(records, "ROWS_MAX", rows)
     monkeypatch.setattr(records, "BYTES_MAX", size)
     segment(broker_dir(tmp_path) / "orders-0", [plain(5, value=b"four"), plain(6, value=b"four")])
-    found = table(tmp_path, "records")
-    assert [row["offset"] for row in found] == list(range(11))
-    assert [row["batch_base_offset"] for row in found] == [0] * 5 + [5] * 6
+    all_rows = table(tmp_path, "records")
+    assert [row["offset"] for row in all_rows] == list(range(11))
+    assert [row["batch_base_offset"] for row in all_rows] == [0] * 5 + [5] * 6
 
 
 def test_only_columns_that_are_wanted_are_made(tmp_path: Path) -> None:
@@ -573,11 +590,11 @@ def test_numbers_words_and_nothing() -> None:
 def test_structs_come_in_pieces_of_bounded_size() -> None:
     count = r.ROWS_MAX + 3
 
-    def found() -> Iterator[Pair]:
+    def all_pairs() -> Iterator[Pair]:
         for number in range(count):
             yield Pair(number, None if number % 2 else "x")
 
-    pieces = list(r.of_structs(found(), lambda size: {"topic": r.constant("t", size)}))
+    pieces = list(r.of_structs(all_pairs(), lambda size: {"topic": r.constant("t", size)}))
     assert [piece.count for piece in pieces] == [r.ROWS_MAX, 3]
     schema = pa.schema([("b", pa.string()), ("a", pa.int64()), ("topic", pa.string())])
     assert pieces[1].in_schema(schema).to_pylist()[0] == {
@@ -593,7 +610,7 @@ def test_small_batches_are_put_together_up_to_a_bound() -> None:
         return pa.record_batch({"value": pa.array(values, pa.binary())})
 
     many, large = batch_of_values(*[b"m"] * r.ROWS_MAX), batch_of_values(b"l" * r.JOINED_BYTES_MAX)
-    given = [
+    small_batches = [
         batch_of_values(b"a"),
         batch_of_values(b"b", b"c"),
         many,
@@ -602,9 +619,9 @@ def test_small_batches_are_put_together_up_to_a_bound() -> None:
         batch_of_values(b"e"),
         batch_of_values(b"f"),
     ]
-    made = list(r.join_batches(given))
-    assert [one.num_rows for one in made] == [3, r.ROWS_MAX, 1, 1, 2]
-    assert pa.Table.from_batches(made) == pa.Table.from_batches(given)
+    joined = list(r.join_batches(small_batches))
+    assert [record_batch.num_rows for record_batch in joined] == [3, r.ROWS_MAX, 1, 1, 2]
+    assert pa.Table.from_batches(joined) == pa.Table.from_batches(small_batches)
     assert list(r.join_batches(())) == []
 
 
@@ -666,7 +683,7 @@ def test_nobody_goes_through_segments_for_their_names(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     replica(broker_dir(tmp_path), busy_log())
-    whole = table(tmp_path, "segments")
+    all_rows = table(tmp_path, "segments")
     cheap = [name for name in TABLES["segments"].names if name not in WALKED]
 
     def never(*args: object, **named: object) -> None:
@@ -674,4 +691,4 @@ def test_nobody_goes_through_segments_for_their_names(
 
     monkeypatch.setattr(segments, "sound_rows", never)
     rows = table(tmp_path, "segments", columns=cheap)
-    assert rows == [{name: row[name] for name in cheap} for row in whole]
+    assert rows == [{name: row[name] for name in cheap} for row in all_rows]

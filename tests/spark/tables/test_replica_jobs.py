@@ -51,7 +51,7 @@ def keep_rows(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def test_topics_and_producers_are_chosen_and_rows_are_kept(log_dir: Path) -> None:
-    found = kept_rows(
+    rows_kept = kept_rows(
         alone(),
         "batches",
         [log_dir],
@@ -59,7 +59,7 @@ def test_topics_and_producers_are_chosen_and_rows_are_kept(log_dir: Path) -> Non
         topics=frozenset({"orders"}),
         scope=RowScope(producer_ids=frozenset({PID})),
     )
-    (row,) = [row for batch in found for row in batch.to_pylist()]
+    (row,) = [row for batch in rows_kept for row in batch.to_pylist()]
     assert (row["topic"], row["base_offset"], row["producer_id"]) == ("orders", 3, PID)
 
 
@@ -68,15 +68,15 @@ def test_processes_have_the_rows_of_each_replica(
     log_dir: Path, table: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def rows() -> list[dict[str, Any]]:
-        found = kept_rows(alone(), table, [log_dir], keep_rows)
-        return sorted((row for batch in found for row in batch.to_pylist()), key=repr)
+        rows_kept = kept_rows(alone(), table, [log_dir], keep_rows)
+        return sorted((row for batch in rows_kept for row in batch.to_pylist()), key=repr)
 
-    here = rows()
-    assert {row["topic"] for row in here} == (
+    own_rows = rows()
+    assert {row["topic"] for row in own_rows} == (
         {"orders", "__transaction_state"} if table == "batches" else {"__transaction_state"}
     )
     monkeypatch.setattr(Engine, "way", lambda _self, _cost: Way.PROCESSES)
-    assert rows() == here
+    assert rows() == own_rows
 
 
 def test_a_segment_that_several_tasks_decode_counts_once(
@@ -92,19 +92,19 @@ def test_a_segment_that_several_tasks_decode_counts_once(
         KafkaLogOptions(paths=(tmp_path,), table="records"), RowScope(), READS["records"]
     )
     assert sum(len(share.segments) for share in shares) > 1
-    found = kept_rows(alone(), "records", [tmp_path], keep_rows)
-    assert sum(batch.num_rows for batch in found) == 40
+    rows_kept = kept_rows(alone(), "records", [tmp_path], keep_rows)
+    assert sum(batch.num_rows for batch in rows_kept) == 40
 
 
 def test_what_can_t_be_read_is_refused_or_told_once(log_dir: Path) -> None:
     (path,) = logs_of(log_dir / "broker-1" / "orders-0")
     cut(path, path.stat().st_size - 1)
-    whole = len(list(kept_rows(alone(), "transactions", [log_dir], keep_rows)))
-    assert whole
+    row_count = len(list(kept_rows(alone(), "transactions", [log_dir], keep_rows)))
+    assert row_count
     with pytest.raises(CorruptLogFileError, match=f"{path}, byte"):
         list(kept_rows(alone(), "batches", [log_dir], keep_rows))
     problems: list[str] = []
-    found = kept_rows(alone(), "batches", [log_dir], keep_rows, on_problem=problems.append)
-    assert sum(batch.num_rows for batch in found if batch["topic"][0].as_py() == "orders") == 2
+    rows_kept = kept_rows(alone(), "batches", [log_dir], keep_rows, on_problem=problems.append)
+    assert sum(batch.num_rows for batch in rows_kept if batch["topic"][0].as_py() == "orders") == 2
     (problem,) = problems
     assert problem.startswith(f"{path}, byte ")

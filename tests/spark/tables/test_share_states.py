@@ -39,8 +39,8 @@ def rows_of(tmp_path: Path, data: bytes) -> list[Row]:
 
 
 def test_what_kafka_wrote_is_told_with_where_it_stands(tmp_path: Path) -> None:
-    first, _, snapshot, update, gone = rows_of(tmp_path, share_states())
-    place = {
+    first_row, _, snapshot, update, tombstone = rows_of(tmp_path, share_states())
+    log_position = {
         "topic": "__share_group_state",
         "partition": 3,
         "segment_base_offset": 6,
@@ -61,26 +61,26 @@ def test_what_kafka_wrote_is_told_with_where_it_stands(tmp_path: Path) -> None:
             dict(
                 zip(
                     ("first_offset", "last_offset", "delivery_state", "delivery_count"),
-                    one,
+                    batch,
                     strict=True,
                 )
             )
-            for one in ((5, 9, 2, 1), (12, 12, 0, 300), (2**40, 2**40 + 1, 4, 5))
+            for batch in ((5, 9, 2, 1), (12, 12, 0, 300), (2**40, 2**40 + 1, 4, 5))
         ],
     }
     times = {"create_timestamp_ms": 1_700_000_000_000, "write_timestamp_ms": 1_700_000_300_000}
     about = {"kind": "snapshot", "key_version": 0, "state_epoch": 2}
-    assert snapshot == {**place, **state, **times, **about, "offset": 8}
+    assert snapshot == {**log_position, **state, **times, **about, "offset": 8}
     nothing = dict.fromkeys((*times, "state_epoch"))
     assert update == {
-        **place, **state, **nothing, "kind": "update", "key_version": 1, "offset": 9,
+        **log_position, **state, **nothing, "kind": "update", "key_version": 1, "offset": 9,
     }  # fmt: skip
-    assert gone == {
-        **place, **dict.fromkeys(state), **nothing, "kind": "snapshot", "key_version": 0,
+    assert tombstone == {
+        **log_position, **dict.fromkeys(state), **nothing, "kind": "snapshot", "key_version": 0,
         "offset": 10, "is_tombstone": True,
     }  # fmt: skip
-    assert (first["start_offset"], first["delivery_complete_count"]) == (None, None)
-    assert first["state_batches"] == []
+    assert (first_row["start_offset"], first_row["delivery_complete_count"]) == (None, None)
+    assert first_row["state_batches"] == []
 
 
 @pytest.mark.parametrize(

@@ -78,10 +78,14 @@ def test_a_tombstone_is_a_row_of_its_id(tmp_path: Path) -> None:
     segment(
         broker_dir(tmp_path) / FOLDER, [encode_batch(records, level=TV_2, now_ms=NOW, rules=LATEST)]
     )
-    empty, gone = table(tmp_path, "transactions")
+    empty, tombstone = table(tmp_path, "transactions")
     assert (empty["state"], empty["partitions"], empty["start_timestamp_ms"]) == ("Empty", [], None)
-    assert (gone["transactional_id"], gone["is_tombstone"]) == ("a", True)
-    assert (gone["value_version"], gone["state"], gone["problem"]) == (None, None, None)
+    assert (tombstone["transactional_id"], tombstone["is_tombstone"]) == ("a", True)
+    assert (tombstone["value_version"], tombstone["state"], tombstone["problem"]) == (
+        None,
+        None,
+        None,
+    )
 
 
 @pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD])

@@ -31,7 +31,7 @@ def odd(tmp_path: Path) -> Path:
 def test_files_folders_and_patterns_are_found(odd: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     everything = small_files([str(odd)])
     assert everything is not None
-    assert [one.name for one in everything] == ["brief.jsonl.gz", "odd.jsonl", "stream.sse"]
+    assert [path.name for path in everything] == ["brief.jsonl.gz", "odd.jsonl", "stream.sse"]
     assert small_files([f"{odd}/*.jsonl"]) == (odd / "odd.jsonl",)
     assert small_files([f"file://{odd}/odd.jsonl"]) == (odd / "odd.jsonl",)
     monkeypatch.chdir(odd)
@@ -67,9 +67,9 @@ def test_a_line_that_is_none_is_told(tmp_path: Path, line: str, reason: str) -> 
     (tmp_path / "x.jsonl").write_text(odd_lives() + line + "\n")
     ask = embedded_queries([str(tmp_path)], are_exported=False)
     assert ask is not None
-    (found,) = ask("SELECT reason, text FROM trace_unreadable")
-    assert found["reason"].startswith(reason)
-    assert found["text"] == line
+    (row,) = ask("SELECT reason, text FROM trace_unreadable")
+    assert row["reason"].startswith(reason)
+    assert row["text"] == line
 
 
 def test_what_is_no_trace_is_refused(tmp_path: Path) -> None:

@@ -64,11 +64,11 @@ def test_what_an_event_stream_says_between_events_is_no_damage(line: str, is_sil
 
 
 def test_a_query_reads_only_what_was_made_before_it() -> None:
-    made = {"files", "lines"}
+    queries_made = {"files", "lines"}
     for name, query in {"others": OTHERS, **OF_LINES, **OF_EVENTS, "runs": RUNS}.items():
         read = set(re.findall(r"\btrace_(\w+)", query))
-        assert read <= made, name
-        made.add(name)
+        assert read <= queries_made, name
+        queries_made.add(name)
 
 
 @pytest.mark.parametrize("name", OF_EVENTS)

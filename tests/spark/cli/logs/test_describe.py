@@ -65,13 +65,13 @@ def test_a_folder_of_several_is_read_as_json(
     log_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["logs", "describe", str(log_dir.parent), "--json"]) == 0
-    document = json.loads(capsys.readouterr().out)
-    assert [(replica["topic"], replica["partition"]) for replica in document] == [
+    description = json.loads(capsys.readouterr().out)
+    assert [(replica["topic"], replica["partition"]) for replica in description] == [
         ("orders", 0),
         ("orders", 1),
         ("other", 0),
     ]
-    assert document[0]["open_transactions"][0]["first_offset"] == 2
+    assert description[0]["open_transactions"][0]["first_offset"] == 2
 
 
 def test_a_misuse_has_its_status(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

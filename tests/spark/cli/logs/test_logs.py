@@ -116,14 +116,23 @@ def their_disk(path: Path, *partitions: int, topic: str = "orders") -> Path:
 def test_records_go_into_a_stopped_brokers_directory(
     url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    first, second = their_disk(tmp_path / "a", 0, 1), their_disk(tmp_path / "b", 1)
-    into = ["logs", "write", "--into", str(first), "--into", str(second), "--topic", "orders"]
+    first_disk, second_disk = their_disk(tmp_path / "a", 0, 1), their_disk(tmp_path / "b", 1)
+    into = [
+        "logs",
+        "write",
+        "--into",
+        str(first_disk),
+        "--into",
+        str(second_disk),
+        "--topic",
+        "orders",
+    ]
     assert main([*into, "--url", url]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split(": ")[0] for line in lines] == [
-        str(first / "orders-0"),
-        str(first / "orders-1"),
-        str(second / "orders-1"),
+        str(first_disk / "orders-0"),
+        str(first_disk / "orders-1"),
+        str(second_disk / "orders-1"),
     ]
     assert lines[0].endswith("0 bytes of records, up to offset 0")
     assert main([*into, "--url", url, "--json"]) == 0
@@ -146,7 +155,7 @@ def test_what_is_there_is_replaced_only_when_asked(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         ((), "name a DIR to make, or with --into"),
         (("DIR", "--into", "DIR"), "name a DIR to make, or with --into"),
@@ -164,12 +173,12 @@ def test_a_misuse_is_told(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     arguments: tuple[str, ...],
-    told: str,
+    message: str,
 ) -> None:
     disk = their_disk(tmp_path / "disk", 0, topic="small")
     argv = [str(disk) if argument == "DIR" else argument for argument in arguments]
     assert main(["logs", "write", *argv, "--url", url]) == 2
-    assert told in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 def test_a_topic_with_other_partitions_is_refused(
@@ -241,11 +250,13 @@ def test_waiting_groups_json_has_the_documented_fields(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([*words(tmp_path), "--json"]) == 3
-    document = json.loads(capsys.readouterr().out)
-    assert tuple(document) == WaitingGroups.__struct_fields__
-    assert tuple(document["waiters"][0]) == Waiter.__struct_fields__
+    waiting_groups = json.loads(capsys.readouterr().out)
+    assert tuple(waiting_groups) == WaitingGroups.__struct_fields__
+    assert tuple(waiting_groups["waiters"][0]) == Waiter.__struct_fields__
     documented = Path("docs/logs-reference.md").read_text()
-    assert all(f"`{name}`" in documented for name in (*document, *document["waiters"][0]))
+    assert all(
+        f"`{name}`" in documented for name in (*waiting_groups, *waiting_groups["waiters"][0])
+    )
 
 
 def test_nobody_waits_and_nobody_is_seen(

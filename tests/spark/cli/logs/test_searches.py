@@ -98,7 +98,7 @@ def test_what_hangs_is_told_with_the_command_that_ends_it(
 
 
 @pytest.mark.parametrize(
-    ("records", "told"),
+    ("records", "lines"),
     [
         (
             [move("Empty")],
@@ -121,7 +121,7 @@ def test_what_hangs_is_told_with_the_command_that_ends_it(
 )
 def test_the_marker_that_it_should_have_had_is_told(
     records: list[TxnTransition],
-    told: list[str],
+    lines: list[str],
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -131,7 +131,7 @@ def test_the_marker_that_it_should_have_had_is_told(
     broker.replica(driver)
     broker.coordinator(*records)
     printed = Printed(capsys, str(broker.stop()), "--as-of", AS_OF)
-    assert all(line in printed.out for line in told)
+    assert all(line in printed.out for line in lines)
     # The command never says an abort beside words that say COMMIT.
     assert " abort --topic" not in printed.out
 
@@ -199,9 +199,9 @@ def test_json_is_as_its_schema_says(tmp_path: Path, capsys: pytest.CaptureFixtur
     log_dir = directory(tmp_path / "b", "Empty")
     when = ["--as-of", "2023-11-14T22:13:30+00:00", "--max-transaction-timeout", "0"]
     printed = Printed(capsys, str(log_dir), "--json", *when)
-    document = json.loads(printed.out)
-    jsonschema.validate(document, json_schema())
-    assert (document["as_of_ms"], document["findings"][0]["age_ms"]) == (NOW + 10_000, 10_000)
+    report = json.loads(printed.out)
+    jsonschema.validate(report, json_schema())
+    assert (report["as_of_ms"], report["findings"][0]["age_ms"]) == (NOW + 10_000, 10_000)
     assert printed.status == HANGS
 
 
@@ -344,9 +344,9 @@ def test_an_id_that_nobody_knows_has_its_status(
 
 def test_json_has_the_documented_fields(log_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["logs", "timeline", "app", str(log_dir), "--json"]) == 0
-    document = json.loads(capsys.readouterr().out)
+    timeline = json.loads(capsys.readouterr().out)
     documented = Path("docs/logs-reference.md").read_text()
-    for value in (document, document["events"][0], document["open"][0]):
+    for value in (timeline, timeline["events"][0], timeline["open"][0]):
         assert all(f"`{name}`" in documented for name in value)
 
 

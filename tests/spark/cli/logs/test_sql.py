@@ -50,8 +50,8 @@ def test_rows_for_people_and_as_json(log_dir: str, capsys: pytest.CaptureFixture
     headers, row = capsys.readouterr().out.splitlines()
     assert (headers.split(), row.split()) == (["offset", "key", "nothing"], ["0", "k"])
     assert main(["logs", "sql", query, log_dir, "--json"]) == 0
-    document = json.loads(capsys.readouterr().out)
-    assert document == [{"offset": 0, "key": "aw==", "nothing": None}]
+    rows = json.loads(capsys.readouterr().out)
+    assert rows == [{"offset": 0, "key": "aw==", "nothing": None}]
 
 
 def test_every_query_of_the_page_answers(
@@ -91,18 +91,18 @@ def test_every_query_of_the_page_answers(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["SELECT"], "Parser Error"),
         (["FROM kafka_batches", "--option", "topics=none"], "no topic 'none'"),
     ],
 )
 def test_a_misuse_has_its_status(
-    log_dir: str, arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]
+    log_dir: str, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     query, *more = arguments
     assert main(["logs", "sql", query, log_dir, *more]) == 2
-    assert told in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 def test_what_can_t_be_read_has_its_status_and_can_be_passed_over(
@@ -123,11 +123,11 @@ def test_a_timeline_of_what_can_be_read_has_its_status(
     log_dir: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["logs", "timeline", "app", log_dir]) == 0
-    whole = capsys.readouterr().out
+    whole_timeline = capsys.readouterr().out
     (Path(log_dir) / "more-0").mkdir()
     log = Path(log_dir) / "more-0" / f"{0:020}.log"
     log.write_bytes(b"nothing of Kafka's")
     assert main(["logs", "timeline", "app", log_dir]) == 4
     output = capsys.readouterr()
-    assert output.out == whole
+    assert output.out == whole_timeline
     assert output.err.startswith(f"Something may be missing: {log}, byte 0: 18 bytes")

@@ -54,12 +54,12 @@ def test_a_notice_is_no_reason_to_fail_unless_asked(
 def test_json_has_the_documented_fields(log_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (log_dir / "orders-0" / f"{SECOND}.txnindex").write_bytes(b"no")
     assert main(["logs", "verify", str(log_dir), "--json"]) == 1
-    document = json.loads(capsys.readouterr().out)
-    assert list(document) == ["replicas", "segments", "bytes", "findings"]
-    (finding,) = document["findings"]
+    report = json.loads(capsys.readouterr().out)
+    assert list(report) == ["replicas", "segments", "bytes", "findings"]
+    (finding,) = report["findings"]
     assert (finding["rule"], finding["severity"]) == ("unreadable-file", "error")
     documented = Path("docs/logs-reference.md").read_text()
-    assert all(f"`{name}`" in documented for name in (*document, *finding))
+    assert all(f"`{name}`" in documented for name in (*report, *finding))
 
 
 def test_a_misuse_has_its_status(log_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:

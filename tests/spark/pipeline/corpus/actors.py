@@ -68,7 +68,7 @@ class Notebook:
             base_sequence=base_sequence,
             transactional=transactional,
         )
-        offset = self.raw.produced(
+        offset = self.raw.produce_until_accepted(
             partition, data, version=version, transactional_id=transactional_id
         )
         sent = SentBatch(
@@ -84,7 +84,7 @@ class Notebook:
         self.sent.append(sent)
         return sent
 
-    def told(self, *values: str | None, key: str | None = None) -> tuple[Told, ...]:
+    def stamp_records(self, *values: str | None, key: str | None = None) -> tuple[Told, ...]:
         """Records with these values, stamped now."""
         stamp = self.next_stamp()
         return tuple(
@@ -158,7 +158,7 @@ class Actor:
     def init(self, *, as_myself: bool = False) -> None:
         """InitProducerId: fences whoever had the name before; ``as_myself`` is KIP-360's bump."""
         raw = self.book.raw
-        answer = raw.coordinated(
+        answer = raw.ask_coordinator(
             "InitProducerId",
             4,
             self.transactional_id,
@@ -178,7 +178,7 @@ class Actor:
 
     def add(self, *places: Place) -> None:
         """AddPartitionsToTxn, as the old flow has it."""
-        answer = self.book.raw.coordinated(
+        answer = self.book.raw.ask_coordinator(
             "AddPartitionsToTxn",
             3,
             self.transactional_id,
@@ -201,7 +201,7 @@ class Actor:
         self, partition: Place, *values: str | None, codec: str = "none", key: str | None = None
     ) -> SentBatch:
         """A batch of records in the transaction."""
-        return self.send_told(partition, self.book.told(*values, key=key), codec=codec)
+        return self.send_told(partition, self.book.stamp_records(*values, key=key), codec=codec)
 
     def send_told(
         self,
@@ -232,7 +232,7 @@ class Actor:
 
     def end(self, *, committed: bool) -> None:
         """EndTxn, as soon as the coordinator will."""
-        answer = self.book.raw.coordinated(
+        answer = self.book.raw.ask_coordinator(
             "EndTxn",
             5 if self.new else 3,
             self.transactional_id,
@@ -259,8 +259,14 @@ class Actor:
         writing to these partitions in between, to their ends.
         """
         raw = self.book.raw
-        done = raw.until_state(self.transactional_id, "CompleteCommit", "CompleteAbort", "Empty")
-        told_epoch = int(done.producer_epoch) if done.producer_id == self.producer_id else epoch
+        description = raw.until_state(
+            self.transactional_id, "CompleteCommit", "CompleteAbort", "Empty"
+        )
+        told_epoch = (
+            int(description.producer_epoch)
+            if description.producer_id == self.producer_id
+            else epoch
+        )
         finished = FinishedTransaction(
             transactional_id=self.transactional_id,
             producer_id=self._written_by(),

@@ -136,7 +136,7 @@ def committed_offsets(
         {"name": partition_place.topic, "partition_indexes": [partition_place.partition]}
         for partition_place in places
     ]
-    answer = raw.coordinated(
+    answer = raw.ask_coordinator(
         "OffsetFetch", 8, group, GROUP, groups=[{"group_id": group, "topics": topics}]
     )
     return [

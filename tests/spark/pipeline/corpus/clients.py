@@ -61,7 +61,7 @@ def _note(
     book: Notebook, name: str, partition: Place, offsets: list[int], *, committed: bool
 ) -> None:
     assert len(offsets) == BATCH, offsets
-    told = book.raw.until_state(name, "CompleteCommit", "CompleteAbort")
+    description = book.raw.until_state(name, "CompleteCommit", "CompleteAbort")
     span = Span(
         place=partition,
         first_offset=min(offsets),
@@ -71,9 +71,9 @@ def _note(
     book.finished.append(
         FinishedTransaction(
             transactional_id=name,
-            producer_id=told.producer_id,
-            producer_epoch=told.producer_epoch,
-            marker_epoch=told.producer_epoch,
+            producer_id=description.producer_id,
+            producer_epoch=description.producer_epoch,
+            marker_epoch=description.producer_epoch,
             committed=committed,
             level=book.level,
             spans=(span,),

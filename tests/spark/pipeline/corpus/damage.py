@@ -76,9 +76,11 @@ def tear(stage: Path, last_offsets: Mapping[Place, int]) -> tuple[Damage, ...]:
         batches = [(start, head) for start, head in iter_batches(path.read_bytes())]
         position, head = batches[-1]
         assert head.base_offset == offset, (partition, head.base_offset, offset)
-        what = way(path, position, path.stat().st_size - position)
+        damage_kind = way(path, position, path.stat().st_size - position)
         damages.append(
-            Damage(place=partition, broker=broker, file=path.name, what=what, sound_end=offset)
+            Damage(
+                place=partition, broker=broker, file=path.name, what=damage_kind, sound_end=offset
+            )
         )
     return tuple(damages)
 

@@ -150,7 +150,7 @@ class Maker:
         raw = book.raw
         book.open = [row for row in book.open if row.place != FORKED]
         second_life.more(book, [self.long])
-        last = second_life.to_be_torn(book)
+        last_segment = second_life.to_be_torn(book)
         with Tools(self.kafka.bootstrap) as tools:
             layout = asked.Layout(raw)
             hanging = asked.find_hanging(tools, BROKERS)
@@ -166,7 +166,7 @@ class Maker:
         written = [sent for writer in writers.join() for sent in writer.sent]
         self._copy("killed")
         copy_tree(self.directory / "killed", self.directory / "torn")
-        damage = tear(self.directory / "torn", last)
+        damage = tear(self.directory / "torn", last_segment)
         loaded = self._loaded("torn")
         harmed = {writer.place for writer in damage}
         killed = msgspec.structs.replace(

@@ -93,10 +93,10 @@ class RawBrokers:
         """Ask until the answer is ready."""
         return wait_for(lambda: self.ask(api, version, broker=broker, **values), ready, api)
 
-    def coordinated(self, api: str, version: int, key: str, kind: int, **values: Any) -> Any:
+    def ask_coordinator(self, api: str, version: int, key: str, kind: int, **values: Any) -> Any:
         """Ask the coordinator of a group or transactional id until it is ready to answer."""
 
-        def once() -> Any:
+        def ask_once() -> Any:
             coordinator = self.ask("FindCoordinator", 2, key=key, key_type=kind)
             if (
                 coordinator.error_code != ErrorCode.none
@@ -105,7 +105,7 @@ class RawBrokers:
                 return None
             return self.ask(api, version, broker=coordinator.node_id, **values)
 
-        return wait_for(once, lambda answer: answer is not None and not _not_yet(answer), api)
+        return wait_for(ask_once, lambda answer: answer is not None and not _not_yet(answer), api)
 
     # Partitions
 
@@ -119,9 +119,9 @@ class RawBrokers:
         if partition not in self._leaders:
             answer = wait_for(
                 lambda: self.metadata([partition.topic]),
-                lambda told: (
-                    told.topics[0].error_code == ErrorCode.none
-                    and _leader_of(told, partition) in self._addresses
+                lambda answer: (
+                    answer.topics[0].error_code == ErrorCode.none
+                    and _leader_of(answer, partition) in self._addresses
                 ),
                 f"leader of {partition}",
             )
@@ -145,22 +145,22 @@ class RawBrokers:
         partition_response = answer.responses[0].partition_responses[0]
         return ErrorCode(partition_response.error_code), partition_response.base_offset
 
-    def produced(
+    def produce_until_accepted(
         self, partition: Place, batch: bytes, *, version: int, transactional_id: str | None = None
     ) -> int:
         """Append one batch once the leader is ready for it; its first offset."""
 
-        def once() -> tuple[ErrorCode, int]:
-            told = self.produce(
+        def ask_once() -> tuple[ErrorCode, int]:
+            answer = self.produce(
                 partition, batch, version=version, transactional_id=transactional_id
             )
-            if told[0] in NOT_YET:
+            if answer[0] in NOT_YET:
                 self._leaders.pop(partition, None)
-            return told
+            return answer
 
         retried_errors = NOT_YET | VERIFIED_YET
         error, offset = wait_for(
-            once, lambda told: told[0] not in retried_errors, f"Produce to {partition}"
+            ask_once, lambda answer: answer[0] not in retried_errors, f"Produce to {partition}"
         )
         assert error == ErrorCode.none, f"{partition}: {error.name}"
         return int(offset)
@@ -174,7 +174,7 @@ class RawBrokers:
             {"name": partition.topic, "partitions": [{**partition_request, "timestamp": timestamp}]}
         ]
 
-        def once() -> Any:
+        def ask_once() -> Any:
             answer = self.ask(
                 "ListOffsets",
                 7,
@@ -188,11 +188,13 @@ class RawBrokers:
                 self._leaders.pop(partition, None)
             return row
 
-        told = wait_for(once, lambda row: row.error_code == ErrorCode.none, f"end of {partition}")
-        return int(told.offset)
+        row_found = wait_for(
+            ask_once, lambda row: row.error_code == ErrorCode.none, f"end of {partition}"
+        )
+        return int(row_found.offset)
 
     def describe_transaction(self, transactional_id: str) -> Any:
-        answer = self.coordinated(
+        answer = self.ask_coordinator(
             "DescribeTransactions",
             0,
             transactional_id,
@@ -205,7 +207,7 @@ class RawBrokers:
         """Wait for one of these states of a transactional id."""
         return wait_for(
             lambda: self.describe_transaction(transactional_id),
-            lambda told: told.transaction_state in states,
+            lambda description: description.transaction_state in states,
             f"{transactional_id} to be {states}",
         )
 
@@ -273,11 +275,11 @@ class RawBrokers:
         assert answer.error_code == ErrorCode.none, answer
 
 
-def wait_for(ask: Callable[[], Any], ready: Callable[[Any], bool], what: str) -> Any:
+def wait_for(ask: Callable[[], Any], ready: Callable[[Any], bool], subject: str) -> Any:
     """Ask until the answer is ready."""
     deadline_s = time.monotonic() + PATIENCE_S
     while not ready(answer := ask()):
-        assert time.monotonic() < deadline_s, f"{what}: still {answer}"
+        assert time.monotonic() < deadline_s, f"{subject}: still {answer}"
         time.sleep(_PAUSE_S)
     return answer
 

@@ -49,7 +49,7 @@ def more(book: Notebook, actors: Sequence[Actor]) -> None:
     producer.leave_open("open", "begun after the restart")
     raw.configure(4, "", {VERIFICATION: "false"})
     ghost = Actor(book, "after-ghost")
-    row = book.told("hangs when the kill comes")
+    row = book.stamp_records("hangs when the kill comes")
     ghost.send_told(Place("after", 1), row, codec="zstd", unasked=True)
     ghost.leave_open("hanging", "Produce without AddPartitionsToTxn, after the restart")
     raw.configure(4, "", {VERIFICATION: None})

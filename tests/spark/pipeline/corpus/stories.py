@@ -98,7 +98,7 @@ def orders(book: Notebook) -> Actor:
         old.send(first_partition, *values, codec=codec)
         new.send(first_partition, *values[:2], codec=codec, key=f"key-{turn % 4}")
         old.send(second, *values, codec=codec)
-        book.append(third, book.told(*values), codec=codec)
+        book.append(third, book.stamp_records(*values), codec=codec)
         old.finish(committed=turn % 3 != 0)
         new.send(third, values[0])
         if turn % 4 == 1:
@@ -143,14 +143,14 @@ def plain(book: Notebook) -> None:
     for codec in CODECS:
         book.append(partition, odd, codec=codec)
     book.append(partition, (Told(timestamp_ms=stamp, value=b"0123456789" * 20_000),), codec="zstd")
-    book.append(Place("stamped", 0), book.told("a", "b"), codec="lz4")
+    book.append(Place("stamped", 0), book.stamp_records("a", "b"), codec="lz4")
     _idempotent(book, Place("plain", 1))
 
 
 def _idempotent(book: Notebook, partition: Place) -> None:
     """Sequences that wrap around, an epoch that is bumped, a duplicate that is not appended."""
     producer_id, epoch = identity(book.raw)
-    records = book.told("a", "b", "c", "d")
+    records = book.stamp_records("a", "b", "c", "d")
     for sequence in (2**31 - 2, 2):
         batch = book.append(
             partition,
@@ -159,16 +159,16 @@ def _idempotent(book: Notebook, partition: Place) -> None:
             producer_id=producer_id,
             producer_epoch=epoch,
         )
-    again = batch_of(
+    repeated_batch = batch_of(
         records,
         base_sequence=batch.base_sequence,
         producer_id=producer_id,
         producer_epoch=epoch,
     )
-    book.raw.produced(partition, again, version=11)
+    book.raw.produce_until_accepted(partition, repeated_batch, version=11)
     book.append(
         partition,
-        book.told("e"),
+        book.stamp_records("e"),
         base_sequence=0,
         producer_id=producer_id,
         producer_epoch=epoch + 1,
@@ -178,7 +178,7 @@ def _idempotent(book: Notebook, partition: Place) -> None:
 def identity(raw: RawBrokers) -> tuple[int, int]:
     """A producer id without a transactional id."""
     answer = raw.until(
-        lambda told: told.error_code == ErrorCode.none,
+        lambda answer: answer.error_code == ErrorCode.none,
         "InitProducerId",
         4,
         transactional_id=None,
@@ -201,8 +201,8 @@ def forgotten(book: Notebook) -> tuple[str, ...]:
         producer.send(Place("forgotten", 0), "by somebody who is forgotten")
         producer.finish(committed=name == names[0])
     wait_for(
-        lambda: [raw.ask("ListTransactions", 0, broker=at) for at in raw.brokers],
-        lambda told: not any(answer.transaction_states for answer in told),
+        lambda: [raw.ask("ListTransactions", 0, broker=broker_id) for broker_id in raw.brokers],
+        lambda answers: not any(answer.transaction_states for answer in answers),
         "transactional ids to expire",
     )
     return names
@@ -283,7 +283,7 @@ def compacted(book: Notebook) -> None:
                 producer.send(partition, value, codec=codec, key=key)
             producer.finish(committed=turn % 4 != 3)
         for turn in range(6):  # what is active is never cleaned
-            book.append(partition, book.told(f"last {'z' * 80}", key=f"last-{turn}"))
+            book.append(partition, book.stamp_records(f"last {'z' * 80}", key=f"last-{turn}"))
     for partition in (Place("compacted", 0), Place("swept", 0)):
         wait_for(
             partial(records_left, raw, partition),
@@ -330,7 +330,7 @@ def fenced(book: Notebook) -> None:
     second.touched[partition] = [sent]
     second.note_finished(committed=False, epoch=epoch, marker_epoch=epoch + 1)
     late = batch_of(
-        book.told("too late"),
+        book.stamp_records("too late"),
         producer_id=actor.producer_id,
         producer_epoch=epoch,
         base_sequence=1,
@@ -381,14 +381,14 @@ def ghosts(book: Notebook) -> None:
 
 
 def _send_unasked(actor: Actor, partition: Place, *values: str, codec: str = "none") -> None:
-    actor.send_told(partition, actor.book.told(*values), codec=codec, unasked=True)
+    actor.send_told(partition, actor.book.stamp_records(*values), codec=codec, unasked=True)
 
 
 def _stranger(book: Notebook, partition: Place) -> None:
     """A producer id that no coordinator knows."""
     sent = book.append(
         partition,
-        book.told("who is this?"),
+        book.stamp_records("who is this?"),
         transactional_id="ghost-stranger",
         producer_id=UNKNOWN_PRODUCER,
         producer_epoch=7,
@@ -517,13 +517,13 @@ def positions(book: Notebook) -> CommittedOffset:
 
 def commit_offset(raw: RawBrokers, actor: Actor, group: str, partition: Place, offset: int) -> None:
     """AddOffsetsToTxn and TxnOffsetCommit."""
-    who = {
+    member = {
         "transactional_id": actor.transactional_id,
         "producer_id": actor.producer_id,
         "producer_epoch": actor.producer_epoch,
     }
-    answer = raw.coordinated(
-        "AddOffsetsToTxn", 3, actor.transactional_id, TRANSACTION, group_id=group, **who
+    answer = raw.ask_coordinator(
+        "AddOffsetsToTxn", 3, actor.transactional_id, TRANSACTION, group_id=group, **member
     )
     assert answer.error_code == ErrorCode.none, answer
     row = {
@@ -532,7 +532,7 @@ def commit_offset(raw: RawBrokers, actor: Actor, group: str, partition: Place, o
         "committed_leader_epoch": -1,
         "committed_metadata": f"at {offset}",
     }
-    answer = raw.coordinated(
+    answer = raw.ask_coordinator(
         "TxnOffsetCommit",
         3,
         group,
@@ -541,6 +541,6 @@ def commit_offset(raw: RawBrokers, actor: Actor, group: str, partition: Place, o
         generation_id=-1,
         member_id="",
         topics=[{"name": partition.topic, "partitions": [row]}],
-        **who,
+        **member,
     )
     assert answer.topics[0].partitions[0].error_code == ErrorCode.none, answer

@@ -162,12 +162,14 @@ def main(words: Sequence[str]) -> None:
             with Tools("") as tools:
                 answers_by_name[variant.name] = ask_broker(variant, unpacked_dir, tools)
             keep(answers_by_name)
-            one = answers_by_name[variant.name]
-            if one.said == NO_ANSWER:
+            answer = answers_by_name[variant.name]
+            if answer.said == NO_ANSWER:
                 del answers_by_name[variant.name]
                 keep(answers_by_name)
-            what = f"{len(one.hanging)} hang" if one.starts else "does not start"
-            sys.stdout.write(f"{number}/{len(todo)} {variant.name}: {what} {one.said[:150]}\n")
+            verdict = f"{len(answer.hanging)} hang" if answer.starts else "does not start"
+            sys.stdout.write(
+                f"{number}/{len(todo)} {variant.name}: {verdict} {answer.said[:150]}\n"
+            )
             sys.stdout.flush()
     names = {variant.name for variant in variants()}
     keep({name: variant for name, variant in answers_by_name.items() if name in names})

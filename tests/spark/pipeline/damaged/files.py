@@ -59,33 +59,33 @@ def change(
     path: Path, position: int, data: bytes, *, crc_at: int | None = None, size: int = 0
 ) -> None:
     """Overwrite bytes; ``crc_at`` is the position of a batch whose CRC is made right again."""
-    content = bytearray(path.read_bytes())
-    content[position : position + len(data)] = data
+    file_data = bytearray(path.read_bytes())
+    file_data[position : position + len(data)] = data
     if crc_at is not None:
-        crc = crc32c.crc32c(bytes(content[crc_at + BatchHeader.CRC_START : crc_at + size]))
-        pack_into(">I", content, crc_at + BatchHeader.CRC_START - 4, crc)
-    path.write_bytes(content)
+        crc = crc32c.crc32c(bytes(file_data[crc_at + BatchHeader.CRC_START : crc_at + size]))
+        pack_into(">I", file_data, crc_at + BatchHeader.CRC_START - 4, crc)
+    path.write_bytes(file_data)
 
 
 def change_batch(
-    folder: Path, is_wanted: Wanted, at: int, data: bytes, *, number: int = 0, mend: bool = False
+    folder: Path, is_wanted: Wanted, index: int, data: bytes, *, number: int = 0, mend: bool = False
 ) -> None:
     """Overwrite bytes of a batch, counted from its beginning."""
     path, position, header = find_batch(folder, is_wanted, number)
-    change(path, position + at, data, crc_at=position if mend else None, size=header.size)
+    change(path, position + index, data, crc_at=position if mend else None, size=header.size)
 
 
 def flip(path: Path, position: int) -> None:
     """Flip a bit; a negative position counts from the end."""
-    content = bytearray(path.read_bytes())
-    content[position] ^= 0x10
-    path.write_bytes(content)
+    data = bytearray(path.read_bytes())
+    data[position] ^= 0x10
+    path.write_bytes(data)
 
 
-def flip_in_batch(folder: Path, is_wanted: Wanted, at: int, number: int = 0) -> None:
+def flip_in_batch(folder: Path, is_wanted: Wanted, index: int, number: int = 0) -> None:
     """Flip a bit of a batch."""
     path, position, _ = find_batch(folder, is_wanted, number)
-    flip(path, position + at)
+    flip(path, position + index)
 
 
 def cut(path: Path, size: int) -> None:
@@ -132,9 +132,9 @@ def drop_lines(path: Path, is_wanted: Callable[[str], bool]) -> None:
     path.write_text("\n".join([version, str(len(lines_left)), *lines_left]) + "\n")
 
 
-def set_offset(path: Path, whose: str, offset: int) -> None:
+def set_offset(path: Path, partition_name: str, offset: int) -> None:
     """Change one partition's offset in a checkpoint; added where it is not there."""
-    topic, _, partition = whose.rpartition("-")
+    topic, _, partition = partition_name.rpartition("-")
     head = f"{topic} {partition} "
     drop_lines(path, lambda line: line.startswith(head))
     version, _, *entries = path.read_text().splitlines()
@@ -144,11 +144,11 @@ def set_offset(path: Path, whose: str, offset: int) -> None:
 
 def change_snapshot(path: Path, position: int, data: bytes, entry: int = 0) -> None:
     """Change an entry of a producer snapshot, 46 bytes each, and make its CRC right."""
-    content = bytearray(path.read_bytes())
+    snapshot_data = bytearray(path.read_bytes())
     begin = SNAPSHOT_FRONT_BYTES + SNAPSHOT_ENTRY_BYTES * entry + position
-    content[begin : begin + len(data)] = data
-    pack_into(">I", content, 2, crc32c.crc32c(bytes(content[6:])))
-    path.write_bytes(content)
+    snapshot_data[begin : begin + len(data)] = data
+    pack_into(">I", snapshot_data, 2, crc32c.crc32c(bytes(snapshot_data[6:])))
+    path.write_bytes(snapshot_data)
 
 
 def old_messages(folder: Path, magic: int) -> None:

@@ -55,27 +55,27 @@ class Story:
         self.filler = Actor(self.book, "filler", timeout_ms=LONG_MS)
         self.ghosts: list[Actor] = []
 
-    def first(self) -> None:
+    def build_first_stage(self) -> None:
         """Five transactions hang, two are alive, one partition has nothing open."""
         raw, book = self.book.raw, self.book
         self.plain("orders-0", 3)
         self.commits("orders-0", 2)
         late = Actor(book, "late", timeout_ms=LONG_MS)
-        late.send(place("orders-0"), "in time")
+        late.send(parse_place("orders-0"), "in time")
         late.finish(committed=False)
         alive = Actor(book, "alive", timeout_ms=LONG_MS)
-        alive.send(place("orders-1"), "alive")
+        alive.send(parse_place("orders-1"), "alive")
         report = Actor(book, "report", timeout_ms=LONG_MS)
         self.commits("payments-2", 1)
-        report.send(place("payments-2"), "alive, too")
+        report.send(parse_place("payments-2"), "alive, too")
         raw.configure(4, "", {VERIFICATION: "false"})
-        self.unasked(late, "orders-0")
-        self.unasked(Actor(book, "never", timeout_ms=LONG_MS), "orders-2")
+        self.write_unasked(late, "orders-0")
+        self.write_unasked(Actor(book, "never", timeout_ms=LONG_MS), "orders-2")
         self.stranger("payments-0")
-        self.unasked(report, "payments-1")
+        self.write_unasked(report, "payments-1")
         spread = Actor(book, "spread", timeout_ms=LONG_MS)
         for turn in range(5):
-            self.unasked(spread, "stock-0")
+            self.write_unasked(spread, "stock-0")
             self.commits("stock-0", 1 + turn % 2)
         raw.configure(4, "", {VERIFICATION: None})
         for name in ("orders-0", "orders-1", "payments-0"):
@@ -93,23 +93,27 @@ class Story:
     def plain(self, name: str, batches: int) -> None:
         """Batches without a producer."""
         for number in range(batches):
-            self.book.append(place(name), self.book.told(f"{name} plain {number} {'p' * 60}"))
+            self.book.append(
+                parse_place(name), self.book.stamp_records(f"{name} plain {number} {'p' * 60}")
+            )
 
     def commits(self, name: str, count: int) -> None:
         """Transactions that end."""
         for number in range(count):
-            self.filler.send(place(name), f"{name} {number} {'c' * 60}")
+            self.filler.send(parse_place(name), f"{name} {number} {'c' * 60}")
             self.filler.finish(committed=number % 2 == 0)
 
-    def unasked(self, actor: Actor, name: str) -> None:
+    def write_unasked(self, actor: Actor, name: str) -> None:
         """A batch that the coordinator is not told of."""
-        actor.send_told(place(name), self.book.told(f"hangs on {name}"), unasked=True)
+        actor.send_told(
+            parse_place(name), self.book.stamp_records(f"hangs on {name}"), unasked=True
+        )
 
     def stranger(self, name: str) -> None:
         """A producer id that no coordinator knows."""
         self.book.append(
-            place(name),
-            self.book.told("who is this?"),
+            parse_place(name),
+            self.book.stamp_records("who is this?"),
             transactional_id="stranger",
             producer_id=UNKNOWN_PRODUCER,
             producer_epoch=7,
@@ -118,7 +122,7 @@ class Story:
         )
 
 
-def place(name: str) -> Place:
+def parse_place(name: str) -> Place:
     """``orders-0`` as a place."""
     topic, _, partition = name.rpartition("-")
     return Place(topic, int(partition))
@@ -133,7 +137,7 @@ def make(directory: Path) -> None:
         address = {1: kafka.bootstrap}
         with RawBrokers(address) as raw, Tools(kafka.bootstrap) as tools:
             story = Story(raw)
-            story.first()
+            story.build_first_stage()
             listed["clean"] = asked.find_hanging(tools, [1])
         kafka.stop_broker(1)
         copy_tree(kafka.homes[0] / "data", directory / "clean")

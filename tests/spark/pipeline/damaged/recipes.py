@@ -152,8 +152,10 @@ def _neighbour_file(suffix: str, number: int = 0) -> Callable[[Path], Path]:
 def _unknown_control(folder: Path, number: int) -> None:
     """A control record of type 99, with a right CRC: its key is int16 version, int16 type."""
     path, position, header = files.find_batch(folder, is_marker, number)
-    at = 61 + 1 + 1 + 1 + 1 + 1
-    files.change(path, position + at + 2, pack(">h", 99), crc_at=position, size=header.size)
+    type_position = 61 + 1 + 1 + 1 + 1 + 1
+    files.change(
+        path, position + type_position + 2, pack(">h", 99), crc_at=position, size=header.size
+    )
 
 
 def _control_version(folder: Path, number: int) -> None:
