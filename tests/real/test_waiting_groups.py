@@ -134,7 +134,9 @@ def _play(raw: RawBrokers, seed: int) -> tuple[set[WaitingGroup], int, list[Lost
     for step in range(chance.randrange(4, 12)):
         match chance.randrange(4):
             case 0:
-                book.append(topic_partition, book.told(*["plain"] * chance.randrange(1, 4)))
+                book.append(
+                    topic_partition, book.stamp_records(*["plain"] * chance.randrange(1, 4))
+                )
             case 1 | 2:
                 key = chance.choice([None, "a", "b"])
                 batches = [
@@ -183,7 +185,7 @@ def _commit(raw: RawBrokers, group: str, topic_partition: Place, offset: int) ->
         "committed_leader_epoch": -1,
         "committed_metadata": "",
     }
-    answer = raw.coordinated(
+    answer = raw.ask_coordinator(
         "OffsetCommit",
         8,
         group,
