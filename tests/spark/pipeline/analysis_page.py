@@ -1,8 +1,8 @@
 """``python -m tests.spark.pipeline.analysis_page --write``: the tables of
 tests/spark/pipeline/analysis.md.
 
-The words of the page are written by hand; its tables stand between comments and are made from
-the run that ``recorded_run`` records. Without ``--write`` it says what differs.
+The text of the page is written by hand; its tables stand between comments and are made from the run
+that ``recorded_run`` records. Without ``--write`` it prints the differences.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ COLUMNS: Final = {
     "verification_failures": "asked added refused errors waited_ms_p50 waited_ms_p90 waited_ms_max",
     "epoch_bumps": "bumps by_end by_init by_timeout apart_ms_p50",
 }
-"""What of each analysis the page shows."""
+"""Columns of each analysis that the page shows."""
 WORST: Final = """
 SELECT
   run, topic, partition, transactional_id, transaction_version AS version, last_stable, lag_max,
@@ -73,7 +73,7 @@ QUERIES: Final = {"worst": WORST, "hanging": HANGING, "requests": REQUESTS}
 
 
 def blocks(spark: SparkSession) -> dict[str, str]:
-    """The page's tables, over the views of the recorded run."""
+    """The tables of the page, made from the views of the recorded run."""
     blocks_by_name = {}
     for name, columns in COLUMNS.items():
         frame = ANALYSES[name].run(spark)
@@ -93,13 +93,13 @@ def fill_page(page: str, blocks_by_name: Mapping[str, str]) -> str:
     """The page with these tables.
 
     Raises:
-        KeyError: The page wants one that is not made.
+        KeyError: The page names a table that is not made.
     """
     return BLOCK.sub(lambda match: match[1] + blocks_by_name[match[2]] + match[3], page)
 
 
 def names(page: str) -> list[str]:
-    """Which tables the page wants."""
+    """Names of the tables in the page."""
     return [match[2] for match in BLOCK.finditer(page)]
 
 

@@ -1,4 +1,6 @@
-"""One SparkSession for all of these tests: it takes seconds to start, and a process has one."""
+"""Fixtures of the pipeline's tests. They share one SparkSession: it takes seconds to start, and a
+process has only one.
+"""
 
 from __future__ import annotations
 
@@ -22,14 +24,18 @@ if TYPE_CHECKING:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put modules that read the corpus last: it may be made meanwhile (``tests.ci.nightly``)."""
+    """Put modules that read the corpus last: another process may be making it
+    (``tests.ci.nightly``).
+    """
     late = {item.path for item in items if "corpus" in getattr(item, "fixturenames", ())}
     items.sort(key=lambda item: item.path in late)
 
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """Two cores of this machine, ``kafka_log`` registered, connectors to Kafka and S3 at hand."""
+    """A session on two cores of this machine, with ``kafka_log`` registered and connectors to Kafka
+    and S3.
+    """
     with pytest.MonkeyPatch.context() as patch:
         # Of the processes in Python that the session starts: several for each table that is read.
         patch.setenv("PYTHONPATH", quick_environment()["PYTHONPATH"])
@@ -55,7 +61,7 @@ def spark() -> Iterator[SparkSession]:
 
 @pytest.fixture(params=["here", pytest.param("spark", marks=pytest.mark.spark)])
 def way(request: pytest.FixtureRequest) -> list[str]:
-    """The arguments that choose a way."""
+    """Arguments of a command that choose between this process and Spark."""
     if request.param == "here":
         return []
     request.getfixturevalue("spark")
@@ -64,14 +70,16 @@ def way(request: pytest.FixtureRequest) -> list[str]:
 
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandaloneSpark]:
-    """A master and its workers."""
+    """A standalone Spark cluster: a master and its workers."""
     with StandaloneSpark(tmp_path_factory.mktemp("cluster")) as running:
         yield running
 
 
 @pytest.fixture(scope="session")
 def corpus() -> Corpus:
-    """Log directories of a real Apache Kafka with their truth; none of their files is changed."""
+    """Log directories of a real Apache Kafka with their truth; tests must not change their
+    files.
+    """
     return made_corpus()
 
 

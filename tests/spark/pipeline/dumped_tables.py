@@ -1,4 +1,4 @@
-"""Rows of ``kafka_log`` as the lines that ``kafka-dump-log`` prints for the same bytes."""
+"""Formats rows of ``kafka_log`` as the lines that ``kafka-dump-log`` prints for the same bytes."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ NO_TOPIC_ID: Final = "AAAAAAAAAAAAAAAAAAAAAA"
 def by_file(
     rows: Iterable[Row], suffix: names.Suffix, number: str, line: Callable[[Row], str]
 ) -> dict[Path, list[str]]:
-    """Lines by file.
+    """Formatted lines by file.
 
     Args:
-        rows: Of one table, in the order of the files.
-        suffix: Of the files.
-        number: Column that they are named for.
-        line: What a row becomes.
+        rows: Rows of one table, in the order of the files.
+        suffix: Suffix of the files.
+        number: Column with the number in the file names.
+        line: Formats a row.
     """
     lines_by_file: defaultdict[Path, list[str]] = defaultdict(list)
     for row in rows:
@@ -40,7 +40,7 @@ def file_of(row: Row, suffix: names.Suffix, number: str = "segment_base_offset")
 
 
 def batch_line(row: Row) -> str:
-    """Of the table ``batches``."""
+    """A row of the table ``batches`` as a line."""
     base = _or(row["base_sequence"])
     span = row["last_offset"] - row["base_offset"]
     last_sequence = -1 if base == -1 else (base + span) % SEQUENCE_SPAN
@@ -69,7 +69,7 @@ def batch_line(row: Row) -> str:
 
 
 def record_line(row: Row) -> str:
-    """Of the table ``records``, with keys and values in hexadecimal digits."""
+    """A row of the table ``records`` as a line, with keys and values in hexadecimal digits."""
     key, value = row["key"], row["value"]
     fields = {
         "offset": row["offset"],
@@ -90,7 +90,7 @@ def record_line(row: Row) -> str:
 
 
 def snapshot_line(row: Row) -> str:
-    """Of the table ``producer_state``."""
+    """A row of the table ``producer_state`` as a line."""
     opened = row["open_offset"]
     fields = {
         "producerId": row["producer_id"],
@@ -114,7 +114,7 @@ def snapshot_line(row: Row) -> str:
 
 
 def aborted_line(row: Row) -> str:
-    """Of the table ``aborted``."""
+    """A row of the table ``aborted`` as a line."""
     return _line(
         {
             "version": 0,
@@ -127,7 +127,9 @@ def aborted_line(row: Row) -> str:
 
 
 def transaction_values(row: Row) -> tuple[str, dict[str, Any] | None]:
-    """Of the table ``transactions``: key and value in the words of the coordinator's schema."""
+    """Key and value of a row of the table ``transactions``, in the words of the coordinator's
+    schema.
+    """
     if row["is_tombstone"]:
         return row["transactional_id"], None
     partitions: defaultdict[str, list[int]] = defaultdict(list)
@@ -149,7 +151,7 @@ def transaction_values(row: Row) -> tuple[str, dict[str, Any] | None]:
 
 
 def dumped_transaction(line: str) -> tuple[str, dict[str, Any] | None]:
-    """The same, from a line that the decoder of the transaction log printed."""
+    """Key and value from a line that the decoder of the transaction log printed."""
     key, value = decode_line(line)
     if value is None:
         return key["data"]["transactionalId"], None
@@ -169,7 +171,9 @@ def dumped_transaction(line: str) -> tuple[str, dict[str, Any] | None]:
 
 
 def offset_values(row: Row) -> dict[str, Any]:
-    """Of the table ``offsets``: kind, group and versions of any record, all of a commit."""
+    """Values of a row of the table ``offsets``: kind, group and versions of any record, all of a
+    commit.
+    """
     values = {
         "type": row["key_version"],
         "group": row["group_id"],
@@ -189,7 +193,7 @@ def offset_values(row: Row) -> dict[str, Any]:
 
 
 def dumped_offset(line: str) -> dict[str, Any]:
-    """The same, from a line that the decoder of offsets printed."""
+    """Values from a line that the decoder of offsets printed."""
     key, value = decode_line(line)
     data = key["data"]
     values = {

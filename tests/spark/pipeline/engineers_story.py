@@ -1,9 +1,7 @@
 """``python -m tests.spark.pipeline.engineers_story --write``: outputs of engineers_story.md, from
 the disks of fifty brokers in an S3 store of this machine. It needs Java 17, ``jq`` and moto, and
-takes some minutes, most of them to fill the store.
-
-The programs of the page are run as they stand there. What was asked of the store is counted in the
-server's own log.
+takes some minutes, most of them to fill the store. The programs of the page are run as they stand
+there. Requests to the store are counted in the server's own log.
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ PROGRAM: Final = re.compile(r"<!-- program: ([\w-]+) -->\n```python\n(.*?)```\n"
 ASKED: Final = re.compile(r"GET /logs/(kafka/\S+\.log)")
 DISKS: Final = "s3a://logs/kafka/broker-*"
 FROM_MS, UNTIL_MS = 1_790_013_600_000, 1_790_017_200_000
-"""18 and 19 h of the day."""
+"""18:00 and 19:00 of the day in the page."""
 IN_THAT_HOUR: Final = f".start_timestamp_ms >= {FROM_MS} and .start_timestamp_ms < {UNTIL_MS}"
 COLUMNS: Final = (
     "[.topic, .partition, .producer_id, .start_offset, (.start_timestamp_ms / 1000 | todate),"
@@ -36,11 +34,11 @@ CHOSEN: Final = f".findings[] | select({IN_THAT_HOUR}) | {COLUMNS}"
 
 
 class Story:
-    """What an operator and a data engineer ask.
+    """Commands and programs that an operator and a data engineer run.
 
     Args:
-        store: It holds the disks.
-        scratch: Where they work.
+        store: The store with the disks.
+        scratch: Their working folder.
     """
 
     def __init__(self, store: S3Store, scratch: Path) -> None:
@@ -49,7 +47,7 @@ class Story:
         self._told: dict[str, str] = {}
 
     def ask(self) -> dict[str, str]:
-        """Each output, by name."""
+        """Run everything; returns the outputs by name."""
         search = ("logs", "find-hanging", DISKS, "--as-of", "2026-09-22T00:00:00Z")
         self._count("search", *search)
         self._filter("found.json")
@@ -61,7 +59,7 @@ class Story:
         return {**self._told, "times": self._desk.times()}
 
     def _count(self, name: str, *words: str) -> None:
-        """A search, and how many segments it asked the store for."""
+        """Run a search, and count the segments that it requested from the store."""
         count_before = len(self._requested_urls())
         full_command = [*words[:2], *self._store.settings, *words[2:], "--json"]
         output = self._desk.run(*full_command, title=f"find-hanging, {name}", status=3)
@@ -79,7 +77,7 @@ class Story:
         self._told["hour"] = f"jq -r '{query}' {file}\n\n{process.stdout}"
 
     def _play(self, name: str, program: str) -> None:
-        """A program of the page, with the settings of this store before it."""
+        """Run a program of the page, with the settings of this store in front."""
         settings_given = (setting.removeprefix("--spark-conf=") for setting in self._store.settings)
         # It needs no jar.
         settings = dict(setting.split("=", 1) for setting in settings_given if "fs.s3a" in setting)
@@ -98,7 +96,7 @@ class Story:
 
 
 def tell(hours: LogHours = FIFTY) -> dict[str, str]:
-    """The outputs."""
+    """Make the store, and return the outputs of the page."""
     with tempfile.TemporaryDirectory(prefix="txnsim-story-") as scratch:
         folders = [Path(scratch) / name for name in ("disks", "store", "desk")]
         disks, served, desk = folders

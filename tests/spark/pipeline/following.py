@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def follow(
     spark: SparkSession, directory: str, name: str, out: str, **options: int
 ) -> DataStreamWriter:
-    """A query that keeps a table as Parquet below ``out``."""
+    """A streaming query that writes a table as Parquet below ``out``."""
     rows = spark.readStream.format("kafka_log").options(table=name, **options).load(directory)
     writer = rows.writeStream.option("checkpointLocation", f"{out}/checkpoints/{name}")
     if name in LOGS:

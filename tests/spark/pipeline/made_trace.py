@@ -1,4 +1,4 @@
-"""A trace made by hand: what a recorded run has no room for, event by event."""
+"""Traces made by hand: cases that a recorded run does not have, event by event."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LOG: Final = "broker/2/log/t-0"
 
 
 class MadeTrace:
-    """Events at chosen times."""
+    """A trace of events at chosen times."""
 
     def __init__(self, level: TraceLevel = TraceLevel.FULL) -> None:
         self.now_us = 0
@@ -53,15 +53,17 @@ class MadeTrace:
         )
 
     def text(self) -> str:
-        """The trace as it is written."""
+        """The trace in its file format."""
         lines: list[bytes] = []
         self.tracer.export(lines.append)
         return b"".join(lines).decode()
 
 
 def odd_lives() -> str:
-    """A transaction that is met in its middle, one ended by timeout, one without an end, a stray
-    marker, a question without an answer, an id whose epochs are used up.
+    """A trace with unusual transactions.
+
+    It has one that is met in its middle, one ended by timeout, one without an end, a stray marker,
+    a request without an answer, and an id whose epochs are used up.
     """
     trace = MadeTrace()
     trace.add_move(10, "a/b/7:3", "CompleteCommit", partitions=[])
@@ -98,8 +100,8 @@ def odd_lives() -> str:
 
 
 def brief_lives() -> str:
-    """What brief tells of markers and of questions: a marker that came at the first attempt, one
-    that came at the third, and two answers of a coordinator.
+    """A brief trace of markers and verifications: a marker written at the first attempt, one at the
+    third, and two answers of a coordinator.
     """
     trace = MadeTrace(TraceLevel.BRIEF)
     trace.add_move(20, "a/7:3", "Ongoing", partitions=["t-0", "t-1"])
@@ -140,4 +142,4 @@ id: 60
 event: note
 data: {"i":60,"t":9,"node":"client/x","k":"note","p":[],"d":{"text":"on"}}
 """
-"""What curl keeps of an event stream that was too quick for it."""
+"""Text that curl keeps of an event stream whose events came too fast for it."""

@@ -1,7 +1,7 @@
 """``python -m tests.spark.pipeline.operators_story --write``: outputs of operators_story.md, from
 three brokers of a real Apache Kafka. It needs Java 17 and Maven, and takes half a minute.
 
-The words of the page are written by hand; each output stands below a comment with its name. Times,
+The text of the page is written by hand; each output stands below a comment with its name. Times,
 ports and producer ids differ each time. Without ``--write`` the outputs are printed.
 """
 
@@ -48,21 +48,21 @@ LOST: Final = (
 
 
 class Story:
-    """What happened on the cluster, and what an operator asks.
+    """Events on the cluster, and commands that an operator runs.
 
     Args:
-        kafka: Three brokers.
-        scratch: Where the operator works.
+        kafka: A cluster of three brokers.
+        scratch: The operator's working folder.
     """
 
     def __init__(self, kafka: ApacheKafka, scratch: Path) -> None:
         self._kafka = kafka
         self._desk = Desk(scratch, {self._first_address: SHOWN_SERVER})
         self.start_offset = -1
-        """Of the transaction that hangs."""
+        """Start offset of the hanging transaction."""
 
     def happen(self) -> None:
-        """``billing`` gives up a payment run; one of its batches arrives afterwards."""
+        """Let ``billing`` abort a payment run; one of its batches arrives afterwards."""
         addresses = dict(zip(BROKERS, self._kafka.bootstrap.split(","), strict=True))
         with RawBrokers(addresses) as raw:
             for topic in (ORDERS.topic, PAYMENTS.topic):
@@ -94,7 +94,7 @@ class Story:
                 checkout.finish()
 
     def ask(self) -> dict[str, str]:
-        """Each output, by name."""
+        """Run the operator's commands; returns the outputs by name."""
         desk = self._desk
         fields = {"lag": self._lag()}
         self._copy()
@@ -144,7 +144,9 @@ class Story:
         return "".join(f"{line}\n" for line in lines)
 
     def _copy(self) -> None:
-        """As an operator takes them: while the brokers run, and have noted how far they are."""
+        """Copy the log directories as an operator does: while the brokers run, after a checkpoint
+        of their high watermarks.
+        """
         ends = self._ends()
         wait_for(
             lambda: [self._noted_high_watermarks(home) for home in self._kafka.homes],
@@ -157,7 +159,7 @@ class Story:
 
 
 def _stand(raw: RawBrokers, offset: int) -> None:
-    """The readers have come so far, and commit it."""
+    """Commit this offset for the group of readers."""
     row = {
         "partition_index": ORDERS.partition,
         "committed_offset": offset,
@@ -178,7 +180,7 @@ def _stand(raw: RawBrokers, offset: int) -> None:
 
 
 def _pretty(value: object) -> str:
-    """JSON with lists of numbers in one line."""
+    """JSON with lists of numbers on one line."""
     text = json.dumps(value, indent=2)
     return (
         re.sub(r"\[\s+([\d,\s]+?)\s+\]", lambda match: f"[{' '.join(match[1].split())}]", text)
@@ -187,7 +189,9 @@ def _pretty(value: object) -> str:
 
 
 def tell() -> tuple[dict[str, str], int]:
-    """The outputs, and where the transaction begins that hangs."""
+    """Start the cluster and run the story; returns the outputs, and the start offset of the hanging
+    transaction.
+    """
     kafka = ApacheKafka(brokers=len(BROKERS), properties=PROPERTIES, jvm_options=JVM)
     with kafka, tempfile.TemporaryDirectory(prefix="txnsim-story-") as scratch:
         story = Story(kafka, Path(scratch))

@@ -1,4 +1,4 @@
-"""Tables of ``kafka_log`` over log directories, as plain rows to compare with what is known."""
+"""Reads tables of ``kafka_log`` as plain rows, to compare them with the truth."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Tables:
     """Tables over several stages. Spark reads each table once, over all stages in one query.
 
     Args:
-        spark: Reads.
+        spark: The session that reads.
         stages: Name of a stage → its log directories.
     """
 
@@ -35,7 +35,7 @@ class Tables:
         """All rows of a table in one stage.
 
         Args:
-            stage: Which.
+            stage: Name of the stage.
             table: Name of the table.
             order: Columns to sort by.
             options: Further options of ``kafka_log``.
@@ -58,12 +58,12 @@ class Tables:
 
 
 def partition_of(row: Row) -> Place:
-    """The partition that a row is about."""
+    """The partition of a row."""
     return Place(row.topic, row.partition)
 
 
 def by_replica(rows: Iterable[Row]) -> dict[tuple[int, Place], list[Row]]:
-    """Rows of users' topics, by broker and partition, as they come."""
+    """Rows of users' topics by broker and partition, in their order."""
     rows_by_stage: dict[tuple[int, Place], list[Row]] = {}
     for row in rows:
         if not row.topic.startswith("__"):
@@ -72,15 +72,15 @@ def by_replica(rows: Iterable[Row]) -> dict[tuple[int, Place], list[Row]]:
 
 
 def sound_ends(stage: Stage) -> dict[Place, int]:
-    """Damaged partition → the offset behind its last whole batch."""
+    """Damaged partition → the offset after its last complete batch."""
     return {fault.place: fault.sound_end for fault in stage.damage}
 
 
 def moving(stage: Stage, partition: Place) -> bool:
-    """Whether somebody wrote to the partition when the brokers were killed."""
+    """Whether a program was writing to the partition when the brokers were killed."""
     return partition.topic in stage.writers
 
 
 def or_minus_one(value: Any) -> Any:
-    """What the wire says where a table has null."""
+    """The value, or -1 for None: requests have -1 where a table has null."""
     return -1 if value is None else value

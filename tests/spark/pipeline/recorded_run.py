@@ -1,8 +1,8 @@
 """A mixed load that is worth an analysis, recorded by seed in virtual time: a trace per level.
 
-Eight applications write to two topics, one of them dies in the middle of a transaction and one of
-them has a record that is late. On the way markers are lost, the log of the coordinators is slow at
-times, and a leader moves. The same seed gives the same traces, byte by byte.
+Eight applications write to two topics; one of them dies in the middle of a transaction, and one has
+a record that arrives late. Meanwhile markers are lost, the coordinators' log is slow at times, and
+a leader moves. The same seed gives the same traces, byte by byte.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ SEED: Final = 7
 TOPICS: Final = (("orders", 3), ("payments", 2))
 APPLICATIONS: Final = tuple(f"shop-{number}" for number in range(1, 7))
 TRANSACTIONS: Final = 20
-"""Of each application."""
+"""Number of transactions of each application."""
 LEVELS: Final = (0, 1, 2)
 PATIENT: Final = {"retry_backoff_ms": 100, "retry_backoff_max_ms": 1_000}
-"""Of clients: Apache Kafka's defaults."""
+"""Client settings: Apache Kafka's defaults."""
 PATIENCE_MS: Final = 3_000
-"""Of brokers (request.timeout.ms): by default 30 s, in which nothing new would be seen."""
+"""request.timeout.ms of brokers: with the default of 30 s nothing else would be seen."""
 VERIFICATION: Final = {0: False, 1: True, 2: True}
-"""Level 0 as it was before Apache Kafka 3.6, when leaders asked nobody."""
+"""Level → whether brokers verify partitions; level 0 is as before Apache Kafka 3.6, without."""
 
 
 def record(directory: Path, *, seed: int = SEED) -> list[Path]:
@@ -90,7 +90,7 @@ async def _run(cluster: VirtualCluster, level: int) -> bytes:
 
 
 async def _shop(cluster: VirtualCluster, name: str) -> None:
-    """An application with some transactions, each with a thought between its records."""
+    """Run an application with some transactions and random pauses between its records."""
     chance: Random = cluster.env.rng.stream(f"load.{name}")
     places = [TopicPartition(topic, part) for topic, parts in TOPICS for part in range(parts)]
     async with (
@@ -121,7 +121,9 @@ async def _until_committed(producer: Producer) -> None:
 
 
 async def _dying(cluster: VirtualCluster) -> None:
-    """An application that dies; its coordinator ends its transaction, and a new life goes on."""
+    """Run an application that dies; its coordinator aborts its transaction, and its next instance
+    commits.
+    """
     async with cluster.client("dying", **PATIENT) as client:
         async with Producer(
             client, transactional_id="dying", transaction_timeout_ms=3_000
@@ -138,7 +140,7 @@ async def _dying(cluster: VirtualCluster) -> None:
 
 
 async def _late(cluster: VirtualCluster) -> None:
-    """An application whose record is held up until its transaction was aborted."""
+    """Run an application whose record is held until its transaction is aborted."""
     async with (
         cluster.client("late", **PATIENT) as client,
         Producer(
@@ -162,6 +164,6 @@ async def _late(cluster: VirtualCluster) -> None:
 
 
 async def _moving(cluster: VirtualCluster) -> None:
-    """A coordinator moves."""
+    """Move a coordinator to another broker."""
     await asyncio.sleep(3)
     cluster.move(cluster.home(APPLICATIONS[0]))

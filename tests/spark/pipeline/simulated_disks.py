@@ -1,5 +1,5 @@
-"""Log directories that a running simulator wrote (``txnsim logs write``) after librdkafka had done
-all that leaves a trace in them.
+"""Log directories written by a running simulator (``txnsim logs write``), after librdkafka has
+produced every kind of transaction.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from txnsim.cli.main import main
 CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 BROKERS: Final = 2
 VALUE_BYTES: Final = 700
-"""Such that indexes get entries."""
+"""Size of values: large enough that indexes get entries."""
 
 
 def write_simulated_disks(directory: Path) -> tuple[Path, ...]:
-    """The log directories of two brokers: transactions of all codecs that commit, abort and stay
-    open, over both versions of the protocol; plain records; a group's offsets in transactions.
+    """Write the log directories of two brokers: transactions of all codecs that commit, abort and
+    stay open, in both versions of the protocol; plain records; a group's offsets in transactions.
     """
     topics = ("--topic", f"codecs:{len(CODECS)}", "--topic", "plain:2")
     with TxnsimServer(brokers=BROKERS, arguments=("--http", "0", *topics)) as server:

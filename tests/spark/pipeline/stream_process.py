@@ -1,5 +1,5 @@
-"""``txnsim stream`` as a process: started, listened to, told to end or killed with all that it has
-started.
+"""``txnsim stream`` as a process: start it, read its events, end it or kill it with its
+children.
 """
 
 from __future__ import annotations
@@ -17,16 +17,15 @@ from tests.support.lifetime import ManagedResource
 from tests.support.quick_spark import quick_environment
 
 PATIENCE_S: Final = 280.0
-"""For a condition, on a machine with much else to do; a process that has ended is noticed at once.
-"""
+"""Longest wait for a condition on a busy machine; the end of the process is noticed at once."""
 
 
 class StreamProcess(ManagedResource):
-    """The process, and the events that it has told on its standard output.
+    """The process, and the events from its standard output.
 
     Args:
-        command: What is run; each line that it prints is a JSON object.
-        log: Where its standard error goes.
+        command: The command; each line that it prints is a JSON object.
+        log: File for its standard error.
     """
 
     def __init__(self, command: Sequence[str], *, log: Path) -> None:
@@ -51,10 +50,11 @@ class StreamProcess(ManagedResource):
             self.kill()
 
     def wait_for(self, is_enough: Callable[[list[dict[str, Any]]], bool]) -> None:
-        """Wait until the events fulfil this.
+        """Wait until ``is_enough(events)``.
 
         Raises:
-            AssertionError: The process has ended before, or patience.
+            AssertionError: The process has ended before, or the condition is not met within
+                ``PATIENCE_S``.
         """
         with self._changed:
             is_met = self._changed.wait_for(
@@ -68,24 +68,24 @@ class StreamProcess(ManagedResource):
         return [line for line in list(self.events) if line["event"] == event]
 
     def terminate(self) -> int:
-        """Tell it to end; its exit status."""
+        """Send SIGTERM; returns the exit status."""
         self._process.terminate()
         return self.end()
 
     def end(self) -> int:
-        """Wait for its end; its exit status."""
+        """Wait for the end of the process; returns the exit status."""
         status = self._process.wait(PATIENCE_S)
         self._reader.join(PATIENCE_S)
         return status
 
     def kill(self) -> None:
-        """SIGKILL, to its JVM as well."""
+        """Send SIGKILL to the process and its JVM."""
         os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait(PATIENCE_S)
         self._reader.join(PATIENCE_S)
 
     def log(self) -> str:
-        """The end of what it has printed on standard error."""
+        """The end of its standard error."""
         return self._log.read_text(errors="replace")[-4_000:]
 
     def _read(self) -> None:

@@ -1,5 +1,5 @@
-"""A program that streams, and stands still for ever at a point of its n-th batch, to be killed
-there. What it tells is JSON lines, as ``txnsim stream --json``.
+"""A program that streams, and stops for ever at a point of its n-th batch, so that it can be killed
+there. It prints JSON lines, as ``txnsim stream --json``.
 
 Arguments: bootstrap, topic, directory, jars, ``half`` or ``whole``, n.
 """
@@ -21,7 +21,7 @@ from txnsim_spark.streaming.stream import RECORDS, Stream
 
 
 def options_for(bootstrap: str, topic: str, directory: str, *, once: bool = False) -> StreamOptions:
-    """Small batches, so that there are many."""
+    """Options with small batches, so that there are many."""
     return StreamOptions(
         client={"bootstrap.servers": bootstrap},
         topics=(topic,),
@@ -35,7 +35,7 @@ def options_for(bootstrap: str, topic: str, directory: str, *, once: bool = Fals
 
 
 def main(bootstrap: str, topic: str, directory: str, jars: str, point: str, nth: str) -> None:
-    """Stream until somebody kills us."""
+    """Stream until the process is killed."""
     reached = iter(range(1, int(nth) + 1))
 
     def stand_still(batch: Path) -> None:
@@ -58,13 +58,13 @@ def main(bootstrap: str, topic: str, directory: str, jars: str, point: str, nth:
 
 
 def tell(event: StreamEvent) -> None:
-    """Of the batches."""
+    """Print the events of written batches."""
     if isinstance(event, BatchWritten):
         say({"event": "batch", "batch": event.batch, "rows": event.rows})
 
 
 def say(value: object) -> None:
-    """One line."""
+    """Print one JSON line."""
     sys.stdout.write(json.dumps(value) + "\n")
     sys.stdout.flush()
 

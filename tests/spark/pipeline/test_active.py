@@ -1,4 +1,4 @@
-"""``active_session``, beside streams."""
+"""``active_session`` while streams run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A campaign on Spark: the same table as on this machine, whatever happens to its workers."""
+"""A campaign on Spark gives the same table as on this machine, also if workers are lost."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 SEEDS = range(200, 300)
-"""Behind those of ``tests/lab/simulation/test_drawing.py``."""
+"""Seeds that ``tests/lab/simulation/test_drawing.py`` does not use."""
 ALIKE = range(200, 224)
 LIMIT_S = 60.0
 
@@ -66,11 +66,11 @@ play, _ = campaigns.elsewhere(SparkEngine(spark), Wanted(), cpu_s=60)
 print(*[len(one) for one in folder.take(missing, play(missing))])
 spark.stop()
 """
-"""Each task waits, so that a worker can be killed while it surely has one."""
+"""A program whose tasks wait, so that a worker can be killed while it surely has one."""
 
 
 def without_machine(table: pa.Table) -> pa.Table:
-    """What does not differ between machines."""
+    """The columns that do not differ between machines."""
     return table.drop_columns(["cpu_ms"])
 
 

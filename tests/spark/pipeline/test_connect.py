@@ -1,5 +1,5 @@
-"""All that works on a session works on one of Spark Connect, whose client has no JVM: a program of
-its own, as a process has sessions of one kind.
+"""Everything that works on a session works on one of Spark Connect, whose client has no JVM. It
+runs in a process of its own, because a process has sessions of one kind.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Spark's own Kafka connector as a client: batch, stream and sink, the same program on the
-simulator and on a real Kafka, with the same answers.
+"""Spark's own Kafka connector as a client: batch, stream and sink. The same program gives the same
+answers on the simulator and on a real Kafka.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ pytestmark = pytest.mark.spark
 TOPIC = "read"
 EVERYTHING = ["a0", "a1", "b0", "c0", "d0", "e0", "p0", "p1"]
 COMMITTED = ["a0", "a1", "c0", "p0", "p1"]
-"""Before the open transaction: what is aborted, open or behind it is missing."""
+"""Committed records before the open transaction: aborted and open ones, and those after it, are
+left out.
+"""
 HEADER = ("trace", b"7")
 
 
@@ -299,7 +301,7 @@ def send_one(target: KafkaTarget, topic: str, value: str) -> None:
 
 
 def written_records(target: KafkaTarget, topic: str, partitions: int) -> list[tuple[Any, ...]]:
-    """Partition, key, value, headers of each record, as a client of ours reads them."""
+    """Partition, key, value and headers of each record, read by our own client."""
 
     async def read(admin: Admin) -> list[tuple[Any, ...]]:
         rows: list[tuple[Any, ...]] = []

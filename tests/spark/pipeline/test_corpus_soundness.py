@@ -1,5 +1,5 @@
-"""``logs verify`` and ``logs timeline`` on directories of a real Apache Kafka, against what is
-known of them.
+"""``logs verify`` and ``logs timeline`` on directories of a real Apache Kafka, compared with the
+truth.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ pytest.importorskip("duckdb", reason="the extra spark is not installed")
 pytestmark = [pytest.mark.spark, pytest.mark.real]
 
 LIFE = ("level-0", "level-1", "level-2", "orders-new", "fenced", "timed-out", "undecided")
-"""Ids of every transaction version, that commit, abort, are fenced, time out, and wait."""
+"""Transactional ids of every transaction version, that commit, abort, are fenced, time out or
+wait.
+"""
 
 
 def by_spark(spark: SparkSession) -> Engine:
@@ -32,7 +34,9 @@ def by_spark(spark: SparkSession) -> Engine:
 
 
 def findings(spark: SparkSession, corpus: Corpus, name: str) -> list[Violation]:
-    """All but notices of markers that ended nothing: operators and retries leave them."""
+    """All findings except notices of markers that ended nothing: operators and retries leave
+    those.
+    """
     violations = verify(by_spark(spark), plan(corpus.brokers(name)), Way.SPARK)
     return [violation for violation in violations if violation.rule is not Invariant.IDLE_MARKER]
 
@@ -105,7 +109,7 @@ def test_a_life_has_all_transactions_that_ended(
 
 
 def _has_decision(violation: FinishedTransaction) -> bool:
-    """The first marker of ``undecided`` was an operator's."""
+    """Whether the coordinator decided it: the first marker of ``undecided`` was an operator's."""
     return violation.transactional_id != "undecided"
 
 
@@ -131,7 +135,7 @@ def test_two_sides_disagree_where_they_do(
 
 
 def _open_is_known(corpus: Corpus, timeline: Timeline) -> None:
-    """What is open is what is known to be, but for replicas that have not come as far."""
+    """Check that open transactions agree with the truth, except on replicas that are behind."""
     expected = {
         (*violation.place, violation.producer_id, violation.producer_epoch, violation.start_offset)
         for violation in corpus.stage("clean").open

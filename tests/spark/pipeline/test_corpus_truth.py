@@ -1,5 +1,5 @@
-"""Every table of ``kafka_log`` against what brokers of a real Apache Kafka told while its
-directories came to be: after a stop in order, after a kill, and with damaged ends.
+"""All tables of ``kafka_log`` compared with answers of a real Apache Kafka's brokers while the
+directories were made: after an orderly stop, after a kill, and with damaged ends.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ at_every_stage = pytest.mark.parametrize("name", STAGES)
 
 
 def told_partitions(stage: Stage) -> Iterator[tuple[int, Place]]:
-    """Each replica of each partition that a leader told of."""
+    """Each replica of the partitions that a leader reported."""
     for topic in stage.topics:
         for partition in topic.partitions:
             for broker in partition.replicas:
@@ -42,14 +42,14 @@ def told_partitions(stage: Stage) -> Iterator[tuple[int, Place]]:
 
 
 def log_starts(stage: Stage) -> dict[Place, int]:
-    """Where partitions begin; segments below may be there or not."""
+    """Start offsets of partitions; segments below them may exist or not."""
     return {
         partition.place: partition.start for topic in stage.topics for partition in topic.partitions
     }
 
 
 def written_by_kafka(topic_id: str) -> str:
-    """An id as Kafka writes it: url-safe base64 without padding."""
+    """An id in Kafka's notation: url-safe base64 without padding."""
     return base64.urlsafe_b64encode(uuid.UUID(topic_id).bytes).decode().rstrip("=")
 
 

@@ -1,6 +1,6 @@
-"""``logs find-hanging`` on damaged directories (``tests.spark.pipeline.damaged``): it never dies,
-names what it can't read, tells no command on broken evidence, and lists what a real broker
-lists. At the end, and where something can't be read, ``logs verify``.
+"""``logs find-hanging`` on damaged directories (``tests.spark.pipeline.damaged``): it never
+crashes, names what it can't read, suggests no command on broken evidence, and lists what a real
+broker lists. The last tests, and those of unreadable files, are about ``logs verify``.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ if TYPE_CHECKING:
 VARIANTS: Final = {variant.name: variant for variant in variants()}
 ANSWERS: Final = answers()
 ASKED_MS: Final = 1_795_260_000_000
-"""Some hours after the directory was made."""
+"""Time of the search: some hours after the directory was made."""
 MINUTE: Final = 60_000
 LINES_MAX: Final = 6
-"""That one flipped bit may give of ``verify``."""
+"""Greatest number of lines that ``verify`` prints for one flipped bit."""
 FIVE: Final = {
     ("orders", 0, 9),
     ("orders", 2, 0),
@@ -51,13 +51,13 @@ FIVE: Final = {
     ("payments", 1, 0),
     ("stock", 0, 0),
 }
-"""What hangs: topic, partition, start offset."""
+"""The hanging transactions: topic, partition, start offset."""
 UNTOLD: Final = {
     "clean/snapshot-start-offset": "a forged snapshot, its CRC right",
     "killed/producer-id-with-right-crc": "a forged marker, its CRC right",
     "clean/replica-under-another-name": "the folder of stock-0 is called stock-1",
 }
-"""Damage that no file tells of: a real broker lists what does not hang, and so do we."""
+"""Damage that no file shows: a real broker lists a transaction that does not hang, and so do we."""
 CONVICTED: Final = {
     **UNTOLD,
     "clean/snapshot-of-another": "the evidence says that the snapshot may be of another partition",
@@ -65,12 +65,12 @@ CONVICTED: Final = {
     "killed/cut-in-header": "the same",
     "killed/producer-id-of-a-marker": "the same",
 }
-"""Damage after which something is called hanging that did not hang before."""
+"""Damage after which a transaction is reported as hanging that did not hang before."""
 
 
 def mark_of(name: str) -> pytest.MarkDecorator:
-    """Of a test that is asked of all variants: the same damage after an orderly stop and after a
-    kill is looked at in a thorough run.
+    """Mark of a test that runs on all variants: a variant after a kill runs only in a thorough run
+    if the same damage after an orderly stop is tested.
     """
     stop, _, damage = name.partition("/")
     is_twin = stop == "killed" and f"clean/{damage}" in VARIANTS
@@ -94,14 +94,14 @@ def kept_stages(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def log_dir(
     request: pytest.FixtureRequest, kept_stages: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
-    """The variant that a test is about, once for all tests of it; not to be changed."""
+    """The variant of a test, made once for all its tests; not to be changed."""
     variant: Variant = VARIANTS[request.param]
     return make_variant(variant, kept_stages, tmp_path_factory.mktemp("variant") / "broker-1")
 
 
 @pytest.fixture(scope="module")
 def report(log_dir: Path) -> Report:
-    """What is found in it, read here and by its snapshots."""
+    """Findings in the variant, read in this process, with snapshots."""
     return report_on(log_dir)
 
 
@@ -170,7 +170,7 @@ OTHERWISE: Final = {
     "clean/partition-metadata-missing": "a broker sets a folder without a topic id aside as stray",
     "clean/log-start-behind-end": "a broker that finds the log's start behind its end empties it",
 }
-"""Where a real broker lists something else, and why."""
+"""Variants for which a real broker lists other transactions, with the reason."""
 
 
 @pytest.mark.parametrize(
@@ -214,7 +214,7 @@ UNREADABLE: Final = {
     "clean/high-watermarks-is-folder": (f"replication-offset-checkpoint: {FOLDER}", FOLDER),
     "clean/high-watermarks-huge": (HUGE, HUGE),
 }
-"""What ``find-hanging`` and ``verify`` say of it."""
+"""Messages of ``find-hanging`` and ``verify`` about unreadable files."""
 
 
 @pytest.mark.parametrize("log_dir", UNREADABLE, indirect=True, ids=UNREADABLE)
@@ -347,7 +347,7 @@ def test_processes_tell_what_one_process_tells(
 
 
 class ReadHere:
-    """What this process has read in log directories."""
+    """Open transactions and notes in log directories, as this process reads them."""
 
     def __init__(self, log_dirs: tuple[Path, ...]) -> None:
         self.search = Search(paths=log_dirs, use_snapshots=False)
@@ -359,7 +359,7 @@ class ReadHere:
         self._merge_open = self._reading.open_transactions(self.states)
 
     def assert_same(self, other_reading: Reading) -> None:
-        """The same is open by another way, and the same came to light."""
+        """Check that another way of reading finds the same open transactions and notes."""
         assert other_reading.open_transactions(self.states) == self._merge_open
         for state in self.states:
             assert other_reading.notes_on(state) == self._reading.notes_on(state)
@@ -367,7 +367,7 @@ class ReadHere:
 
 @pytest.fixture
 def small_sections(monkeypatch: pytest.MonkeyPatch) -> list[SegmentFile]:
-    """Segments are cut every 150 bytes; the sections that were made."""
+    """Cut segments every 150 bytes; the list gets the sections."""
     cut: list[SegmentFile] = []
 
     def in_small_sections(segments: Sequence[SegmentFile], _: int) -> list[SegmentFile]:
@@ -380,7 +380,7 @@ def small_sections(monkeypatch: pytest.MonkeyPatch) -> list[SegmentFile]:
 
 
 def densely_indexed(kept_stages: Path, folder: Path, chosen: Iterable[Variant]) -> tuple[Path, ...]:
-    """These variants, of logs whose indexes have an entry for each batch."""
+    """These variants, made of logs whose indexes have an entry for each batch."""
     indexed = shutil.copytree(kept_stages, folder / "kept")
     for path in indexed.rglob(f"*{names.Suffix.LOG}"):
         write_dense_index(path)

@@ -1,5 +1,5 @@
-"""No table comes to the driver: commands work where it may be given a megabyte in all, over a
-directory whose batches alone would be many.
+"""No table is collected in the driver: commands work with one megabyte for results, over a
+directory whose batches alone would need many.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ for table in ("batches", "records"):
 print("exit statuses", codes, file=sys.stderr)
 spark.stop()
 """
-"""One session for all of them: commands take the running one."""
+"""A program with one session for all commands: they use the running one."""
 
 
 @pytest.fixture(scope="module")
 def log() -> GeneratedLog:
-    """Finished, hanging and living transactions in small batches."""
+    """Finished, hanging and live transactions in small batches."""
     return small_batches(SCALE)
 
 

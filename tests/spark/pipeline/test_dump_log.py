@@ -1,5 +1,5 @@
-"""Our tables against Kafka's own reader of its files, ``kafka-dump-log``: line by line, over the
-directories of a real broker, stopped in order and killed, and over those of ``logs write``.
+"""Our tables compared line by line with Kafka's own reader of its files, ``kafka-dump-log``: over
+the directories of a real broker after an orderly stop and a kill, and over those of ``logs write``.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ pytestmark = [pytest.mark.spark, pytest.mark.real]
 MAIN_CLASS: Final = "org.apache.kafka.tools.DumpLogSegments"
 SOURCE: Final = POM.with_name("dump") / "HexDecoder.java"
 NAMES_LENGTH_MAX: Final = 120_000
-"""Names of files are one argument, which Linux limits to 128 KiB."""
+"""Greatest length of file names in one call: they are one argument, which Linux limits to 128
+KiB.
+"""
 RECORDS: Final = (
     *("--deep-iteration", "--print-data-log"),
     *("--key-decoder-class", "HexDecoder", "--value-decoder-class", "HexDecoder"),
@@ -42,24 +44,25 @@ _BEGIN: Final = "Dumping "
 
 
 class Dump(NamedTuple):
-    """What it printed."""
+    """Output of the tool."""
 
     files: dict[Path, list[str]]
     """Lines of each file."""
     complaints: str
-    """Mismatches of indexes, gaps, and what else goes to standard error."""
+    """Standard error: mismatches of indexes, gaps, and other messages."""
 
 
 def dump_log(files: Iterable[Path], *options: str, may_fail: bool = False) -> Dump:
-    """Read files with it.
+    """Run the tool on files.
 
     Args:
-        files: Which.
-        options: Of the tool.
-        may_fail: It ends with an error at some kinds of damage; then each file has its own process.
+        files: The files to read.
+        options: Options of the tool.
+        may_fail: Accept errors, which some kinds of damage cause; each file has its own process
+            then.
 
     Raises:
-        ApacheKafkaError: It did not end, or with an error that was not expected.
+        ApacheKafkaError: The tool failed unexpectedly.
     """
     lines_by_file: dict[Path, list[str]] = {}
     complaints = ""
@@ -71,7 +74,7 @@ def dump_log(files: Iterable[Path], *options: str, may_fail: bool = False) -> Du
 
 
 def _shares(files: Iterable[Path], length_max: int) -> Iterator[list[Path]]:
-    """Files whose names fit into one argument; one file at least."""
+    """Groups of files whose names fit into one argument; each has at least one file."""
     share: list[Path] = []
     length = 0
     for path in files:
@@ -119,7 +122,7 @@ def _by_file(printed: str) -> Iterator[tuple[Path, list[str]]]:
 RECORD = "| "
 INDEXES = (".index", ".timeindex")
 LINES_MIN = 200
-"""So many batches, and records, there are at least."""
+"""Least number of batches, and of records."""
 
 
 class Stage(NamedTuple):
@@ -137,7 +140,7 @@ class Stage(NamedTuple):
         return Dump(mine, dump.complaints)
 
     def rows(self, table: str, *order: str, **options: str) -> Iterator[dict[str, Any]]:
-        """A table in an order."""
+        """Rows of a table, sorted."""
         rows = self.tables.rows(
             self.name, table, "log_dir", "topic", "partition", *order, **options
         )
@@ -145,14 +148,14 @@ class Stage(NamedTuple):
 
 
 class Dumps:
-    """What Kafka's tool prints of all stages; a Java process reads the files of all of them."""
+    """Outputs of Kafka's tool for all stages; one Java process reads the files of all of them."""
 
     def __init__(self, stages: Mapping[str, tuple[Path, ...]]) -> None:
         self._log_dirs = [path for paths in stages.values() for path in paths]
         self._read: dict[tuple[object, ...], Dump] = {}
 
     def of(self, suffixes: tuple[str, ...], topic: str, options: tuple[str, ...]) -> Dump:
-        """Of the files with these suffixes in partitions of topics that begin like this."""
+        """Output for the files with these suffixes, in partitions of topics with this prefix."""
         key = (suffixes, topic, options)
         if key not in self._read:
             files = _files(self._log_dirs, suffixes, topic)
@@ -162,7 +165,7 @@ class Dumps:
 
 
 def _files(log_dirs: Iterable[Path], suffixes: tuple[str, ...], topic: str = "") -> Iterator[Path]:
-    """Those with these suffixes in partitions of topics that begin like this."""
+    """The files with these suffixes, in partitions of topics with this prefix."""
     for log_dir in log_dirs:
         for path in sorted(log_dir.rglob(f"{topic}*/*")):
             is_of_partition = names.topic_partition_of(path.parent.name) is not None
@@ -171,7 +174,9 @@ def _files(log_dirs: Iterable[Path], suffixes: tuple[str, ...], topic: str = "")
 
 
 def _fails_the_tool(path: Path) -> bool:
-    """Kafka's tool fails at the zeros of an index whose segment is empty yet."""
+    """Whether Kafka's tool fails on a file: on the zeros of an index whose segment is still
+    empty.
+    """
     return path.suffix in INDEXES and not path.with_suffix(".log").stat().st_size
 
 
@@ -179,7 +184,7 @@ def _fails_the_tool(path: Path) -> bool:
 def stages(
     spark: SparkSession, corpus: Corpus, tables: Tables, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, Stage]:
-    """Two brokers' directories each."""
+    """The stages, each with the directories of two brokers."""
     written = write_simulated_disks(tmp_path_factory.mktemp("written") / "disks")
     paths = {
         "clean": corpus.brokers("clean"),
@@ -200,13 +205,13 @@ def stage(request: pytest.FixtureRequest, stages: dict[str, Stage]) -> Stage:
 
 
 def _equal(lines_by_file: dict[Path, list[str]], expected: dict[Path, list[str]]) -> None:
-    """The same lines in the same files; the first file that differs is shown."""
+    """Check that both have the same lines in the same files; shows the first file that differs."""
     for path in sorted(lines_by_file.keys() | expected.keys()):
         assert lines_by_file.get(path, []) == expected.get(path, []), path
 
 
 def _without_front(dump: dict[Path, list[str]]) -> dict[Path, list[str]]:
-    """Lines of batches and records only."""
+    """The lines of batches and records only."""
     fronts = ("Log starting offset: ", "Snapshot end offset: ")
     return {
         path: [line for line in lines if not line.startswith(fronts)]
@@ -240,7 +245,7 @@ def test_every_record_is_the_same(stage: Stage) -> None:
 
 
 def _without_control(line: str) -> str:
-    """Control records of the metadata log have fields that are nobody's business here."""
+    """A line without the fields of a control record of the metadata log, which are not compared."""
     front, mark, _ = line.partition("headerKeys: [] ")
     other_kinds = (
         "LeaderChange",
@@ -314,13 +319,13 @@ def test_indexes_pass_the_check_of_a_broker_that_starts(stages: dict[str, Stage]
 
 
 def _entries(lines: Sequence[str], base_offset: int) -> list[str]:
-    """Without the first of the zeros that an unclean stop leaves, which the tool prints."""
+    """Lines without the first of the zeros after an unclean stop, which the tool prints."""
     zeros = (f"offset: {base_offset} position: 0", f"timestamp: 0 offset: {base_offset}")
     return [line for line in lines if line not in zeros and not line.endswith(" is empty.")]
 
 
 def _files_with_complaints(complaints: str) -> set[Path]:
-    """Files of which the tool says that they don't fit the log."""
+    """Files that the tool reports as not fitting the log."""
     heads = (line.rpartition(":") for line in complaints.splitlines())
     return {Path(path.strip()) for _, _, path in heads if path.endswith(("index",))}
 

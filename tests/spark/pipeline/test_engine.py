@@ -1,4 +1,4 @@
-"""Jobs on Spark's workers: the answers of this process, from several tasks."""
+"""Jobs on Spark's workers give the answers of this process, from several tasks."""
 
 from __future__ import annotations
 
@@ -38,7 +38,9 @@ MINUTE = 60_000
 
 @pytest.fixture(scope="module")
 def killed_broker(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Replicas of several segments, and coordinators' logs; something hangs, something is alive."""
+    """Directories of killed brokers: replicas of several segments and coordinators' logs, with
+    hanging and live transactions.
+    """
     broker = BrokerDir(tmp_path_factory.mktemp("killed") / "broker-1")
     for partition in range(4):
         driver = LogDriver(LogConfig(rules=LATEST, roll_bytes=300))

@@ -1,4 +1,4 @@
-"""engineers_story.md, told again of three brokers: its facts hold."""
+"""The facts of engineers_story.md hold when the story is run again with three brokers."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""``logs find-hanging`` on directories of a real Apache Kafka, against what is known of them: what
-the script that made them had done, and what Kafka's own ``find-hanging`` listed before the stop.
+"""``logs find-hanging`` on directories of a real Apache Kafka, compared with the truth: what the
+script did that made them, and what Kafka's own ``find-hanging`` listed before the stop.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ VERDICTS = {
     "open": OpenTxnStatus.ALIVE,
     "undecided": OpenTxnStatus.DECIDED,
 }
-"""Of those that are no replica's that stopped early."""
+"""Verdicts of open transactions, except on replicas that stopped early."""
 
 WITHOUT_THE_EXTRA = """
 import sys
@@ -132,8 +132,8 @@ def test_every_open_transaction_is_found_and_judged_rightly(
 
 
 def ended_below_its_high_watermark(corpus: Corpus, stage: str) -> set[Place]:
-    """Where the lost end of a log may have held a marker. How far the checkpoint had come when the
-    broker was killed differs from corpus to corpus.
+    """Damaged partitions whose log ends below its checkpointed high watermark: a marker may be lost
+    there. How far the checkpoint had come when the broker was killed differs from corpus to corpus.
     """
     noted: dict[TopicPartition, int] = {}
     for log_dir in corpus.brokers(stage):

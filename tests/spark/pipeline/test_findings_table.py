@@ -1,4 +1,4 @@
-"""``findings`` as a table of ``kafka_log``, and ``txnsim_spark.find_hanging``: on Spark."""
+"""The table ``findings`` of ``kafka_log``, and ``txnsim_spark.find_hanging``, on Spark."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ AS_OF = datetime.fromtimestamp(NOW / 1_000 + 7_200, UTC)
 
 @pytest.fixture
 def disks(tmp_path: Path) -> Path:
-    """Two brokers; what hangs on ``orders`` hangs on ``payments``, too."""
+    """Two brokers with the same hanging transaction on ``orders`` and ``payments``."""
     hanging = LogDriver()
     hanging.txn(0)
     for broker in (1, 2):

@@ -27,12 +27,14 @@ KILLS: Final = 5
 PLANNED: Final = "checkpoints/records/offsets"
 WRITTEN: Final = "records/_spark_metadata"
 COMMITTED: Final = "checkpoints/records/commits"
-"""Where Spark notes a batch: before it is read, when its rows are written, when it is done."""
+"""Files in which Spark notes a batch: before it is read, when its rows are written, when it is
+done.
+"""
 BATCH_S_MAX: Final = 240
 
 
 def check(spark: SparkSession, growing: GrowingDir, name: str, out: Path, **bound: int) -> None:
-    """Take what is left, and compare it with what a batch reads."""
+    """Read the rest of the stream, and compare all its rows with those of a batch query."""
     writer = follow(spark, str(growing.path), name, str(out), **bound)
     writer.trigger(availableNow=True).start().awaitTermination()
     batch = spark.read.format("kafka_log").option("table", name).load(str(growing.path))
@@ -86,7 +88,9 @@ def test_kills_lose_nothing_and_double_nothing(
 
 
 def kill_behind(folder: Path, *arguments: str) -> None:
-    """Follow the directory; kill all its processes as soon as a new batch stands in a folder."""
+    """Follow the directory in a process; kill it with its children as soon as a new batch is in a
+    folder.
+    """
     numbers_before = numbers_in(folder)
     process = subprocess.Popen(
         [sys.executable, "-m", "tests.spark.pipeline.following", *arguments],
@@ -105,7 +109,7 @@ def kill_behind(folder: Path, *arguments: str) -> None:
 
 
 def numbers_in(folder: Path) -> set[int]:
-    """Numbers of the batches that have a file here."""
+    """Numbers of the batches that have a file in the folder."""
     files = folder.iterdir() if folder.exists() else ()
     return {int(name) for path in files if (name := path.name.partition(".compact")[0]).isdigit()}
 

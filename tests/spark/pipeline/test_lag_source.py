@@ -24,7 +24,7 @@ GHOSTLY = TopicPartition("ghostly", 1)
 
 @pytest.fixture(scope="module")
 def cluster_with_hanging() -> Iterator[KafkaTarget]:
-    """A cluster where one of two partitions hangs."""
+    """A cluster with two partitions, one of which has a hanging transaction."""
 
     async def haunt(admin: Admin) -> None:
         await make_hanging(admin, GHOSTLY, "ghost")
@@ -45,7 +45,7 @@ def lags(spark: SparkSession, bootstrap: str, **options: str) -> DataFrame:
 
 
 def probe_rows(stream: DataFrame, where: Path) -> list[Any]:
-    """The rows of one look."""
+    """The rows of one probe."""
     rows_seen: list[Any] = []
 
     def take(rows: DataFrame, _batch: int) -> None:

@@ -1,5 +1,5 @@
 """Queries over one DataFrame and one view of ``kafka_log``, in any order: each has the rows that it
-has over a copy in Parquet, whatever was asked before.
+has over a copy in Parquet, whatever ran before.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ CONDITIONS: Final[Mapping[str, Callable[[Row], bool]]] = {
     "base_offset < 30": lambda row: row["base_offset"] < 30,
     "is_control": lambda row: row["is_control"],
 }
-"""As SQL has them, and as Python has them."""
+"""Conditions in SQL, and the same in Python."""
 
 
 class Query(msgspec.Struct, frozen=True, kw_only=True):
-    """A question to the frame or to the view: a union of parts, each with some conditions."""
+    """A query of the frame or of the view: a union of parts, each with some conditions."""
 
     is_of_view: bool
     parts: tuple[tuple[str, ...], ...]
@@ -59,21 +59,25 @@ QUERIES: Final = st.builds(
 EVERYTHING: Final[tuple[tuple[str, ...], ...]] = ((),)
 TWO: Final = (("broker = 1",), ("producer_id = 7",))
 CHANGES: Final = st.sampled_from(("cache", "uncache", "on", "off"))
-"""Of the frame, and of the session's setting for filters."""
+"""Changes between queries: of the frame's cache, and of the session's setting for pushed
+filters.
+"""
 PLAYS: Final = st.lists(QUERIES | CHANGES, min_size=2, max_size=6)
 PLAYS_EACH: Final = 20
-"""Of a frame, where there are many: Spark plans a read of it in a process of its own, once."""
+"""Number of plays in each drawn example: Spark plans the read of a frame only once, in a process of
+its own.
+"""
 PARTS: Final = 4
 ONE_AFTER_THE_OTHER: Final = [
     Query(is_of_view=is_of_view, parts=parts)
     for is_of_view in (False, True)
     for parts in (EVERYTHING, (("topic = 'orders'",),), EVERYTHING, TWO)
 ]
-"""What a data engineer has met: the third one is the first once more."""
+"""Queries in an order that a data engineer has run: the third is the first again."""
 
 
 class Copied(msgspec.Struct, frozen=True, kw_only=True):
-    """A directory, and what was in it."""
+    """A log directory, and the rows of its copy."""
 
     logs: Path
     rows: Sequence[Row]
@@ -114,7 +118,7 @@ def as_sorted(rows: Iterator[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
 
 
 def spark_answer(spark: SparkSession, frame: DataFrame, query: Query) -> list[tuple[Any, ...]]:
-    """The answer of Spark: a union, or a query in SQL."""
+    """Rows of a query by Spark: of a union of frames, or of a query in SQL."""
     if query.is_of_view:
         parts = (
             f"SELECT {', '.join(COLUMNS)} FROM one_view WHERE {' AND '.join(part) or 'true'}"
@@ -132,7 +136,7 @@ def spark_answer(spark: SparkSession, frame: DataFrame, query: Query) -> list[tu
 
 
 def play(spark: SparkSession, copied_tables: Copied, steps: Sequence[Query | str]) -> None:
-    """Each query of a new frame and a new view has the answer of the copy."""
+    """Check that each query of a new frame and a new view has the rows of the copy."""
     frame = spark.read.format("kafka_log").load(str(copied_tables.logs))
     spark.sql(
         "CREATE OR REPLACE TEMPORARY VIEW one_view USING kafka_log"

@@ -1,5 +1,5 @@
-"""The tables ``batches`` and ``records``, field by field, beside a reader that shares no code with
-them (``tests.support.plain_reader``).
+"""The tables ``batches`` and ``records``, compared field by field with a reader that shares no code
+with them (``tests.support.plain_reader``).
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ ODD = [
 
 
 def compare_logs(log_dirs: list[Path]) -> Counter[str]:
-    """How many batches and records of each codec are equal in all fields.
+    """Compare all fields of batches and records; returns the number of equal ones per codec.
 
     Args:
-        log_dirs: None of their segments is damaged.
+        log_dirs: Log directories without damage.
     """
     equal: Counter[str] = Counter()
     for log_dir in log_dirs:
@@ -61,7 +61,9 @@ def compare_logs(log_dirs: list[Path]) -> Counter[str]:
 
 @pytest.fixture
 def log_dirs(tmp_path: Path) -> list[Path]:
-    """Four directories: transactions with markers, and batches of every codec and odd records."""
+    """Four directories: with transactions and markers, and with batches of every codec and odd
+    records.
+    """
     log_dirs_made = []
     for broker in range(1, 5):
         log_dir = broker_dir(tmp_path / f"broker-{broker}", broker=broker)

@@ -1,5 +1,5 @@
-"""A topic was deleted and made again while a broker was down (``tests.support.remade_topic``): its
-old log is not taken for that of the new one, in any way of reading.
+"""A topic was deleted and created again while a broker was down (``tests.support.remade_topic``):
+no way of reading takes its old log for that of the new topic.
 """
 
 from __future__ import annotations

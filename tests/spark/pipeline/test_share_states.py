@@ -1,4 +1,4 @@
-"""What a real broker wrote of share groups, by Spark and by ``kafka-dump-log``."""
+"""Records of share groups that a real broker wrote, read by Spark and by ``kafka-dump-log``."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def _id(group: str) -> str:
 
 
 def _values(row: dict[str, Any]) -> dict[str, Any]:
-    """Of a row what the tool prints, too."""
+    """The values of a row that the tool prints, too."""
     key_fields = {
         "type": row["key_version"],
         "groupId": row["group_id"],

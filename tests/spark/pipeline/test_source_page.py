@@ -1,8 +1,8 @@
-"""docs/kafka-log.md and docs/streaming.md, played: their Python is run in order on two small log
-directories, and what is printed is what the pages show. An example that reads a store is left out:
+"""The Python code of docs/kafka-log.md and docs/streaming.md, run in order on two small log
+directories: it prints what the pages show. An example that reads a store is left out:
 test_stores.py has one.
 
-``python -m tests.spark.pipeline.test_source_page --write`` puts what is printed now into the page.
+``python -m tests.spark.pipeline.test_source_page --write`` updates the outputs in the page.
 """
 
 from __future__ import annotations
@@ -47,12 +47,14 @@ EXAMPLE: Final = re.compile(
     r"(?:\n```\n(?P<shown>.*?)^```\n)?",
     re.S | re.M,
 )
-"""What needs a store, arguments or a cluster is played elsewhere."""
+"""Code blocks that run here; those with a store, arguments or a cluster run in other tests."""
 ORDERS, PAYMENTS = TopicPartition("orders", 0), TopicPartition("payments", 0)
 
 
 def shot(path: Path) -> None:
-    """Broker 1 has stopped in order, broker 2 was killed; a transaction of producer 9 is open."""
+    """Two log directories: broker 1 has stopped in order, broker 2 was killed; a transaction of
+    producer 9 is open.
+    """
     for broker, is_clean in ((1, True), (2, False)):
         log_dir = broker_dir(path / f"broker-{broker}", broker=broker, is_clean=is_clean)
         driver = orders()
@@ -98,7 +100,7 @@ def offsets() -> bytes:
 
 
 def play_examples(spark: SparkSession, directory: Path) -> Iterator[tuple[re.Match[str], str]]:
-    """Each example with what it prints."""
+    """Run the examples; returns each with its output."""
     names_defined: dict[str, object] = {"spark": spark}
     texts = [page.read_text("utf-8") for page in PAGES]
     for example in chain.from_iterable(map(EXAMPLE.finditer, texts)):

@@ -1,4 +1,4 @@
-"""The tables of ``kafka_log`` in Spark: the rows that workers make, in more than one task."""
+"""The tables of ``kafka_log`` in Spark, whose rows are made by workers in more than one task."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ SMALL = {
     "offsets",
     "share_states",
 }
-"""Small files of few replicas, or a single segment."""
+"""Tables with small files of few replicas, or a single segment."""
 IN_ONE_TASK = SMALL | {"findings"}
-"""A finding needs all brokers' directories at once."""
+"""Tables made in one task: a finding needs all brokers' directories at once."""
 
 
 @pytest.fixture(scope="module")
 def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two brokers' directories: one sound and clean, one killed, torn and damaged."""
+    """Directories of two brokers: one sound and clean, one killed, torn and damaged."""
     root = tmp_path_factory.mktemp("logs")
     for broker, is_clean in ((1, True), (2, False)):
         log_dir = broker_dir(root / f"broker-{broker}", broker=broker, is_clean=is_clean)
@@ -92,7 +92,7 @@ def offsets() -> bytes:
 
 
 def damage(log_dir: Path) -> None:
-    """Of every kind of file."""
+    """Damage files of every kind."""
     torn = log_dir / "all-0" / names.Suffix.LOG.at(0)
     torn.write_bytes(torn.read_bytes()[:-10])
     orders = log_dir / "orders-0"
@@ -111,7 +111,7 @@ def comparable(rows: Iterable[dict[str, Any]]) -> list[str]:
 
 
 def plain_row(value: Any) -> Any:
-    """Of Spark's types Python's."""
+    """A row with Python's types instead of Spark's."""
     match value:
         case bytearray():
             return bytes(value)

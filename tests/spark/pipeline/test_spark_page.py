@@ -1,5 +1,5 @@
-"""docs/kafka-log.md, played: its notebook and its programs, with txnsim in an environment that is
-not activated, in processes that know nothing but the PATH of the system and Java.
+"""docs/kafka-log.md: its notebook and programs run, with txnsim in an environment that is not
+activated, in processes that have only the PATH of the system and Java.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from txnsim_spark.schemas import TABLES, TIMESTAMP
 
 
 def installed_package(environment: Path) -> Path:
-    """Make the environment.
+    """Make an environment with txnsim installed.
 
     Args:
-        environment: Where; its owner removes it.
+        environment: Its folder; the caller removes it.
 
     Returns:
-        Its Python.
+        The environment's Python.
     """
     venv.create(environment, with_pip=False, symlinks=True)
     python = environment / "bin" / "python"
@@ -54,8 +54,8 @@ def installed_package(environment: Path) -> Path:
 
 
 def bare_environment(home: Path) -> dict[str, str]:
-    """What a program finds that is called by its path in a new shell: no environment activated, no
-    variable of Python's or Spark's.
+    """Environment variables of a program that is called by its path in a new shell: no activated
+    environment, no variables of Python or Spark.
     """
     java = shutil.which("java")
     assert java is not None
@@ -76,21 +76,21 @@ JOB, DELTA = (
     if "sys.argv" in code
 )
 SUBMIT: Final = Path(pyspark.__path__[0]) / "bin" / "spark-submit"
-"""Spark's own; the one that pip puts beside Python looks for it first."""
+"""Spark's own spark-submit; the one that pip installs next to Python looks for it first."""
 BATCHES: Final = 6
-"""Of ``brokers``, those of the coordinator's log among them."""
+"""Number of batches in ``brokers``, with those of the coordinator's log."""
 
 
 FEW_TASKS: Final = {
     "spark.sql.shuffle.partitions": "1",
     "spark.databricks.delta.snapshotPartitions": "1",
 }
-"""Of two rows; 200 and 50 otherwise."""
+"""Settings for two rows; the defaults are 200 and 50."""
 
 
 @pytest.fixture(scope="module")
 def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Of an environment with txnsim."""
+    """The Python of an environment with txnsim."""
     return installed_package(tmp_path_factory.mktemp("installed") / "environment")
 
 
@@ -123,12 +123,14 @@ def run(path: Path, command: Sequence[object], **more: str) -> subprocess.Comple
 
 
 def hanging(output: str) -> int:
-    """How many rows of a table that Spark has shown say so."""
+    """Number of hanging transactions in a table that Spark has printed."""
     return len(re.findall(r"\|\s*(?:orders|payments)\|.*\|\s*hanging\|", output))
 
 
 def check_parquet(out: Path) -> None:
-    """Its files have the columns of the table: times as such, and null only where it may be."""
+    """Check that the files have the columns of the table: times as timestamps, and null only where
+    allowed.
+    """
     read = pq.ParquetDataset(out)
     assert sorted(read.read(["topic"]).column("topic").to_pylist()) == ["orders", "payments"]
     columns = TABLES["findings"].columns

@@ -1,5 +1,5 @@
-"""The pipeline on a cluster: a standalone master and two worker processes, as it is on one machine,
-and through ``spark-submit`` of the installed package.
+"""The pipeline on a cluster: a standalone master and two worker processes, and ``spark-submit`` of
+the installed package.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ FIND = ("logs", "find-hanging", "--json", "--read-all", "--max-transaction-timeo
 SCALE = Scale(
     partitions=4, segment_bytes=9_000_000, transactions=36_000, batches=20, hanging=5, alive=5
 )
-"""Some seventy megabytes: for several tasks, as sixteen are the least for one."""
+"""Some seventy megabytes: enough for several tasks, as a task has at least sixteen."""
 LITTLE = Scale(
     partitions=4, segment_bytes=4_000_000, transactions=4_000, batches=20, hanging=5, alive=5
 )
-"""Eight, where a reader cuts tasks of one."""
+"""Eight megabytes, for a reader with tasks of one megabyte."""
 TIMEOUT_S = 300.0
 SUBMITTED = {
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.python.daemon.module": "txnsim_spark.daemon",
 }
-"""What makes tasks cheap; a session of our own has it anyway."""
+"""Settings for cheap tasks; a session of txnsim has them anyway."""
 
 READ_WHEN_RELEASED = """
 import sys
@@ -60,7 +60,7 @@ held = rows.mapInArrow(wait, "base_offset bigint, records int")
 print(*held.selectExpr("count(*)", "sum(records)", "sum(base_offset)").first())
 spark.stop()
 """
-"""Each task waits, so that a worker can be killed while it surely has one."""
+"""A program whose tasks wait, so that a worker can be killed while it surely has one."""
 
 
 def shared_out(tasks: list[SparkTask]) -> bool:
@@ -75,7 +75,7 @@ Hanging = set[tuple[str, int, int, int]]
 
 
 def hanging(printed: str) -> Hanging:
-    """What was found. ``spark-submit`` prints what a program says on stderr in front of it."""
+    """The findings in a program's output; ``spark-submit`` prints stderr in front of them."""
     findings: list[dict[str, Any]] = json.loads(printed[printed.index("{") :])["findings"]
     return {
         (finding["topic"], finding["partition"], finding["producer_id"], finding["start_offset"])
@@ -115,8 +115,10 @@ def test_a_worker_that_is_killed_in_the_middle_changes_no_answer(
 def with_a_worker_killed(
     cluster: StandaloneSpark, marks: Path, command: Sequence[str]
 ) -> tuple[str, set[str]]:
-    """What a program prints, and how its tasks ended. Each of them notes its worker in a folder,
-    which is the last argument, and waits there until it is released; a worker is killed before.
+    """Run a program and kill a worker meanwhile; returns its output, and how its tasks ended.
+
+    Each task notes its worker in a folder, which is the last argument, and waits there until it is
+    released; a worker is killed before that.
     """
     marks.mkdir()
     process = cluster.begin(*command, str(marks))
@@ -133,7 +135,7 @@ def with_a_worker_killed(
 
 
 def wait_for_both(process: subprocess.Popen[str], marks: Path) -> None:
-    """Until each worker runs a task."""
+    """Wait until each worker runs a task."""
     deadline_s = time.monotonic() + TIMEOUT_S
     while len(list(marks.iterdir())) < WORKERS:
         assert process.poll() is None, process.communicate()

@@ -1,5 +1,5 @@
-"""A real Kafka's directory in an S3 store says what it says on this machine, by the source and by
-the commands: field by field, but for the names of places.
+"""Directories of a real Kafka in an S3 store: the source and the commands give the same results as
+on this machine, field by field, except for paths.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ TABLES: Final = ("batches", "records", "producer_state", "aborted", "errors", "l
 
 
 class Filled:
-    """A store that holds what a directory of this machine holds.
+    """A store with a copy of a local directory.
 
     Args:
-        store: It runs.
-        local: The directory.
+        store: The running store.
+        local: The local directory.
     """
 
     def __init__(self, store: S3Store, local: Path) -> None:
@@ -58,7 +58,7 @@ class Filled:
 
     @property
     def uri(self) -> str:
-        """Of the directory."""
+        """URI of the copied directory."""
         return f"{self.store.uri}/kafka"
 
     def as_local(self, text: str) -> str:
@@ -68,8 +68,8 @@ class Filled:
 
 @pytest.fixture(scope="module")
 def local(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The directories of one broker's two lives, with five hanging transactions. As new as what is
-    put into a store: verify goes by a snapshot's time.
+    """The directories of one broker's two lives, with five hanging transactions. Files are as new
+    as those in the store: verify depends on a snapshot's time.
     """
     directory = unpack_stages(tmp_path_factory.mktemp("local"))
     for path in directory.rglob("*"):
@@ -83,7 +83,7 @@ def filled_store(
     local: Path,
     spark: SparkSession,
 ) -> Iterator[Filled]:
-    """The store, and Spark told of it."""
+    """The store with the directory; the session knows its settings."""
     with S3Store(tmp_path_factory.mktemp("store")) as store:
         for name, value in store.config.items():
             if name.startswith("spark.hadoop."):
@@ -95,7 +95,7 @@ def filled_store(
 def play_command(
     capsys: pytest.CaptureFixture[str], command: str, directory: str, settings: tuple[str, ...] = ()
 ) -> tuple[int, str]:
-    """Exit status and JSON of a command."""
+    """Run a command; returns its exit status and JSON."""
     capsys.readouterr()
     arguments = [directory if word == "DIR" else word for word in COMMANDS[command]]
     status = main(["logs", *arguments, *settings, "--json"])
@@ -122,7 +122,7 @@ def test_a_command_says_of_a_store_what_it_says_of_a_directory(
 
 
 def without_source(text: str) -> Any:
-    """What a command found; how it read that is another matter."""
+    """The findings of a command, without how it read."""
     report = json.loads(text)
     if isinstance(report, dict) and "source" in report:
         del report["source"]["with_spark"]
@@ -140,7 +140,7 @@ def test_a_table_of_a_store_is_that_of_a_directory(
 
 
 def rows(spark: SparkSession, table: str, directory: str) -> list[str]:
-    """As text, to be compared in any order."""
+    """Rows of a table as text, to be compared in any order."""
     frame = spark.read.format("kafka_log").option("table", table).load(directory)
     return [repr(row) for row in frame.collect()]
 

@@ -1,5 +1,5 @@
-"""``txnsim stream``, whole: what the connector does not see is seen, and every committed record
-comes once, whatever is killed when.
+"""``txnsim stream`` as a whole: it shows what the connector does not see, and writes every
+committed record exactly once, whatever is killed when.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ KINDS = ["txnsim", pytest.param("apache", marks=[pytest.mark.real, pytest.mark.s
 
 
 def write(target: KafkaTarget, topic: str, values: Iterable[str], *, commit: bool = True) -> None:
-    """A transaction; each value goes to the partition that its last digit names, modulo 2."""
+    """Write a transaction; a value goes to the partition of its last digit modulo 2."""
 
     async def whole(admin: Admin) -> None:
         async with Producer(admin.cluster, transactional_id="app") as producer:
@@ -68,7 +68,7 @@ def write(target: KafkaTarget, topic: str, values: Iterable[str], *, commit: boo
 
 
 def read(sink: Path, table: str = "records") -> list[dict[str, object]]:
-    """The table, with another reader than the one that wrote it."""
+    """Rows of the sink's table, by another reader than the writer's."""
     rows: list[dict[str, object]] = (
         ds.dataset(sink / table, format="parquet", partitioning="hive").to_table().to_pylist()
     )
@@ -83,8 +83,10 @@ def values(sink: Path) -> list[str]:
 
 
 def haunt(target: KafkaTarget, partition: TopicPartition) -> ProducerIdAndEpoch:
-    """A transaction that nobody will end: in the simulator as it comes about, by a Produce that
-    arrives after the abort (Z01); on a real broker by one that the coordinator never heard of.
+    """Make a hanging transaction.
+
+    In the simulator a Produce arrives after the abort (Z01); on a real broker the coordinator never
+    hears of the transaction.
     """
     if target.simulated is None:
 
@@ -280,7 +282,9 @@ def target() -> Iterator[KafkaTarget]:
 
 
 def fill(target: KafkaTarget, first_number: int, last_number: int) -> list[str]:
-    """Transactions of four records; every second one is aborted."""
+    """Write transactions of four records, and abort every second one; returns the committed
+    values.
+    """
     committed = []
     for number in range(first_number, last_number):
         four = [f"txn{number:02}-{number_of_four}" for number_of_four in range(4)]
@@ -290,7 +294,7 @@ def fill(target: KafkaTarget, first_number: int, last_number: int) -> list[str]:
 
 
 def take_the_rest(spark: SparkSession, options: StreamOptions) -> list[StreamEvent]:
-    """What there is, in this process; what was told."""
+    """Stream the remaining records in this process; returns the events."""
     events: list[StreamEvent] = []
     running = Stream(spark, options, events.append)
     running.start()
@@ -305,7 +309,7 @@ def rows_in(events: Iterable[StreamEvent]) -> int:
 def stream_until_killed(
     target: KafkaTarget, where: Path, point: str, nth: int
 ) -> list[dict[str, object]]:
-    """Stream until the n-th commit is at this point, then SIGKILL; what was told."""
+    """Stream until the n-th commit is at this point, then kill the process; returns its events."""
     command = [
         *(sys.executable, "-m", "tests.spark.pipeline.stream_program", target.bootstrap, "t"),
         *(str(where), str(connector_jars()), point, str(nth)),

@@ -1,4 +1,4 @@
-"""``logs timeline`` as a command, with Spark and without: the same answers."""
+"""The command ``logs timeline`` gives the same answers with Spark and without."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ ORDERS, PAYMENTS = TopicPartition("orders", 0), TopicPartition("payments", 0)
 
 
 def _replica(*, ended: bool) -> LogDriver:
-    """Of ``orders``: a transaction that commits, one that aborts; among another producer's."""
+    """A replica of ``orders``: a committed and an aborted transaction, between those of another
+    producer.
+    """
     driver = LogDriver()
     driver.txn(0, count=2)
     driver.txn(0, pid=99)
@@ -34,7 +36,7 @@ def _replica(*, ended: bool) -> LogDriver:
 
 @pytest.fixture
 def disks(tmp_path: Path) -> Path:
-    """Two brokers, the second one behind; ``payments`` is left hanging."""
+    """Two brokers, the second one behind; a transaction hangs on ``payments``."""
     records = (
         move("Empty"),
         move("Ongoing", ORDERS),
@@ -62,7 +64,7 @@ Told = Callable[..., tuple[int, Any]]
 
 @pytest.fixture
 def command_result(way: list[str], capsys: pytest.CaptureFixture[str]) -> Told:
-    """A command's status and its JSON."""
+    """Exit status and JSON of a command."""
 
     def ask(*arguments: str) -> tuple[int, Any]:
         status = main(["logs", *arguments, *way, "--json"])

@@ -1,4 +1,4 @@
-"""Traces as tables and what is found in them, held against the traces read line by line."""
+"""Traces as tables, and the findings in them, compared with the traces read line by line."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ DREAM = '{"i":98,"t":20,"n":0,"l":9,"p":[],"k":"txn.dream","d":{"deep":[1,{"a":2
 
 @pytest.fixture(scope="module")
 def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The recorded run."""
+    """Directory with the traces of the recorded run."""
     directory = tmp_path_factory.mktemp("traces") / "recorded"
     record(directory)
     return directory
@@ -55,7 +55,9 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def odd(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A trace that is cut off in its last line, one of level brief, and an event stream."""
+    """Directory with a trace whose last line is cut off, one of level brief, and an event
+    stream.
+    """
     directory = tmp_path_factory.mktemp("odd")
     lines = odd_lives().splitlines(keepends=True)
     (directory / "odd.jsonl").write_text("".join(lines[:-1]) + DREAM + TORN, "utf-8")
@@ -68,7 +70,7 @@ def odd(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Exported(NamedTuple):
-    """What the command has written, and what it said of it."""
+    """Tables that the export command has written, and its output."""
 
     directory: Path
     status: int
@@ -76,7 +78,9 @@ class Exported(NamedTuple):
     err: str
 
     def rows(self, spark: SparkSession, table: str, *, runs: str) -> DataFrame:
-        """Some runs of a table. Its files are read, so that views stay those of ``views``."""
+        """Some runs of a table, read from its files, so that the session's views stay those of
+        ``views``.
+        """
         parquet = spark.read.parquet(str(self.directory / table))
         return parquet.where(parquet.run.isin(*runs.split()))
 
@@ -100,9 +104,10 @@ def export(
     exported_tables: Exported,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Path]:
-    """The recorded run as views, and the tables behind them; each file is read in pieces.
+    """The recorded run as views; returns the folder of their tables. Each file is read in pieces.
 
-    The command has named its own views before. No later test of this module names any.
+    The command of ``exported_tables`` has named its own views before. No later test of this module
+    names any.
     """
     assert exported_tables.directory.is_dir()
     partition = tmp_path_factory.mktemp("export")
@@ -121,7 +126,7 @@ def export(
 
 @pytest.fixture(scope="module")
 def views(spark: SparkSession, export: Path) -> SparkSession:
-    """With the views of the recorded run."""
+    """The session with the views of the recorded run."""
     assert export.is_dir()
     return spark
 
@@ -138,7 +143,7 @@ def events(traces: Path) -> list[tuple[str, Event]]:
 
 
 def count_rows(spark: SparkSession, query: str) -> Counter[tuple[Any, ...]]:
-    """Rows of a count, the count last."""
+    """Number of rows by the columns of a query, whose last column is a count."""
     return Counter({tuple(row)[:-1]: row[-1] for row in spark.sql(query).toLocalIterator()})
 
 
@@ -252,7 +257,7 @@ def test_requests_of_clients_are_answered(
 
 
 def rows_of(ask: Ask, query: str) -> list[str]:
-    """As text, in any order; floats as far as both engines round alike."""
+    """Rows of a query as sorted text."""
     return sorted(repr(row) for row in ask(query, late_after_ms=LATE_AFTER_MS))
 
 

@@ -1,5 +1,5 @@
-"""``kafka_log`` in a session that nobody has registered it with: Spark finds it by its name. What
-it can't read is refused, and never empty.
+"""``kafka_log`` in a session without registration: Spark finds it by its name, and it refuses what
+it can't read instead of returning no rows.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ THE_LINE: Final = "from txnsim_spark import register; register(spark)"
 
 @pytest.fixture
 def other(spark: SparkSession) -> SparkSession:
-    """A session of the same JVM, with nothing set and nothing registered."""
+    """Another session of the same JVM, without settings and registration."""
     return spark.newSession()
 
 

@@ -1,4 +1,4 @@
-"""The views of log directories in Spark say what they say in DuckDB."""
+"""Views of log directories have the same rows in Spark and in DuckDB."""
 
 from __future__ import annotations
 
@@ -48,12 +48,14 @@ def test_a_view_in_sql_has_options_and_comments(spark: SparkSession, tmp_path: P
 
 
 def text_of(row: dict[str, object]) -> str:
-    """As text."""
+    """A row as text."""
     return repr({name: plain(value) for name, value in row.items()})
 
 
 def plain(value: object) -> object:
-    """Bytes are of two types, and Spark's times are in this machine's time, without saying so."""
+    """A value for comparison: bytes have two types, and Spark's times are in this machine's time
+    zone.
+    """
     match value:
         case bytes() | bytearray():
             return bytes(value)

@@ -1,5 +1,5 @@
-"""Pages whose outputs a script makes: each stands below a comment with its name, the words
-between are written by hand. How long each command took is an output like the others.
+"""Makes pages with outputs of commands: each output stands below a comment with its name, the text
+in between is written by hand. The durations of the commands are an output like the others.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ BLOCK: Final = re.compile(r"(<!-- output: ([\w-]+) -->\n```(?:console)?\n)(.*?)(
 
 
 class Desk:
-    """Where somebody types commands of ``txnsim``; notes how long each takes.
+    """Runs commands of ``txnsim`` in a folder, and notes how long each takes.
 
     Args:
-        scratch: The folder.
-        shown: Words of this machine, and what the page has in their place.
+        scratch: The working folder.
+        shown: Texts of this machine → the texts that the page shows instead.
     """
 
     def __init__(self, scratch: Path, shown_paths: Mapping[str, str]) -> None:
@@ -43,7 +43,7 @@ class Desk:
     def run(
         self, *words: str, title: str = "", status: int = 0
     ) -> subprocess.CompletedProcess[str]:
-        """Run a command of ``txnsim``; one with a title is timed."""
+        """Run a command of ``txnsim``; notes its time if there is a title."""
         began_s, before_s = time.monotonic(), _cpu_s()
         process = subprocess.run(
             [sys.executable, "-m", "txnsim.cli.main", *words],
@@ -77,7 +77,7 @@ class Desk:
         return "".join(f"{line.rstrip()}\n" for line in text.splitlines())
 
     def times(self) -> str:
-        """How long everything took that was timed, and on what."""
+        """A table of the noted times, with the machine's cores and load."""
         wide = max(len(title) for title, *_ in self._times)
         rows = "".join(f"{title:{wide}}  {s:7.1f}  {cpu:6.1f}\n" for title, s, cpu in self._times)
         cores = f"{os.cpu_count()} cores, load {self._load:.1f} before"
@@ -90,7 +90,7 @@ def _cpu_s() -> float:
 
 
 def names_in(page: Path) -> set[str]:
-    """The outputs that a page wants."""
+    """The names of the outputs in a page."""
     return {match[2] for match in BLOCK.finditer(page.read_text("utf-8"))}
 
 
@@ -98,7 +98,7 @@ def hand_over(page: Path, outputs: Mapping[str, str], arguments: list[str]) -> N
     """Write the outputs into the page if ``--write`` says so, or print them.
 
     Raises:
-        BadInputError: The page wants an output that is not made.
+        BadInputError: The page names an output that is not made.
     """
     if missing := names_in(page) - set(outputs):
         raise BadInputError(f"{page.name} wants {', '.join(sorted(missing))}")

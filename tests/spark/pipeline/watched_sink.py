@@ -1,4 +1,4 @@
-"""A sink that somebody watches, to end who writes there."""
+"""A sink that reports each written batch, so that a test can end the writer there."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 
 class WatchedSink(TableSink):
-    """Calls out when a batch is written, and Spark does not know yet.
+    """Calls a function when a batch is written, before Spark knows of it.
 
     Args:
         spark: The session.
-        place: Where it is.
+        place: Folder of the sink.
         written: Called with the folder of the batch.
     """
 
@@ -30,7 +30,7 @@ class WatchedSink(TableSink):
         self._written = written
 
     def write(self, rows: DataFrame, batch: int, *, query_id: str) -> int | None:
-        """As always."""
+        """Write a batch, then call ``written`` with its folder."""
         count = super().write(rows, batch, query_id=query_id)
         if count is not None:
             self._written(self._place / f"query={query_id}" / f"batch={batch}")

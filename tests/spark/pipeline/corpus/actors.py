@@ -1,4 +1,4 @@
-"""Who writes to the corpus, and the notebook in which each acknowledged step becomes truth."""
+"""The producers that write to the corpus, and the notebook that records each acknowledged step."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from txnsim.wire import compression
 from txnsim.wire.batch import Record, build_batch
 
 TIMEOUT_MS: Final = 900_000
-"""transaction.max.timeout.ms: what is left open stays so until long after the brokers are gone."""
+"""transaction.max.timeout.ms: open transactions don't time out before the brokers have stopped."""
 OLD_PRODUCE: Final = 11
 NEW_PRODUCE: Final = 12
-"""From this version on Produce adds its partition to the transaction (KIP-890)."""
+"""First version of Produce that adds its partition to the transaction (KIP-890)."""
 CODECS: Final = {name: number for number, name in compression.NAMES.items()}
 
 
 class Notebook:
-    """What was acknowledged, in order."""
+    """Acknowledged batches and transactions, in order."""
 
     def __init__(self, raw: RawBrokers, *, level: int) -> None:
         self.raw = raw
@@ -38,11 +38,12 @@ class Notebook:
         self.finished: list[FinishedTransaction] = []
         self.open: list[OpenTransaction] = []
         self.stamp_ms = self.began_ms - 3_600_000
-        """Time of records: an hour ago, and later with each batch, so that every transaction is old
-        enough to be suspected by ``find-hanging``."""
+        """Timestamp of the latest record: it begins an hour ago and grows with each batch, so that
+        every transaction is old enough for ``find-hanging``.
+        """
 
     def next_stamp(self) -> int:
-        """Time of the next batch."""
+        """Timestamp for the next batch."""
         self.stamp_ms += 7
         return self.stamp_ms
 
@@ -59,7 +60,7 @@ class Notebook:
         base_sequence: int = -1,
         transactional: bool = False,
     ) -> SentBatch:
-        """Send a batch until its leader takes it, and note it."""
+        """Send a batch until its leader accepts it, and note it."""
         data = batch_of(
             records,
             codec=codec,
@@ -106,7 +107,7 @@ def batch_of(
     base_sequence: int = -1,
     transactional: bool = False,
 ) -> bytes:
-    """The bytes of a batch."""
+    """The encoded bytes of a batch."""
     return build_batch(
         [
             Record(
@@ -127,12 +128,12 @@ def batch_of(
 
 
 class Actor:
-    """A transactional producer that does each step when told to.
+    """A transactional producer whose steps are method calls.
 
     Args:
-        book: Takes the notes.
-        transactional_id: Its name.
-        new: In transactions v2: no AddPartitionsToTxn, and EndTxn v5 brings the next identity.
+        book: Notes the acknowledged steps.
+        transactional_id: The transactional id.
+        new: Use transactions v2: no AddPartitionsToTxn, and EndTxn v5 returns the next identity.
         timeout_ms: transaction.timeout.ms.
     """
 
@@ -156,7 +157,9 @@ class Actor:
         self.init()
 
     def init(self, *, as_myself: bool = False) -> None:
-        """InitProducerId: fences whoever had the name before; ``as_myself`` is KIP-360's bump."""
+        """Send InitProducerId, which fences earlier producers of this id; ``as_myself`` bumps the
+        own epoch (KIP-360).
+        """
         raw = self.book.raw
         answer = raw.ask_coordinator(
             "InitProducerId",
@@ -177,7 +180,7 @@ class Actor:
         self.producer_id, self.producer_epoch = producer_id, producer_epoch
 
     def add(self, *places: Place) -> None:
-        """AddPartitionsToTxn, as the old flow has it."""
+        """Send AddPartitionsToTxn, as in transactions v1."""
         answer = self.book.raw.ask_coordinator(
             "AddPartitionsToTxn",
             3,
@@ -200,7 +203,7 @@ class Actor:
     def send(
         self, partition: Place, *values: str | None, codec: str = "none", key: str | None = None
     ) -> SentBatch:
-        """A batch of records in the transaction."""
+        """Send a batch of records in the transaction."""
         return self.send_told(partition, self.book.stamp_records(*values, key=key), codec=codec)
 
     def send_told(
@@ -211,7 +214,9 @@ class Actor:
         codec: str = "none",
         unasked: bool = False,
     ) -> SentBatch:
-        """The same with whole records; ``unasked`` does not tell the coordinator before."""
+        """Send a batch of given records in the transaction; ``unasked`` does not add the partition
+        before.
+        """
         if not self.new and not unasked and partition not in self.added:
             self.add(partition)
         sequence = self.sequences.get(partition, 0)
@@ -231,7 +236,7 @@ class Actor:
         return sent
 
     def end(self, *, committed: bool) -> None:
-        """EndTxn, as soon as the coordinator will."""
+        """Send EndTxn until the coordinator accepts it."""
         answer = self.book.raw.ask_coordinator(
             "EndTxn",
             5 if self.new else 3,
@@ -255,8 +260,10 @@ class Actor:
     def note_finished(
         self, *, committed: bool, epoch: int, marker_epoch: int | None = None
     ) -> FinishedTransaction:
-        """Wait until the coordinator is done, and note where the markers went: with nobody else
-        writing to these partitions in between, to their ends.
+        """Wait until the coordinator has completed the transaction, and note the offsets of its
+        markers.
+
+        Nobody else may write to these partitions meanwhile: each marker is then the last record.
         """
         raw = self.book.raw
         description = raw.until_state(
@@ -304,7 +311,7 @@ class Actor:
         return int(end) - 1
 
     def forget(self) -> None:
-        """What was open is so no more, or is somebody else's matter."""
+        """Forget the partitions of the transaction, because it has ended or is noted otherwise."""
         self.touched.clear()
         self.added.clear()
 
@@ -316,7 +323,7 @@ class Actor:
         brokers: tuple[int, ...] = (),
         places: Sequence[Place] = (),
     ) -> None:
-        """Note what is open on these partitions, all by default, as left so."""
+        """Note the transaction as left open on these partitions, by default on all."""
         for partition, batches in sorted(self.touched.items()):
             if places and partition not in places:
                 continue

@@ -1,4 +1,4 @@
-"""What the brokers of the corpus answer shortly before they stop: partitions, records, entries of
+"""Answers of the corpus' brokers shortly before they stop: partitions, records, entries of
 coordinators, producers, positions, and Kafka's own ``find-hanging``.
 """
 
@@ -29,7 +29,7 @@ SUSPECT_MINUTES: Final = 1
 
 
 class Layout:
-    """Topics, their ids, leaders and replicas, as Metadata tells them."""
+    """Topics, their ids, leaders and replicas, by a Metadata answer."""
 
     def __init__(self, raw: RawBrokers) -> None:
         self.ids: dict[str, str] = {}
@@ -44,7 +44,7 @@ class Layout:
 
     @property
     def places(self) -> list[Place]:
-        """Every partition of users' topics."""
+        """All partitions of users' topics."""
         return sorted(
             partition for partition in self.leaders if not partition.topic.startswith(INTERNAL)
         )
@@ -56,7 +56,7 @@ class Layout:
 def read_partitions(
     raw: RawBrokers, layout: Layout, bootstrap: str, places: Sequence[Place]
 ) -> dict[Place, PartitionTruth]:
-    """Partitions with all their records; nothing may be on its way to them."""
+    """Partitions with all their records; no request to them may be under way."""
     read: dict[Place, list[ReadRecord]] = read_all(bootstrap, places)
     return {
         partition: PartitionTruth(
@@ -88,7 +88,7 @@ def topic_truths(
 
 
 def listed_transactions(raw: RawBrokers) -> tuple[ListedTransaction, ...]:
-    """Every transactional id, by ListTransactions of all coordinators and DescribeTransactions."""
+    """All transactional ids, by ListTransactions and DescribeTransactions of all coordinators."""
     names: set[str] = set()
     for broker in raw.brokers:
         answer = raw.ask("ListTransactions", 1, broker=broker, duration_filter=-1)
@@ -112,7 +112,7 @@ def _listed_transaction(row: Any) -> ListedTransaction:
 
 
 def producers(raw: RawBrokers, places: Sequence[Place]) -> list[ActiveProducer]:
-    """DescribeProducers of the leaders."""
+    """Active producers, by DescribeProducers of the leaders."""
     return [
         ActiveProducer(
             place=partition,
@@ -131,7 +131,7 @@ def producers(raw: RawBrokers, places: Sequence[Place]) -> list[ActiveProducer]:
 def committed_offsets(
     raw: RawBrokers, group: str, places: Sequence[Place]
 ) -> list[CommittedOffset]:
-    """A group's positions, by OffsetFetch that does not wait for transactions."""
+    """A group's positions, by an OffsetFetch that does not wait for transactions."""
     topics = [
         {"name": partition_place.topic, "partition_indexes": [partition_place.partition]}
         for partition_place in places
@@ -153,7 +153,7 @@ def committed_offsets(
 
 
 def find_hanging(tools: Tools, brokers: Sequence[int]) -> tuple[HangingRow, ...]:
-    """What ``kafka-transactions find-hanging`` prints, broker by broker."""
+    """Rows that ``kafka-transactions find-hanging`` prints for each broker."""
     rows: set[tuple[str, ...]] = set()
     for broker in brokers:
         output = tools.ask(

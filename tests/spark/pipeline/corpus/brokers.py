@@ -1,7 +1,8 @@
-"""What a real broker makes of log directories: started on copies of them, with every replica it
-loads told by itself, and killed before it can change much.
+"""Loads log directories into real brokers: on copies, and notes the bounds of each log that they
+report.
 
-``LogManager`` says of each log, once ``LogLoader`` has recovered it, where it begins and ends.
+``LogManager`` logs for each replica, after ``LogLoader`` has recovered it, where it begins and
+ends. The brokers are killed before they can change much.
 """
 
 from __future__ import annotations
@@ -31,10 +32,12 @@ PROPERTIES: Final = {
     "producer.id.expiration.check.interval.ms": "100",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "100",
 }
-"""Of the brokers that make the corpus: they look after their logs often, and one alone goes on."""
+"""Properties of the brokers that make the corpus: they look after their logs often, and one broker
+alone keeps working.
+"""
 JVM: Final = ("-Xmx400m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 METADATA_TOPIC: Final = "__cluster_metadata"
-"""Loaded by the quorum, not by ``LogManager``."""
+"""The topic that the quorum loads, not ``LogManager``."""
 _RENAMED: Final = re.compile(r"\.tmp'(?: for reading)?: No such file or directory$")
 _PATIENCE_S: Final = 90.0
 _PAUSE_S: Final = 0.05
@@ -50,8 +53,10 @@ _LOADED: Final = re.compile(
 
 
 def copy_tree(source: Path, target: Path) -> None:
-    """Copy a directory; holes stay holes, as the brokers' indexes have them. The broker may run:
-    it writes a checkpoint to a file ``.tmp`` and renames that, which may be gone at its turn.
+    """Copy a directory; holes of sparse files, such as the brokers' indexes, stay holes.
+
+    The broker may run: it writes a checkpoint to a file ``.tmp`` and renames it, so that such a
+    file may be gone when it is copied.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     command = ["cp", "-a", str(source), str(target)]
@@ -64,11 +69,11 @@ def copy_tree(source: Path, target: Path) -> None:
 
 
 def loaded_by_kafka(homes: Mapping[int, Path], data: Mapping[int, Path]) -> tuple[LoadedLog, ...]:
-    """Let brokers load copies of these log directories, and collect what they say.
+    """Let brokers load copies of these log directories, and collect the bounds that they log.
 
     Args:
-        homes: Broker → the directory of the one whose ``server.properties`` it takes.
-        data: Broker → log directory; it is not touched.
+        homes: Broker → directory with the ``server.properties`` that it gets.
+        data: Broker → log directory; it is not changed.
     """
     with tempfile.TemporaryDirectory(prefix="txnsim-loaded-") as scratch:
         copies = {broker: Path(scratch) / str(broker) / "data" for broker in data}
@@ -98,7 +103,7 @@ def _replicas(data: Path) -> set[Place]:
 
 
 def _configure(home: Path, data: Path, *, port: int, controller: int) -> Path:
-    """The broker's own properties, with other ports and another place."""
+    """Write the broker's own properties with other ports and another log directory."""
     lines = (home / "server.properties").read_text().splitlines()
     values = dict(line.split("=", 1) for line in lines)
     plain = f"PLAINTEXT://127.0.0.1:{port}"

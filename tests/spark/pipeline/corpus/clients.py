@@ -1,5 +1,5 @@
-"""Stock clients on the corpus: librdkafka and Kafka's own, whose batches look different from ours,
-and members of groups. librdkafka also reads everything, as one who had no part in writing it.
+"""Stock clients on the corpus: librdkafka and Kafka's own, whose batches differ from ours, and
+members of groups. librdkafka also reads all records, independently of the code that wrote them.
 """
 
 from __future__ import annotations
@@ -17,11 +17,13 @@ from tests.spark.pipeline.corpus.raw_brokers import PATIENCE_S
 from tests.spark.pipeline.corpus.truth import FinishedTransaction, Place, ReadRecord, Span
 
 BATCH: Final = 20
-"""Records per transaction of librdkafka."""
+"""Records in each transaction of librdkafka."""
 
 
 def librdkafka_transactions(book: Notebook, bootstrap: str) -> None:
-    """A committed and an aborted transaction per codec, a partition each, batches by librdkafka."""
+    """Write a committed and an aborted transaction per codec with librdkafka, each codec to a
+    partition.
+    """
     book.raw.create_topic("librdkafka", partitions=[(1, 2)] * len(CODECS))
     for index, codec in enumerate(CODECS):
         name = f"librdkafka-{codec}"
@@ -82,7 +84,7 @@ def _note(
 
 
 def java_batches(book: Notebook, tools: Tools) -> None:
-    """Records by Kafka's own producer in each codec."""
+    """Write records with Kafka's own producer in each codec."""
     for codec in CODECS:
         topic = f"java-{codec}"
         book.raw.create_topic(topic, partitions=[(2, 1)])
@@ -97,7 +99,7 @@ def java_batches(book: Notebook, tools: Tools) -> None:
 
 
 def group_members(bootstrap: str) -> None:
-    """A group of either protocol whose member has joined, read, committed and left."""
+    """Let a member of a group of either protocol join, read, commit and leave."""
     for protocol in ("classic", "consumer"):
         consumer = Consumer(
             {
@@ -127,8 +129,8 @@ def _next(consumer: Consumer) -> Message:
 
 
 def read_all(bootstrap: str, places: Sequence[Place]) -> dict[Place, list[ReadRecord]]:
-    """Every record of these partitions that ``read_uncommitted`` shows, and which of them
-    ``read_committed`` shows.
+    """All records of these partitions by ``read_uncommitted``, and which of them ``read_committed``
+    shows.
     """
     everything = _read(bootstrap, places, "read_uncommitted")
     visible = _read(bootstrap, places, "read_committed")

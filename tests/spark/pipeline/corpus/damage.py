@@ -1,4 +1,4 @@
-"""Ends of files as an unclean stop may leave them, made by hand and always the same."""
+"""Damages ends of files as an unclean stop may leave them, always in the same way."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ def tear(stage: Path, last_offsets: Mapping[Place, int]) -> tuple[Damage, ...]:
 
     Args:
         stage: Directory with ``broker-N``.
-        last_offsets: Partition → offset of its last batch; broker 1 has the even ones,
-            broker 2 the others.
+        last_offsets: Partition → offset of its last batch; broker 1 has the even partitions, broker
+            2 the others.
     """
     damages = []
     for (partition, offset), way in zip(sorted(last_offsets.items()), _WAYS, strict=True):
@@ -86,8 +86,8 @@ def tear(stage: Path, last_offsets: Mapping[Place, int]) -> tuple[Damage, ...]:
 
 
 def as_torn(killed: Stage, damage: tuple[Damage, ...], loaded: tuple[LoadedLog, ...]) -> Stage:
-    """What is known of the damaged copy: what is open there has lost its last batch, and what had
-    ended is open where its marker is lost.
+    """The truth about the damaged copy: an open transaction there has lost its last batch, and a
+    finished one is open if its marker is lost.
     """
     ends = {fault.place: fault.sound_end for fault in damage}
     last_ms: dict[tuple[Place, int], int] = {}

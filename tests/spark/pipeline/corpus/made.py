@@ -16,7 +16,7 @@ SOURCES = Path(__file__).parent
 
 
 class Corpus(NamedTuple):
-    """Directories and truth."""
+    """The directories and the truth of a corpus."""
 
     directory: Path
     truth: Truth
@@ -30,10 +30,7 @@ class Corpus(NamedTuple):
 
 
 def corpus() -> Corpus:
-    """The corpus, made now if it is not there; never change a file of it.
-
-    Safe against concurrent runs: one process makes it while the others wait for its lock.
-    """
+    """The corpus, made now if it does not exist; its files must not be changed."""
     sources = sorted(SOURCES.glob("*.py"))
     digest = hashlib.sha256(b"\0".join(path.read_bytes() for path in sources)).hexdigest()[:12]
     directory = CACHE / "corpus" / f"{KAFKA_VERSION}-{digest}"

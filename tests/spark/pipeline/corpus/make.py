@@ -1,9 +1,10 @@
 """Makes the corpus: ``python -m tests.spark.pipeline.corpus.make [DIR]``.
 
 Two brokers live three times, first for a moment to forget a few transactional ids. The second life
-ends in order, the second broker before the first one, so that replicas disagree and a partition
-that was only there loses its marker: ``clean``. The third one ends with SIGKILL: ``killed``.
-``torn`` is a copy whose last files are damaged on purpose. Real brokers say what they make of that.
+ends with orderly stops, the second broker before the first, so that replicas differ and a partition
+that is only on the second broker loses its marker: ``clean``. The third life ends with SIGKILL:
+``killed``. ``torn`` is a copy whose last files are damaged on purpose. Real brokers load copies of
+these directories, and their reports are kept.
 """
 
 from __future__ import annotations
@@ -42,10 +43,10 @@ LONELY: Final = Place("lonely", 0)
 
 
 class Maker:
-    """One run.
+    """Makes one corpus.
 
     Args:
-        directory: Where the stages go; it must not exist.
+        directory: Directory for the stages; it must not exist.
         kafka: The brokers, not yet started.
     """
 
@@ -58,7 +59,7 @@ class Maker:
         self.pending: list[CommittedOffset] = []
 
     def run(self) -> Truth:
-        """Make everything; the brokers are stopped afterwards."""
+        """Make all stages; stops the brokers at the end."""
         self.directory.mkdir(parents=True)
         self.kafka.start()
         with RawBrokers(self._addresses()) as raw:
@@ -81,7 +82,9 @@ class Maker:
         return dict(zip(BROKERS, self.kafka.bootstrap.split(","), strict=True))
 
     def _remember(self) -> None:
-        """Start the brokers again, without the properties that make them forgetful."""
+        """Restart the brokers without the properties that make them forget transactional ids
+        soon.
+        """
         for broker, home in reversed(list(zip(BROKERS, self.kafka.homes, strict=True))):
             self.kafka.stop_broker(broker)
             config = home / "server.properties"
@@ -110,7 +113,9 @@ class Maker:
         self.pending.append(stories.positions(book))
 
     def _stop_in_order(self, book: Notebook) -> None:
-        """Ask everything, with a stop of the second broker in the middle; then stop the first."""
+        """Record all answers, stop the second broker in the middle of that, and the first one at
+        the end.
+        """
         raw = book.raw
         raw.create_topic(FORKED.topic, partitions=[stories.BOTH])
         raw.create_topic(LONELY.topic, partitions=[(2,)])
@@ -239,7 +244,7 @@ def make(directory: Path) -> Truth:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Make it where one is told to, or where tests look for it."""
+    """Make the corpus in the given directory, or where tests look for it."""
     parser = argparse.ArgumentParser(prog="python -m tests.spark.pipeline.corpus.make")
     parser.add_argument("directory", nargs="?", type=Path, metavar="DIR")
     directory = parser.parse_args(argv).directory

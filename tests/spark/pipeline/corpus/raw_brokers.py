@@ -1,7 +1,7 @@
-"""Speaks to the brokers of the corpus, one request at a time, in the version that is asked for.
+"""Sends single requests to the brokers of the corpus, in the requested version.
 
-What an honest client would never send is wanted as well, and every answer is kept as truth: so no
-client library stands in between. Answers that only mean "not yet" are waited for.
+Requests that an honest client would never send are needed as well, and every answer is kept as
+truth: so there is no client library in between. Answers that only mean "not yet" are repeated.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ NOT_YET: Final = frozenset(
     }
 )
 VERIFIED_YET: Final = frozenset({ErrorCode.transaction_abortable, ErrorCode.invalid_producer_epoch})
-"""Of Produce: brokers hear some time after the answer that they are not to verify any more."""
+"""Errors of Produce while a broker has not yet heard that verification is switched off."""
 GROUP: Final = 0
 TRANSACTION: Final = 1
 """Key types of FindCoordinator."""
 
 
 class RawBrokers:
-    """Connections to the brokers at these addresses, by node id."""
+    """Connections to brokers, by node id."""
 
     def __init__(self, addresses: Mapping[int, str]) -> None:
         self._addresses = dict(addresses)
@@ -60,7 +60,7 @@ class RawBrokers:
             connection.close()
 
     def lose(self, broker: int) -> None:
-        """A broker stops: its leaderships go, and nobody asks it any more."""
+        """Forget a broker that stops: its leaderships move, and it is not asked any more."""
         del self._addresses[broker]
         self._connections.pop(broker).close()
         self._leaders.clear()
@@ -72,7 +72,7 @@ class RawBrokers:
     # Asking
 
     def ask(self, api: str, version: int, *, broker: int = 1, **values: Any) -> Any:
-        """One request to one broker, and its answer."""
+        """Send one request to one broker; returns its answer."""
         connection = self._connections.get(broker)
         if connection is None:
             connection = RawConnection(self._addresses[broker], client_id="corpus")
@@ -90,11 +90,13 @@ class RawBrokers:
         broker: int = 1,
         **values: Any,
     ) -> Any:
-        """Ask until the answer is ready."""
+        """Repeat a request until the answer is ready."""
         return wait_for(lambda: self.ask(api, version, broker=broker, **values), ready, api)
 
     def ask_coordinator(self, api: str, version: int, key: str, kind: int, **values: Any) -> Any:
-        """Ask the coordinator of a group or transactional id until it is ready to answer."""
+        """Repeat a request to the coordinator of a group or transactional id until it is ready to
+        answer.
+        """
 
         def ask_once() -> Any:
             coordinator = self.ask("FindCoordinator", 2, key=key, key_type=kind)
@@ -115,7 +117,7 @@ class RawBrokers:
         return self.ask("Metadata", 12, topics=names, allow_auto_topic_creation=False)
 
     def leader(self, partition: Place) -> int:
-        """Who leads a partition."""
+        """The leader of a partition; waits until there is one."""
         if partition not in self._leaders:
             answer = wait_for(
                 lambda: self.metadata([partition.topic]),
@@ -131,7 +133,7 @@ class RawBrokers:
     def produce(
         self, partition: Place, batch: bytes, *, version: int, transactional_id: str | None = None
     ) -> tuple[ErrorCode, int]:
-        """Append one batch, acks=-1; error and first offset."""
+        """Append one batch with acks=-1; returns error and first offset."""
         row = {"index": partition.partition, "records": batch}
         answer = self.ask(
             "Produce",
@@ -148,7 +150,7 @@ class RawBrokers:
     def produce_until_accepted(
         self, partition: Place, batch: bytes, *, version: int, transactional_id: str | None = None
     ) -> int:
-        """Append one batch once the leader is ready for it; its first offset."""
+        """Append one batch, as soon as the leader is ready for it; returns its first offset."""
 
         def ask_once() -> tuple[ErrorCode, int]:
             answer = self.produce(
@@ -166,8 +168,8 @@ class RawBrokers:
         return int(offset)
 
     def offset(self, partition: Place, timestamp: int, *, committed: bool = False) -> int:
-        """ListOffsets of the leader: -1 the end or, of what is committed, the last stable offset;
-        -2 the start.
+        """ListOffsets of the leader: -1 asks for the end (with ``committed`` for the last stable
+        offset), -2 for the start.
         """
         partition_request = {"partition_index": partition.partition, "current_leader_epoch": -1}
         topics = [
@@ -204,7 +206,7 @@ class RawBrokers:
         return answer.transaction_states[0]
 
     def until_state(self, transactional_id: str, *states: str) -> Any:
-        """Wait for one of these states of a transactional id."""
+        """Wait until a transactional id is in one of these states; returns its description."""
         return wait_for(
             lambda: self.describe_transaction(transactional_id),
             lambda description: description.transaction_state in states,
@@ -220,7 +222,9 @@ class RawBrokers:
         partitions: Sequence[Sequence[int]] = ((1, 2),),
         configs: Mapping[str, str] | None = None,
     ) -> None:
-        """A topic with these replicas, the leader first, and wait until it is led everywhere."""
+        """Create a topic with these replicas, and wait until they are in sync and the first ones
+        lead.
+        """
         assignments = [
             {"partition_index": index, "broker_ids": list(brokers)}
             for index, brokers in enumerate(partitions)
@@ -254,7 +258,7 @@ class RawBrokers:
         self.offset(partition, -1)
 
     def configure(self, kind: int, name: str, values: Mapping[str, str | None]) -> None:
-        """IncrementalAlterConfigs; kind 2 is a topic, 4 with an empty name all brokers."""
+        """Send IncrementalAlterConfigs; kind 2 is a topic, 4 with an empty name all brokers."""
         rows = [
             {"name": key, "config_operation": int(value is None), "value": value}
             for key, value in values.items()
@@ -264,7 +268,7 @@ class RawBrokers:
         assert answer.responses[0].error_code == ErrorCode.none, answer
 
     def set_transaction_version(self, level: int, *, up: bool) -> None:
-        """UpdateFeatures."""
+        """Set the level of ``transaction.version`` with UpdateFeatures."""
         update = {"feature": "transaction.version", "max_version_level": level}
         answer = self.ask(
             "UpdateFeatures",
@@ -276,7 +280,7 @@ class RawBrokers:
 
 
 def wait_for(ask: Callable[[], Any], ready: Callable[[Any], bool], subject: str) -> Any:
-    """Ask until the answer is ready."""
+    """Call ``ask`` until the answer is ready; returns the answer."""
     deadline_s = time.monotonic() + PATIENCE_S
     while not ready(answer := ask()):
         assert time.monotonic() < deadline_s, f"{subject}: still {answer}"
@@ -285,12 +289,12 @@ def wait_for(ask: Callable[[], Any], ready: Callable[[Any], bool], subject: str)
 
 
 def now_ms() -> int:
-    """The wall clock, as brokers have it."""
+    """Wall time in ms, as brokers have it."""
     return time.time_ns() // 1_000_000
 
 
 def as_ms(moment: datetime.datetime | None) -> int:
-    """Milliseconds of a time in an answer; -1 for none."""
+    """A time in an answer in milliseconds; -1 for none."""
     return -1 if moment is None else round(moment.timestamp() * 1_000)
 
 
@@ -305,7 +309,7 @@ def _leader_of(answer: Any, partition: Place) -> int:
 
 
 def _not_yet(answer: Any) -> bool:
-    """Whether an answer of a coordinator only asks for patience."""
+    """Whether a coordinator's answer only means that it is not ready."""
     errors = [getattr(answer, "error_code", ErrorCode.none)]
     for row in getattr(answer, "transaction_states", ()) or getattr(answer, "groups", ()):
         errors.append(row.error_code)

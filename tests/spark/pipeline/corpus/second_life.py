@@ -1,5 +1,5 @@
-"""What happens to the corpus between its two stops: some of what was open ends, some does not, and
-then programs write until the brokers are killed.
+"""What happens to the corpus between its two stops: some open transactions end, others stay open,
+and then programs write until the brokers are killed.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from tests.spark.pipeline.corpus.stories import BOTH, TINY, VERIFICATION
 from tests.spark.pipeline.corpus.truth import OpenTransaction, Place
 
 WRITERS: Final = {"writer-old": False, "writer-new": True}
-"""Transactional id and topic → whether in transactions v2."""
+"""Transactional id and topic → whether the program uses transactions v2."""
 LARGER: Final = {"internal.segment.bytes": "16384"}
 ACKNOWLEDGED: Final = 25
-"""Batches that each writer has behind it when the brokers are killed."""
+"""Number of acknowledged batches that each writer has at least when the brokers are killed."""
 TORN: Final = 6
-"""Partitions whose last files are damaged later; each on one broker."""
+"""Number of partitions whose last files are damaged later; each is on one broker."""
 
 
 def close(book: Notebook, actor: Actor, *, committed: bool) -> None:
@@ -34,9 +34,7 @@ def close(book: Notebook, actor: Actor, *, committed: bool) -> None:
 
 
 def more(book: Notebook, actors: Sequence[Actor]) -> None:
-    """What was open until now ends, of those who are named; and a few transactions of each kind
-    begin.
-    """
+    """End the open transactions of these actors, and begin a few transactions of each kind."""
     for actor in actors:
         close(book, actor, committed=True)
     raw = book.raw
@@ -56,8 +54,10 @@ def more(book: Notebook, actors: Sequence[Actor]) -> None:
 
 
 def to_be_torn(book: Notebook) -> dict[Place, int]:
-    """Partitions that end with a batch or a marker whose loss changes what is open: partition →
-    offset of that last batch.
+    """Make partitions that end with a batch or a marker whose loss changes what is open.
+
+    Returns:
+        Partition → offset of that last batch.
     """
     book.raw.create_topic("torn", partitions=[(1,), (2,)] * (TORN // 2), configs=TINY)
     last_offsets: dict[Place, int] = {}
@@ -79,7 +79,7 @@ def to_be_torn(book: Notebook) -> dict[Place, int]:
 
 
 class Writers:
-    """Programs that commit and abort one transaction after the other, until they are cut off."""
+    """Programs that commit and abort transactions without a pause, until the brokers end."""
 
     def __init__(self, addresses: Mapping[int, str], *, level: int) -> None:
         self._addresses = addresses
@@ -92,7 +92,7 @@ class Writers:
         self._end_is_near = False
 
     def start(self, raw: RawBrokers) -> None:
-        """Begin, and wait until each has written enough to be in full swing."""
+        """Start the programs, and wait until each has ``ACKNOWLEDGED`` batches."""
         for name in WRITERS:
             raw.create_topic(name, partitions=[BOTH, (2, 1), BOTH], configs=LARGER)
         for thread in self._threads:
@@ -104,11 +104,11 @@ class Writers:
         )
 
     def expect_the_end(self) -> None:
-        """From now on it is no failure that a broker is gone."""
+        """From now on, take the loss of a broker as no failure."""
         self._end_is_near = True
 
     def join(self) -> list[Notebook]:
-        """Wait for their ends, which the brokers' brings; what was acknowledged to them."""
+        """Wait until the programs have ended with the brokers; returns their notebooks."""
         for thread in self._threads:
             thread.join()
         return list(self._books.values())
@@ -134,5 +134,5 @@ class Writers:
 
 
 def still_open(book: Notebook) -> list[OpenTransaction]:
-    """By partition and producer."""
+    """The transactions that are noted as open, sorted by partition and producer."""
     return sorted(book.open, key=lambda row: (row.place, row.producer_id))

@@ -1,8 +1,8 @@
 """What happens in the corpus before its brokers stop for the first time: one function per topic.
 
-Each step waits for its acknowledgement, and nothing else writes to the same partition meanwhile:
-so the notebook knows every offset without reading a log. Leaders are on broker 1, but for what is
-said to be on broker 2.
+Each step waits for its acknowledgement, and nothing else writes to the same partition meanwhile, so
+the notebook knows every offset without reading a log. Leaders are on broker 1, unless a story puts
+one on broker 2.
 """
 
 from __future__ import annotations
@@ -25,12 +25,13 @@ from txnsim.wire.batch import iter_batches
 
 BOTH: Final = (1, 2)
 SMALL: Final = {"internal.segment.bytes": "1024"}
-"""A few batches per segment; only brokers under test may have so few."""
+"""Topic configs for segments of a few batches; only test settings of a broker allow that."""
 TINY: Final = {"internal.segment.bytes": "512"}
 CLEANED: Final = {**SMALL, "cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.0"}
 CLEANED_RECORDS: Final = 22
-"""What is left of a cleaned partition at most: the last values of eight keys, eight markers, and
-the six records at the end."""
+"""Greatest number of records and markers in a cleaned partition: the last values of eight keys,
+eight markers, and the six records at the end.
+"""
 FORGETFUL: Final = {
     "transactional.id.expiration.ms": "3000",
     "transaction.remove.expired.transaction.cleanup.interval.ms": "200",
@@ -43,7 +44,7 @@ UNKNOWN_PRODUCER: Final = 4_000_000
 
 
 def levels(book: Notebook) -> None:
-    """Transactions at each level of ``transaction.version``, and one left open at each."""
+    """Transactions at each level of ``transaction.version``, and one left open at each level."""
     raw = book.raw
     raw.create_topic("levels", partitions=[BOTH] * 3)
     for level in (0, 1, 2):
@@ -64,7 +65,7 @@ def levels(book: Notebook) -> None:
 
 
 def down_and_up(book: Notebook) -> None:
-    """The level goes back to 1 and to 2 again; a transaction of each kind in between."""
+    """The level goes down to 1 and up to 2 again, with a transaction at each."""
     raw = book.raw
     raw.create_topic("down-and-up", partitions=[BOTH])
     partition = Place("down-and-up", 0)
@@ -83,8 +84,8 @@ def down_and_up(book: Notebook) -> None:
 
 
 def orders(book: Notebook) -> Actor:
-    """Producers of both flows and without transactions, side by side in all codecs, over many
-    segments; one transaction stays open from the first segment to the last, and is given back.
+    """Producers of both protocols and without transactions, side by side in all codecs, over many
+    segments. One transaction stays open from the first segment to the last; its actor is returned.
     """
     book.raw.create_topic("orders", partitions=[BOTH] * 3, configs=SMALL)
     first_partition, second, third = (Place("orders", index) for index in range(3))
@@ -109,7 +110,9 @@ def orders(book: Notebook) -> Actor:
 
 
 def codecs(book: Notebook) -> None:
-    """A partition per codec, on one broker only: a transaction committed, one aborted, one open."""
+    """A partition per codec, on one broker only: a committed, an aborted and an open
+    transaction.
+    """
     book.raw.create_topic("codecs", partitions=[(1,), (2,)] * 2 + [(1,)])
     for index, codec in enumerate(CODECS):
         partition = Place("codecs", index)
@@ -148,7 +151,7 @@ def plain(book: Notebook) -> None:
 
 
 def _idempotent(book: Notebook, partition: Place) -> None:
-    """Sequences that wrap around, an epoch that is bumped, a duplicate that is not appended."""
+    """Sequences that wrap around, a bumped epoch, a duplicate that is not appended."""
     producer_id, epoch = identity(book.raw)
     records = book.stamp_records("a", "b", "c", "d")
     for sequence in (2**31 - 2, 2):
@@ -176,7 +179,7 @@ def _idempotent(book: Notebook, partition: Place) -> None:
 
 
 def identity(raw: RawBrokers) -> tuple[int, int]:
-    """A producer id without a transactional id."""
+    """A new producer id and epoch without a transactional id."""
     answer = raw.until(
         lambda answer: answer.error_code == ErrorCode.none,
         "InitProducerId",
@@ -190,8 +193,8 @@ def identity(raw: RawBrokers) -> tuple[int, int]:
 
 
 def forgotten(book: Notebook) -> tuple[str, ...]:
-    """Transactional ids that their coordinator forgets: their last record is a tombstone. Only
-    while brokers run with ``FORGETFUL``.
+    """Transactional ids that expire, so that their last record is a tombstone; for brokers with
+    ``FORGETFUL``.
     """
     raw = book.raw
     raw.create_topic("forgotten", partitions=[BOTH])
@@ -209,8 +212,8 @@ def forgotten(book: Notebook) -> tuple[str, ...]:
 
 
 def expired(book: Notebook) -> tuple[tuple[Place, int], ...]:
-    """A producer that its partition forgets at once, as its records are two days old; and one whose
-    transaction keeps it known.
+    """A producer that its partition forgets at once, as its records are two days old, and a
+    producer that is kept because its transaction is open.
     """
     raw = book.raw
     raw.create_topic("expired", partitions=[BOTH])
@@ -236,14 +239,14 @@ def expired(book: Notebook) -> tuple[tuple[Place, int], ...]:
 
 
 def active_producers(raw: RawBrokers, partition: Place) -> Any:
-    """DescribeProducers of the leader."""
+    """The active producers of a partition, by DescribeProducers of its leader."""
     topics = [{"name": partition.topic, "partition_indexes": [partition.partition]}]
     answer = raw.ask("DescribeProducers", 0, broker=raw.leader(partition), topics=topics)
     return answer.topics[0].partitions[0].active_producers
 
 
 def trimmed(book: Notebook) -> None:
-    """The head of the log is deleted, half a segment with it."""
+    """A log whose first records are deleted, up to the middle of a segment."""
     raw = book.raw
     raw.create_topic("trimmed", partitions=[BOTH], configs=TINY)
     partition = Place("trimmed", 0)
@@ -263,8 +266,10 @@ def trimmed(book: Notebook) -> None:
 
 
 def compacted(book: Notebook) -> None:
-    """Logs that the cleaner has cleaned: with transactions, tombstones, gaps; in one of them, what
-    marks deletions goes as well; in a partition with an open transaction it stops before that.
+    """Logs that the cleaner has cleaned, with transactions, tombstones and gaps.
+
+    In one log, tombstones and markers are removed as well; in a partition with an open transaction
+    the cleaner stops before that.
     """
     raw = book.raw
     raw.create_topic("compacted", partitions=[BOTH] * 2, configs=CLEANED)
@@ -293,7 +298,7 @@ def compacted(book: Notebook) -> None:
 
 
 def records_left(raw: RawBrokers, partition: Place) -> int:
-    """How many records and markers the headers of a partition's batches count."""
+    """Number of records and markers in a partition, by the headers of its batches."""
     count, offset = 0, raw.offset(partition, -2)
     while True:
         row = {"partition": partition.partition, "fetch_offset": offset}
@@ -319,7 +324,9 @@ def records_left(raw: RawBrokers, partition: Place) -> int:
 
 
 def fenced(book: Notebook) -> None:
-    """Transactions that their producers did not end: fenced, timed out, bumped."""
+    """Transactions that were not ended by their producers: they were fenced, timed out or
+    bumped.
+    """
     raw = book.raw
     raw.create_topic("fenced", partitions=[BOTH])
     partition = Place("fenced", 0)
@@ -353,7 +360,7 @@ def fenced(book: Notebook) -> None:
 
 
 def ghosts(book: Notebook) -> None:
-    """Hanging transactions, each made in another way, beside healthy ones."""
+    """Hanging transactions, each made in another way, with healthy ones between them."""
     raw = book.raw
     sides = [BOTH, BOTH, (2, 1), BOTH, (2, 1), BOTH, BOTH, BOTH]
     raw.create_topic("ghosts", partitions=sides, configs=TINY)
@@ -385,7 +392,7 @@ def _send_unasked(actor: Actor, partition: Place, *values: str, codec: str = "no
 
 
 def _stranger(book: Notebook, partition: Place) -> None:
-    """A producer id that no coordinator knows."""
+    """A hanging transaction of a producer id that no coordinator knows."""
     sent = book.append(
         partition,
         book.stamp_records("who is this?"),
@@ -409,7 +416,9 @@ def _stranger(book: Notebook, partition: Place) -> None:
 
 
 def _spread(book: Notebook, partition: Place) -> None:
-    """Hangs over many segments, in every codec, others committing between its batches."""
+    """A hanging transaction over many segments, in every codec, with other transactions in
+    between.
+    """
     ghost = Actor(book, "ghost-spread")
     other = Actor(book, "ghost-spread-other", new=True)
     for turn in range(8):
@@ -423,7 +432,9 @@ def _spread(book: Notebook, partition: Place) -> None:
 
 
 def _fenced_ghost(book: Notebook, partition: Place) -> None:
-    """Its transactional id has gone on to a later epoch, and commits elsewhere."""
+    """A hanging transaction whose transactional id has a later epoch by now, and commits
+    elsewhere.
+    """
     ghost = Actor(book, "ghost-fenced")
     _send_unasked(ghost, partition, "left behind")
     ghost.leave_open("hanging", "its transactional id has a later epoch by now")
@@ -433,7 +444,9 @@ def _fenced_ghost(book: Notebook, partition: Place) -> None:
 
 
 def _repair_hanging(book: Notebook, partition: Place) -> None:
-    """Hung, and was aborted by an operator: a marker that no coordinator has sent."""
+    """A transaction that hung until an operator aborted it, with a marker that no coordinator
+    sent.
+    """
     ghost = Actor(book, "ghost-repaired")
     _send_unasked(ghost, partition, "was hanging")
     write_marker(book.raw, ghost, partition, epoch=ghost.producer_epoch, committed=False)
@@ -443,7 +456,7 @@ def _repair_hanging(book: Notebook, partition: Place) -> None:
 def write_marker(
     raw: RawBrokers, actor: Actor, partition: Place, *, epoch: int, committed: bool
 ) -> None:
-    """WriteTxnMarkers past the coordinator."""
+    """Send WriteTxnMarkers to the leader, without the coordinator."""
     marker = {
         "producer_id": actor.producer_id,
         "producer_epoch": epoch,
@@ -457,7 +470,9 @@ def write_marker(
 
 
 def undecided(book: Notebook) -> None:
-    """PrepareCommit that lasts: the coordinator's marker has an older epoch than the partition."""
+    """A transaction that stays in PrepareCommit: the coordinator's marker has an older epoch than
+    the partition.
+    """
     raw = book.raw
     raw.create_topic("undecided", partitions=[BOTH] * 2)
     first_partition, second = Place("undecided", 0), Place("undecided", 1)
@@ -500,7 +515,9 @@ def undecided(book: Notebook) -> None:
 
 
 def positions(book: Notebook) -> CommittedOffset:
-    """Offsets of groups in transactions: committed, aborted; and one that is still pending."""
+    """Offsets of groups that were sent in transactions: committed, aborted, and pending; returns
+    the pending one.
+    """
     raw = book.raw
     producer = Actor(book, "positions")
     for offset, end in ((5, True), (99, False)):
@@ -516,7 +533,7 @@ def positions(book: Notebook) -> CommittedOffset:
 
 
 def commit_offset(raw: RawBrokers, actor: Actor, group: str, partition: Place, offset: int) -> None:
-    """AddOffsetsToTxn and TxnOffsetCommit."""
+    """Send AddOffsetsToTxn and TxnOffsetCommit."""
     member = {
         "transactional_id": actor.transactional_id,
         "producer_id": actor.producer_id,

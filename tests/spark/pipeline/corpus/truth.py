@@ -1,7 +1,8 @@
-"""What is known for certain of a corpus: told by brokers while it was made, never read from disk.
+"""What is known for certain of a corpus: reported by brokers while it was made, never read from
+disk.
 
 ``truth.json`` is a ``Truth``: a ``Stage`` per set of directories. Keys and values of records are in
-base64. A stage tells all that had happened until then.
+base64. A stage has everything that had happened until then.
 
 ======== ==========================================================================================
 clean    both brokers had stopped in order, the second one first
@@ -21,13 +22,13 @@ import msgspec
 FILE: Final = "truth.json"
 
 OpenTxnStatus = Literal["hanging", "open", "undecided", "lagging"]
-"""Of an open transaction on a partition.
+"""Status of an open transaction on a partition.
 
 - hanging: no coordinator knows of a transaction of this producer on this partition.
 - open: its coordinator has it as Ongoing, with this partition.
-- undecided: its coordinator has decided (PrepareCommit, PrepareAbort), and owes this partition its
-  marker.
-- lagging: it is over, and only a replica that stopped earlier does not know.
+- undecided: its coordinator has decided (PrepareCommit, PrepareAbort), but not written the marker
+  to this partition yet.
+- lagging: it has ended, but a replica that stopped earlier does not have the marker.
 """
 
 
@@ -48,7 +49,7 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SentBatch(msgspec.Struct, frozen=True, kw_only=True):
-    """A batch that a leader acknowledged: at which offset, and what was in it."""
+    """A batch that a leader acknowledged, with its offset and records."""
 
     place: Place
     base_offset: int
@@ -73,20 +74,20 @@ class ReadRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PartitionTruth(msgspec.Struct, frozen=True, kw_only=True):
-    """A partition as its leader told it, at a time when nothing was on its way."""
+    """A partition as its leader reported it, while no request was under way."""
 
     place: Place
     leader: int
     replicas: tuple[int, ...]
     start: int
     end: int
-    """The log end where the log did not move after; ListOffsets' latest at least."""
+    """The log end if the log did not grow afterwards; at least ListOffsets' latest."""
     last_stable: int
     records: tuple[ReadRecord, ...]
 
 
 class TopicTruth(msgspec.Struct, frozen=True, kw_only=True):
-    """A topic."""
+    """A topic as the brokers reported it."""
 
     name: str
     topic_id: str
@@ -94,22 +95,22 @@ class TopicTruth(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Span(msgspec.Struct, frozen=True, kw_only=True):
-    """What a transaction has on one partition."""
+    """The records and the marker of a transaction on one partition."""
 
     place: Place
     first_offset: int
     last_offset: int
-    """Of its records."""
+    """Offset of its last record."""
     marker_offset: int | None
 
 
 class FinishedTransaction(msgspec.Struct, frozen=True, kw_only=True):
-    """A transaction that was over, and its markers written."""
+    """A transaction that has ended and whose markers were written."""
 
     transactional_id: str
     producer_id: int
     producer_epoch: int
-    """That of its records; markers of transactions v2 and of fencing carry a later one."""
+    """Epoch of its records; markers of transactions v2 and of fencing have a later one."""
     marker_epoch: int
     committed: bool
     level: int
@@ -118,7 +119,7 @@ class FinishedTransaction(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OpenTransaction(msgspec.Struct, frozen=True, kw_only=True):
-    """A transaction without an end, on one partition."""
+    """A transaction without an end on one partition."""
 
     place: Place
     producer_id: int
@@ -129,11 +130,13 @@ class OpenTransaction(msgspec.Struct, frozen=True, kw_only=True):
     why: str
     transactional_id: str | None = None
     brokers: tuple[int, ...] = ()
-    """Whose replicas have it open."""
+    """Brokers whose replicas have it open; empty for all."""
 
 
 class ListedTransaction(msgspec.Struct, frozen=True, kw_only=True):
-    """A coordinator's entry, by ListTransactions and DescribeTransactions."""
+    """A transactional id as its coordinator reported it (ListTransactions,
+    DescribeTransactions).
+    """
 
     transactional_id: str
     producer_id: int
@@ -145,7 +148,7 @@ class ListedTransaction(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ActiveProducer(msgspec.Struct, frozen=True, kw_only=True):
-    """A row of DescribeProducers, asked of the leader."""
+    """A row of DescribeProducers from the leader."""
 
     place: Place
     producer_id: int
@@ -157,7 +160,7 @@ class ActiveProducer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HangingRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A row of ``kafka-transactions find-hanging``, broker by broker."""
+    """A row that ``kafka-transactions find-hanging`` printed for a broker."""
 
     place: Place
     producer_id: int
@@ -168,7 +171,7 @@ class HangingRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CommittedOffset(msgspec.Struct, frozen=True, kw_only=True):
-    """A group's position, by OffsetFetch."""
+    """A group's position from OffsetFetch."""
 
     group: str
     place: Place
@@ -177,18 +180,18 @@ class CommittedOffset(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Damage(msgspec.Struct, frozen=True, kw_only=True):
-    """What was done to a file of a broker by hand."""
+    """A deliberate damage of a broker's file."""
 
     place: Place
     broker: int
     file: str
     what: str
     sound_end: int
-    """The offset behind the last batch that is whole."""
+    """The offset after the last complete batch."""
 
 
 class LoadedLog(msgspec.Struct, frozen=True, kw_only=True):
-    """What a real broker said when it had loaded a replica from a copy of the stage."""
+    """Segments and bounds that a real broker logged after it loaded a replica of the stage."""
 
     broker: int
     place: Place
@@ -198,7 +201,7 @@ class LoadedLog(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Stage(msgspec.Struct, frozen=True, kw_only=True):
-    """A set of directories, ``NAME/broker-N``, and everything that is known of it."""
+    """A set of directories, ``NAME/broker-N``, and everything that is known about it."""
 
     name: str
     stopped_at_ms: int
@@ -206,28 +209,32 @@ class Stage(msgspec.Struct, frozen=True, kw_only=True):
     sent: tuple[SentBatch, ...]
     finished: tuple[FinishedTransaction, ...]
     open: tuple[OpenTransaction, ...]
-    """By replica group; those of ``writers`` are left out."""
+    """Open transactions by replica group, without those of ``writers``."""
     listed: tuple[ListedTransaction, ...]
-    """Before the second broker stopped."""
+    """All transactional ids, before the second broker stopped."""
     producers: tuple[ActiveProducer, ...]
     find_hanging: tuple[HangingRow, ...]
-    """The same; asked for transactions older than one minute."""
+    """Rows of Kafka's find-hanging before the second broker stopped, for transactions older than
+    one minute.
+    """
     offsets: tuple[CommittedOffset, ...]
     pending_offsets: tuple[CommittedOffset, ...]
-    """Sent in transactions that are open; OffsetFetch does not show them yet."""
+    """Offsets sent in open transactions; OffsetFetch does not show them yet."""
     expired: tuple[tuple[Place, int], ...]
-    """Producers that a partition has forgotten though their batches are there."""
+    """Producers that a partition has forgotten although their batches are there."""
     forgotten_ids: tuple[str, ...]
     """Transactional ids that expired: their last record is a tombstone."""
     writers: tuple[str, ...]
-    """Transactional ids, and topics of the same names, that were in use when the kill came."""
+    """Transactional ids, and topics of the same names, that were in use when the brokers were
+    killed.
+    """
     damage: tuple[Damage, ...]
     loaded: tuple[LoadedLog, ...]
-    """By a real broker, from copies of both directories; empty for ``clean``."""
+    """Logs that real brokers loaded, from copies of both directories; empty for ``clean``."""
 
 
 class Truth(msgspec.Struct, frozen=True, kw_only=True):
-    """All that is known of a corpus."""
+    """Everything that is known about a corpus."""
 
     kafka: str
     brokers: tuple[int, ...]
@@ -235,11 +242,11 @@ class Truth(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def write_truth(directory: Path, truth: Truth) -> None:
-    """Keep it beside the directories."""
+    """Write the truth next to the directories."""
     data = msgspec.json.format(msgspec.json.encode(truth), indent=1)
     (directory / FILE).write_bytes(data)
 
 
 def read_truth(directory: Path) -> Truth:
-    """What is known of the corpus in a directory."""
+    """Read the truth of the corpus in a directory."""
     return msgspec.json.decode((directory / FILE).read_bytes(), type=Truth)

@@ -1,7 +1,7 @@
-"""Damaged log directories and what a real Apache Kafka makes of them.
+"""Damaged log directories, and what a real Apache Kafka reports about them.
 
 - ``make``: makes the directory that is kept (``directory.tar.xz``), with a real broker. Five
   transactions hang in it, two are alive.
-- ``recipes``: what is done to a copy of it, by name. Copies are made at the time of the test.
+- ``recipes``: damages a copy of it, by name. Copies are made during the test.
 - ``ask``: starts a real broker on each copy and keeps its answers (``answers.json``).
 """

@@ -1,9 +1,9 @@
 """Asks a real broker about damaged directories.
 
-``python -m tests.spark.pipeline.damaged.ask [MOST] [NAME …]``: those that are named, or at most so
-many of those without an answer. The broker is started on a copy. Where it starts, Kafka's own
-``find-hanging`` is asked for what it lists; where it does not, the last words of its log are kept.
-Answers go to ``answers.json``, those that are there already are kept.
+``python -m tests.spark.pipeline.damaged.ask [MOST] [NAME …]``: about the named ones, or about at
+most MOST of those without an answer. The broker starts on a copy. If it starts, the rows of Kafka's
+own ``find-hanging`` are kept; if not, the last error of its log. Answers are added to
+``answers.json``.
 """
 
 from __future__ import annotations
@@ -29,32 +29,35 @@ ANSWERS: Final = Path(__file__).with_name("answers.json")
 _PATIENCE_S: Final = 120.0
 _PAUSE_S: Final = 0.1
 NO_ANSWER: Final = "it was not ready in time"
-"""Of a broker that waits, as for a named pipe, or on a machine that is too busy: no answer."""
+"""Text for a broker that never gets ready, because it waits for a named pipe or the machine is too
+busy.
+"""
 _SAID: Final = re.compile(r"(ERROR|FATAL) (?!\S+EventPerformanceMonitor)[^\n]*(?:\n[^\n]+){0,2}")
-"""Not that the machine is slow."""
+"""Errors in a broker's log, without warnings about a slow machine."""
 Row = tuple[str, int, int, int, int, int, int]
-"""Topic, partition, producer id, producer epoch, coordinator epoch, start offset, last timestamp:
-the columns of ``find-hanging``."""
+"""Columns of ``find-hanging``: topic, partition, producer id, producer epoch, coordinator epoch,
+start offset, last timestamp.
+"""
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a real broker made of a directory."""
+    """What a real broker did with a directory."""
 
     starts: bool
     hanging: tuple[Row, ...] = ()
     said: str = ""
-    """Why it did not start, or what the tool complained of."""
+    """Why it did not start, or the error of the tool."""
 
 
 def answers() -> dict[str, Answer]:
-    """Those that are kept, by the name of the variant."""
+    """The kept answers by the name of the variant."""
     if not ANSWERS.exists():
         return {}
     return msgspec.json.decode(ANSWERS.read_bytes(), type=dict[str, Answer])
 
 
 def keep(answers_by_name: dict[str, Answer]) -> None:
-    """Write them, one per line."""
+    """Write the answers, one per line."""
     lines = [
         f"{msgspec.json.encode(name).decode()}: {msgspec.json.encode(variant).decode()}"
         for name, variant in sorted(answers_by_name.items())
@@ -63,7 +66,7 @@ def keep(answers_by_name: dict[str, Answer]) -> None:
 
 
 def ask_broker(variant: Variant, path: Path, tools: Tools) -> Answer:
-    """Start a broker on a variant and ask it."""
+    """Start a broker on a variant and run find-hanging."""
     with tempfile.TemporaryDirectory(prefix="txnsim-asked-") as scratch:
         home = Path(scratch)
         data = make_variant(variant, path, home / "data")
@@ -99,7 +102,7 @@ def _is_up(process: subprocess.Popen[bytes], port: int) -> bool:
 def _list_hanging(
     tools: Tools, port: int, process: subprocess.Popen[bytes], log: Path, home: Path
 ) -> Answer:
-    """What the tool lists, once it says the same twice: leaders and coordinators take a moment."""
+    """Rows of the tool, once two runs agree: leaders and coordinators take a moment."""
     previous_stdout = None
     words = ("find-hanging", "--broker-id", "1", "--max-transaction-timeout", "1")
     for _ in range(20):
@@ -145,7 +148,7 @@ def _configure(path: Path, home: Path, data: Path, port: int, controller: int) -
 
 
 def main(words: Sequence[str]) -> None:
-    """Ask about all that have no answer yet, or about those that are named."""
+    """Ask about the named variants, or about those without an answer."""
     answers_by_name = answers()
     most = int(words[0]) if words and words[0].isdigit() else None
     named = set(words[0 if most is None else 1 :])

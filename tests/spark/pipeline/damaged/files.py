@@ -1,4 +1,4 @@
-"""Hands on the files of a copied log directory: what ``recipes`` does damage with."""
+"""Changes files of a copied log directory: the tools of ``recipes``."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ def snapshots(folder: Path) -> list[Path]:
 
 
 def is_data(header: BatchHeader) -> bool:
-    """A batch of a transaction."""
+    """Whether it is a batch of a transaction."""
     return header.is_transactional and not header.is_control
 
 
 def is_marker(header: BatchHeader) -> bool:
-    """A marker."""
+    """Whether it is a marker."""
     return header.is_control
 
 
 def find_batch(folder: Path, is_wanted: Wanted, number: int = 0) -> tuple[Path, int, BatchHeader]:
-    """(segment, position, header) of one of the batches that are wanted, by number."""
+    """The batch with this number among the wanted ones: (segment, position, header)."""
     rows = [
         (path, position, header)
         for path in logs(folder)
@@ -58,7 +58,7 @@ def find_batch(folder: Path, is_wanted: Wanted, number: int = 0) -> tuple[Path, 
 def change(
     path: Path, position: int, data: bytes, *, crc_at: int | None = None, size: int = 0
 ) -> None:
-    """Overwrite bytes; ``crc_at`` is the position of a batch whose CRC is made right again."""
+    """Overwrite bytes; ``crc_at`` is the position of a batch whose CRC is corrected."""
     file_data = bytearray(path.read_bytes())
     file_data[position : position + len(data)] = data
     if crc_at is not None:
@@ -70,7 +70,7 @@ def change(
 def change_batch(
     folder: Path, is_wanted: Wanted, index: int, data: bytes, *, number: int = 0, mend: bool = False
 ) -> None:
-    """Overwrite bytes of a batch, counted from its beginning."""
+    """Overwrite bytes of a batch, at an offset from its beginning."""
     path, position, header = find_batch(folder, is_wanted, number)
     change(path, position + index, data, crc_at=position if mend else None, size=header.size)
 
@@ -89,19 +89,19 @@ def flip_in_batch(folder: Path, is_wanted: Wanted, index: int, number: int = 0) 
 
 
 def cut(path: Path, size: int) -> None:
-    """Make a file shorter, or longer by a hole; a negative size takes away so much."""
+    """Set the size of a file, with a hole if it grows; a negative size removes that many bytes."""
     with path.open("r+b") as file:
         file.truncate(size if size >= 0 else path.stat().st_size + size)
 
 
 def add(path: Path, data: bytes) -> None:
-    """Append."""
+    """Append bytes to a file."""
     with path.open("ab") as file:
         file.write(data)
 
 
 def remove_segment(path: Path) -> None:
-    """A segment with the files beside it."""
+    """Remove a segment with its other files."""
     for suffix in (
         names.Suffix.LOG,
         names.Suffix.INDEX,
@@ -112,7 +112,7 @@ def remove_segment(path: Path) -> None:
 
 
 def to_itself(path: Path) -> None:
-    """A link to itself in the place of a file or folder."""
+    """Replace a file or folder by a link to itself."""
     if path.is_dir():
         shutil.rmtree(path)
     else:
@@ -126,14 +126,14 @@ def to_folder(path: Path) -> None:
 
 
 def drop_lines(path: Path, is_wanted: Callable[[str], bool]) -> None:
-    """Take entries out of a checkpoint, and count anew."""
+    """Remove entries from a checkpoint, and correct its count."""
     version, _, *entries = path.read_text().splitlines()
     lines_left = [line for line in entries if not is_wanted(line)]
     path.write_text("\n".join([version, str(len(lines_left)), *lines_left]) + "\n")
 
 
 def set_offset(path: Path, partition_name: str, offset: int) -> None:
-    """Change one partition's offset in a checkpoint; added where it is not there."""
+    """Change one partition's offset in a checkpoint; adds the entry if it is missing."""
     topic, _, partition = partition_name.rpartition("-")
     head = f"{topic} {partition} "
     drop_lines(path, lambda line: line.startswith(head))
@@ -143,7 +143,7 @@ def set_offset(path: Path, partition_name: str, offset: int) -> None:
 
 
 def change_snapshot(path: Path, position: int, data: bytes, entry: int = 0) -> None:
-    """Change an entry of a producer snapshot, 46 bytes each, and make its CRC right."""
+    """Change an entry of a producer snapshot, 46 bytes each, and correct the CRC."""
     snapshot_data = bytearray(path.read_bytes())
     begin = SNAPSHOT_FRONT_BYTES + SNAPSHOT_ENTRY_BYTES * entry + position
     snapshot_data[begin : begin + len(data)] = data
@@ -152,7 +152,7 @@ def change_snapshot(path: Path, position: int, data: bytes, entry: int = 0) -> N
 
 
 def old_messages(folder: Path, magic: int) -> None:
-    """The batches at the beginning that have no producer, as messages of format 0 or 1."""
+    """Replace the first batches, which have no producer, by messages of format 0 or 1."""
     path = logs(folder)[0]
     data, new_content, bytes_left = path.read_bytes(), b"", b""
     for position, header in iter_batches(data):
@@ -167,8 +167,10 @@ def old_messages(folder: Path, magic: int) -> None:
 
 
 def old_end(path: Path, magic: int) -> None:
-    """A segment of one message of format 0 or 1 for each batch but the last one, whose offsets are
-    missing then: as of a topic whose ``message.format.version`` was lowered.
+    """Replace a segment by one message of format 0 or 1 per batch, without the last batch.
+
+    A topic looks so after its ``message.format.version`` was lowered; the last offsets are missing
+    then.
     """
     headers = [header for _, header in iter_batches(path.read_bytes())]
     assert len(headers) > 1

@@ -1,7 +1,7 @@
 """Makes the directory that is kept: ``python -m tests.spark.pipeline.damaged.make``.
 
-One broker lives twice. Its first life ends in order (``clean``), its second one with SIGKILL
-(``killed``). Kafka's own ``find-hanging`` is asked before each end.
+One broker lives twice. Its first life ends with an orderly stop (``clean``), its second one with
+SIGKILL (``killed``). Kafka's own ``find-hanging`` is run before each end.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tests.support.apache_kafka import ApacheKafka
 ARCHIVE: Final = Path(__file__).with_name("directory.tar.xz")
 STAGES: Final = ("clean", "killed")
 LONG_MS: Final = 2_000_000_000
-"""Three weeks: no coordinator ends what is alive while a real broker is asked."""
+"""Three weeks: no coordinator ends a live transaction while a real broker is asked."""
 PROPERTIES: Final = {
     "controlled.shutdown.enable": "true",
     "log.index.size.max.bytes": "4096",
@@ -37,15 +37,15 @@ PROPERTIES: Final = {
     "broker.heartbeat.interval.ms": "200",
 }
 SMALL: Final = {"internal.segment.bytes": "700"}
-"""A few batches per segment."""
+"""Topic configs for segments of a few batches."""
 HERE: Final = ((1,),)
 
 
 class Story:
-    """What is written, in two parts.
+    """Writes transactions in two parts, one before each stop.
 
     Args:
-        raw: To the broker.
+        raw: Connection to the broker.
     """
 
     def __init__(self, raw: RawBrokers) -> None:
@@ -56,7 +56,7 @@ class Story:
         self.ghosts: list[Actor] = []
 
     def build_first_stage(self) -> None:
-        """Five transactions hang, two are alive, one partition has nothing open."""
+        """Make five hanging and two live transactions, and one partition without an open one."""
         raw, book = self.book.raw, self.book
         self.plain("orders-0", 3)
         self.commits("orders-0", 2)
@@ -91,26 +91,26 @@ class Story:
             self.commits(name, 2)
 
     def plain(self, name: str, batches: int) -> None:
-        """Batches without a producer."""
+        """Write batches without a producer."""
         for number in range(batches):
             self.book.append(
                 parse_place(name), self.book.stamp_records(f"{name} plain {number} {'p' * 60}")
             )
 
     def commits(self, name: str, count: int) -> None:
-        """Transactions that end."""
+        """Write transactions that end."""
         for number in range(count):
             self.filler.send(parse_place(name), f"{name} {number} {'c' * 60}")
             self.filler.finish(committed=number % 2 == 0)
 
     def write_unasked(self, actor: Actor, name: str) -> None:
-        """A batch that the coordinator is not told of."""
+        """Write a batch without telling the coordinator."""
         actor.send_told(
             parse_place(name), self.book.stamp_records(f"hangs on {name}"), unasked=True
         )
 
     def stranger(self, name: str) -> None:
-        """A producer id that no coordinator knows."""
+        """Write a batch of a producer id that no coordinator knows."""
         self.book.append(
             parse_place(name),
             self.book.stamp_records("who is this?"),
@@ -123,13 +123,13 @@ class Story:
 
 
 def parse_place(name: str) -> Place:
-    """``orders-0`` as a place."""
+    """The partition of a name such as ``orders-0``."""
     topic, _, partition = name.rpartition("-")
     return Place(topic, int(partition))
 
 
 def make(directory: Path) -> None:
-    """Make both stages and what Kafka's tool listed in a directory that exists."""
+    """Make both stages in an existing directory, with the rows of Kafka's tool."""
     kafka = ApacheKafka(properties=PROPERTIES, jvm_options=JVM)
     listed = {}
     kafka.start()
@@ -171,7 +171,7 @@ def main() -> None:
 
 
 def unpack_stages(directory: Path) -> Path:
-    """Both stages as files below a directory that exists; what it returns."""
+    """Unpack both stages into an existing directory; returns the folder with them."""
     with tarfile.open(ARCHIVE) as archive:
         archive.extractall(directory, filter="data")
     return directory

@@ -1,7 +1,7 @@
-"""What is done to copies of the kept directory, by name: one kind of damage each.
+"""Damages copies of the kept directory, by name: one kind of damage each.
 
-A recipe gets the log directory and changes its files. Most are done to both stages: ``clean`` was
-left by a broker that stopped in order, ``killed`` by one that was killed.
+A recipe gets the log directory and changes its files. Most recipes are applied to both stages:
+``clean`` was left by an orderly stop, ``killed`` by a kill.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from txnsim.wire.batch import iter_batches
 Do = Callable[[Path], object]
 
 GHOST: Final = "orders-0"
-"""Hangs behind plain batches and commits, with more of both behind it, over some segments."""
+"""A partition with a hanging transaction between plain batches and commits, over some segments."""
 SPREAD: Final = "stock-0"
-"""Hangs over all of its segments."""
+"""A partition with a hanging transaction that has batches in all segments."""
 ALONE: Final = "orders-2"
-"""One batch, which hangs."""
+"""A partition with one batch, which hangs."""
 ALIVE: Final = "orders-1"
 QUIET: Final = "stock-1"
-"""Nothing is open; many transactions have ended."""
+"""A partition without an open transaction; many have ended."""
 STATE: Final = "__transaction_state"
 JUNK: Final = bytes(range(7, 207)) * 5
 HUGE_BYTES: Final = 200 << 20
@@ -55,7 +55,7 @@ def variants() -> list[Variant]:
 
 
 def make_variant(variant: Variant, path: Path, target: Path) -> Path:
-    """The variant as files; ``path`` is never changed."""
+    """Copy the stage of a variant and damage the copy; ``path`` is never changed."""
     shutil.copytree(path / variant.stage, target)
     variant.do(target)
     return target
@@ -70,7 +70,7 @@ def _do_all(*steps: Do) -> Do:
 
 
 def _state_of(log_dir: Path, number: int) -> Path:
-    """The replica of ``__transaction_state`` with the most bytes, or a further one."""
+    """The replica of ``__transaction_state`` with the most bytes, or another one by number."""
     paths = sorted(
         log_dir.glob(f"{STATE}-*"), key=lambda path: -sum(p.stat().st_size for p in logs(path))
     )
@@ -102,7 +102,7 @@ def _half(path: Path) -> None:
 
 
 def _drop_batches(folder: Path, count: int) -> None:
-    """Cut between batches: whole ones are missing at the end."""
+    """Remove the last batches, cutting exactly between batches."""
     rows = [
         (path, position) for path in logs(folder) for position, _ in iter_batches(path.read_bytes())
     ]
@@ -114,7 +114,7 @@ def _drop_batches(folder: Path, count: int) -> None:
 
 
 def _last_marker_gone(folder: Path) -> None:
-    """The last segments go from the last marker on."""
+    """Remove the last marker and everything after it."""
     path, position, _ = files.find_batch(folder, is_marker, -1)
     for later in logs(folder):
         if later > path:
@@ -127,7 +127,7 @@ def _snapshot(folder: str, number: int = -1) -> Callable[[Path], Path]:
 
 
 def _foreign_snapshot(log_dir: Path) -> None:
-    """The newest snapshot of another partition, under the name of this one's."""
+    """Replace the newest snapshot by that of another partition."""
     shutil.copy(snapshots(log_dir / SPREAD)[-1], snapshots(log_dir / QUIET)[-1])
 
 
@@ -150,7 +150,9 @@ def _neighbour_file(suffix: str, number: int = 0) -> Callable[[Path], Path]:
 
 
 def _unknown_control(folder: Path, number: int) -> None:
-    """A control record of type 99, with a right CRC: its key is int16 version, int16 type."""
+    """Change a control record to type 99, with a correct CRC: its key is int16 version, int16
+    type.
+    """
     path, position, header = files.find_batch(folder, is_marker, number)
     type_position = 61 + 1 + 1 + 1 + 1 + 1
     files.change(
@@ -164,7 +166,7 @@ def _control_version(folder: Path, number: int) -> None:
 
 
 def _swap_segments(folder: Path) -> None:
-    """Two segments change their contents."""
+    """Swap the contents of two segments."""
     path, other = logs(folder)[1:3]
     data = path.read_bytes()
     path.write_bytes(other.read_bytes())
@@ -179,7 +181,7 @@ def _twice(folder: Path) -> None:
 
 
 def _without_a_batch(folder: Path) -> None:
-    """A batch in the middle of a segment is taken out."""
+    """Remove a batch in the middle of a segment."""
     path = max(logs(folder), key=lambda path: path.stat().st_size)
     data = path.read_bytes()
     rows = list(iter_batches(data))
@@ -189,13 +191,13 @@ def _without_a_batch(folder: Path) -> None:
 
 
 def _huge(path: Path) -> None:
-    """Two hundred megabytes, most of them a hole."""
+    """Make a file of two hundred megabytes, most of them a hole."""
     path.write_bytes(JUNK)
     files.cut(path, HUGE_BYTES)
 
 
 def _stamp_last_batch(folder: Path, time_ms: int) -> None:
-    """The last batch of data bears this time, with a right CRC."""
+    """Set the timestamps of the last data batch, with a correct CRC."""
     path, position, header = files.find_batch(folder, is_data, -1)
     stamps = pack(">q", time_ms)
     files.change(
@@ -208,7 +210,7 @@ def _future_snapshot(folder: Path) -> None:
 
 
 def _future_file(log_dir: Path) -> None:
-    """A file that was written in the future, by its date."""
+    """Set the modification time of a file to the future."""
     seconds = FUTURE_MS // 1_000
     os.utime(logs(log_dir / QUIET)[-1], (seconds, seconds))
 
