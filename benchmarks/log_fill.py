@@ -99,8 +99,7 @@ def fill(
         first_producer: Id of its first producer.
         transactions: How many it has in all.
         batches: Of data, in each.
-        stray_batches: Rows of (after how many batches, producer id, sequence, offset): batches of
-            transactions that nobody ends; the offset is filled in.
+        stray_batches: For each open one: batches before it, producer id, sequence, offset (out).
 
     Returns:
         How many bytes were written.

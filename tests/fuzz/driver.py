@@ -126,13 +126,11 @@ def fuzz(
     for stale in ("finds", "left"):
         shutil.rmtree(work_folder / stale, ignore_errors=True)
     (work_folder / "left").mkdir()
-    _dictionary(work_folder).write_text(
-        "".join(f'"{_quote_word(word)}"\n' for word in target.words)
-    )
+    words = "".join(f'"{_quote_word(word)}"\n' for word in target.words)
+    _dictionary(work_folder).write_text(words)
     begun_s = time.monotonic()
     inputs_done, slowest_ms, most_mib = 0, 0.0, 0.0
-    coverage = (0, 0, 0)
-    trouble = ""
+    coverage, trouble = (0, 0, 0), ""
 
     def tell(running: int) -> None:
         on_progress(f"{name}: {inputs_done + running} inputs")
@@ -153,9 +151,8 @@ def fuzz(
             "options": options,
         }
         code = workers.run(task, lambda: tell(_count(work_folder)))
-        task_inputs, task_slowest_ms, task_most_mib = COUNTS.unpack(
-            (work_folder / "counts").read_bytes()
-        )
+        counts = (work_folder / "counts").read_bytes()
+        task_inputs, task_slowest_ms, task_most_mib = COUNTS.unpack(counts)
         inputs_done += task_inputs
         slowest_ms, most_mib = max(slowest_ms, task_slowest_ms), max(most_mib, task_most_mib)
         coverage_lines = [*_COVERAGE.finditer((work_folder / "output").read_text(errors="replace"))]
