@@ -541,7 +541,7 @@ class ScenarioRoutes(Noun):
                 return
         raise RefusedError(
             409,
-            f"{RUNS_KEPT_MAX} requests are waiting: wait until one in GET {PREFIX}/runs has ended",
+            f"{RUNS_KEPT_MAX} requests are waiting: wait for one of GET {PREFIX}/runs to end",
         )
 
     # Finding

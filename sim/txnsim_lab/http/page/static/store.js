@@ -79,7 +79,7 @@ export const violations = signal([]);
 /** The run beside the shown one, and the rows in which the two are compared; null for none. */
 export const comparison = signal(null);
 
-/** Call a function while another trace is the current one: every function of this module then asks that trace. */
+/** Call a function while another trace is the current one: the functions of this module then ask that trace. */
 export function withBook(otherBook, question) {
   const shownBook = book;
   book = otherBook;
