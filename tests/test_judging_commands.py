@@ -109,10 +109,10 @@ def test_a_topic_that_no_directory_has_is_refused(
 
 
 def test_a_replica_of_which_no_batch_can_be_read_is_not_sound(
-    given: dict[str, Path], capsys: pytest.CaptureFixture[str]
+    input_files: dict[str, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A broker recovers it, so it is no error."""
-    assert main(["logs", "verify", str(given["binary segment"])]) == 4
+    assert main(["logs", "verify", str(input_files["binary segment"])]) == 4
     assert "notice no-batch: " in capsys.readouterr().out
 
 
