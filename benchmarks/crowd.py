@@ -43,7 +43,7 @@ T = TypeVar("T")
 
 
 class Crowd(msgspec.Struct, frozen=True, kw_only=True):
-    """What there is to be searched."""
+    """The cluster that is searched: its partitions and its open transactions."""
 
     partitions: int
     open_transactions: int

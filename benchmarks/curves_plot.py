@@ -9,7 +9,7 @@ import msgspec
 
 
 class CostPoint(msgspec.Struct, frozen=True, kw_only=True):
-    """What one costs beside so many."""
+    """What one producer, partition or connection costs where there are ``count`` of them."""
 
     series: str
     count: int

@@ -42,7 +42,7 @@ class WrongAnswerError(Exception):
 
 
 class SearchTime(msgspec.Struct, frozen=True, kw_only=True):
-    """One search of everything."""
+    """Time and CPU of one search of the whole cluster."""
 
     seconds: float
     cpu_seconds: float

@@ -69,7 +69,7 @@ _LONG: Final = struct.Struct(">q")
 
 
 class Scale(msgspec.Struct, frozen=True, kw_only=True):
-    """How much of everything."""
+    """How many partitions, bytes and transactions a log directory has."""
 
     seed: int = 8
     partitions: int = 8
@@ -92,7 +92,7 @@ class Stray(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GeneratedLog(msgspec.Struct, frozen=True, kw_only=True):
-    """What is in a directory."""
+    """A generated log directory and what it holds."""
 
     directory: str
     bytes: int

@@ -20,7 +20,7 @@ _LABELS: Final = {
 
 
 class SearchPoint(msgspec.Struct, frozen=True, kw_only=True):
-    """A search of so much."""
+    """The cost of one search of ``find-hanging``."""
 
     series: str
     count: int

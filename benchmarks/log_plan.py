@@ -59,7 +59,7 @@ reader.load(location).write.format("noop").mode("overwrite").save()
 
 
 class ReadPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """One plan."""
+    """How Spark or the search divided one folder into tasks, and what planning cost."""
 
     segments: int
     way: str

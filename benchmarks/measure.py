@@ -29,7 +29,7 @@ _OPEN_FLOW = "old"
 
 
 class Part(enum.Enum):
-    """What can be asked for alone."""
+    """A part of a round that ``--only`` can choose."""
 
     START = "start"
     MEMORY = "memory"

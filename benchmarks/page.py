@@ -145,7 +145,7 @@ def trace() -> Iterator[str]:
 
 @contextlib.contextmanager
 def chromium() -> Iterator[Browser]:
-    """Debian's."""
+    """Start Debian's Chromium, and close it at the end of the block."""
     from playwright.sync_api import sync_playwright
 
     path = os.environ.get("TXNSIM_CHROMIUM") or shutil.which("chromium")
@@ -175,7 +175,7 @@ class Cpu:
         self._before = 0.0
 
     def ms(self) -> float:
-        """Since the last time that it was asked."""
+        """Milliseconds of CPU time since the last call."""
         metrics = self._session.send("Performance.getMetrics")["metrics"]
         total_ms = (
             next(metric["value"] for metric in metrics if metric["name"] == "TaskDuration") * 1e3
@@ -254,7 +254,7 @@ def measure_view(
 
 @contextlib.contextmanager
 def run_clients(bootstrap: str) -> Iterator[None]:
-    """Programs that commit transactions meanwhile."""
+    """Run programs that commit transactions until the block ends."""
     from benchmarks import build
 
     command = [str(build.go_program("load")), "soak", "--bootstrap", bootstrap, "--topic", "orders"]
@@ -392,7 +392,7 @@ def cpu_us_with_listeners(server: RecordingServer, pages: int) -> float:
 
 
 def cpu_seconds(pid: int) -> float:
-    """What a process that lives has used so far, of all its threads."""
+    """CPU seconds that all threads of a running process have used so far."""
     threads = Path(f"/proc/{pid}/task").iterdir()
     return sum(int(Path(thread, "schedstat").read_text().split()[0]) for thread in threads) / 1e9
 

@@ -166,7 +166,7 @@ class _Run:
             self._spark.stop()
 
     def round(self, number: int) -> None:
-        """Everything once; who is first changes with the round."""
+        """Measure every part once; each round begins with another part."""
         parts = [self._dump, self._tables, self._kernel, self._large_batches]
         first_part = number % len(parts)
         for part in parts[first_part:] + parts[:first_part]:
@@ -356,7 +356,7 @@ def _read_file(path: Path) -> None:
 
 
 def link_part(log: GeneratedLog, size: int) -> tuple[Path, int]:
-    """A directory with so much of the topic, more than once if need be; and how much it is.
+    """Make a directory with about ``size`` bytes of the topic, repeated if it is too small.
 
     Files are linked, not copied: the first segments of all partitions first.
     """

@@ -226,7 +226,7 @@ def replace_section(page: str, section: str) -> str:
 
 
 class Cost(msgspec.Struct, frozen=True, kw_only=True):
-    """A search of so much of a log."""
+    """What a search of a log of this size costs."""
 
     bytes: int
     seconds: float

@@ -32,7 +32,7 @@ class JudgedTransaction(msgspec.Struct, frozen=True, order=True):
 
 
 class DirectorySearch(msgspec.Struct, frozen=True, kw_only=True):
-    """One directory."""
+    """The searches of one directory."""
 
     seconds: tuple[float, ...]
     worker_mb: float

@@ -54,7 +54,7 @@ _THREADS: Final = {"DedicatedWorker": "worker", "ThreadPoolForeg": "compiling"}
 
 @contextmanager
 def serve_folder(folder: Path) -> Iterator[str]:
-    """A plain file server of loopback."""
+    """Serve the files of a folder on loopback; yields the address."""
 
     class Handler(SimpleHTTPRequestHandler):
         def log_message(self, *_: Any) -> None:
@@ -71,7 +71,7 @@ def serve_folder(folder: Path) -> Iterator[str]:
 
 
 def processes(profile: str) -> set[int]:
-    """Those of the browser with this profile: the one that names it, and all below it."""
+    """Ids of the process that names this profile (the browser) and of its descendants."""
     parents: dict[int, int] = {}
     pids: set[int] = set()
     for entry in Path("/proc").iterdir():
@@ -109,7 +109,7 @@ def cpu_ms(profile: str) -> dict[tuple[str, str], float]:
 
 
 def visit(context: BrowserContext, url: str, profile: str) -> dict[str, float]:
-    """One, up to the verdict."""
+    """Visit the page once, up to the story's verdict; the figures of the visit by name."""
     cpu_before = cpu_ms(profile)
     page = context.new_page()
     page.set_default_timeout(PATIENCE_MS)
@@ -128,7 +128,7 @@ def visit(context: BrowserContext, url: str, profile: str) -> dict[str, float]:
 
 
 def measure_visits(playwright: Playwright, folder: Path, figures: dict[str, list[float]]) -> None:
-    """One round."""
+    """Measure one round of visits with a new profile."""
     path = os.environ.get("TXNSIM_CHROMIUM") or shutil.which("chromium")
     with tempfile.TemporaryDirectory(prefix="txnsim-site-") as profile, serve_folder(folder) as url:
         context = playwright.chromium.launch_persistent_context(

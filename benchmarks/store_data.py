@@ -38,7 +38,7 @@ HANGING_HOURS: Final = {1: 18, 6: 9}
 
 
 class LogHours(msgspec.Struct, frozen=True, kw_only=True):
-    """What was asked for."""
+    """How many brokers, partitions, hours and transactions the directories have."""
 
     brokers: int = 1
     partitions: int = 20
@@ -166,7 +166,7 @@ def _data_batch(producer: int, sequences: defaultdict[int, int], at_ms: int) -> 
 
 
 def _coordinator_batches(plan: LogHours) -> Iterator[bytes]:
-    """What it knows: that those that ended did; of those that hang, nothing."""
+    """The coordinator's log: every transaction that ended, and none of those that hang."""
     end_ms = BEGAN_MS + plan.hours * HOUR_MS
     for offset in range(plan.partitions * 3):
         producer = 1_000 + offset // 3 * 100 + offset % 3

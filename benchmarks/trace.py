@@ -62,7 +62,7 @@ class Window(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """What is asked for."""
+    """The options of the command."""
 
     rounds: int
     seconds: float

@@ -145,7 +145,7 @@ def play(page: Path, story: str, run: str) -> str:
 
 
 def configuration() -> str:
-    """Of Zensical: sections of docs/README.md."""
+    """The configuration of Zensical, with the sections of docs/README.md as its menu."""
     sections = []
     for kind, names in KINDS.items():
         section_pages = [page for name in names for page in _with_those_below(Path("docs") / name)]

@@ -44,7 +44,7 @@ SIMULATOR: Final = SimulatedTargets().about
 
 
 class Miss(msgspec.Struct, frozen=True, kw_only=True):
-    """What is kept of one."""
+    """One situation that a library missed."""
 
     reason: str
     on_kafka: str = ""
@@ -52,14 +52,14 @@ class Miss(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Judgement(msgspec.Struct, frozen=True, kw_only=True):
-    """Whose it is."""
+    """Whose fault a miss is, and why."""
 
     verdict: Literal["bug", "choice", "protocol", "ours"]
     why: str
 
 
 class LibraryResults(msgspec.Struct, frozen=True, kw_only=True):
-    """What is kept of a run."""
+    """The results of one library at one version."""
 
     library: str
     version: str
@@ -75,8 +75,8 @@ class LibraryResults(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def merge_run(previous: LibraryResults, run: ExamRun) -> LibraryResults:
-    """What is known after a run on the simulator. What was judged, and asked of a real Kafka,
-    still holds of what is missed still.
+    """The results after another run on the simulator. Judgements and answers of a real Kafka stay
+    for the situations that are still missed.
     """
     outcomes, misses = dict(previous.outcomes), dict(previous.misses)
     for result in run.results:
@@ -107,7 +107,7 @@ def merge_run(previous: LibraryResults, run: ExamRun) -> LibraryResults:
 
 
 def add_kafka_answers(library: LibraryResults, run: ExamRun) -> LibraryResults:
-    """With what misses came to on a real Kafka."""
+    """Add to each miss what a real Kafka answered to the same situation."""
     misses = dict(library.misses)
     for result in run.results:
         if result.id in misses:

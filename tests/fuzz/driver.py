@@ -204,8 +204,8 @@ def replay(name: str, path: Path) -> Find | None:
 
 
 def play_for_find(judge: Judge, data: bytes) -> Find | None:
-    """The same of an input in hand. The first time may import what others have imported: where time
-    or memory is in doubt, the best of three counts.
+    """Play an input, up to three times where time or memory is in doubt: the first play may import
+    modules, so the best one counts.
     """
     for _ in range(3):
         find = judge.play(data)

@@ -8,7 +8,7 @@ import msgspec
 
 
 class Total(msgspec.Struct, kw_only=True):
-    """Of one target."""
+    """What all runs of one target have come to."""
 
     inputs: int = 0
     seconds: float = 0.0

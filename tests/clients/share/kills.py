@@ -66,7 +66,7 @@ STRIKE_TARGETS: Final = (
 
 
 class Event(NamedTuple):
-    """A line of a member."""
+    """What a member printed of a record: that it got it, accepted it, or failed to."""
 
     at_ns: int
     library: str
@@ -76,7 +76,7 @@ class Event(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What came of it."""
+    """What all members together have done with the records."""
 
     produced: int
     delivered: dict[str, int]

@@ -26,7 +26,7 @@ class PartitionLeader(NamedTuple):
 
 
 class PartitionBounds(NamedTuple):
-    """Where a partition's leader is."""
+    """The last stable offset and the high watermark of a partition's leader."""
 
     topic: str
     partition: int

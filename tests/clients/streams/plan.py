@@ -15,7 +15,7 @@ NEVER_LEFT_OUT: Final = (Stage.BEFORE_END, Stage.PREPARED, Stage.BETWEEN)
 
 
 class Kill(NamedTuple):
-    """One of a plan."""
+    """One kill of a plan."""
 
     point: Point
     instance: str

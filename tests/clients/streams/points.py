@@ -65,7 +65,7 @@ class RequestFate(StrEnum):
 
 
 class Point(NamedTuple):
-    """One of them."""
+    """One point at which something is killed."""
 
     name: str
     stage: Stage

@@ -55,7 +55,7 @@ class Strike:
         """Of the counted word that was caught."""
 
     def carry_out(self) -> StrikeOutcome:
-        """Do it, and wait until everything is as if nothing had been.
+        """Strike, kill, and wait until the application and the cluster have recovered.
 
         Raises:
             LabError: The point was not struck as its name says, or what followed was not exact.
@@ -137,7 +137,7 @@ class Strike:
     # Striking
 
     def _strike(self) -> str:
-        """Arm, wait for it, look."""
+        """Arm the rule, wait until it strikes; the state of the transaction then."""
         control = self._lab.control
         is_between = self._point.stage is Stage.BETWEEN
         if self._point.at_start:
