@@ -25,7 +25,7 @@ from benchmarks.report import Spread, spread
 from benchmarks.servers import ApacheKafka
 from txnsim.testing._blocking import SimulatedKafka
 from txnsim.testing.event_loop import LoopThread
-from txnsim.testing.options import wanted
+from txnsim.testing.options import options_from_keywords
 
 BROKERS: Final = 3
 TARGET_MS: Final = 10.0
@@ -67,7 +67,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def start_simulated(thread: LoopThread, brokers: int) -> float:
     """Milliseconds to start a cluster as the plugin does; its end is not counted."""
-    cluster = SimulatedKafka.of(wanted(brokers=brokers, topics={"orders": 3}), thread=thread)
+    cluster = SimulatedKafka.of(
+        options_from_keywords(brokers=brokers, topics={"orders": 3}), thread=thread
+    )
     began_s = time.perf_counter()
     cluster.start()
     took_s = time.perf_counter() - began_s

@@ -313,7 +313,7 @@ def _make_large(directory: Path, size: int) -> GeneratedLog:
     records = read_batch_header(bytes(template)).records_count
     folder = make_replica(directory, LARGE_TOPIC, 0)
     batches = size // len(template)
-    with (folder / names.Suffix.LOG.at(0)).open("wb") as file:
+    with (folder / names.Suffix.LOG.file_name(0)).open("wb") as file:
         for number in range(batches):
             template[:8] = _LONG.pack(number * records)
             template[43:51] = _LONG.pack(FIRST_PRODUCER + number % 100)

@@ -133,7 +133,7 @@ def make_segments(directory: Path, count: int) -> Path:
         folder = directory / f"orders-{replica // SEGMENTS_EACH}"
         folder.mkdir()
         for number in range(min(SEGMENTS_EACH, count - replica)):
-            path = folder / names.Suffix.LOG.at(2 * number)
+            path = folder / names.Suffix.LOG.file_name(2 * number)
             path.write_bytes((2 * number).to_bytes(8) + data[8:])
     return directory
 

@@ -194,7 +194,7 @@ class _Run:
     def _dump(self) -> None:
         paths = _segments(self._small, TOPIC)
         count = -(-DUMP_BYTES // paths[0].stat().st_size)
-        tiny = CACHE / names.Suffix.LOG.at(0)
+        tiny = CACHE / names.Suffix.LOG.file_name(0)
         with paths[0].open("rb") as file:
             tiny.write_bytes(file.read(_WHOLE_BATCHES))
         start_s = _time_work(partial(_dump_log, [tiny]))

@@ -93,7 +93,7 @@ def write_log(log_dir: Path, codec: int, records: int, bytes_min: int) -> int:
     write_meta(log_dir, node_id=1)
     random_source = random.Random(SEED)
     size = offset = 0
-    with (folder / names.Suffix.LOG.at(0)).open("wb") as file:
+    with (folder / names.Suffix.LOG.file_name(0)).open("wb") as file:
         while size < bytes_min:
             values = [
                 Record(
@@ -107,7 +107,7 @@ def write_log(log_dir: Path, codec: int, records: int, bytes_min: int) -> int:
                 file.write(assign(batch, base_offset=offset, leader_epoch=1))
                 offset += records
                 size += len(batch)
-    (folder / names.Suffix.LOG.at(offset)).write_bytes(b"")
+    (folder / names.Suffix.LOG.file_name(offset)).write_bytes(b"")
     points = encode_offsets({TopicPartition("orders", 0): offset})
     (log_dir / names.FileName.RECOVERY_POINTS).write_text(points)
     (log_dir / names.FileName.CLEAN_SHUTDOWN).unlink(missing_ok=True)

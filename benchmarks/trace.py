@@ -181,7 +181,7 @@ def time_steps(trace: list[bytes]) -> str:
     """How long the steps of GET /trace take, where a ring is full of such events."""
     events = Recording.of("the server's trace", trace).events
     tracer = Tracer(time.monotonic_ns, level=TraceLevel.FULL, ring_bytes=DEFAULTS.trace_ring_bytes)
-    while not tracer.first:
+    while not tracer.first_index:
         for event in events:
             data = event.d if isinstance(event.d, dict) else None
             tracer.emit(event.k, str(event.n), parents=(len(tracer) - 1,), tx=event.tx, data=data)

@@ -47,8 +47,8 @@ from tests.support.apache_kafka import KAFKA_VERSION
 from tests.support.page_readers import KINDS, QUESTIONS
 from tests.support.struct_tables import fields_table, one_line, parts
 from txnsim.api.kip_text.differences import DIFFERENCES
-from txnsim.api.registry import shipped
-from txnsim.config._kafka_names import known, why_without_effect
+from txnsim.api.registry import shipped_apis
+from txnsim.config._kafka_names import known_properties, why_without_effect
 from txnsim.faults import meanings, points
 from txnsim.metadata import configs
 from txnsim.metrics.table import METRICS, Metric
@@ -130,7 +130,7 @@ def settings_page() -> str:
         f"## {title}\n\n" + _settings_table(fields) for title, fields in _setting_groups().items()
     )
     by_reason: dict[str, list[str]] = {}
-    for name in sorted(known()):
+    for name in sorted(known_properties()):
         if (reason := why_without_effect(name)) is not None:
             by_reason.setdefault(reason, []).append(name)
     text_without_effect = "\n\n".join(

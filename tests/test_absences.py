@@ -19,7 +19,7 @@ import pytest
 from tests.clients.matrix.rosters import clients
 from tests.docs import ROOT
 from txnsim.api.registry import SHIPPED
-from txnsim.config._kafka_names import known, why_without_effect
+from txnsim.config._kafka_names import known_properties, why_without_effect
 from txnsim.security.sasl import MECHANISMS
 from txnsim.settings import DEFAULTS
 from txnsim_lab.http.site import build
@@ -152,7 +152,7 @@ CHECKED: Final[dict[tuple[str, str], Callable[[], bool]]] = {
         r"getLogger|setLevel", "sim/txnsim/api/_configs/*.py"
     ),
     ("DEVIATIONS.md", "- Broker configs of Apache Kafka that txnsim does not have"): lambda: any(
-        why_without_effect(name) for name in known()
+        why_without_effect(name) for name in known_properties()
     ),
     ("DEVIATIONS.md", "txnsim has none, so StreamsGroupTopologyDescription"): held_by(TOPOLOGIES),
     ("DEVIATIONS.md", "leader.replication.throttled.rate and its like"): unread(

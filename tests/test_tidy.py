@@ -19,7 +19,7 @@ from typing import Any, Final, TypeVar
 import pytest
 
 from tests.support import public_api
-from txnsim.config._kafka_names import known
+from txnsim.config._kafka_names import known_properties
 from txnsim.faults.points import FaultPoint
 from txnsim.old_module_names import MOVED
 from txnsim.on_demand_imports import EXTENSIONS
@@ -766,7 +766,7 @@ def _is_no_module(dotted: str) -> bool:
     """A property of Kafka's, a feature, a fault point, a kind of event, a file."""
     return (
         dotted in NO_MODULES
-        or dotted in known()
+        or dotted in known_properties()
         or dotted in KINDS
         or dotted in set(FaultPoint)
         or dotted.endswith((".properties", ".version"))

@@ -52,7 +52,7 @@ class Retries:
         error.
         """
 
-    def failed(self, what: Hashable, error: str, reason: str) -> None:
+    def note_failure(self, what: Hashable, error: str, reason: str) -> None:
         """Counts a failure. ``error`` tells failures apart; ``reason`` is for readers and may
         differ each time.
         """
@@ -65,7 +65,7 @@ class Retries:
             fields = {self._about: what, "error": error, "reason": reason}
             self._logger.warning(self._event, **fields)
 
-    def done(self, what: Hashable) -> None:
+    def forget_failures(self, what: Hashable) -> None:
         """Forgets the failures of ``what``, which succeeded or was given up: its next failure is
         logged again.
         """

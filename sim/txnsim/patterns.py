@@ -54,7 +54,7 @@ This many steps take at most 20 ms. Every accepted expression can be matched wit
 name.
 """
 STEPS_PER_WEIGHT: Final = 500
-"""Number of steps that count as one element of work, some microseconds (``Request.each``)."""
+"""Number of steps that count as one element of work, some microseconds (``Request.map_each``)."""
 _KEPT: Final = 16
 """Number of compiled patterns in the cache."""
 
@@ -70,7 +70,7 @@ class Pattern:
         Raises:
             PatternError: RE2/J refuses the expression, or its program is too large.
         """
-        text, self._instructions = written(expression)
+        text, self._instructions = write_for_rust(expression)
         if self._instructions > INSTRUCTIONS_MAX:
             raise PatternError(f"its program has more than {INSTRUCTIONS_MAX:,} instructions")
         schema = {"type": "str", "strict": True, "pattern": text, "regex_engine": "rust-regex"}
@@ -96,7 +96,7 @@ class Pattern:
 
 
 @lru_cache(maxsize=_KEPT)
-def compiled(expression: str) -> Pattern:
+def compile_pattern(expression: str) -> Pattern:
     """Compiles an expression, or takes the pattern from the cache.
 
     Raises:
@@ -196,7 +196,7 @@ class RustExpression(NamedTuple):
     """An upper estimate of the number of instructions of its program."""
 
 
-def written(expression: str) -> RustExpression:
+def write_for_rust(expression: str) -> RustExpression:
     """Translates an expression from RE2/J's syntax to Rust's.
 
     Raises:

@@ -51,7 +51,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
 _said: Final[list[Setting]] = []
 
 
-def said(
+def setting(
     default: T,
     purpose: str,
     *,
@@ -93,31 +93,31 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """The settings of a cluster. All brokers share them, as our brokers share one process."""
 
     # Transaction coordinator
-    transaction_max_timeout_ms: int = said(
+    transaction_max_timeout_ms: int = setting(
         900_000, "upper bound of a producer's transaction timeout; sizes 'late'"
     )
-    transactional_id_expiration_ms: int = said(
+    transactional_id_expiration_ms: int = setting(
         604_800_000, "idle transactional ids are forgotten after this"
     )
-    transaction_abort_timed_out_cleanup_interval_ms: int = said(
+    transaction_abort_timed_out_cleanup_interval_ms: int = setting(
         10_000,
         "how often timed-out transactions are looked for",
         kafka="transaction.abort.timed.out.transaction.cleanup.interval.ms",
     )
-    transaction_remove_expired_cleanup_interval_ms: int = said(
+    transaction_remove_expired_cleanup_interval_ms: int = setting(
         3_600_000,
         "how often expired transactional ids are looked for",
         kafka="transaction.remove.expired.transaction.cleanup.interval.ms",
     )
-    transaction_two_phase_commit_enable: bool = said(
+    transaction_two_phase_commit_enable: bool = setting(
         False, "KIP-939: Enable2Pc of InitProducerId v6"
     )
-    unstable_api_versions_enable: bool = said(
+    unstable_api_versions_enable: bool = setting(
         False,
         "opens InitProducerId v6 (KIP-939), which Kafka has from 4.1 on but does not advertise",
     )
-    transaction_state_log_num_partitions: int = said(50, "spread of the coordinators")
-    transaction_state_log_replication_factor: int | None = said(
+    transaction_state_log_num_partitions: int = setting(50, "spread of the coordinators")
+    transaction_state_log_replication_factor: int | None = setting(
         None,
         "of __transaction_state",
         unset="as many as Kafka has, but no more than there are brokers; what is set is waited "
@@ -125,299 +125,321 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         unit="replicas",
         kafka_default=3,
     )
-    transaction_state_log_min_isr: int | None = said(
+    transaction_state_log_min_isr: int | None = setting(
         None,
         "min.insync.replicas of __transaction_state",
         unset="as in Kafka, but no more than there are brokers",
         unit="replicas",
         kafka_default=2,
     )
-    transaction_state_log_segment_bytes: int = said(
+    transaction_state_log_segment_bytes: int = setting(
         104_857_600, "segment size of __transaction_state"
     )
     # Group coordinator
-    offsets_topic_num_partitions: int = said(50, "spread of the coordinators")
-    offsets_topic_replication_factor: int | None = said(
+    offsets_topic_num_partitions: int = setting(50, "spread of the coordinators")
+    offsets_topic_replication_factor: int | None = setting(
         None,
         "of __consumer_offsets",
         unset="as many as Kafka has, but no more than there are brokers; what is set is waited for",
         unit="replicas",
         kafka_default=3,
     )
-    offsets_topic_segment_bytes: int = said(104_857_600, "segment size of __consumer_offsets")
-    offsets_commit_timeout_ms: int = said(5_000, "how long a group's records may take to replicate")
-    offset_metadata_max_bytes: int = said(
+    offsets_topic_segment_bytes: int = setting(104_857_600, "segment size of __consumer_offsets")
+    offsets_commit_timeout_ms: int = setting(
+        5_000, "how long a group's records may take to replicate"
+    )
+    offset_metadata_max_bytes: int = setting(
         4_096, "longer metadata of a position is refused", unit="characters"
     )
-    offsets_retention_minutes: int = said(10_080, "positions of groups without members expire")
-    offsets_retention_check_interval_ms: int = said(600_000, "how often expiry is looked at")
-    group_initial_rebalance_delay_ms: int = said(
+    offsets_retention_minutes: int = setting(10_080, "positions of groups without members expire")
+    offsets_retention_check_interval_ms: int = setting(600_000, "how often expiry is looked at")
+    group_initial_rebalance_delay_ms: int = setting(
         3_000, "a new classic group waits for more members; tests set 0"
     )
-    group_min_session_timeout_ms: int = said(6_000, "lower bound of a member's session")
-    group_max_session_timeout_ms: int = said(1_800_000, "upper bound of a member's session")
-    group_max_size: int = said(
+    group_min_session_timeout_ms: int = setting(6_000, "lower bound of a member's session")
+    group_max_session_timeout_ms: int = setting(1_800_000, "upper bound of a member's session")
+    group_max_size: int = setting(
         2_147_483_647, "how many members a classic group may have", unit="members"
     )
 
-    group_consumer_session_timeout_ms: int = said(45_000, "sessions in the consumer protocol")
-    group_consumer_heartbeat_interval_ms: int = said(5_000, "what members get to keep to")
-    group_consumer_min_session_timeout_ms: int = said(45_000, "the least a group may configure")
-    group_consumer_max_session_timeout_ms: int = said(60_000, "the most a group may configure")
-    group_consumer_min_heartbeat_interval_ms: int = said(5_000, "the least a group may configure")
-    group_consumer_max_heartbeat_interval_ms: int = said(15_000, "the most a group may configure")
-    group_consumer_min_assignment_interval_ms: int = said(0, "the least a group may configure")
-    group_consumer_max_assignment_interval_ms: int = said(15_000, "the most a group may configure")
-    group_consumer_migration_policy: str = said(
+    group_consumer_session_timeout_ms: int = setting(45_000, "sessions in the consumer protocol")
+    group_consumer_heartbeat_interval_ms: int = setting(5_000, "what members get to keep to")
+    group_consumer_min_session_timeout_ms: int = setting(45_000, "the least a group may configure")
+    group_consumer_max_session_timeout_ms: int = setting(60_000, "the most a group may configure")
+    group_consumer_min_heartbeat_interval_ms: int = setting(
+        5_000, "the least a group may configure"
+    )
+    group_consumer_max_heartbeat_interval_ms: int = setting(
+        15_000, "the most a group may configure"
+    )
+    group_consumer_min_assignment_interval_ms: int = setting(0, "the least a group may configure")
+    group_consumer_max_assignment_interval_ms: int = setting(
+        15_000, "the most a group may configure"
+    )
+    group_consumer_migration_policy: str = setting(
         "bidirectional",
         "whether groups change their protocol while members go on: bidirectional, upgrade, "
         "downgrade or disabled",
         unit="name",
     )
-    group_consumer_assignors: str = said(
+    group_consumer_assignors: str = setting(
         "uniform,range",
         "uniform, range or both; the first one is taken where no member chooses",
         unit="names",
     )
-    group_consumer_max_size: int = said(
+    group_consumer_max_size: int = setting(
         2_147_483_647, "how many members a consumer group may have", unit="members"
     )
-    group_consumer_assignment_interval_ms: int = said(
+    group_consumer_assignment_interval_ms: int = setting(
         1_000, "target assignments are made no more often; 0: at every change", dynamic=True
     )
-    group_consumer_regex_refresh_interval_ms: int = said(
+    group_consumer_regex_refresh_interval_ms: int = setting(
         600_000, "regular expressions are looked up again after this"
     )
 
     # Share coordinator
-    share_coordinator_state_topic_num_partitions: int = said(50, "spread of the coordinators")
-    share_coordinator_state_topic_replication_factor: int | None = said(
+    share_coordinator_state_topic_num_partitions: int = setting(50, "spread of the coordinators")
+    share_coordinator_state_topic_replication_factor: int | None = setting(
         None,
         "of __share_group_state; unset: as many as Kafka has, but no more than there are brokers; "
         "what is set is waited for",
         unit="replicas",
         kafka_default=3,
     )
-    share_coordinator_state_topic_min_isr: int | None = said(
+    share_coordinator_state_topic_min_isr: int | None = setting(
         None,
         "min.insync.replicas of __share_group_state; unset: as in Kafka, but no more than there "
         "are brokers",
         unit="replicas",
         kafka_default=2,
     )
-    share_coordinator_state_topic_segment_bytes: int = said(
+    share_coordinator_state_topic_segment_bytes: int = setting(
         104_857_600, "segment size of __share_group_state"
     )
-    share_coordinator_snapshot_update_records_per_snapshot: int = said(
+    share_coordinator_snapshot_update_records_per_snapshot: int = setting(
         500, "so many updates of a share partition, then its whole state", unit="updates"
     )
-    share_coordinator_write_timeout_ms: int = said(
+    share_coordinator_write_timeout_ms: int = setting(
         5_000, "how long the records of share partitions may take to replicate"
     )
-    share_coordinator_state_topic_prune_interval_ms: int = said(
+    share_coordinator_state_topic_prune_interval_ms: int = setting(
         300_000, "how often redundant records are deleted"
     )
-    share_coordinator_cold_partition_snapshot_interval_ms: int = said(
+    share_coordinator_cold_partition_snapshot_interval_ms: int = setting(
         300_000, "states whose last snapshot is as old are written again"
     )
 
     # Configs of share and streams groups
-    group_share_max_size: int = said(200, "how many members a share group may have", unit="members")
-    group_share_initialize_retry_interval_ms: int = said(
+    group_share_max_size: int = setting(
+        200, "how many members a share group may have", unit="members"
+    )
+    group_share_initialize_retry_interval_ms: int = setting(
         30_000,
         "share state that is not initialised is asked for again after this, or after "
         "offsets.commit.timeout.ms where that is longer",
     )
-    group_share_session_timeout_ms: int = said(45_000, "of a share group that does not say")
-    group_share_min_session_timeout_ms: int = said(45_000, "the least a group may configure")
-    group_share_max_session_timeout_ms: int = said(60_000, "the most a group may configure")
-    group_share_heartbeat_interval_ms: int = said(5_000, "of a share group that does not say")
-    group_share_min_heartbeat_interval_ms: int = said(5_000, "the least a group may configure")
-    group_share_max_heartbeat_interval_ms: int = said(15_000, "the most a group may configure")
-    group_share_assignment_interval_ms: int = said(
+    group_share_session_timeout_ms: int = setting(45_000, "of a share group that does not say")
+    group_share_min_session_timeout_ms: int = setting(45_000, "the least a group may configure")
+    group_share_max_session_timeout_ms: int = setting(60_000, "the most a group may configure")
+    group_share_heartbeat_interval_ms: int = setting(5_000, "of a share group that does not say")
+    group_share_min_heartbeat_interval_ms: int = setting(5_000, "the least a group may configure")
+    group_share_max_heartbeat_interval_ms: int = setting(15_000, "the most a group may configure")
+    group_share_assignment_interval_ms: int = setting(
         1_000, "of a share group that does not say", dynamic=True
     )
-    group_share_min_assignment_interval_ms: int = said(0, "the least a group may configure")
-    group_share_max_assignment_interval_ms: int = said(15_000, "the most a group may configure")
-    group_share_record_lock_duration_ms: int = said(30_000, "of a share group that does not say")
-    group_share_min_record_lock_duration_ms: int = said(15_000, "the least a group may configure")
-    group_share_max_record_lock_duration_ms: int = said(60_000, "the most a group may configure")
-    group_share_delivery_count_limit: int = said(
+    group_share_min_assignment_interval_ms: int = setting(0, "the least a group may configure")
+    group_share_max_assignment_interval_ms: int = setting(15_000, "the most a group may configure")
+    group_share_record_lock_duration_ms: int = setting(30_000, "of a share group that does not say")
+    group_share_min_record_lock_duration_ms: int = setting(
+        15_000, "the least a group may configure"
+    )
+    group_share_max_record_lock_duration_ms: int = setting(60_000, "the most a group may configure")
+    group_share_delivery_count_limit: int = setting(
         5, "of a share group that does not say", unit="deliveries"
     )
-    group_share_min_delivery_count_limit: int = said(
+    group_share_min_delivery_count_limit: int = setting(
         2, "the least a group may configure", unit="deliveries"
     )
-    group_share_max_delivery_count_limit: int = said(
+    group_share_max_delivery_count_limit: int = setting(
         10, "the most a group may configure", unit="deliveries"
     )
-    group_share_partition_max_record_locks: int = said(
+    group_share_partition_max_record_locks: int = setting(
         2_000, "of a share group that does not say", unit="records"
     )
-    group_share_min_partition_max_record_locks: int = said(
+    group_share_min_partition_max_record_locks: int = setting(
         100, "the least a group may configure", unit="records"
     )
-    group_share_max_partition_max_record_locks: int = said(
+    group_share_max_partition_max_record_locks: int = setting(
         4_000, "the most a group may configure", unit="records"
     )
-    group_share_max_share_sessions: int = said(
+    group_share_max_share_sessions: int = setting(
         2_000, "share sessions of one broker; a member that wants another waits, and is refused"
     )
-    errors_deadletterqueue_auto_create_topics_enable: bool = said(
+    errors_deadletterqueue_auto_create_topics_enable: bool = setting(
         False,
         "the dead letter topic that a share group names is made where it is missing",
         dynamic=True,
     )
-    errors_deadletterqueue_topic_name_prefix: str = said(
+    errors_deadletterqueue_topic_name_prefix: str = setting(
         "dlq.", "with what names of dead letter topics have to begin", dynamic=True
     )
-    group_streams_max_size: int = said(
+    group_streams_max_size: int = setting(
         2_147_483_647, "how many members a streams group may have", unit="members"
     )
-    group_streams_session_timeout_ms: int = said(45_000, "of a streams group that does not say")
-    group_streams_min_session_timeout_ms: int = said(45_000, "the least a group may configure")
-    group_streams_max_session_timeout_ms: int = said(60_000, "the most a group may configure")
-    group_streams_heartbeat_interval_ms: int = said(5_000, "of a streams group that does not say")
-    group_streams_min_heartbeat_interval_ms: int = said(5_000, "the least a group may configure")
-    group_streams_max_heartbeat_interval_ms: int = said(15_000, "the most a group may configure")
-    group_streams_assignment_interval_ms: int = said(
+    group_streams_session_timeout_ms: int = setting(45_000, "of a streams group that does not say")
+    group_streams_min_session_timeout_ms: int = setting(45_000, "the least a group may configure")
+    group_streams_max_session_timeout_ms: int = setting(60_000, "the most a group may configure")
+    group_streams_heartbeat_interval_ms: int = setting(
+        5_000, "of a streams group that does not say"
+    )
+    group_streams_min_heartbeat_interval_ms: int = setting(5_000, "the least a group may configure")
+    group_streams_max_heartbeat_interval_ms: int = setting(15_000, "the most a group may configure")
+    group_streams_assignment_interval_ms: int = setting(
         1_000, "of a streams group that does not say", dynamic=True
     )
-    group_streams_min_assignment_interval_ms: int = said(0, "the least a group may configure")
-    group_streams_max_assignment_interval_ms: int = said(15_000, "the most a group may configure")
-    group_streams_num_standby_replicas: int = said(0, "of a streams group that does not say")
-    group_streams_max_standby_replicas: int = said(2, "the most a group may configure")
-    group_streams_num_warmup_replicas: int = said(2, "of a streams group that does not say")
-    group_streams_max_warmup_replicas: int = said(20, "the most a group may configure")
-    group_streams_task_offset_interval_ms: int = said(
+    group_streams_min_assignment_interval_ms: int = setting(0, "the least a group may configure")
+    group_streams_max_assignment_interval_ms: int = setting(
+        15_000, "the most a group may configure"
+    )
+    group_streams_num_standby_replicas: int = setting(0, "of a streams group that does not say")
+    group_streams_max_standby_replicas: int = setting(2, "the most a group may configure")
+    group_streams_num_warmup_replicas: int = setting(2, "of a streams group that does not say")
+    group_streams_max_warmup_replicas: int = setting(20, "the most a group may configure")
+    group_streams_task_offset_interval_ms: int = setting(
         60_000, "of a streams group that does not say"
     )
-    group_streams_min_task_offset_interval_ms: int = said(15_000, "the least a group may configure")
-    group_streams_initial_rebalance_delay_ms: int = said(
+    group_streams_min_task_offset_interval_ms: int = setting(
+        15_000, "the least a group may configure"
+    )
+    group_streams_initial_rebalance_delay_ms: int = setting(
         3_000, "of a streams group that does not say"
     )
-    group_streams_acceptable_recovery_lag: int = said(
+    group_streams_acceptable_recovery_lag: int = setting(
         10_000, "of a streams group that does not say", unit="offsets"
     )
-    group_streams_rack_aware_assignment_tags: str = said(
+    group_streams_rack_aware_assignment_tags: str = setting(
         "", "of a streams group that does not say", unit="names"
     )
 
     # Verification
-    transaction_partition_verification_enable: bool = said(
+    transaction_partition_verification_enable: bool = setting(
         True,
         "KIP-890: ask the coordinator before a transaction opens on a partition; never skips "
         "the implicit add of v2",
         dynamic=True,
     )
-    add_partitions_to_txn_retry_backoff_ms: int = said(
+    add_partitions_to_txn_retry_backoff_ms: int = setting(
         20, "pause before the leader repeats an implicit add (KAFKA-18654)"
     )
-    add_partitions_to_txn_retry_backoff_max_ms: int = said(100, "how long the leader repeats it")
+    add_partitions_to_txn_retry_backoff_max_ms: int = setting(100, "how long the leader repeats it")
 
     # Partition leader
-    producer_id_expiration_ms: int = said(
+    producer_id_expiration_ms: int = setting(
         86_400_000, "idle producers are forgotten by a partition", dynamic=True
     )
-    producer_id_expiration_check_interval_ms: int = said(
+    producer_id_expiration_check_interval_ms: int = setting(
         600_000, "how often idle producers are looked for"
     )
-    message_max_bytes: int = said(1_048_588, "largest record batch", dynamic=True)
-    message_timestamp_before_max_ms: int = said(
+    message_max_bytes: int = setting(1_048_588, "largest record batch", dynamic=True)
+    message_timestamp_before_max_ms: int = setting(
         9_223_372_036_854_775_807,
         "how far behind the broker's clock a record may be stamped",
         dynamic=True,
         kafka="log.message.timestamp.before.max.ms",
     )
-    message_timestamp_after_max_ms: int | None = said(
+    message_timestamp_after_max_ms: int | None = setting(
         None,
         "how far ahead of it",
         unset="an hour, before 4.0 no bound (KIP-1030)",
         dynamic=True,
         kafka="log.message.timestamp.after.max.ms",
     )
-    message_timestamp_type: str = said(
+    message_timestamp_type: str = setting(
         "CreateTime",
         "CreateTime or LogAppendTime",
         unit="name",
         dynamic=True,
         kafka="log.message.timestamp.type",
     )
-    min_insync_replicas: int = said(1, "what acks=-1 waits for at least", dynamic=True)
-    segment_bytes: int = said(
+    min_insync_replicas: int = setting(1, "what acks=-1 waits for at least", dynamic=True)
+    segment_bytes: int = setting(
         1_073_741_824, "largest append; segment size", dynamic=True, kafka="log.segment.bytes"
     )
-    log_cleanup_policy: str = said("delete", "delete, compact or both", unit="names", dynamic=True)
-    log_retention_ms: int | None = said(None, "segments go at this age; -1: never", dynamic=True)
-    log_retention_minutes: int | None = said(None, "the same where ms are not given")
-    log_retention_hours: int = said(168, "the same where minutes are not given either")
-    log_retention_bytes: int = said(-1, "what is older goes; -1: never", dynamic=True)
-    log_roll_ms: int | None = said(None, "segments end after this", dynamic=True)
-    log_roll_hours: int = said(168, "the same where ms are not given")
-    log_roll_jitter_ms: int | None = said(
+    log_cleanup_policy: str = setting(
+        "delete", "delete, compact or both", unit="names", dynamic=True
+    )
+    log_retention_ms: int | None = setting(None, "segments go at this age; -1: never", dynamic=True)
+    log_retention_minutes: int | None = setting(None, "the same where ms are not given")
+    log_retention_hours: int = setting(168, "the same where minutes are not given either")
+    log_retention_bytes: int = setting(-1, "what is older goes; -1: never", dynamic=True)
+    log_roll_ms: int | None = setting(None, "segments end after this", dynamic=True)
+    log_roll_hours: int = setting(168, "the same where ms are not given")
+    log_roll_jitter_ms: int | None = setting(
         None, "they end up to so much earlier, by chance", dynamic=True
     )
-    log_roll_jitter_hours: int = said(0, "the same where ms are not given")
-    log_index_size_max_bytes: int = said(
+    log_roll_jitter_hours: int = setting(0, "the same where ms are not given")
+    log_index_size_max_bytes: int = setting(
         10_485_760, "they end when their index is full", dynamic=True
     )
-    log_index_interval_bytes: int = said(4096, "so many between its entries", dynamic=True)
-    log_cleaner_delete_retention_ms: int = said(
+    log_index_interval_bytes: int = setting(4096, "so many between its entries", dynamic=True)
+    log_cleaner_delete_retention_ms: int = setting(
         86_400_000, "tombstones and markers stay", dynamic=True
     )
-    log_cleaner_min_cleanable_ratio: float = said(
+    log_cleaner_min_cleanable_ratio: float = setting(
         0.5, "new before cleaning", unit="of a log", dynamic=True
     )
-    log_cleaner_min_compaction_lag_ms: int = said(0, "no cleaning before this", dynamic=True)
-    log_cleaner_max_compaction_lag_ms: int = said(
+    log_cleaner_min_compaction_lag_ms: int = setting(0, "no cleaning before this", dynamic=True)
+    log_cleaner_max_compaction_lag_ms: int = setting(
         9_223_372_036_854_775_807, "cleaning after this", dynamic=True
     )
-    compression_type: str = said(
+    compression_type: str = setting(
         "producer", "producer leaves it to producers", unit="name", dynamic=True
     )
-    compression_gzip_level: int = said(-1, "of gzip; -1 is its default", unit="level", dynamic=True)
-    compression_zstd_level: int = said(3, "of zstd", unit="level", dynamic=True)
-    log_retention_check_interval_ms: int = said(300_000, "how often old segments are looked for")
-    log_initial_task_delay_ms: int = said(30_000, "when they are looked for the first time")
-    log_flush_start_offset_checkpoint_interval_ms: int = said(
+    compression_gzip_level: int = setting(
+        -1, "of gzip; -1 is its default", unit="level", dynamic=True
+    )
+    compression_zstd_level: int = setting(3, "of zstd", unit="level", dynamic=True)
+    log_retention_check_interval_ms: int = setting(300_000, "how often old segments are looked for")
+    log_initial_task_delay_ms: int = setting(30_000, "when they are looked for the first time")
+    log_flush_start_offset_checkpoint_interval_ms: int = setting(
         60_000, "how often log starts are noted"
     )
-    log_cleaner_enable: bool = said(True, "compacted topics are compacted")
-    log_cleaner_dedupe_buffer_size: int = said(
+    log_cleaner_enable: bool = setting(True, "compacted topics are compacted")
+    log_cleaner_dedupe_buffer_size: int = setting(
         134_217_728,
         "what a round of cleaning can remember, at 24 bytes a key; Kafka wants more than a "
         "mebibyte",
         unit="bytes",
         dynamic=True,
     )
-    log_cleaner_io_buffer_load_factor: float = said(
+    log_cleaner_io_buffer_load_factor: float = setting(
         0.9, "how full it may get", unit="of that", dynamic=True
     )
-    log_cleaner_backoff_ms: int = said(15_000, "pause when nothing needs cleaning", dynamic=True)
-    fetch_max_bytes: int = said(57_671_680, "largest Fetch answer")
+    log_cleaner_backoff_ms: int = setting(15_000, "pause when nothing needs cleaning", dynamic=True)
+    fetch_max_bytes: int = setting(57_671_680, "largest Fetch answer")
 
     # Replication
-    replica_lag_time_max_ms: int = said(
+    replica_lag_time_max_ms: int = setting(
         30_000,
         "a follower that has not had all there was for so long falls out of the ISR; looked at "
         "twice as often",
     )
-    replica_fetch_wait_max_ms: int = said(
+    replica_fetch_wait_max_ms: int = setting(
         500, "how long a leader lets a follower wait for news; an idle one asks ever more seldom"
     )
-    replica_fetch_backoff_ms: int = said(1_000, "pause of a follower after an error")
-    replica_fetch_max_bytes: int = said(1_048_576, "of one partition in an answer to a follower")
-    replica_fetch_response_max_bytes: int = said(10_485_760, "of all of them")
-    replica_high_watermark_checkpoint_interval_ms: int = said(
+    replica_fetch_backoff_ms: int = setting(1_000, "pause of a follower after an error")
+    replica_fetch_max_bytes: int = setting(1_048_576, "of one partition in an answer to a follower")
+    replica_fetch_response_max_bytes: int = setting(10_485_760, "of all of them")
+    replica_high_watermark_checkpoint_interval_ms: int = setting(
         5_000, "how often a broker notes its high watermarks; after a crash it knows no more"
     )
 
-    max_incremental_fetch_session_cache_slots: int = said(
+    max_incremental_fetch_session_cache_slots: int = setting(
         1_000,
         "fetch sessions of one broker (KIP-227), an eighth of them in each part of its cache",
         unit="sessions",
     )
-    fetch_session_partitions_max: int = said(
+    fetch_session_partitions_max: int = setting(
         100_000,
         "partitions of all fetch sessions of one broker; a Fetch that would bring more gets no"
         " session",
@@ -426,20 +448,20 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     )
 
     # Topics and cluster
-    num_partitions: int = said(1, "of an auto-created topic")
-    default_replication_factor: int = said(1, "of an auto-created topic", unit="replicas")
-    auto_create_topics_enable: bool = said(
+    num_partitions: int = setting(1, "of an auto-created topic")
+    default_replication_factor: int = setting(1, "of an auto-created topic", unit="replicas")
+    auto_create_topics_enable: bool = setting(
         True, "a Metadata request for an unknown topic creates it"
     )
-    delete_topic_enable: bool = said(True, "DeleteTopics is obeyed")
-    transaction_version: int = said(
+    delete_topic_enable: bool = setting(True, "DeleteTopics is obeyed")
+    transaction_version: int = setting(
         2,
         "finalized level of the feature transaction.version at start (KIP-890); Kafka formats "
         "new clusters at 2",
         unit="level",
         kafka=None,
     )
-    cluster_id: str = said(
+    cluster_id: str = setting(
         "dHhuc2ltLXR4bnNpbS0xMA",
         "what clients get; the same in every run",
         unit="base64 uuid",
@@ -447,104 +469,104 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     )
 
     # Life of brokers
-    broker_heartbeat_interval_ms: int = said(
+    broker_heartbeat_interval_ms: int = setting(
         2_000, "how often a broker tells the controller that it lives; pause before it tries again"
     )
-    broker_session_timeout_ms: int = said(
+    broker_session_timeout_ms: int = setting(
         9_000, "a broker that sends the controller nothing for so long is fenced"
     )
-    unclean_leader_election_enable: bool = said(
+    unclean_leader_election_enable: bool = setting(
         False, "a replica that lacks records may lead if no other can", dynamic=True
     )
-    unclean_leader_election_interval_ms: int = said(
+    unclean_leader_election_interval_ms: int = setting(
         300_000,
         "how often the controller looks for partitions without a leader that allow it, by "
         "the cluster's clock",
     )
-    auto_leader_rebalance_enable: bool = said(
+    auto_leader_rebalance_enable: bool = setting(
         True, "leaders go back to their preferred replicas by themselves"
     )
-    leader_imbalance_check_interval_seconds: int = said(
+    leader_imbalance_check_interval_seconds: int = setting(
         300, "how often they do, by the monotonic clock: advancing the cluster's moves no leader"
     )
 
     # Requests
-    request_timeout_ms: int = said(
+    request_timeout_ms: int = setting(
         30_000, "requests between brokers: markers, verification, appends of markers"
     )
-    telemetry_max_bytes: int = said(1_048_576, "largest push of client metrics (KIP-714)")
-    socket_request_max_bytes: int = said(
+    telemetry_max_bytes: int = setting(1_048_576, "largest push of client metrics (KIP-714)")
+    socket_request_max_bytes: int = setting(
         104_857_600, "largest frame; larger ones close the connection"
     )
-    socket_send_buffer_bytes: int = said(102_400, "no request is handled while more is unsent")
-    sasl_server_max_receive_size: int = said(
+    socket_send_buffer_bytes: int = setting(102_400, "no request is handled while more is unsent")
+    sasl_server_max_receive_size: int = setting(
         524_288, "largest frame before a client is known", unit="bytes"
     )
-    max_request_partition_size_limit: int = said(
+    max_request_partition_size_limit: int = setting(
         2_000, "page size of DescribeTopicPartitions", unit="partitions"
     )
 
     # Settings that only txnsim has
-    internal_log_segment_bytes: int = said(
+    internal_log_segment_bytes: int = setting(
         1_048_576,
         "segments of the internal topics end after this at the latest, so that they can be "
         "cleaned and a server's memory does not grow with its age",
         kafka=None,
     )
-    log_budget_bytes: int = said(
+    log_budget_bytes: int = setting(
         1_073_741_824,
         "memory for the logs of all brokers; at its edge the oldest closed segments go, as by "
         "retention; 0: no bound",
         kafka=None,
     )
-    memory_max_bytes: int = said(
+    memory_max_bytes: int = setting(
         0,
         "memory of the process; above it what needs more is refused with an error; 0: four fifths "
         "of what the machine or its container has",
         kafka=None,
     )
-    kip_text: bool = said(
+    kip_text: bool = setting(
         False,
         "opens a listener that answers by the letter of KIP-664, KIP-890 and KIP-994, and lets "
         "coordinators follow KIP-890's text in what they log and load (docs/kip-text.md)",
         kafka=None,
     )
-    client_telemetry_enable: bool = said(
+    client_telemetry_enable: bool = setting(
         False,
         "clients may push their metrics (KIP-714), as where a metrics reporter of a real "
         "broker takes them; without one Apache Kafka does not advertise the APIs either",
         kafka=None,
     )
-    connection_queue_bytes: int = said(
+    connection_queue_bytes: int = setting(
         1_048_576,
         "unread requests buffered per connection before its socket is no longer read "
         "(backpressure)",
         kafka=None,
     )
-    queued_max_response_bytes: int = said(
+    queued_max_response_bytes: int = setting(
         134_217_728, "unread answers of all clients of a broker", kafka=None
     )
-    answer_max_bytes: int = said(
+    answer_max_bytes: int = setting(
         67_108_864,
         "an answer, records not counted; one that would be larger is refused before it is made",
         kafka=None,
     )
-    unknown_clients_max_bytes: int = said(
+    unknown_clients_max_bytes: int = setting(
         16_777_216,
         "unread requests of all clients of a broker that have not logged in; when there are "
         "more, who holds most of them is disconnected",
         kafka=None,
     )
-    request_turn_ms: int = said(
+    request_turn_ms: int = setting(
         2, "requests per turn of the loop; the rest waits for the next", kafka=None
     )
-    coordinator_load_min_ms: int = said(
+    coordinator_load_min_ms: int = setting(
         0,
         "how long a coordinator answers COORDINATOR_LOAD_IN_PROGRESS at least; reading a "
         "log in memory takes no time",
         kafka=None,
     )
-    trace_ring_bytes: int = said(
+    trace_ring_bytes: int = setting(
         33_554_432,
         "memory for the trace, which keeps the newest events; 18,000 transactions at brief",
         kafka=None,
@@ -561,7 +583,7 @@ class WrittenSettings(Settings, frozen=True, kw_only=True):
     """Names of the fields that were set explicitly to their default."""
 
 
-def written(values: Mapping[str, object]) -> Settings:
+def settings_from_values(values: Mapping[str, object]) -> Settings:
     """Builds settings from the fields that the user has set; the others have their defaults."""
     settings = msgspec.convert(values, Settings)
     repeated = frozenset(
@@ -572,7 +594,7 @@ def written(values: Mapping[str, object]) -> Settings:
     return msgspec.convert({**values, "repeated": repeated}, WrittenSettings)
 
 
-def is_written(settings: Settings, field: str) -> bool:
+def is_explicit(settings: Settings, field: str) -> bool:
     """Whether the user has set the field, even to its default: Kafka tells the two apart."""
     if isinstance(settings, WrittenSettings) and field in settings.repeated:
         return True
@@ -585,7 +607,9 @@ def documentation() -> Mapping[str, Setting]:
     """The ``Setting`` of each field of ``Settings``, in order of declaration."""
     kinds = get_type_hints(Settings)
     every = zip(Settings.__struct_fields__, _said, strict=True)
-    return MappingProxyType({name: named(name, kinds[name], setting) for name, setting in every})
+    return MappingProxyType(
+        {name: complete_setting(name, kinds[name], setting) for name, setting in every}
+    )
 
 
 CAPPED: Final = (
@@ -611,7 +635,7 @@ def replicas_wanted(settings: Settings, name: str, *, brokers: int) -> int:
     return min(default, brokers)
 
 
-def named(field: str, kind: object, setting: Setting) -> Setting:
+def complete_setting(field: str, kind: object, setting: Setting) -> Setting:
     """Completes a setting with Kafka's name and the unit that follow from its field's name and
     type.
     """

@@ -150,7 +150,7 @@ LIST_MAX: Final = 40
 """Most known names that a message lists; a longer list is no help."""
 
 
-def unknown(what: str, word: str, known_names: Iterable[str]) -> str:
+def unknown_word_message(what: str, word: str, known_names: Iterable[str]) -> str:
     """Says that a name is unknown, with the nearest known name, and all known names if they are
     few.
     """

@@ -18,7 +18,7 @@ from typing import Any, Final, Literal, TypeVar
 import msgspec
 
 from txnsim.errors import in_short
-from txnsim.text import unknown
+from txnsim.text import unknown_word_message
 
 T = TypeVar("T")
 
@@ -49,7 +49,7 @@ class WrongValueError(ValueError):
         self.mistakes = mistakes
 
 
-def converted(content: object, kind: type[T], *, noun: str = "field") -> T:
+def convert_value(content: object, kind: type[T], *, noun: str = "field") -> T:
     """Converts plain values with ``msgspec.convert``; the error describes every mistake in words.
 
     Args:
@@ -103,13 +103,13 @@ def _in_struct(
             return
         action_name = content[tag]
         if not isinstance(action_name, str) or action_name not in tags:
-            yield _below(path, tag), unknown("action", _short(action_name), tags)
+            yield _below(path, tag), unknown_word_message("action", _short(action_name), tags)
             return
         chosen = tags[action_name]
     fields = {field.encode_name: field for field in msgspec.structs.fields(chosen)}
     strange = (name for name in content if name not in fields and name != tag)
     mistakes = [
-        (_below(path, _short(name)), unknown(noun, _short(name), fields))
+        (_below(path, _short(name)), unknown_word_message(noun, _short(name), fields))
         for name in islice(strange, MISTAKES_MAX)
     ]
     mistakes += [
@@ -145,7 +145,9 @@ def _in_words(value_given: object, kind: Any, otherwise: str) -> str:
     ]
     choices += [member.value for enum in enums for member in enum]
     if choices and isinstance(value_given, str):
-        return unknown("value", _short(value_given), [str(choice) for choice in choices])
+        return unknown_word_message(
+            "value", _short(value_given), [str(choice) for choice in choices]
+        )
     structs = _structs(kind)
     if structs and isinstance(value_given, str):
         tag = structs[0].__struct_config__.tag_field

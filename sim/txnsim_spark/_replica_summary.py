@@ -76,7 +76,7 @@ def summarize(replica: names.PartitionDirectory) -> ReplicaSummary:
 
 def _transactions_open_before(directory: Path, offset: int) -> dict[int, OpenTransaction]:
     """Transactions that began in segments which are deleted by now, from the snapshot there."""
-    path = directory / names.Suffix.SNAPSHOT.at(offset)
+    path = directory / names.Suffix.SNAPSHOT.file_name(offset)
     try:
         entries = producer_snapshot.decode(RegularFile(path).read())
     except (OSError, CorruptLogRecordError):

@@ -14,7 +14,7 @@ from typing import Final
 
 from txnsim.errors import BadInputError
 from txnsim.storage.regular_file import RegularFile
-from txnsim.text import unknown
+from txnsim.text import unknown_word_message
 from txnsim_spark.options import ENDING_OFFSETS, FORMAT, STARTING_OFFSETS, KafkaLogOptions, Offsets
 from txnsim_spark.scan.segments import Replica, SegmentFile, replicas_in
 
@@ -49,7 +49,7 @@ def refuse_unknown_names(options: KafkaLogOptions, replicas: Sequence[Replica]) 
                     f"format {FORMAT}: table {options.table} has nothing of topic {missing[0]}"
                 )
             noun = "topic" if name == "topics" else "partition"
-            problem = unknown(noun, missing[0], sorted(existing))
+            problem = unknown_word_message(noun, missing[0], sorted(existing))
             raise BadInputError(f"format {FORMAT}, option {name}: {problem}")
 
 

@@ -284,7 +284,7 @@ def _by_offsets(segment: SegmentFile, part_bytes: int) -> list[SegmentFile]:
     """Divides a large segment: each task decodes the batches of a range of offsets. If the index is
     wrong, the parts differ in size, but each batch is still in exactly one of them.
     """
-    if segment.may_be_cut or MOUNTS.at(Path(segment.path)):  # each part reads all headers
+    if segment.may_be_cut or MOUNTS.store_of(Path(segment.path)):  # each part reads all headers
         return [segment]
     first_offset, end_offset = segment.span or (0, sys.maxsize)
     cuts = cuts_of(segment, max(part_bytes, segment.size // _SHARERS_MAX))

@@ -41,7 +41,7 @@ from txnsim.files import (
     write_all,
     write_whole,
 )
-from txnsim.value_errors import WrongValueError, converted
+from txnsim.value_errors import WrongValueError, convert_value
 
 # Files are written whole or not at all, and read up to a bound. Links: cli/test_running_server.py.
 
@@ -296,12 +296,12 @@ class Odd(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 def said(value: object, kind: type = FaultRule) -> list[str]:
     with pytest.raises(WrongValueError) as refused:
-        converted(value, kind)
+        convert_value(value, kind)
     return str(refused.value).splitlines()
 
 
 def test_what_is_right_is_converted() -> None:
-    assert converted(HELD, FaultRule).id == "late"
+    assert convert_value(HELD, FaultRule).id == "late"
 
 
 def test_all_mistakes_are_named_at_once_with_what_was_meant() -> None:

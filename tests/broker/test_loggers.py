@@ -44,15 +44,15 @@ def test_what_fails_again_and_again_is_told_once_and_once_more_for_another_error
     retries = Retries(Logger("txnsim.test"), "no.luck", "what", patience=2)
     with capture_logs() as lines:
         for error in ("LATE", "LATE", "LATE", "LOST", "LOST", "LOST"):
-            retries.failed("x", error, f"{error} this time")
+            retries.note_failure("x", error, f"{error} this time")
         assert [(line["what"], line["error"]) for line in lines] == [("x", "LATE"), ("x", "LOST")]
-        retries.done("x")
-        retries.failed("x", "LATE", "once is ordinary")
+        retries.forget_failures("x")
+        retries.note_failure("x", "LATE", "once is ordinary")
         assert len(lines) == 2
 
 
 def test_what_is_remembered_of_failures_is_bounded() -> None:
     retries = Retries(Logger("txnsim.test"), "no.luck", "what", patience=2)
     for number in range(TRIED_MAX + 1):
-        retries.failed(number, "LATE", "")
+        retries.note_failure(number, "LATE", "")
     assert list(retries.tried) == [TRIED_MAX]

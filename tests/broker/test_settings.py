@@ -29,7 +29,7 @@ from txnsim.group import commands as group_commands
 from txnsim.group import consumer_records, offset_commands, records
 from txnsim.interbroker import lifecycle, replication, share_state, transactions
 from txnsim.on_demand_imports import OnDemand
-from txnsim.settings import DEFAULTS, Setting, Settings, documentation, named
+from txnsim.settings import DEFAULTS, Setting, Settings, complete_setting, documentation
 from txnsim.txn import commands
 from txnsim.types import (
     Decision,
@@ -222,7 +222,7 @@ def test_settings_are_values() -> None:
 
 
 def test_a_setting_as_apache_kafka_has_it_names_no_other_default() -> None:
-    setting = named("log_roll_ms", int, Setting(purpose="segments end", dynamic=True))
+    setting = complete_setting("log_roll_ms", int, Setting(purpose="segments end", dynamic=True))
     assert setting == Setting(kafka="log.roll.ms", unit="ms", purpose="segments end", dynamic=True)
     assert setting.kafka_default is msgspec.UNSET
 
@@ -233,19 +233,22 @@ def test_what_counts_where_it_is_not_set_is_part_of_what_is_said() -> None:
 
 
 def test_a_name_of_kafkas_that_differs_is_kept() -> None:
-    setting = named("segment_bytes", int, Setting(purpose="", kafka="log.segment.bytes"))
+    setting = complete_setting("segment_bytes", int, Setting(purpose="", kafka="log.segment.bytes"))
     assert setting.kafka == "log.segment.bytes"
 
 
 def test_a_setting_of_ours_alone_has_no_name_of_kafkas() -> None:
-    assert named("own_ms", int, Setting(purpose="ours", kafka=None)).kafka is None
+    assert complete_setting("own_ms", int, Setting(purpose="ours", kafka=None)).kafka is None
 
 
 def test_the_unit_is_the_end_of_the_name_unless_it_is_said() -> None:
-    assert named("check_interval_seconds", int, Setting(purpose="")).unit == "s"
-    assert named("log_cleaner_enable", bool, Setting(purpose="")).unit == "boolean"
-    assert named("min_insync_replicas", int, Setting(purpose="")).unit == "replicas"
-    assert named("group_max_size", int, Setting(purpose="", unit="members")).unit == "members"
+    assert complete_setting("check_interval_seconds", int, Setting(purpose="")).unit == "s"
+    assert complete_setting("log_cleaner_enable", bool, Setting(purpose="")).unit == "boolean"
+    assert complete_setting("min_insync_replicas", int, Setting(purpose="")).unit == "replicas"
+    assert (
+        complete_setting("group_max_size", int, Setting(purpose="", unit="members")).unit
+        == "members"
+    )
 
 
 # The exception tree is the one that its docstring draws.

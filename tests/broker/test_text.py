@@ -19,8 +19,8 @@ from txnsim.patterns import (
     INSTRUCTIONS_MAX,
     STEPS_MAX,
     UNICODE_CLASSES,
-    compiled,
-    written,
+    compile_pattern,
+    write_for_rust,
 )
 from txnsim.text import (
     host_and_port,
@@ -30,7 +30,7 @@ from txnsim.text import (
     read_size,
     spoken_size,
     time_text,
-    unknown,
+    unknown_word_message,
     whole_ms,
 )
 
@@ -175,19 +175,25 @@ def test_what_is_no_address(text: str) -> None:
     ],
 )
 def test_an_unknown_name_is_answered_with_the_nearest_and_all(mode: str, complaint: str) -> None:
-    assert unknown("mode", mode, ("V-", "TV2")) == complaint
+    assert unknown_word_message("mode", mode, ("V-", "TV2")) == complaint
 
 
 def test_words_in_another_order_are_recognised() -> None:
     errors = [error.name.upper() for error in ErrorCode]
-    assert unknown("error", "FENCD_PRODUCER", errors).endswith("did you mean PRODUCER_FENCED?")
-    assert unknown("error", "INVALID_TXN_STAT", errors).endswith("did you mean INVALID_TXN_STATE?")
+    assert unknown_word_message("error", "FENCD_PRODUCER", errors).endswith(
+        "did you mean PRODUCER_FENCED?"
+    )
+    assert unknown_word_message("error", "INVALID_TXN_STAT", errors).endswith(
+        "did you mean INVALID_TXN_STATE?"
+    )
 
 
 def test_a_long_list_is_left_out() -> None:
     many = [f"name-{index}" for index in range(100)]
-    assert unknown("name", "name-x", many).startswith("no name 'name-x'; did you mean name-")
-    assert unknown("name", "zebra", many) == "no name 'zebra'"
+    assert unknown_word_message("name", "name-x", many).startswith(
+        "no name 'name-x'; did you mean name-"
+    )
+    assert unknown_word_message("name", "zebra", many) == "no name 'zebra'"
 
 
 # What a terminal would obey is written out
@@ -227,7 +233,7 @@ def test_none_is_left() -> None:
 def answered(expression: str, names: tuple[str, ...]) -> ExpressionAnswer:
     """What we say, in the same form."""
     try:
-        pattern = compiled(expression)
+        pattern = compile_pattern(expression)
     except PatternError as error:
         return ExpressionAnswer(expression, str(error))
     return ExpressionAnswer(
@@ -262,15 +268,15 @@ def test_what_is_quoted_matches_itself_alone(text: str) -> None:
     quoted = "".join(
         f"\\{char}" if char.isascii() and not char.isalnum() else char for char in text
     )
-    assert compiled(quoted).matches(text)
-    assert not compiled(quoted).matches(f"{text}a")
+    assert compile_pattern(quoted).matches(text)
+    assert not compile_pattern(quoted).matches(f"{text}a")
 
 
 @pytest.mark.parametrize("name", sorted(UNICODE_CLASSES))
 def test_every_class_of_unicode_is_one_of_rust_s(name: str) -> None:
     expression = rf"\p{{{name}}}|[^\P{{{name}}}]|(?i:\P{{^{name}}})"
-    assert compiled(expression).matches("x") in (False, True)
-    assert not compiled(rf"[^\p{{{name}}}\P{{{name}}}]").matches("x")
+    assert compile_pattern(expression).matches("x") in (False, True)
+    assert not compile_pattern(rf"[^\p{{{name}}}\P{{{name}}}]").matches("x")
 
 
 @given(
@@ -285,7 +291,9 @@ def test_the_program_is_estimated_as_what_it_stands_for(
     for least, optional_count in counts:
         short = f"({short}{{{least},{least + optional_count}}})"
         long = f"({long * least}{f'({long})?' * optional_count})"
-    assert written(short).instructions >= written(long).instructions - 2 * long.count("(")
+    assert write_for_rust(short).instructions >= write_for_rust(long).instructions - 2 * long.count(
+        "("
+    )
 
 
 @pytest.mark.parametrize(
@@ -297,9 +305,9 @@ def test_the_program_is_estimated_as_what_it_stands_for(
     ],
 )
 def test_what_is_nested_as_deep_as_is_taken_compiles(nested: Callable[[int], str]) -> None:
-    assert not compiled(nested(DEPTH_MAX)).matches("x!")
+    assert not compile_pattern(nested(DEPTH_MAX)).matches("x!")
     with pytest.raises(PatternError, match="deep"):
-        written(nested(DEPTH_MAX + 1))
+        write_for_rust(nested(DEPTH_MAX + 1))
 
 
 # What a pattern of a client may cost.
@@ -314,21 +322,21 @@ TOPIC_NAME_MAX = 249
     ["orders-.*", "(?i)[a-z0-9._-]+", r"[\pL\pN]+", "|".join(map("orders-{}".format, range(500)))],
 )
 def test_what_people_write_is_taken(pattern: str) -> None:
-    assert compiled(pattern).matches("orders-7") == (pattern != r"[\pL\pN]+")
+    assert compile_pattern(pattern).matches("orders-7") == (pattern != r"[\pL\pN]+")
 
 
 @pytest.mark.parametrize("pattern", [COSTLY, "x" * (BYTES_MAX + 1), "(", "(?=a)"])
 def test_what_is_too_large_or_no_expression_is_refused(pattern: str) -> None:
     with pytest.raises(PatternError):
-        compiled(pattern)
+        compile_pattern(pattern)
 
 
 def test_every_pattern_that_is_taken_can_be_matched_with_every_name_of_a_topic() -> None:
     largest = f"(a?){{1000}}(a?){{1000}}(a?){{{INSTRUCTIONS_MAX // 3 - 2001}}}x"
-    assert INSTRUCTIONS_MAX - 3 <= written(largest).instructions <= INSTRUCTIONS_MAX
-    assert not compiled(largest).matches("a" * TOPIC_NAME_MAX)
+    assert INSTRUCTIONS_MAX - 3 <= write_for_rust(largest).instructions <= INSTRUCTIONS_MAX
+    assert not compile_pattern(largest).matches("a" * TOPIC_NAME_MAX)
     with pytest.raises(PatternError, match="instructions"):
-        compiled(f"{largest}(a?){{3}}")
+        compile_pattern(f"{largest}(a?){{3}}")
 
 
 @pytest.mark.parametrize(
@@ -341,7 +349,7 @@ def test_time_grows_no_faster_than_a_name(pattern: str) -> None:
         name, costs = "a" * length + "ba", []
         for _ in range(7):
             start = time.process_time()
-            assert not compiled(pattern).matches(name)
+            assert not compile_pattern(pattern).matches(name)
             costs.append(time.process_time() - start)
         return min(costs)
 
@@ -362,17 +370,17 @@ def test_time_grows_no_faster_than_a_name(pattern: str) -> None:
 )
 def test_what_takes_long_to_compile_counts_for_much(costly: str) -> None:
     """20 ms for the largest pattern; 200 ms are what a busy machine makes of them."""
-    often = INSTRUCTIONS_MAX // written(costly).instructions
+    often = INSTRUCTIONS_MAX // write_for_rust(costly).instructions
     start = time.process_time()
-    compiled(costly * often)
+    compile_pattern(costly * often)
     assert time.process_time() - start < 0.2
     with pytest.raises(PatternError, match="instructions"):
-        compiled(costly * (2 * often + 2))
+        compile_pattern(costly * (2 * often + 2))
 
 
 def test_a_long_name_is_refused_by_a_large_program_and_matched_by_a_small_one() -> None:
     name = "a" * (STEPS_MAX // 1_000)
     with pytest.raises(PatternError):
-        compiled("(a?){1000}x").matches(name)
-    assert compiled("a+").matches(name)
-    assert compiled("a+").weight(name) < compiled("(a?){1000}x").weight(name)
+        compile_pattern("(a?){1000}x").matches(name)
+    assert compile_pattern("a+").matches(name)
+    assert compile_pattern("a+").weight(name) < compile_pattern("(a?){1000}x").weight(name)

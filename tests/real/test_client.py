@@ -127,7 +127,7 @@ async def until_level(cluster: Cluster, level: int) -> None:
     """
     deadline = cluster.deadline(20_000)
     while (await cluster.refresh_features()).level("transaction.version") != level:
-        assert not deadline.passed, f"no broker tells transaction.version {level}"
+        assert not deadline.has_passed, f"no broker tells transaction.version {level}"
         await pause(cluster.clock, 10)
 
 

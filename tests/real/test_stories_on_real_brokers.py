@@ -346,7 +346,7 @@ def leftover_topics(kafka: ApacheKafka, prefix: str) -> list[str]:
             while True:
                 names = [topic.name for topic in await Admin(cluster).describe_topics(None)]
                 names_left = [name for name in names if name.startswith(prefix)]
-                if not names_left or deadline.passed:
+                if not names_left or deadline.has_passed:
                     return names_left
                 await asyncio.sleep(0.05)
 

@@ -207,7 +207,7 @@ def test_replicas_agree_and_get_in_sync(world: WrittenReplica) -> None:
                     healthy_producers(await admin.describe_producers(ORDERS, broker_id=broker_id))
                     for broker_id in (1, 2)
                 ]
-                if deadline.passed or (in_sync == [2, 2] and producers[0] == producers[1]):
+                if deadline.has_passed or (in_sync == [2, 2] and producers[0] == producers[1]):
                     return in_sync, producers
                 await pause(cluster.clock, 50)
 

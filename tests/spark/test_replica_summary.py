@@ -84,7 +84,7 @@ def test_what_began_in_deleted_segments_is_known_from_their_snapshot(
     assert [
         transaction.first_offset for transaction in summary(tmp_path / "t-0").open_transactions
     ] == [4]
-    (tmp_path / "t-0" / names.Suffix.SNAPSHOT.at(offset)).write_bytes(b"damaged")
+    (tmp_path / "t-0" / names.Suffix.SNAPSHOT.file_name(offset)).write_bytes(b"damaged")
     assert summary(tmp_path / "t-0").open_transactions == ()
 
 

@@ -62,7 +62,7 @@ class BrokerDir:
         topic_partition = TopicPartition(TRANSACTION_STATE_TOPIC, partition)
         folder = self.path / names.directory_name(topic_partition)
         folder.mkdir()
-        (folder / names.Suffix.LOG.at(0)).write_bytes(b"".join(_batches(records)))
+        (folder / names.Suffix.LOG.file_name(0)).write_bytes(b"".join(_batches(records)))
         (folder / names.FileName.LEADER_EPOCHS).write_text("0\n1\n0 0\n")
         self._offsets[topic_partition] = len(records)
         return folder

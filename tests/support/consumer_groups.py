@@ -22,7 +22,7 @@ from txnsim.metadata.group_configs import GroupIntervals
 from txnsim.metadata.image import ClusterImage, PartitionImage, TopicImage
 from txnsim.releases.rules import LATEST, Rules
 from txnsim.types import BrokerId, LeaderEpoch
-from txnsim.wire.codec import at_once
+from txnsim.wire.codec import run_to_end
 
 GROUP: Final = "g"
 NOW: Final = 1_000_000
@@ -130,7 +130,7 @@ class ConsumerDriver:
                 steps = matching_topics(
                     effect.regexes, image=self.image, may_describe=effect.may_describe
                 )
-                matches = at_once(steps)
+                matches = run_to_end(steps)
                 self.write(resolve(self.group, matches, image=self.image, now_ms=self.now_ms))
         self.effects = [effect for effect in self.effects if not isinstance(effect, ResolveRegexes)]
 

@@ -51,7 +51,7 @@ async def produce_without_adding(
         leader = await cluster.leader(partition)
         answer = await cluster.ask(leader.leader_id, request)
         error = ErrorCode(answer.responses[0].partition_responses[0].error_code)
-        if error not in _LEADS_NOT_YET or deadline.passed:
+        if error not in _LEADS_NOT_YET or deadline.has_passed:
             return error, identity
         await pause(cluster.clock, 20)
 
@@ -69,7 +69,7 @@ async def make_hanging(
             )
             # A broker hears of its new config some time after the answer; until then it verifies.
             # Its log may hear of it last, and takes nothing that was not verified (UnifiedLog).
-            if error not in _VERIFIES_STILL or deadline.passed:
+            if error not in _VERIFIES_STILL or deadline.has_passed:
                 break
             await pause(admin.cluster.clock, 20)
     finally:

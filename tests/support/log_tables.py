@@ -109,7 +109,7 @@ def segment(folder: Path, batches: Iterable[bytes], *, base_offset: int = 0) -> 
     for batch in batches:
         placed.append(assign(batch, base_offset=offset, leader_epoch=3))
         offset = read_batch_header(placed[-1]).last_offset + 1
-    path = folder / names.Suffix.LOG.at(base_offset)
+    path = folder / names.Suffix.LOG.file_name(base_offset)
     path.write_bytes(b"".join(placed))
     return path
 

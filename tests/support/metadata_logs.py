@@ -101,7 +101,7 @@ def write_metadata_log(
 ) -> Path:
     """Write a segment with one batch per record, and return its path."""
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / (name or Suffix.LOG.at(base_offset))
+    path = folder / (name or Suffix.LOG.file_name(base_offset))
     path.write_bytes(
         b"".join(
             assign(

@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from tests.support.broker_api import Api, read_back
-from txnsim.api.authorization.gate import guarded
+from txnsim.api.authorization.gate import guard_apis
 from txnsim.api.registry import SHIPPED
 from txnsim.security.acls import (
     NO_ACLS,
@@ -76,7 +76,7 @@ class GuardedApi:
     def __init__(self, api: Api, **authorizer: Any) -> None:
         self.api = api
         self.principal = "User:alice"
-        self.handlers = guarded(SHIPPED, Authorizer(**authorizer)).handlers
+        self.handlers = guard_apis(SHIPPED, Authorizer(**authorizer)).handlers
 
     def grant(self, *acls: AclBinding) -> None:
         """Add rules."""

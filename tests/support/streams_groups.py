@@ -19,7 +19,7 @@ from txnsim.group.streams.tasks import Task, Tasks
 from txnsim.group.streams.topology import Status, Subtopology, TopicInfo
 from txnsim.metadata.group_configs import GroupIntervals, StreamsConfigs
 from txnsim.metadata.image import ClusterImage
-from txnsim.wire.codec import at_once
+from txnsim.wire.codec import run_to_end
 
 COUNTING: Final = (
     Subtopology(
@@ -106,7 +106,7 @@ class StreamsDriver:
             is_delayed=self.is_delayed,
             is_known=GROUP in self.shard.groups,
         )
-        return self.take(group, at_once(steps))
+        return self.take(group, run_to_end(steps))
 
     def send_ok(self, member_id: str, epoch: int, **fields: Any) -> StreamsReply:
         """The answer to a heartbeat that must not be refused."""
@@ -161,7 +161,9 @@ class StreamsDriver:
         ]
         if kind is TimerKind.ASSIGNMENT:
             self.is_delayed = False
-            self.take(self.group, at_once(self.protocol.delay_over(self.group, now_ms=self.now_ms)))
+            self.take(
+                self.group, run_to_end(self.protocol.delay_over(self.group, now_ms=self.now_ms))
+            )
         else:
             self.take(self.group, self.protocol.too_late(self.group, timers[-1]))
 

@@ -17,7 +17,7 @@ class CurrentLeaders:
         self._request = request
         self._endpoints: dict[int, Any] = {}
 
-    def of(self, topic: Any, index: int) -> Any:
+    def leader_of(self, topic: Any, index: int) -> Any:
         """``LeaderIdAndEpoch`` of a partition as the metadata knows it; topics go by name or id."""
         schema = self._request.schema
         image = self._request.broker.image

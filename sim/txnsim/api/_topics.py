@@ -55,7 +55,7 @@ async def each_partition(
     topics = request.message.topics
     request.expect(len(topics) * weight)
     return [
-        (topic, await request.each(partial(row, topic), partitions_below(topic), weight=weight))
+        (topic, await request.map_each(partial(row, topic), partitions_below(topic), weight=weight))
         for topic in topics
     ]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any, Final
 
-from txnsim.api.request import Request, RequestSender, parsed
+from txnsim.api.request import Request, RequestSender, parse_request
 from txnsim.broker.broker import Broker
 from txnsim.errors import AnswerTooLargeError
 from txnsim.runtime.loop_turns import Pace
@@ -24,14 +24,14 @@ async def parsed_with_breaks(
     Raises:
         BadInputError: It is no request that the table has.
     """
-    request = parsed(frame, sender, broker, is_decoded=False)
+    request = parse_request(frame, sender, broker, is_decoded=False)
     header, handler = codec.read_request_header(frame), request.handler
     if request.refused is not None:
         return request
     if handler.decode is codec.decode_request:
         request.message = await pace.run(codec.decode_in_steps(header, frame))
         if pace.has_rested:
-            await pace.rest()  # its handler begins with a slice of its own
+            await pace.yield_turn()  # its handler begins with a slice of its own
     else:
         request.message = handler.decode(header, frame)
     if handler.check is not None:
@@ -55,11 +55,11 @@ async def encoded_with_breaks(
         WorkIsOverError: Nobody waits for it any more.
     """
     pieces: list[bytes] = []
-    await pace.rest()  # the handler has just ended its last slice
+    await pace.yield_turn()  # the handler has just ended its last slice
     await pace.run(_joined_in_steps(codec.encode_in_steps(reply, pieces), pieces, limit))
-    await pace.rest()
+    await pace.yield_turn()
     go_over(reply)
-    await pace.rest()
+    await pace.yield_turn()
     return pieces
 
 
@@ -76,14 +76,14 @@ def _joined_in_steps(
             raise AnswerTooLargeError(f"the answer has more than {limit:,} bytes")
         yield elements
         if len(pieces) - joined_pieces >= JOINED_PIECES:
-            pieces[joined_pieces:] = joined(pieces[joined_pieces:])
+            pieces[joined_pieces:] = join_pieces(pieces[joined_pieces:])
             joined_pieces = len(pieces)
         counted = len(pieces)
     if joined_pieces:
-        pieces[joined_pieces:] = joined(pieces[joined_pieces:])
+        pieces[joined_pieces:] = join_pieces(pieces[joined_pieces:])
 
 
-def joined(pieces: Iterable[bytes]) -> Iterator[bytes]:
+def join_pieces(pieces: Iterable[bytes]) -> Iterator[bytes]:
     """The same bytes with neighbouring small pieces in one; large ones are not copied."""
     small: list[bytes] = []
     for piece in pieces:

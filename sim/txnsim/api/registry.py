@@ -150,7 +150,7 @@ def _table(release: Release, *, unstable: bool, telemetry: bool) -> ApiTable:
     )
 
 
-def shipped(release: Release, *, unstable: bool = False, telemetry: bool = False) -> ApiTable:
+def shipped_apis(release: Release, *, unstable: bool = False, telemetry: bool = False) -> ApiTable:
     """What the ordinary listener of a broker of this release speaks.
 
     Args:
@@ -166,7 +166,7 @@ def _cached_table(name: str, *, unstable: bool, telemetry: bool) -> ApiTable:
     return _table(RELEASES[name], unstable=unstable, telemetry=telemetry)
 
 
-SHIPPED: Final = shipped(REFERENCE)
+SHIPPED: Final = shipped_apis(REFERENCE)
 """What a broker's ordinary listener speaks: what Apache Kafka ships."""
 ACCEPTED: Final = SHIPPED.accepted
 ADVERTISED: Final = SHIPPED.advertised

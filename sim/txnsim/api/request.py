@@ -141,7 +141,7 @@ class Request(msgspec.Struct, kw_only=True, eq=False):
     refused: ErrorCode | None = None
     """The error that answers it at once (ApiVersions of a future version only)."""
 
-    async def each(
+    async def map_each(
         self,
         do: Callable[[T], R],
         elements: Collection[T],
@@ -166,7 +166,7 @@ class Request(msgspec.Struct, kw_only=True, eq=False):
         for element in elements:
             results.append(do(element))
             if pace.has_done(weight):
-                await pace.rest()
+                await pace.yield_turn()
         return results
 
     async def _map_weighed(
@@ -410,7 +410,7 @@ class RequestSender(Protocol):
     link: ClientLink
 
 
-def parsed(
+def parse_request(
     frame: bytes, sender: RequestSender, broker: Broker, *, is_decoded: bool = True
 ) -> Request:
     """Read a frame: the header, and the message unless ``is_decoded`` is False.

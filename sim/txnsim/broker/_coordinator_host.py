@@ -31,7 +31,7 @@ from txnsim.releases.rules import Rules
 from txnsim.replica.replicas import LeadershipChanges, Replicas
 from txnsim.replication.leader_appends import Batch, Commits, LeaderAppends
 from txnsim.runtime.environment import Environment, TimerHandle
-from txnsim.runtime.tasks import Pending, at_once
+from txnsim.runtime.tasks import Pending, ready_value
 from txnsim.settings import Settings
 from txnsim.types import (
     CONSUMER_OFFSETS_TOPIC,
@@ -295,7 +295,7 @@ class CoordinatorHost:
         """None where all up to ``offset``, inclusive, is replicated; else an awaitable."""
         log = self._led.get(partition)
         if log is None:
-            return at_once(_NOT_LED.error)
+            return ready_value(_NOT_LED.error)
         if log.high_watermark > offset:
             return None
         return self._commits.wait_for_commit(log, offset, timeout_ms=timeout_ms)

@@ -41,7 +41,7 @@ from txnsim.releases.rules import Rules
 from txnsim.replica.replicas import LeadershipChanges, Replicas
 from txnsim.runtime.environment import Clock, Tasks, TimerHandle
 from txnsim.runtime.loop_turns import Pace, rest_where_due
-from txnsim.runtime.tasks import Pending, settled
+from txnsim.runtime.tasks import Pending, ignore_end
 from txnsim.runtime.trace import Tracer
 from txnsim.settings import Settings
 from txnsim.share.commands import (
@@ -197,7 +197,7 @@ class SharePartitions:
 
     def _on_loaded(self, result: object, error: BaseException | None) -> None:
         self._loading -= 1
-        settled(result, error)
+        ignore_end(result, error)
         self._tasks.soon(self._load_more)
 
     async def _load(
@@ -377,7 +377,7 @@ class SharePartitions:
         ordered_letters = sorted(letters, key=attrgetter("first_offset"))
         if ordered_letters:
             name = f"dead letters of {led_share.core.name}"
-            self._tasks.drive(self._send(led_share, ordered_letters), settled, name=name)
+            self._tasks.drive(self._send(led_share, ordered_letters), ignore_end, name=name)
 
     async def _send(self, led_share: LedShare, letters: Sequence[DeadLetter]) -> None:
         pace = Pace(self._tasks.turns, self._clock.stopwatch_ns)

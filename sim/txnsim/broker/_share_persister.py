@@ -38,9 +38,9 @@ from txnsim.node.peers import (
 )
 from txnsim.runtime.environment import Clock, Tasks, TimerHandle
 from txnsim.runtime.loop_turns import Pace
-from txnsim.runtime.tasks import Pending, settled
+from txnsim.runtime.tasks import Pending, ignore_end
 from txnsim.types import BrokerId
-from txnsim.wire.codec import at_once
+from txnsim.wire.codec import run_to_end
 
 ATTEMPTS: Final = 5
 BACKOFF_MS: Final = 1_000
@@ -207,10 +207,10 @@ class SharePersister:
             del self._in_flight[where]
         taking = self._take_all(where, questions, answer)
         if len(questions) <= SHARE_COMMANDS_AT_ONCE:
-            at_once(taking)
+            run_to_end(taking)
         else:
             pace = Pace(self._tasks.turns, self._clock.stopwatch_ns)
-            self._tasks.drive(pace.run(taking), settled, name="share.persist")
+            self._tasks.drive(pace.run(taking), ignore_end, name="share.persist")
 
     def _take_all(
         self,

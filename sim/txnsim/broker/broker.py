@@ -88,7 +88,7 @@ from txnsim.replication.replica_fetcher import ReplicaFetchers
 from txnsim.replication.replica_sessions import ReplicaSessions
 from txnsim.runtime.environment import Clock, Environment, Tasks, TimerHandle
 from txnsim.runtime.loop_turns import Pace
-from txnsim.runtime.tasks import Pending, at_once, settled
+from txnsim.runtime.tasks import Pending, ignore_end, ready_value
 from txnsim.settings import Settings
 from txnsim.txn.commands import AddPartitions, VerifyPartitions
 from txnsim.txn.markers import LeaderLookup, NoLeader
@@ -549,7 +549,7 @@ class Broker:
         if api_key == WRITE_TXN_MARKERS and isinstance(command, WriteTxnMarkersCommand):
             return self.write_txn_markers(command)
         if api_key == LIST_OFFSETS and isinstance(command, ReplicaOffsetCommand):
-            return at_once(self.replica_sessions.offset(command))
+            return ready_value(self.replica_sessions.offset(command))
         if api_key == PRODUCE and isinstance(command, DeadLettersCommand):
             return self.append_dead_letters(command)
         if api_key in SHARE_STATE and isinstance(command, tuple):
@@ -792,7 +792,7 @@ class MarkerWrites(msgspec.Struct, kw_only=True, eq=False):
                     if topic_partition.topic == CONSUMER_OFFSETS_TOPIC:
                         self._positions(marker, topic_partition, appended.base_offset, written)
                 if pace is not None and pace.has_done(1):
-                    await pace.rest()
+                    await pace.yield_turn()
                     now_ms = self.appends.clock.now_ms()
         appends = written.appends
         is_forgotten = self._forgets_to_answer(command, appends)
@@ -974,7 +974,7 @@ class Housekeeping(msgspec.Struct, kw_only=True, eq=False):
 
     def _expire(self) -> None:
         pace = Pace(self.tasks.turns, self.clock.stopwatch_ns)
-        self.tasks.drive(pace.run(self._expire_in_steps()), settled, name="producers.expiry")
+        self.tasks.drive(pace.run(self._expire_in_steps()), ignore_end, name="producers.expiry")
         self._arm_expiry()
 
     def _expire_in_steps(self) -> Generator[int, None, None]:
@@ -1000,7 +1000,7 @@ class Housekeeping(msgspec.Struct, kw_only=True, eq=False):
         if self._can_note():
             pace = Pace(self.tasks.turns, self.clock.stopwatch_ns)
             steps = self.logs.checkpoint(lambda: self._is_stopped)
-            self.tasks.drive(pace.run(steps), settled, name="logs.checkpoint")
+            self.tasks.drive(pace.run(steps), ignore_end, name="logs.checkpoint")
         self._arm_checkpoint()
 
     def _can_note(self) -> bool:

@@ -113,7 +113,7 @@ class _Enough(msgspec.Struct, eq=False):
         for key in self.by_partition:
             self._look(key)
             if pace is not None and pace.has_done(1):
-                await pace.rest()
+                await pace.yield_turn()
         self._is_ready = True
         for key in self._touched:
             self._look(key)
@@ -236,7 +236,7 @@ class Fetching(msgspec.Struct, kw_only=True, eq=False):
             bytes_left.take(log.size)
             outcomes.append(log)
             if pace is not None and pace.has_done(1):
-                await pace.rest()
+                await pace.yield_turn()
         return outcomes
 
     def _look(

@@ -298,7 +298,7 @@ class Producing(msgspec.Struct, kw_only=True, eq=False):
                 else:
                     outcomes[where] = _refusal_outcome(result)
                 if pace is not None and pace.has_done(1):
-                    await pace.rest()
+                    await pace.yield_turn()
         return appended
 
     def log_for_append(

@@ -26,7 +26,7 @@ from txnsim.node.purgatory import Purgatory
 from txnsim.replica.fetch_values import FetchOutcome, FetchPartition
 from txnsim.replica.replicas import LeadershipChanges, Replicas
 from txnsim.runtime.loop_turns import LOOK_ELEMENTS, Pace, rest_where_due
-from txnsim.runtime.tasks import Pending, settled
+from txnsim.runtime.tasks import Pending, ignore_end
 from txnsim.settings import Settings
 from txnsim.share.commands import (
     AbortedRange,
@@ -124,7 +124,7 @@ class ShareFetching:
         for partition in rotate_partitions(tuple(command.partitions), command.session_epoch):
             fetch.begin(partition)
             if pace is not None and pace.has_done(1):
-                await pace.rest()
+                await pace.yield_turn()
         if not fetch.shares:
             return fetch.refused
         try:
@@ -156,7 +156,7 @@ class ShareFetching:
         partitions = self.sessions.end(member)
         if not isinstance(partitions, Rejection):
             leaving = self._release(member, partitions, self.purgatory.pace())
-            self.purgatory.tasks.drive(leaving, settled, name="share.ended")
+            self.purgatory.tasks.drive(leaving, ignore_end, name="share.ended")
 
     def begins(self, member: SessionKey) -> None:
         """A member begins a session: what it held in an earlier one is released before."""
@@ -171,7 +171,7 @@ class ShareFetching:
         self._closed.append(connection)
         if len(self._closed) == 1:
             leaving = self._let_go(self.purgatory.pace())
-            self.purgatory.tasks.drive(leaving, settled, name="share.disconnected")
+            self.purgatory.tasks.drive(leaving, ignore_end, name="share.disconnected")
 
     async def _let_go(self, pace: Pace) -> None:
         try:
@@ -185,7 +185,7 @@ class ShareFetching:
                     )
                     await pace.run(forgotten)
                 if not pace.has_rested or pace.has_done(LOOK_ELEMENTS):
-                    await pace.rest()
+                    await pace.yield_turn()
                 self._closed.popleft()
         finally:
             self._closed.clear()
@@ -268,7 +268,7 @@ class _Fetch:
         for led_share in self.shares.values():
             self._look(led_share)
             if pace is not None and pace.has_done(1):
-                await pace.rest()
+                await pace.yield_turn()
         return self._is_enough
 
     def _check(self, key: Watched) -> bool:
@@ -354,7 +354,7 @@ class _Fetch:
             elif self._lock(led_share):
                 fetch_offsets[partition] = led_share.core.next_fetch_offset()
             if pace is not None and pace.has_done(1):
-                await pace.rest()
+                await pace.yield_turn()
         shares = self._owner.shares
         meter = shares.meter.meter_of(self._command.member.group_id)
         meter.fetch_ratio.observe(100 * len(fetch_offsets) // len(self._command.partitions))
@@ -453,7 +453,7 @@ class _Fetch:
             if batch.last_offset >= end and len(batches) > 1:
                 break
             if pace is not None and pace.has_done(BATCH_WEIGHT):
-                await pace.rest()
+                await pace.yield_turn()
         return tuple(batches)
 
     def _command_of(

@@ -92,7 +92,7 @@ def tell_left_out(*, at_once: bool = False) -> None:
     Args:
         at_once: Also where it goes on.
     """
-    for (name, event, *_), count in _floods.rest(at_once=at_once):
+    for (name, event, *_), count in _floods.take_suppressed(at_once=at_once):
         Logger(str(name)).warning(event, left_out=count)
 
 
@@ -139,13 +139,13 @@ Kind = tuple[object, ...]
 
 
 class Floods:
-    """Trouble of one kind is logged once per second; the rest is counted.
+    """Logs trouble of one kind once per second, and counts the rest.
 
-    Anyone who can reach a port can cause a line of the log with a few bytes, and a traceback where
-    there is a bug. A kind is a logger, an event, the reason that it gives (numbers aside) and,
-    where there is an exception, its class and the line that raised it. What was left out is counted
-    in the next line of its kind (``left_out``), or by ``rest``. Levels below warning are logged as
-    they are, but for what thousands of transactions do at once (``OF_MANY``).
+    Anyone who can reach a port can cause a log line with a few bytes, and a traceback where there
+    is a bug. A kind is a logger, an event, its reason (without numbers) and, for an exception, its
+    class and the line that raised it. The number of suppressed lines is in the next line of the
+    kind (``left_out``), or comes from ``take_suppressed``. Lines below warning are always logged,
+    except events that thousands of transactions cause at once (``OF_MANY``).
     """
 
     def __init__(self, now_ms: Callable[[], int]) -> None:
@@ -208,7 +208,7 @@ class Floods:
         reasons_logged.add(reason)
         return (*kind, reason)
 
-    def rest(self, *, at_once: bool = False) -> list[tuple[Kind, int]]:
+    def take_suppressed(self, *, at_once: bool = False) -> list[tuple[Kind, int]]:
         """Suppressed lines of kinds not logged for a second; of all kinds if ``at_once``."""
         now_ms = self._now_ms()
         suppressed = [

@@ -69,10 +69,10 @@ class Table(str):
     @classmethod
     def of(cls, columns: Columns[T], values: Iterable[T]) -> Table:
         """A table with a row for each value, without the last line's end."""
-        return cls(cls.formatted(tuple(columns), rows_of(columns, values)).rstrip("\n"))
+        return cls(cls.format_table(tuple(columns), rows_of(columns, values)).rstrip("\n"))
 
     @staticmethod
-    def formatted(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    def format_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
         """A table as Kafka's tools print it: every column padded to its widest cell and followed by
         one TAB, the last one too.
         """
@@ -117,7 +117,7 @@ class Terminal:
         self.has_result, self.failure, self.count = False, None, None
 
     @contextmanager
-    def renamed(self, rename: Callable[[str], str]) -> Iterator[None]:
+    def renaming(self, rename: Callable[[str], str]) -> Iterator[None]:
         """Have all that is printed go through a function: it puts names that people gave in the
         place of those that the program works with.
         """
@@ -163,7 +163,7 @@ class Terminal:
         """Print a table."""
         self.has_result = True
         shown_rows = [[self._rename_text(cell) for cell in row] for row in rows]
-        sys.stdout.write(Table.formatted(headers, shown_rows))
+        sys.stdout.write(Table.format_table(headers, shown_rows))
 
     def json(self, value: object) -> None:
         """Print a value as JSON."""
@@ -193,7 +193,7 @@ class Terminal:
         """Print an error in the one form that all of them have: what was wrong with the command's
         arguments, what is missing on this machine, what is wrong with a file.
         """
-        text = self.told(error)
+        text = self.error_text(error)
         self.fail(text, shown=f"txnsim: {text}")
 
     def fail(self, text: str, *, shown: str | None = None) -> None:
@@ -207,7 +207,7 @@ class Terminal:
         self.warn(text if shown is None else shown)
 
     @staticmethod
-    def told(error: Exception | str) -> str:
+    def error_text(error: Exception | str) -> str:
         """An error in words for people."""
         if not isinstance(error, OSError):
             return str(error)

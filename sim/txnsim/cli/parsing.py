@@ -146,13 +146,15 @@ class CommandParser(argparse.ArgumentParser):
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:
-            from txnsim.text import unknown  # only in case of an error
+            from txnsim.text import unknown_word_message  # only in case of an error
 
             choices = [str(choice) for choice in action.choices]
             if isinstance(action, argparse._SubParsersAction):
                 elsewhere = self._elsewhere(str(value))
-                raise argparse.ArgumentError(None, elsewhere or unknown("command", value, choices))
-            raise argparse.ArgumentError(action, unknown("value", str(value), choices))
+                raise argparse.ArgumentError(
+                    None, elsewhere or unknown_word_message("command", value, choices)
+                )
+            raise argparse.ArgumentError(action, unknown_word_message("value", str(value), choices))
 
     def _elsewhere(self, _name: str) -> str | None:
         """A hint for a name that is a command of another level; None without a hint."""
@@ -170,9 +172,9 @@ class CommandParser(argparse.ArgumentParser):
             if not word.startswith("-"):
                 if word in branch_names:
                     return None
-                from txnsim.text import unknown  # only in case of an error
+                from txnsim.text import unknown_word_message  # only in case of an error
 
-                return self._elsewhere(word) or unknown("command", word, branch_names)
+                return self._elsewhere(word) or unknown_word_message("command", word, branch_names)
             name, equals, _ = word.partition("=")
             action = self._option_string_actions.get(name)
             if action is None:

@@ -36,7 +36,7 @@ class Progress:
         TERMINAL.count = self
 
     @property
-    def done(self) -> int:
+    def done_count(self) -> int:
         """How many are done."""
         return self._done
 

@@ -18,7 +18,7 @@ from txnsim.client.backoff import Deadline
 from txnsim.client.cluster import LOST, Cluster
 from txnsim.client.errors import AbortableError, ClientError, NotSupportedError, RetriableError
 from txnsim.client.reactions import UNSAID, Reaction, RequestKind, react
-from txnsim.client.session import EndPlan, TxnSession, identity_in, unexpected
+from txnsim.client.session import EndPlan, TxnSession, identity_in, unexpected_error
 from txnsim.client.txn_requests import TxnRequests
 from txnsim.client.versions import VersionedRequest
 from txnsim.errors import ErrorCode
@@ -58,7 +58,7 @@ class CoordinatorRequests(msgspec.Struct, eq=False):
             producer_epoch=expected.producer_epoch,
         ).init(timeout_ms=self._transaction_timeout_ms)
         message = await self._ask(RequestKind.INIT_PRODUCER_ID, request)
-        self._session.initialized(
+        self._session.set_identity(
             identity_in(message), self._cluster.features, can_bump=message.__version__ >= 3
         )
 
@@ -99,7 +99,7 @@ class CoordinatorRequests(msgspec.Struct, eq=False):
                 )
             except RetriableError as error:
                 raise self._session.abortable(error) from None
-            self._session.added(unregistered)
+            self._session.note_added_partitions(unregistered)
 
     async def end(self, *, committed: bool) -> None:
         """Commit or abort, and bump the epoch where the session's plan says so.
@@ -120,7 +120,7 @@ class CoordinatorRequests(msgspec.Struct, eq=False):
                 error.in_doubt = plan.send  # it has ended, and only what follows is refused
                 raise
         else:
-            self._session.ended(identity)
+            self._session.note_end(identity)
 
     async def _end_txn(self, plan: EndPlan) -> ProducerIdAndEpoch | None:
         request = TxnRequests(
@@ -179,8 +179,8 @@ class CoordinatorRequests(msgspec.Struct, eq=False):
                     case Reaction.LOOK_UP:
                         self._cluster.forget_coordinator(self._transactional_id)
                     case _:
-                        raise self._bad(operation, reaction, unexpected(name, error))
-                if deadline.passed:
+                        raise self._bad(operation, reaction, unexpected_error(name, error))
+                if deadline.has_passed:
                     raise RetriableError(
                         f"{name} not achieved within {deadline.timeout_ms:.0f} ms: {reason}",
                         error=error,

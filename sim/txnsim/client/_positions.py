@@ -49,7 +49,7 @@ async def committed_positions(
         failure = f"OffsetFetch of group {group_id!r}: {code_name(error)}"
         if not error.retriable or error == ErrorCode.unstable_offset_commit:
             raise ClientError(failure, error=error)
-        if deadline.passed:
+        if deadline.has_passed:
             raise RetriableError(failure, error=error)
         await backoff.wait(deadline)
 

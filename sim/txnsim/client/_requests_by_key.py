@@ -79,7 +79,7 @@ async def run_by_key(
                 # ask_any has used up the time, or no version fits: nothing can come after that.
                 run.fail_rest(error)
         await run.ask_brokers()
-        if deadline.passed:
+        if deadline.has_passed:
             run.expire(f"{name} not achieved within {deadline.timeout_ms:.0f} ms")
         if run.done:
             return run.outcomes()

@@ -117,7 +117,7 @@ class Admin(TransactionAdmin):
             topic = (await self.cluster.refresh((name,), deadline=deadline)).topic(name)
             if topic is not None and topic.led:
                 return topic
-            if deadline.passed:
+            if deadline.has_passed:
                 raise RetriableError(f"topic {name!r} has no leaders in time")
             await backoff.wait(deadline)
 
@@ -158,7 +158,7 @@ class Admin(TransactionAdmin):
                     break
                 if holds(view):
                     break
-                if deadline.passed:
+                if deadline.has_passed:
                     return False
                 await backoff.wait(deadline)
         return True
@@ -473,12 +473,12 @@ class Admin(TransactionAdmin):
             try:
                 connection = await self.cluster.any_connection()
             except LOST:
-                if deadline.passed:
+                if deadline.has_passed:
                     raise
             else:
                 # Not repeated after a lost connection: the change may have happened.
                 message = await connection.request(request)
-                if ErrorCode.not_controller not in errors_of(message) or deadline.passed:
+                if ErrorCode.not_controller not in errors_of(message) or deadline.has_passed:
                     return message
             await backoff.wait(deadline)
 

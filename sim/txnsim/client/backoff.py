@@ -41,7 +41,7 @@ class Deadline:
         return max(0, self._end_ms - self._clock.monotonic_ms())
 
     @property
-    def passed(self) -> bool:
+    def has_passed(self) -> bool:
         return self._clock.monotonic_ms() >= self._end_ms
 
 

@@ -306,7 +306,7 @@ class Cluster:
             try:
                 return await (await self.any_connection()).request(request)
             except LOST:
-                if deadline.passed or self._closed:
+                if deadline.has_passed or self._closed:
                     raise
             await backoff.wait(deadline)
 
@@ -354,7 +354,7 @@ class Cluster:
             if leader is not None:
                 return leader
             error = self._no_leader(partition)
-            if deadline.passed:
+            if deadline.has_passed:
                 raise RetriableError(
                     f"no leader of {partition} within {deadline.timeout_ms:.0f} ms:"
                     f" {code_name(error)}",
@@ -411,7 +411,7 @@ class Cluster:
                     f"no coordinator of transactional id {transactional_id!r}: {code_name(error)}",
                     error=ErrorCode(error),
                 )
-            if deadline.passed:
+            if deadline.has_passed:
                 raise RetriableError(
                     f"no coordinator of transactional id {transactional_id!r} within"
                     f" {deadline.timeout_ms:.0f} ms: {code_name(error)}",
@@ -439,7 +439,7 @@ class Cluster:
             failure = f"no coordinator of group {group_id!r}: {code_name(error)}"
             if not error.retriable:
                 raise ClientError(failure, error=error)
-            if deadline.passed:
+            if deadline.has_passed:
                 raise RetriableError(failure, error=error)
             await backoff.wait(deadline)
 

@@ -125,9 +125,9 @@ class Consumer:
             )
             records, troubled = self._collect()
             # A Fetch in flight was sent with this deadline or an earlier one: it ends soon.
-            if records or (deadline.passed and not self._polls):
+            if records or (deadline.has_passed and not self._polls):
                 return records
-            if deadline.passed:
+            if deadline.has_passed:
                 continue
             if troubled:
                 await backoff.wait(deadline)
@@ -136,7 +136,7 @@ class Consumer:
     async def _start(self, deadline: Deadline) -> None:
         """Send a Fetch to every leader without one in flight."""
         busy = {partition for poll in self._polls for partition in poll.positions}
-        if self._polls and deadline.passed:
+        if self._polls and deadline.has_passed:
             return
         by_leader: dict[int, dict[TopicPartition, int]] = {}
         for partition, offset in self._positions.items():

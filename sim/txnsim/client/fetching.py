@@ -128,7 +128,7 @@ async def fetch(
         failure = f"Fetch of {target} at {offset}: {answer.error.name.upper()}"
         if not answer.error.retriable:
             raise ClientError(failure, error=answer.error)
-        if deadline.passed:
+        if deadline.has_passed:
             raise RetriableError(failure, error=answer.error)
         await backoff.wait(deadline)
 
@@ -176,7 +176,7 @@ async def ask_leader(
             cluster.forget_leader(result.partition.topic)
     if cluster.trace.on:
         for result in results:
-            cluster.trace.delivered(result.partition, result.records)
+            cluster.trace.trace_delivery(result.partition, result.records)
     return results
 
 

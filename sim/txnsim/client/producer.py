@@ -33,7 +33,13 @@ from txnsim.client.errors import (
     RetriableError,
 )
 from txnsim.client.reactions import UNSAID, Reaction, RequestKind, react
-from txnsim.client.session import SessionState, TxnProtocol, TxnSession, identity_in, unexpected
+from txnsim.client.session import (
+    SessionState,
+    TxnProtocol,
+    TxnSession,
+    identity_in,
+    unexpected_error,
+)
 from txnsim.client.txn_requests import TxnRequests
 from txnsim.client.versions import ANY
 from txnsim.errors import ErrorCode
@@ -382,9 +388,9 @@ class Producer:
                     case Reaction.RESTART:
                         data = await self._restart(target, records, deadline)
                     case Reaction.GIVE_UP:
-                        raise self._fail_session(unexpected(f"Produce to {target}", error))
+                        raise self._fail_session(unexpected_error(f"Produce to {target}", error))
                     case _:
-                        raise self._given_up(unexpected(f"Produce to {target}", error))
+                        raise self._given_up(unexpected_error(f"Produce to {target}", error))
                 await self._pause(target, error, backoff, deadline)
         except ClientError as error:
             error.in_doubt |= unsaid
@@ -394,7 +400,7 @@ class Producer:
         self, target: TopicPartition, error: ErrorCode, backoff: Backoff, deadline: Deadline
     ) -> None:
         """Wait before the next attempt; raise after the deadline or on an abort."""
-        late = deadline.passed
+        late = deadline.has_passed
         if late or self._aborting:
             why = f"after {deadline.timeout_ms:.0f} ms" if late else "as the transaction is aborted"
             raise self._given_up(
@@ -471,11 +477,11 @@ class Producer:
                 message = await self._cluster.ask_any(request, deadline)
                 error = ErrorCode(message.error_code)
                 if error == ErrorCode.none:
-                    self.session.ended(identity_in(message))
+                    self.session.note_end(identity_in(message))
                     return
                 if not error.retriable:
-                    raise self._fail_session(unexpected("InitProducerId", error))
-                if deadline.passed:
+                    raise self._fail_session(unexpected_error("InitProducerId", error))
+                if deadline.has_passed:
                     raise RetriableError(f"InitProducerId: {error.name.upper()}", error=error)
                 await backoff.wait(deadline)
 
@@ -486,9 +492,9 @@ class Producer:
         if identity == ProducerIdAndEpoch.NONE:
             return
         if identity.producer_epoch >= PRODUCER_EPOCH_MAX:
-            self.session.ended(ProducerIdAndEpoch.NONE)
+            self.session.note_end(ProducerIdAndEpoch.NONE)
             return
-        self.session.ended(
+        self.session.note_end(
             ProducerIdAndEpoch(
                 producer_id=identity.producer_id,
                 producer_epoch=ProducerEpoch(identity.producer_epoch + 1),

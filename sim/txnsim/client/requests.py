@@ -42,7 +42,7 @@ class Row:
         self.kind = kind
         self.fields = fields
 
-    def made(self, schema: ModuleType) -> Any:
+    def build(self, schema: ModuleType) -> Any:
         """The struct, as a version's schema has it."""
         kind = getattr(schema, self.kind)
         fields_of_kind = kind.__dataclass_fields__
@@ -58,7 +58,7 @@ def _build_value(value: Any, schema: ModuleType) -> Any:
     """A row, a list of rows, or what goes as it is."""
     if isinstance(value, list):
         return tuple(row.made(schema) for row in value)
-    return value.made(schema) if isinstance(value, Row) else value
+    return value.build(schema) if isinstance(value, Row) else value
 
 
 def asks(
@@ -75,7 +75,7 @@ def asks(
     return VersionedRequest(
         api=api,
         within=within,
-        build=message.made,
+        build=message.build,
         timeout_ms=request_timeout_ms,
         answered=answered,
     )
@@ -177,7 +177,7 @@ def named_txn_markers(markers: Sequence[Marker]) -> VersionedRequest:
         _marker(marker, per_topic("WritableTxnMarkerTopic", marker.partitions, place(marker)))
         for marker in markers
     ]
-    message = Row("WriteTxnMarkersRequest", markers=rows).made(kip_664)
+    message = Row("WriteTxnMarkersRequest", markers=rows).build(kip_664)
     return VersionedRequest(
         api=ClientApi.WRITE_TXN_MARKERS, within=VersionRange(1, 1), build=lambda _schema: message
     )

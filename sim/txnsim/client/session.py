@@ -93,7 +93,7 @@ class TxnSession(msgspec.Struct, eq=False):
 
     # Life of a transaction
 
-    def initialized(
+    def set_identity(
         self, identity: ProducerIdAndEpoch, features: FinalizedFeatures, *, can_bump: bool
     ) -> None:
         """InitProducerId gave an identity; all sequences start again at 0.
@@ -143,7 +143,7 @@ class TxnSession(msgspec.Struct, eq=False):
             return False
         return partition not in self._partitions
 
-    def added(self, partitions: frozenset[TopicPartition]) -> None:
+    def note_added_partitions(self, partitions: frozenset[TopicPartition]) -> None:
         """AddPartitionsToTxn succeeded."""
         self._partitions |= partitions
 
@@ -191,7 +191,7 @@ class TxnSession(msgspec.Struct, eq=False):
             bump=self._bump_needed,
         )
 
-    def ended(self, identity: ProducerIdAndEpoch | None) -> None:
+    def note_end(self, identity: ProducerIdAndEpoch | None) -> None:
         """The transaction is over; transactions v2 gave the identity of the next one."""
         if identity is not None:
             self._restart(identity)
@@ -256,6 +256,6 @@ def identity_in(answer: Any) -> ProducerIdAndEpoch:
     return ProducerIdAndEpoch(producer_id=answer.producer_id, producer_epoch=answer.producer_epoch)
 
 
-def unexpected(request_name: str, error: ErrorCode) -> ClientError:
+def unexpected_error(request_name: str, error: ErrorCode) -> ClientError:
     """An answer's error as an exception; the session decides how bad it is."""
     return ClientError(f"{request_name}: {error.name.upper()}", error=error)

@@ -81,7 +81,7 @@ class ClientTrace:
                 "client.result", self.node, parents=causes, data={"call": name, **call.result}
             )
 
-    def delivered(self, partition: TopicPartition, records: Iterable[ConsumedRecord]) -> None:
+    def trace_delivery(self, partition: TopicPartition, records: Iterable[ConsumedRecord]) -> None:
         """A consumer gets these records, which the last answer has brought."""
         tracer, call = self._tracer, _call.get()
         if tracer is None or not tracer.on:

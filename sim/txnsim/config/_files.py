@@ -22,7 +22,7 @@ from txnsim.config._kafka_names import (
     OF_PLUGINS,
     ONE_PROCESS,
     SECURITY_PROPERTIES,
-    known,
+    known_properties,
     nearest,
     plugin_prefixes,
     why_without_effect,
@@ -35,7 +35,7 @@ from txnsim.files import problem_of, read_given
 from txnsim.metadata.config_keys import whole_number
 from txnsim.releases import REFERENCE
 from txnsim.security.options import NO_SECURITY, SecurityOptions
-from txnsim.settings import DEFAULTS, Settings, documentation, written
+from txnsim.settings import DEFAULTS, Settings, documentation, settings_from_values
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
@@ -314,7 +314,7 @@ def _named_settings(
     except ValidationError as error:
         problems.add_settings(error, origins)
         return DEFAULTS, warned
-    combined = written({**preset, **settings})
+    combined = settings_from_values({**preset, **settings})
     problems.add_disagreements(combined, origins)
     return combined, warned
 
@@ -326,16 +326,16 @@ def _from_properties(entries: list[Property], *, file: str) -> Configuration:
     from txnsim.config._listeners import read_listeners
     from txnsim.config._model import settings_model
     from txnsim.config._nodes import read_node
-    from txnsim.config._providers import FROM_A_PROVIDER, provided, without_unopenable
+    from txnsim.config._providers import FROM_A_PROVIDER, provided_properties, without_unopenable
 
     problems = _Problems(file)
     everything = {entry.name: entry for entry in entries}  # java.util.Properties: the last one wins
-    unknown = provided(everything)
+    unknown = provided_properties(everything)
     used_entries = {name: entry for name, entry in everything.items() if name not in unknown}
     settings: dict[str, object] = {}
     origins: dict[str, Property] = {}
     for entry in used_entries.values():
-        name = _our_name(entry.name) if entry.name in known() else None
+        name = _our_name(entry.name) if entry.name in known_properties() else None
         if name is not None:
             try:
                 settings[name] = _parse_value(name, entry.value)
@@ -370,7 +370,7 @@ def _from_properties(entries: list[Property], *, file: str) -> Configuration:
     repeated = [entry for entry in entries if everything[entry.name] is not entry]
     odd = (*(listeners.odd if node.brokers != 1 else ()), *listeners.closed, *security.odd)
     return Configuration(
-        settings=written(settings),
+        settings=settings_from_values(settings),
         brokers=node.brokers,
         first_broker_id=node.broker_id,
         host=None if first_listener is None else first_listener.host,
@@ -404,7 +404,7 @@ def _fate(
         return _fate_of_listeners(name, listeners)
     if name in SECURITY_PROPERTIES:
         return NO_LISTENER_FOR_IT
-    if (why := why_without_effect(name)) is not None or name in known():
+    if (why := why_without_effect(name)) is not None or name in known_properties():
         return why
     if name.endswith(".sasl.jaas.config"):
         return _Unknown(f"it needs its listener in front: {_LISTENER_PREFIX}LISTENER.{name}")
@@ -423,7 +423,7 @@ def _fate_of_listeners(name: str, listeners: Listeners) -> str | _Unknown:
         names = ", ".join(sorted(client.lower() for client in clients))
         return _Unknown(f"there is no listener {listener}, only {names}")
     for unprefixed in (suffix, suffix.partition(".")[2]):
-        if unprefixed in known():
+        if unprefixed in known_properties():
             return why_without_effect(unprefixed) or NO_LISTENER_FOR_IT
     return _unknown_property(nearest(suffix))
 

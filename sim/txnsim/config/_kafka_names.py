@@ -94,7 +94,7 @@ def without_effect() -> dict[str, str]:
 
 
 @cache
-def known() -> frozenset[str]:
+def known_properties() -> frozenset[str]:
     """Names of all properties that a broker of the simulator knows."""
     idle = {name for name, why in without_effect().items() if why != BEFORE_4}
     own_settings = {
@@ -124,7 +124,7 @@ def nearest(name: str, other_names: Iterable[str] = ()) -> str | None:
     """
     from difflib import get_close_matches  # seldom needed
 
-    names = sorted({*known(), *AUTHORIZER_PROPERTIES, *other_names})
+    names = sorted({*known_properties(), *AUTHORIZER_PROPERTIES, *other_names})
     matches = get_close_matches(name, names, n=1, cutoff=_NEAR)
     if matches:
         return matches[0]

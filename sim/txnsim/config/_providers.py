@@ -24,7 +24,7 @@ _TLS: Final = ("ssl.keystore.", "ssl.key.password", "ssl.truststore.")
 _SASL: Final = "sasl.jaas.config"
 
 
-def provided(properties: Mapping[str, Property]) -> dict[str, Property]:
+def provided_properties(properties: Mapping[str, Property]) -> dict[str, Property]:
     """The properties whose values stand with a provider, whether or not ``config.providers`` names
     it: a property of Kafka never means ``${name:key}`` itself.
     """
@@ -71,7 +71,7 @@ def _withheld(
     Args:
         listener: Of the file.
         properties: The properties whose values are known.
-        unknown: The others (``provided``).
+        unknown: The others (``provided_properties``).
     """
     own = f"listener.name.{listener.name.lower()}."
     for name, entry in unknown.items():

@@ -12,7 +12,7 @@ from types import UnionType
 from typing import TYPE_CHECKING, Any, Final, Literal, Union, get_args, get_origin
 
 from txnsim.errors import in_short
-from txnsim.text import unknown
+from txnsim.text import unknown_word_message
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
@@ -98,13 +98,13 @@ def in_words(detail: Any, *, model: type[BaseModel]) -> str:
     path = place_of(detail)
     context = detail.get("ctx", {})
     if kind == "extra_forbidden":
-        return unknown("field", str(path[-1]), fields_beside(path, model))
+        return unknown_word_message("field", str(path[-1]), fields_beside(path, model))
     if kind == "missing":
         return "is missing"
     if kind == "literal_error":
         choices = _choices(path, model)
         if isinstance(value_given, str):
-            return unknown("value", value_given, choices)
+            return unknown_word_message("value", value_given, choices)
         return f"expected one of {', '.join(choices)}, found {in_short(value_given)}"
     if kind in _BOUNDS:
         name, words = _BOUNDS[kind]

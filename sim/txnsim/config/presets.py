@@ -13,7 +13,7 @@ import msgspec
 
 from txnsim.errors import ConfigError
 from txnsim.settings import DEFAULTS, Settings
-from txnsim.text import unknown
+from txnsim.text import unknown_word_message
 
 PRESET: Final = "preset"
 """The name under which a preset stands among settings."""
@@ -48,7 +48,7 @@ def preset_named(name: object) -> Mapping[str, int]:
     """
     preset = PRESETS.get(name) if isinstance(name, str) else None
     if preset is None:
-        raise ConfigError(unknown("preset", str(name), PRESETS))
+        raise ConfigError(unknown_word_message("preset", str(name), PRESETS))
     return preset
 
 

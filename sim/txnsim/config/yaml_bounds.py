@@ -120,7 +120,7 @@ class _CompiledLoader(BoundedLoader):
         return self._events.get_event()
 
 
-def composed(text: str | bytes, *, file: str) -> tuple[BoundedLoader, yaml.Node | None]:
+def compose_document(text: str | bytes, *, file: str) -> tuple[BoundedLoader, yaml.Node | None]:
     """The root of the only document in ``text``, if there is one, and what builds its values.
 
     libyaml reads it where PyYAML has that. What libyaml refuses is read again by PyYAML itself, so
@@ -149,7 +149,7 @@ def read_mapping(data: bytes, *, file: str) -> tuple[dict[str, Any], dict[tuple[
             no text, or a key given twice.
     """
     try:
-        bounded, node = composed(data, file=file)
+        bounded, node = compose_document(data, file=file)
         if node is None:
             return {}, {}
         lines: dict[tuple[str, ...], int] = {}

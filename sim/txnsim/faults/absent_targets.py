@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 
 from txnsim.faults.rule import FaultRule
-from txnsim.text import unknown
+from txnsim.text import unknown_word_message
 
 
 def doubt(
@@ -35,12 +35,12 @@ def _doubts(
     kind, _, source = (rule.source or "").partition("/")
     for field, broker in (("broker", target), ("source", source if kind == "broker" else None)):
         if broker is not None and broker not in broker_ids:
-            yield f"{field}: {unknown('broker', broker, broker_ids)}"
+            yield f"{field}: {unknown_word_message('broker', broker, broker_ids)}"
     if rule.topic is None:
         return
     partitions = topics.get(rule.topic)
     if partitions is None:
         if not may_create:
-            yield f"topic: {unknown('topic', rule.topic, sorted(topics))}"
+            yield f"topic: {unknown_word_message('topic', rule.topic, sorted(topics))}"
     elif rule.partition is not None and rule.partition >= partitions:
         yield f"partition: {rule.topic} has no {rule.partition}, only 0 to {partitions - 1}"

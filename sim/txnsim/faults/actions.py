@@ -14,7 +14,7 @@ import msgspec
 
 from txnsim.errors import ErrorCode
 from txnsim.faults.interception import DamagedPart, RewriteHow, Rewriting, Slices
-from txnsim.text import unknown
+from txnsim.text import unknown_word_message
 
 PAUSE_MS_MAX: Final = 10 * 366 * 86_400_000
 """Ten years, as far as a clock may be set."""
@@ -130,7 +130,7 @@ class Fail(_Action, frozen=True, kw_only=True, tag_field="do", tag="error"):
     def __post_init__(self) -> None:
         if self.error.lower() not in ErrorCode.__members__:
             names = (error.name.upper() for error in ErrorCode)
-            raise ValueError(unknown("Kafka error", self.error, names))
+            raise ValueError(unknown_word_message("Kafka error", self.error, names))
 
     @property
     def code(self) -> ErrorCode:

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Protocol, assert_never
 import msgspec
 
 from txnsim.faults.subjects import Subject
-from txnsim.wire.rewriting import rewritten, with_entry
+from txnsim.wire.rewriting import rewrite_field, with_entry
 
 
 class Crossing(msgspec.Struct, frozen=True, kw_only=True):
@@ -122,7 +122,7 @@ class Rewriting(msgspec.Struct, frozen=True, kw_only=True):
                 change = _empty_list
             case _:
                 assert_never(self.how)
-        return rewritten(answer, self.field, change)
+        return rewrite_field(answer, self.field, change)
 
     def _set(self, _: Any) -> int:
         return self.value

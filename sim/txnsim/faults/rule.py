@@ -17,7 +17,7 @@ from txnsim.faults.cluster_actions import ClusterAction, Crash, FillDisk
 from txnsim.faults.interception import DamagedPart, RewriteHow
 from txnsim.faults.meanings import FROM_CLIENTS, KINDS, ROLES, WITH_API, refusal
 from txnsim.faults.points import FaultPoint
-from txnsim.text import unknown
+from txnsim.text import unknown_word_message
 from txnsim.wire.apis import APIS, api_name
 from txnsim.wire.rewriting import LIST, NUMBER, answer_fields, misfit
 
@@ -174,7 +174,7 @@ def _about_rewriting(rule: FaultRule) -> Iterator[str]:
     fields = answer_fields(key)
     kind = fields.get(action.field)
     if kind is None:
-        similar = unknown("field of that answer", action.field, sorted(fields))
+        similar = unknown_word_message("field of that answer", action.field, sorted(fields))
         yield f"rewrite of {api_name(key)}: {similar}"
     elif action.field == "error_code":
         yield "rewrite of error_code: the action error does that"
@@ -193,7 +193,7 @@ def _about_rewriting(rule: FaultRule) -> Iterator[str]:
 def _about_whom(rule: FaultRule) -> Iterator[str]:
     point = rule.point
     if isinstance(rule.api, str) and rule.api not in API_KEYS:
-        similar = unknown("such name", rule.api, sorted(API_KEYS))
+        similar = unknown_word_message("such name", rule.api, sorted(API_KEYS))
         yield f"api {rule.api!r} is no API of Kafka's: {similar}"
     if rule.api is not None and point not in WITH_API:
         yield f"api can't be matched at {point}: no request crosses it"

@@ -20,7 +20,7 @@ from txnsim.group.commands import MayDescribe
 from txnsim.group.consumer_group import ConsumerGroup, ConsumerMember
 from txnsim.group.consumer_records import ConsumerRecord, EpochStored, RegexDeleted, RegexStored
 from txnsim.metadata.image import ClusterImage
-from txnsim.patterns import compiled
+from txnsim.patterns import compile_pattern
 
 REFRESH_MIN_MS: Final = 10_000
 """Expressions are looked up again no sooner than that
@@ -100,7 +100,7 @@ def matching_topics(
     topics_by_regex: dict[str, tuple[str, ...]] = {}
     for regex in regexes:
         try:
-            pattern = compiled(regex)
+            pattern = compile_pattern(regex)
         except PatternError:
             topics_by_regex[regex] = ()  # of a group that another program has written
             continue
@@ -151,7 +151,7 @@ def _check(regex: str, *, regex_count: int) -> Rejection | None:
     if regex_count >= REGEXES_MAX:
         complaint = f"can't be taken: the group has {regex_count} others"
     try:
-        compiled(regex)
+        compile_pattern(regex)
     except PatternError as error:
         complaint = f"is not a valid regular expression: {error}"
     if not complaint:

@@ -31,7 +31,7 @@ from txnsim.http._topics import TopicRoutes
 from txnsim.http._transactions import TransactionRoutes
 from txnsim.http.messages import Problem
 from txnsim.http.operation import JSON, Noun
-from txnsim.http.replies import RefusedError, as_json, refused
+from txnsim.http.replies import RefusedError, as_json, refusal_response
 from txnsim.on_demand_imports import offered
 from txnsim.server.cluster import SimCluster
 
@@ -81,7 +81,7 @@ def application(*routes: Route, access_rules: AccessRules) -> Starlette:
     return Starlette(
         routes=list(routes),
         middleware=[Middleware(AccessGuard, access_rules=access_rules)],
-        exception_handlers={RefusedError: refused, 404: no_such_path, 405: no_such_method},
+        exception_handlers={RefusedError: refusal_response, 404: no_such_path, 405: no_such_method},
     )
 
 

@@ -122,9 +122,9 @@ class EventRoutes(Noun):
         self._tracer.level = (await body.read()).level
         return TraceState(
             level=self._tracer.level.value,
-            first=self._tracer.first,
+            first=self._tracer.first_index,
             next=len(self._tracer),
-            written=self._tracer.written,
+            written=self._tracer.bytes_written,
             kept=self._tracer.size,
             listeners=self._listeners,
         )
@@ -325,7 +325,7 @@ class _Packer:
 
 def _oldest(tracer: Tracer) -> int:
     """The oldest event that a listener may still receive."""
-    return max(tracer.first, len(tracer) - EVENTS_BEHIND_MAX)
+    return max(tracer.first_index, len(tracer) - EVENTS_BEHIND_MAX)
 
 
 def _lost(cursor: int, oldest: int) -> dict[str, int]:

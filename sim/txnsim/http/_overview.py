@@ -80,7 +80,7 @@ class LookRoutes(ClusterNoun):
         if len(all_readings) <= WRITTEN_AT_ONCE:
             text = exposition.exposition(all_readings)
         else:
-            text = await WorkThread.beside(
+            text = await WorkThread.run_beside(
                 partial(with_short_switch_interval, partial(exposition.exposition, all_readings))
             )
         return Response(text, media_type=exposition.CONTENT_TYPE)

@@ -254,7 +254,7 @@ class TransactionRoutes(ClusterNoun):
         for entry in merge(*sorted_ones, key=_by_id):
             entries.append(entry)
             if pace.has_done(1):
-                await pace.rest()
+                await pace.yield_turn()
         return entries
 
     def _logs(self) -> Iterator[tuple[TopicPartition, BrokerId, PartitionLog]]:

@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from txnsim.http.messages import Problem
 from txnsim.http.operation import PREFIX, Noun, Responder
-from txnsim.http.replies import RefusedError, as_json, refused
+from txnsim.http.replies import RefusedError, as_json, refusal_response
 
 _PARAMETER: Final = re.compile(r"\\{(\w+)\\}")
 
@@ -59,7 +59,7 @@ async def _response_of(respond: Responder, request: Request) -> Response:
     try:
         return await respond(request)
     except RefusedError as error:
-        return await refused(request, error)
+        return await refusal_response(request, error)
     except Exception as error:  # noqa: BLE001 - a bug is the answer to the one who asked
         return as_json(Problem(error=f"{type(error).__name__}: {error}"), status=500)
 

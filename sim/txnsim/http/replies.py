@@ -14,7 +14,7 @@ from starlette.responses import Response
 from txnsim.http.messages import Problem
 from txnsim.on_demand_imports import OnDemand
 from txnsim.runtime.loop_turns import Pace
-from txnsim.value_errors import WrongValueError, converted
+from txnsim.value_errors import WrongValueError, convert_value
 
 responses: Final[Any] = OnDemand("starlette.responses")
 
@@ -101,7 +101,7 @@ class Listing(Generic[T]):
                     422, f"the answer has more than {self._bytes_max:,} bytes (answer_max_bytes)"
                 )
             if self._pace.has_done(1 + len(encoded) // ELEMENT_BYTES):
-                await self._pace.rest()
+                await self._pace.yield_turn()
 
 
 async def _one_after_the_other(pieces: list[bytearray]) -> AsyncIterator[bytes]:
@@ -112,7 +112,7 @@ async def _one_after_the_other(pieces: list[bytearray]) -> AsyncIterator[bytes]:
         await asyncio.sleep(0)
 
 
-async def refused(_request: Request, error: Exception) -> Response:
+async def refusal_response(_request: Request, error: Exception) -> Response:
     """What is answered to a request that can't be obeyed."""
     assert isinstance(error, RefusedError)
     return as_json(Problem(error=str(error)), status=error.status)
@@ -175,7 +175,7 @@ def _decode(body: bytearray, kind: type[T]) -> T:
     try:
         return msgspec.json.decode(body, type=kind)
     except msgspec.ValidationError:
-        return converted(msgspec.json.decode(body), kind)
+        return convert_value(msgspec.json.decode(body), kind)
 
 
 async def no_body_of(request: Request) -> None:

@@ -39,7 +39,7 @@ POLLS: Final = frozenset(
 
 def events_told(tracer: Tracer, *, since: int, onlooker: str) -> list[Event]:
     """The newest events, without what is asked all the time."""
-    start = max(since, len(tracer) - EVENTS_TOLD_MAX, tracer.first)
+    start = max(since, len(tracer) - EVENTS_TOLD_MAX, tracer.first_index)
     return [event for event in tracer.events(start) if not _is_noise(event, onlooker)]
 
 

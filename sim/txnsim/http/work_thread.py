@@ -96,7 +96,7 @@ class WorkThread:
         return await result
 
     @staticmethod
-    async def beside(work: Callable[[], T]) -> T:
+    async def run_beside(work: Callable[[], T]) -> T:
         """The result of ``work``, run in a thread of its own where the platform has threads."""
         return await (asyncio.to_thread(work) if HAS_THREADS else in_a_turn(work))
 

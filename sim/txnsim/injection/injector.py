@@ -46,7 +46,7 @@ from txnsim.injection.armed_rule import ArmedRule, HeldCrossing, Lasting, Releas
 from txnsim.loggers import Logger
 from txnsim.runtime.environment import Clock, Rng, Tasks, TimerHandle
 from txnsim.runtime.trace import Tracer
-from txnsim.text import unknown
+from txnsim.text import unknown_word_message
 from txnsim.types import BrokerId
 from txnsim.wire.apis import api_name
 
@@ -209,7 +209,7 @@ class Injector:
     def _armed_rule(self, rule_id: str) -> ArmedRule:
         armed = self._rules.get(rule_id)
         if armed is None:
-            complaint = unknown("armed rule", rule_id, self._rules)
+            complaint = unknown_word_message("armed rule", rule_id, self._rules)
             raise UnknownRuleError(
                 complaint if self._rules else f"no rule {rule_id!r}: none is armed"
             )

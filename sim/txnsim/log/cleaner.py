@@ -44,7 +44,7 @@ from txnsim.wire.batch import (
     read_control_record,
 )
 from txnsim.wire.batch_rewrite import batch_keys, empty_batch, filtering_batch
-from txnsim.wire.codec import at_once
+from txnsim.wire.codec import run_to_end
 from txnsim.wire.records import iter_records
 
 T = TypeVar("T")
@@ -96,7 +96,7 @@ class CompressedRecords(Generic[T]):
 
     def do(self) -> None:
         """Do it beforehand."""
-        self._results.append(at_once(self._steps))
+        self._results.append(run_to_end(self._steps))
 
     def result(self) -> T:
         """The result, computed now unless computed before."""
@@ -116,7 +116,7 @@ def _in_pauses(steps: Generator[int, None, T], header: BatchHeader) -> Pauses[T]
         yield work
         return work.result()
     if header.records_count <= STEPS:
-        return at_once(steps)
+        return run_to_end(steps)
     steps_done = 0
     while True:
         try:

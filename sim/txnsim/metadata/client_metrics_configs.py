@@ -24,7 +24,7 @@ from txnsim.metadata.config_keys import (
     invalid_request,
 )
 from txnsim.metadata.configs import ConfigValue, key_complaint, value_of
-from txnsim.patterns import Pattern, compiled
+from txnsim.patterns import Pattern, compile_pattern
 
 DEVIATIONS: Final = (
     "Expressions in the match of a subscription for client metrics are RE2/J's, which take linear "
@@ -130,6 +130,6 @@ def _pattern(element: str) -> tuple[str, Pattern] | None:
     if any(_BRACES.findall(expression)):
         return None
     try:
-        return parts[0].strip(), compiled(expression)
+        return parts[0].strip(), compile_pattern(expression)
     except PatternError:
         return None

@@ -482,7 +482,7 @@ def _static(name: str, settings: Settings) -> str | None:
     field = _SETTING_OF.get(name)
     if field is None:
         return None
-    is_written = settings_module.is_written(settings, field)
+    is_written = settings_module.is_explicit(settings, field)
     return text(getattr(settings, field)) if is_written else None
 
 

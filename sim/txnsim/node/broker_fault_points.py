@@ -17,7 +17,7 @@ from txnsim.faults.interception import Crossing, FaultEffect, SubmitOutcome
 from txnsim.faults.points import FaultPoint
 from txnsim.faults.subjects import NO_SUBJECT, Subject
 from txnsim.runtime.environment import Network, Tasks
-from txnsim.runtime.tasks import waited
+from txnsim.runtime.tasks import coroutine_of
 
 NO_API = -1
 """These steps are no requests: rules that name an API do not match them."""
@@ -72,7 +72,7 @@ class BrokerFaultPoints(msgspec.Struct, kw_only=True, eq=False):
             then(answer)
             return
         self.tasks.drive(
-            waited(answer),
+            coroutine_of(answer),
             lambda verdict, error: self._on_release(verdict, error, then),
             name=f"{point} at {self.node}",
         )

@@ -91,7 +91,7 @@ class ImageIntake(msgspec.Struct, kw_only=True, eq=False):
         pace = Pace(self.fault_points.tasks.turns, self.clock.stopwatch_ns)
         for step in self.take_up(image):
             if pace.has_done(step):
-                await pace.rest()
+                await pace.yield_turn()
                 if self.fault_points.is_stopped:
                     return
 

@@ -191,9 +191,9 @@ class Metadata(msgspec.Struct, kw_only=True, eq=False):
     def _log_unmade(self, name: str, outcome: TopicImage | Rejection) -> None:
         if not isinstance(outcome, Rejection):
             if self._unmade.tried:
-                self._unmade.done(name)
+                self._unmade.forget_failures(name)
         elif outcome.error is ErrorCode.invalid_replication_factor:
-            self._unmade.failed(name, outcome.error.name.upper(), outcome.reason)
+            self._unmade.note_failure(name, outcome.error.name.upper(), outcome.reason)
 
     def automatic(self, name: str) -> TopicToCreate:
         """The topic to create for a name; internal topics have their own settings

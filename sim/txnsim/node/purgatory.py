@@ -17,7 +17,7 @@ import msgspec
 
 from txnsim.runtime.environment import Clock, Tasks
 from txnsim.runtime.loop_turns import LOOK_ELEMENTS, Pace
-from txnsim.runtime.tasks import Pending, settled
+from txnsim.runtime.tasks import Pending, ignore_end
 
 KeyT = TypeVar("KeyT", bound=Hashable)
 
@@ -191,7 +191,7 @@ class Purgatory(msgspec.Struct, Generic[KeyT], eq=False):
         is_first = not self._late
         self._late[key] = is_released or bool(self._late.get(key))
         if is_first:
-            self.tasks.drive(self._run_late(self.pace()), settled, name="purgatory.late")
+            self.tasks.drive(self._run_late(self.pace()), ignore_end, name="purgatory.late")
 
     async def _run_late(self, pace: Pace) -> None:
         try:
@@ -202,7 +202,7 @@ class Purgatory(msgspec.Struct, Generic[KeyT], eq=False):
                     if parked in self._by_timeout.get(parked.timeout_ms, ()):
                         self._late_answer(parked, key, is_released=bool(is_released))
                     if pace.has_done(LOOK_ELEMENTS):
-                        await pace.rest()
+                        await pace.yield_turn()
                 check = self._late.pop(key)
                 if check is not None:  # touched meanwhile
                     self._late[key] = check

@@ -19,7 +19,7 @@ from txnsim.metadata.image import ClusterImage, TopicImage
 from txnsim.releases.rules import Rules
 from txnsim.settings import Settings
 from txnsim.types import BrokerId, TopicPartition
-from txnsim.wire.codec import at_once
+from txnsim.wire.codec import run_to_end
 
 LogKey = tuple[uuid.UUID, int]
 """(topic id, partition): a topic that is deleted and created again has different logs."""
@@ -137,7 +137,7 @@ class BrokerLogs(msgspec.Struct, eq=False):
         """
         if self.has_failed:
             return
-        at_once(self.checkpoint())
+        run_to_end(self.checkpoint())
         self.note_log_starts()
         for log in self._logs.values():
             log.local.flush()

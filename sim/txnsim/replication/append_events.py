@@ -318,7 +318,7 @@ class AppendEvents(LogEvents):
         joined causes.
         """
         if importance == 0 and not self.tracer.full:
-            return self.tracer.joined(causes)
+            return self.tracer.cause_of(causes)
         data = {"tp": log_state.name, "to": to}
         return self.tracer.emit(
             kind, log_state.node, parents=causes, tx=tx, data=data, importance=importance

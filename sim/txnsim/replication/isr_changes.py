@@ -123,7 +123,7 @@ class IsrChanges(msgspec.Struct, kw_only=True, eq=False):
         if error is not None or answer.result().error:
             repeats = changes
             code = None if error is not None else ErrorCode(answer.result().error)
-            self._unanswered.failed(
+            self._unanswered.note_failure(
                 self.broker_id,
                 type(error).__name__ if code is None else code.name.upper(),
                 f"the controller does not change the ISR of {', '.join(map(str, changes))[:200]}",
@@ -131,7 +131,7 @@ class IsrChanges(msgspec.Struct, kw_only=True, eq=False):
         else:
             repeats = self._take(changes, answer.result())
             if not repeats:
-                self._unanswered.done(self.broker_id)
+                self._unanswered.forget_failures(self.broker_id)
                 self._pause_ms = RETRY_MS
                 self._is_under_way = False
                 self._send()

@@ -24,7 +24,7 @@ from txnsim.node.broker_fault_points import TimerGate, run_when_due
 from txnsim.node.log_events import LogEvents
 from txnsim.runtime.environment import Clock, Tasks, TimerHandle
 from txnsim.runtime.loop_turns import Pace
-from txnsim.runtime.tasks import settled
+from txnsim.runtime.tasks import ignore_end
 from txnsim.settings import Settings
 from txnsim.types import TopicPartition
 
@@ -124,7 +124,7 @@ class LogMaintenance(msgspec.Struct, kw_only=True, eq=False):
             logs, timer_ms=self.settings().log_retention_check_interval_ms
         )
         pace = Pace(self.tasks.turns, self.clock.stopwatch_ns)
-        self.tasks.drive(pace.run(steps), settled, name="retention")
+        self.tasks.drive(pace.run(steps), ignore_end, name="retention")
 
     def _delete_segments(
         self, logs: Iterable[PartitionLog], *, timer_ms: int | None = None

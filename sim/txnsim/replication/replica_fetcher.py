@@ -320,11 +320,11 @@ class _Fetcher:
                 complaint = (
                     f"broker {self._broker_id} copies nothing from broker {self._leader}: {error}"
                 )
-                self._unanswered.failed(self._leader, type(error).__name__, complaint)
+                self._unanswered.note_failure(self._leader, type(error).__name__, complaint)
                 self._begin_again(pause_ms=self._replicas.dynamic.replica_fetch_backoff_ms)
             return
         if self._unanswered.tried:
-            self._unanswered.done(self._leader)
+            self._unanswered.forget_failures(self._leader)
         if reply.error:
             if request == self._request:
                 self._begin_again(pause_ms=0)
@@ -362,7 +362,7 @@ class _Fetcher:
                 self._on_error(followed, fetched.error)
                 continue
             if self._refused.tried:
-                self._refused.done(str(fetched.topic_partition))
+                self._refused.forget_failures(str(fetched.topic_partition))
             if fetched.diverging is not None:
                 await self._cut_where_parted(followed.log, fetched.diverging)
                 continue
@@ -508,7 +508,7 @@ class _Fetcher:
         earlier.
         """
         followed.is_delayed = True
-        self._refused.failed(
+        self._refused.note_failure(
             str(followed.log.topic_partition),
             "NO_ANSWER" if error is None else ErrorCode(error).name.upper(),
             f"broker {self._broker_id} can't copy it from broker {self._leader}",
@@ -535,7 +535,7 @@ class _Fetcher:
         pace = Pace(self._tasks.turns, self._clock.stopwatch_ns)
         for batches in steps:
             if pace.has_done(batches):
-                await pace.rest()
+                await pace.yield_turn()
         if self._log_events.tracer.on and has_shrunk:
             self._log_events.trace_truncation(log)
 

@@ -237,7 +237,7 @@ class TimeSlices:
 async def rest_where_due(pace: Pace | None, elements: int) -> None:
     """Count finished elements; rest if the slice is used up."""
     if pace is not None and pace.has_done(elements):
-        await pace.rest()
+        await pace.yield_turn()
 
 
 def _always() -> bool:
@@ -280,7 +280,7 @@ class Pace:
         self._elements = 0
         return self._looks >= LOOKS or self._stopwatch_ns() - self._begun_ns >= SLICE_NS
 
-    async def rest(self) -> None:
+    async def yield_turn(self) -> None:
         """Let the others have their turns.
 
         Raises:
@@ -304,4 +304,4 @@ class Pace:
                 result: T = end.value
                 return result
             if self.has_done(steps_done):
-                await self.rest()
+                await self.yield_turn()

@@ -164,7 +164,7 @@ class PeerLinks:
         """Peer requests that have no answer yet."""
         return sum(map(len, self._pending.values()))
 
-    def unanswered(self) -> list[Unanswered]:
+    def unanswered_requests(self) -> list[Unanswered]:
         """The requests whose senders still wait, oldest first, and what has become of them."""
         now_ms = self._clock.monotonic_ms()
         calls = [

@@ -13,7 +13,7 @@ import msgspec
 from txnsim.errors import PeerError
 from txnsim.faults.subjects import Subject
 from txnsim.runtime._link_cuts import Link
-from txnsim.runtime.tasks import Pending, waited
+from txnsim.runtime.tasks import Pending, coroutine_of
 from txnsim.types import BrokerId
 
 PeerHandler = Callable[[int, int, object, BrokerId], Awaitable[object]]
@@ -130,4 +130,4 @@ def as_coroutine(awaitable: Awaitable[Any]) -> Coroutine[Any, Any, Any]:
     """The awaitable of a handler as a coroutine, as ``Tasks.drive`` runs it."""
     if type(awaitable) is CoroutineType or asyncio.iscoroutine(awaitable):
         return awaitable
-    return waited(awaitable)
+    return coroutine_of(awaitable)

@@ -117,17 +117,17 @@ class Pending(msgspec.Struct, Generic[T], eq=False):
         return self.value  # type: ignore[return-value] # a cast is a call
 
 
-async def waited(answer: Awaitable[T]) -> T:
+async def coroutine_of(answer: Awaitable[T]) -> T:
     """An awaitable as a coroutine, as ``Tasks.drive`` runs it."""
     return await answer
 
 
-async def at_once(value: T) -> T:
+async def ready_value(value: T) -> T:
     """An awaitable of what is there already."""
     return value
 
 
-def settled(_result: object, error: BaseException | None) -> None:
+def ignore_end(_result: object, error: BaseException | None) -> None:
     """``done`` of ``Tasks.drive`` for work that nobody waits for.
 
     Its outcome is where it belongs. An exception is a bug of txnsim and must not be swallowed.

@@ -310,7 +310,7 @@ class Tracer:
 
     # Causes
 
-    def joined(self, parents: tuple[int, ...]) -> int:
+    def cause_of(self, parents: tuple[int, ...]) -> int:
         """What ``emit`` answers where the level leaves an event with these parents out: a site that
         knows the level may save itself the payload.
         """
@@ -409,7 +409,7 @@ class Tracer:
         return self._next
 
     @property
-    def first(self) -> int:
+    def first_index(self) -> int:
         """Index of the event from which on nothing is missing: a reader whose cursor is below has
         missed some. Of those before, the ones of transactions that had not ended then are kept.
         """
@@ -422,7 +422,7 @@ class Tracer:
         return self._ring.size
 
     @property
-    def written(self) -> int:
+    def bytes_written(self) -> int:
         """Bytes of all events ever recorded, in their kept form."""
         self._keep()
         return self._written
@@ -515,7 +515,7 @@ class Tracer:
             "brokers": self.run.brokers,
             "level": self._level,
             "clock": self.run.clock,
-            "first": max(self.first, start),
+            "first": max(self.first_index, start),
             "nodes": self.nodes,
         }
         texts = self._ring.texts() if start == 0 else (line + b"\n" for line in self.lines(start))

@@ -19,7 +19,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from txnsim.api.parsing import encoded_with_breaks, parsed_with_breaks
-from txnsim.api.request import ApiTable, ClientLink, Handler, NoResponse, Request, parsed
+from txnsim.api.request import ApiTable, ClientLink, Handler, NoResponse, Request, parse_request
 from txnsim.errors import (
     AnswerTooLargeError,
     BadInputError,
@@ -38,7 +38,7 @@ from txnsim.runtime.network import reset
 from txnsim.runtime.trace import NO_CAUSE
 from txnsim.security.principals import ANONYMOUS
 from txnsim.server._outbox import Outbox, whole
-from txnsim.server._request_log import instead, logged, raise_bug, too_large
+from txnsim.server._request_log import instead, log_handling, raise_bug, too_large
 from txnsim.server._sasl import FrameTreatment, SaslSession, SaslState
 from txnsim.server.client_fault_points import ClientFaultPoints, FaultOutcome, batch_in_answer
 from txnsim.server.request_trace import RequestTrace, tell_closed, tell_opened, tell_refused
@@ -145,7 +145,7 @@ class RequestConnection(asyncio.Protocol):
             # No request is handled before the opening has crossed its fault point.
             self._is_busy = True
             self._listener.tasks.drive(
-                self._watcher().opened(), self._take_opening, name="connection.open"
+                self._watcher().connection_effect(), self._take_opening, name="connection.open"
             )
 
     def connection_lost(self, _exc: Exception | None) -> None:
@@ -285,7 +285,7 @@ class RequestConnection(asyncio.Protocol):
                 )
                 self._turns.spent_ns += self._stopwatch_ns() - received_ns + REQUEST_NS
                 return
-            request = parsed(frame, self, self._listener.broker)
+            request = parse_request(frame, self, self._listener.broker)
         except BadInputError as error:
             self._abandon(error)
             return
@@ -312,7 +312,7 @@ class RequestConnection(asyncio.Protocol):
         request.pace = pace
         self._request_bytes = len(frame) - request.body_offset
         if self._sasl is not None and refused is None:
-            self._sasl.handled(request)
+            self._sasl.expect_handshake(request)
         self._is_busy = True
         cause = None
         self._local_ns = self._response_bytes = -1
@@ -341,10 +341,10 @@ class RequestConnection(asyncio.Protocol):
             coroutine = handler.handle(request)
             on_done = self._finish_request
             if listener.tracer.on:
-                cause = self._begin_trace().received(request, handler, self._request_bytes)
+                cause = self._begin_trace().trace_receipt(request, handler, self._request_bytes)
                 on_done = self._finish_traced
         if listener.logs_requests:
-            coroutine = logged(
+            coroutine = log_handling(
                 coroutine, request, handler, listener=listener, connection=self._name
             )
         listener.tasks.drive(
@@ -404,7 +404,7 @@ class RequestConnection(asyncio.Protocol):
         self.close()
 
     def _parse(self, frame: bytes) -> Request:
-        return parsed(frame, self, self._listener.broker)
+        return parse_request(frame, self, self._listener.broker)
 
     def _finish_request(
         self,
@@ -518,9 +518,9 @@ class RequestConnection(asyncio.Protocol):
         if not tracer.on:
             return await self._watcher().handle(request, handler, frame)
         trace = self._begin_trace()
-        tracer.caused_by(trace.received(request, handler, self._request_bytes))
+        tracer.caused_by(trace.trace_receipt(request, handler, self._request_bytes))
         reply = await self._watcher().handle(request, handler, frame)
-        trace.handled(request, reply)
+        trace.trace_handled(request, reply)
         return reply
 
     def _begin_trace(self) -> RequestTrace:
@@ -542,14 +542,14 @@ class RequestConnection(asyncio.Protocol):
                     name=handler.name,
                 )
                 return
-            trace.handled(request, reply)
+            trace.trace_handled(request, reply)
         self._finish_request(request, handler, reply, error)
 
     def _trace_departure(
         self, request: Request, handler: Handler, reply: Any, error: BaseException | None
     ) -> None:
         if error is None and self._trace is not None:
-            self._trace.handled(request, reply)
+            self._trace.trace_handled(request, reply)
         self._finish_watched(request, handler, reply, error)
 
     def _watcher(self) -> ClientFaultPoints:

@@ -196,7 +196,7 @@ class Outbox:
         """Give all answers to the socket, because the connection is about to close."""
         self.flush()
         if self.parked is not None and self.transport is not None and self._listener.is_open:
-            self.transport.writelines(self.parked.rest())
+            self.transport.writelines(self.parked.remaining_pieces())
             self._forget_parked()
 
     def forget(self) -> None:
@@ -252,7 +252,7 @@ class ParkedAnswers:
         is_small = len(part) > (PART_BYTES - room) // UNJOINED_PIECE_BYTES + 1
         return [b"".join(part)] if is_small else part
 
-    def rest(self) -> Sequence[Piece]:
+    def remaining_pieces(self) -> Sequence[Piece]:
         return tuple(self._pieces)
 
 

@@ -27,7 +27,7 @@ _log: Final = Logger("txnsim.request")
 _server_log: Final = Logger("txnsim.server")
 
 
-async def logged(
+async def log_handling(
     work: Coroutine[Any, Any, Any],
     request: Request,
     handler: Handler,

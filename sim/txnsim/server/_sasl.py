@@ -120,7 +120,7 @@ class SaslSession(msgspec.Struct, eq=False):
             return HANDLE
         return _failure_step(f"{api_name(header.api_key)} during the SASL handshake")
 
-    def handled(self, request: Request) -> None:
+    def expect_handshake(self, request: Request) -> None:
         """A valid ApiVersions was answered: now a handshake has to follow."""
         if self.state is SaslState.FIRST and api_versions.is_valid(request):
             self.state = SaslState.HANDSHAKE

@@ -82,9 +82,9 @@ class ClientFaultPoints(msgspec.Struct, eq=False):
     _parse: Parse
     """Decodes a frame of this connection."""
 
-    async def opened(self) -> FaultEffect:
+    async def connection_effect(self) -> FaultEffect:
         """The effect of fault rules on the opened connection; nothing has been read yet."""
-        return await self._passage().opened(self._listener.node, self._line)
+        return await self._passage().connection_effect(self._listener.node, self._line)
 
     async def handle(self, request: Request, handler: Handler, frame: bytes) -> Any:
         """Handle a request, with all armed faults.
@@ -174,7 +174,7 @@ class ClientFaultPoints(msgspec.Struct, eq=False):
         request = self._parse(frame)
         handler = request.handler
         self._listener.tasks.drive(
-            self._handle_copy(self._passage().again(crossing), request, handler),
+            self._handle_copy(self._passage().send_copy(crossing), request, handler),
             partial(_note_failure, request),
             name=f"copy of {handler.name}",
         )
@@ -223,7 +223,7 @@ class Passage(msgspec.Struct, eq=False):
             self._tell("msg.drop", crossing)
         return verdict or FaultEffect.PASS
 
-    async def opened(self, node: str, line: str) -> FaultEffect:
+    async def connection_effect(self, node: str, line: str) -> FaultEffect:
         """The effect on an opened connection, before any byte is read."""
         opening = Crossing(
             point=FaultPoint.CONNECTION_OPEN,
@@ -237,7 +237,7 @@ class Passage(msgspec.Struct, eq=False):
         )
         return await self.cross(opening)
 
-    def again(self, crossing: Crossing) -> Coroutine[Any, Any, bool]:
+    def send_copy(self, crossing: Crossing) -> Coroutine[Any, Any, bool]:
         """Send a copy of a request across the point, traced at once; returns whether a broker
         handles the copy.
         """
@@ -307,10 +307,10 @@ def _throttled_answer(request: Request, reply: Any, throttle_ms: int) -> Any:
     """The reply with its throttle time, if its version has that field."""
     if isinstance(reply, NoResponse):
         return reply
-    return throttled(request.api_key, _read(request, reply), throttle_ms)
+    return with_throttle_time(request.api_key, _read(request, reply), throttle_ms)
 
 
-def throttled(api_key: int, message: Any, throttle_ms: int) -> Any:
+def with_throttle_time(api_key: int, message: Any, throttle_ms: int) -> Any:
     """An answer's message with its throttle time, where its version tells one."""
     if not hasattr(message, "throttle_time"):
         return message

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from txnsim.api.registry import shipped
+from txnsim.api.registry import shipped_apis
 from txnsim.api.request import ApiTable
 from txnsim.broker.broker import Broker
 from txnsim.controller import controller
@@ -42,8 +42,8 @@ from txnsim.server._listener import BrokerListener, Endpoint
 from txnsim.server._trace_snapshot import open_with_snapshot
 from txnsim.server.member import ClusterMember, MemberLifeState
 from txnsim.server.options import KIP_TEXT_PORT_DISTANCE, ClusterOptions, port_step
-from txnsim.server.snapshot import Snapshot, restored
-from txnsim.server.user_inputs import described, input_event
+from txnsim.server.snapshot import Snapshot, restore_image
+from txnsim.server.user_inputs import describe_run, input_event
 from txnsim.settings import Settings
 from txnsim.text import EVERYWHERE, host_and_port
 from txnsim.txn.producer_ids import FIRST_PRODUCER_ID
@@ -270,7 +270,7 @@ class SimCluster:
                 self.metadata.image, offset=former.offset, features_epoch=former.features_epoch
             )
             self.metadata.publish(
-                restored(fresh, snapshot, new_topic_id=self.metadata.new_topic_id)
+                restore_image(fresh, snapshot, new_topic_id=self.metadata.new_topic_id)
             )
             await self._prepare_coordinators()
             for member in self.members.values():
@@ -502,7 +502,7 @@ class SimCluster:
     def _api_table(self, release: Release) -> ApiTable:
         """The APIs of a broker with that release, under the cluster's settings."""
         settings = self.options.settings
-        return shipped(
+        return shipped_apis(
             release,
             unstable=settings.unstable_api_versions_enable,
             telemetry=settings.client_telemetry_enable,
@@ -545,7 +545,7 @@ class SimCluster:
         if listener is not None and listener != apis.listener:
             apis = msgspec.structs.replace(apis, listener=listener)
         authorizer = self._authorizer
-        return apis if authorizer is None else gate.guarded(apis, authorizer)
+        return apis if authorizer is None else gate.guard_apis(apis, authorizer)
 
     def _make_brokers(
         self,
@@ -557,7 +557,7 @@ class SimCluster:
         options = self.options
         host = options.advertised_host or self.environment.clients_host
         image = first_image(
-            registered(msgspec.structs.replace(options, advertised_host=host), endpoints),
+            registered_brokers(msgspec.structs.replace(options, advertised_host=host), endpoints),
             settings=options.settings,
             security=options.security,
             fleet=self.fleet,
@@ -665,7 +665,7 @@ def first_image(
     return image
 
 
-def registered(
+def registered_brokers(
     options: ClusterOptions, endpoints: Sequence[tuple[Endpoint, ...]]
 ) -> list[BrokerImage]:
     """Each broker as clients see it."""

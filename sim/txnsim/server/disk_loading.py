@@ -99,7 +99,7 @@ def load_cluster(
         ConfigError: A partition can't be led by any of these brokers, or a file has an old format.
         OSError: A file can't be read.
     """
-    image = described(disks, settings=settings, fleet=fleet)
+    image = image_of_disks(disks, settings=settings, fleet=fleet)
     left_out: list[str] = []
     losses: list[Loss] = []
     logs: dict[BrokerId, dict[TopicPartition, LoadedReplicaLog]] = {
@@ -127,7 +127,7 @@ def load_cluster(
             topic_id=topic.topic_id, log=loaded.log, high_watermark=folder.high_watermark
         )
     return LoadedCluster(
-        image=restarted(image, logs, knows_isr=disks.metadata is not None),
+        image=with_new_leaders(image, logs, knows_isr=disks.metadata is not None),
         logs={broker_id: tuple(own.values()) for broker_id, own in logs.items()},
         first_producer_id=_first_producer_id(disks, logs),
         size=disks.size,
@@ -190,7 +190,7 @@ Logs = Mapping[BrokerId, Mapping[TopicPartition, LoadedReplicaLog]]
 """The loaded logs of each broker."""
 
 
-def described(disks: Disks, *, settings: Settings, fleet: Fleet) -> ClusterImage:
+def image_of_disks(disks: Disks, *, settings: Settings, fleet: Fleet) -> ClusterImage:
     """Topics as they were, with only those replicas whose brokers are here.
 
     Raises:
@@ -309,7 +309,7 @@ def _leaderless(
 # Leaders
 
 
-def restarted(image: ClusterImage, logs: Logs, *, knows_isr: bool) -> ClusterImage:
+def with_new_leaders(image: ClusterImage, logs: Logs, *, knows_isr: bool) -> ClusterImage:
     """Every partition has a leader under the next epoch.
 
     Args:

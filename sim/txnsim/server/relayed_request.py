@@ -28,7 +28,7 @@ from txnsim.server.client_fault_points import (
     batch_in_answer,
     batch_in_request,
     damaged_frame,
-    throttled,
+    with_throttle_time,
 )
 from txnsim.wire import codec
 from txnsim.wire.apis import FETCHES
@@ -51,7 +51,7 @@ class RelayedRequest(msgspec.Struct):
         return api_key in HANDLERS
 
     @staticmethod
-    def decoded(frame: bytes, topic_names: Mapping[UUID, str]) -> Request | None:
+    def decode_request(frame: bytes, topic_names: Mapping[UUID, str]) -> Request | None:
         """The request in a frame; None where it can't be read."""
         try:
             header = codec.read_request_header(frame[SIZE_BYTES:])
@@ -106,7 +106,7 @@ class RelayedRequest(msgspec.Struct):
         reply = _handler(request).refuse(request, ErrorCode(error))
         return None if isinstance(reply, NoResponse) else whole(request, reply)
 
-    def damaged(self, frame: bytes, damage: Damage) -> bytes:
+    def damage_frame(self, frame: bytes, damage: Damage) -> bytes:
         """What the broker reads as the request."""
         body = damaged_frame(frame[SIZE_BYTES:], damage, batch=self._batch())
         return len(body).to_bytes(SIZE_BYTES, "big") + body
@@ -126,7 +126,9 @@ class RelayedRequest(msgspec.Struct):
         Raises:
             BadInputError: The answer can't be decoded.
         """
-        return self.framed(throttled(self.api_key, self.message(answer), throttle_ms))
+        return self.frame_answer(
+            with_throttle_time(self.api_key, self.message(answer), throttle_ms)
+        )
 
     def _batch(self) -> bytes | None:
         request = self.request
@@ -146,7 +148,7 @@ class RelayedRequest(msgspec.Struct):
         """
         return codec.read_response(self.api_key, self.api_version, answer[SIZE_BYTES:])[1]
 
-    def framed(self, message: Any) -> bytes:
+    def frame_answer(self, message: Any) -> bytes:
         """The whole answer with that message."""
         return codec.frame_message(self.api_key, self.api_version, self.correlation_id, message)
 

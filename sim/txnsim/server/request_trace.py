@@ -68,7 +68,7 @@ class RequestTrace:
         """Causes of the answer that is about to be sent; None if it is not traced."""
         self._errors = ""
 
-    def received(self, request: Request, handler: Handler, size: int) -> int:
+    def trace_receipt(self, request: Request, handler: Handler, size: int) -> int:
         """Trace a received request; returns the event that causes its handling."""
         tracer = self._tracer
         self._request = request
@@ -108,7 +108,7 @@ class RequestTrace:
         )
         return self._received
 
-    def handled(self, request: Request, reply: Any) -> None:
+    def trace_handled(self, request: Request, reply: Any) -> None:
         """The handler is through, with such a reply: what it is due to is known now."""
         tracer, received = self._tracer, self._received
         came_to = outcome(request, reply)
@@ -146,7 +146,7 @@ class RequestTrace:
                 importance=importance,
             )
         else:
-            index = tracer.joined(causes)
+            index = tracer.cause_of(causes)
         if self._is_ours:
             tracer.post((self._line, request.correlation_id, True), index)
 

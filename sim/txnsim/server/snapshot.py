@@ -30,7 +30,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(topic for _, topic in sorted(self.image.topics.items()))
 
 
-def restored(
+def restore_image(
     fresh: ClusterImage, snapshot: Snapshot, *, new_topic_id: Callable[[], uuid.UUID]
 ) -> ClusterImage:
     """A freshly formatted cluster with everything that the snapshot has.

@@ -71,7 +71,7 @@ def _shorten(value: object) -> object:
     return f"{text[:LOGGED_CHARACTERS_MAX]}…"
 
 
-def described(run: RunInfo, options: ClusterOptions) -> RunInfo:
+def describe_run(run: RunInfo, options: ClusterOptions) -> RunInfo:
     """What a trace's header tells of a run, with what its cluster was started with: settings that
     differ from the defaults, behaviours that were switched by hand.
     """

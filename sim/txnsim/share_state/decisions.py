@@ -31,7 +31,7 @@ from txnsim.share_state._combining import BackwardsBatchError, combining
 from txnsim.share_state.records import ShareDeleted, ShareRecord, ShareSnapshot, ShareUpdate
 from txnsim.share_state.shard import ShareStateShard
 from txnsim.types import Decision
-from txnsim.wire.codec import at_once
+from txnsim.wire.codec import run_to_end
 
 NO_EPOCH: Final = -1
 """An epoch that is not given. Up to 4.3 it is never fenced."""
@@ -138,12 +138,12 @@ class Deciding(msgspec.Struct, frozen=True, kw_only=True):
             start_offset=state.start_offset,
             delivery_complete_count=state.delivery_complete_count,
         )
-        change = at_once(self._change(noted, leader_epoch=leader_epoch))
+        change = run_to_end(self._change(noted, leader_epoch=leader_epoch))
         return Decision(records=(change,), reply=reply)
 
     def write(self, command: WriteShareState) -> ShareDecision | Rejection:
         """Does the same as ``writing``, without breaks."""
-        return at_once(self.writing(command))
+        return run_to_end(self.writing(command))
 
     def writing(self, command: WriteShareState) -> Generator[int, None, ShareDecision | Rejection]:
         """Adds a leader's changes to the state. Yields numbers of batches, for breaks.

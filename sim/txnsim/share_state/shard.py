@@ -21,7 +21,7 @@ from txnsim.share_state._combining import BackwardsBatchError, combining
 from txnsim.share_state.log_format import decode_record
 from txnsim.share_state.records import ShareRecord, ShareSnapshot, ShareUpdate
 from txnsim.wire.batch import iter_batches, read_records
-from txnsim.wire.codec import at_once
+from txnsim.wire.codec import run_to_end
 
 
 class ShareStateShard(msgspec.Struct, kw_only=True, eq=False):
@@ -73,7 +73,7 @@ class ShareStateShard(msgspec.Struct, kw_only=True, eq=False):
                 self.snapshots.note_snapshot(key, record_offset)
             case ShareUpdate():
                 self._see_leader_epoch(key, record.leader_epoch)
-                self.states[key] = new_state or at_once(
+                self.states[key] = new_state or run_to_end(
                     _apply_update(self.states.get(key), record, self.rules)
                 )
                 self.update_counts[key] = self.update_counts.get(key, 0) + 1

@@ -87,7 +87,7 @@ def partition_files(log: PartitionLog, *, topic_id: uuid.UUID) -> Iterator[Store
         aborted = [txn for txn in state.aborted if segment.base_offset <= txn.last_offset < end]
         yield from _segment_files(segment, aborted, index_interval_bytes=interval)
     for offset, entries in log.producers.snapshots_with(log.log_end_offset):
-        yield StoredFile.of(Suffix.SNAPSHOT.at(offset), producer_snapshot.encode(entries))
+        yield StoredFile.of(Suffix.SNAPSHOT.file_name(offset), producer_snapshot.encode(entries))
     epochs = checkpoints.encode_leader_epochs(state.leader_epochs)
     yield StoredFile.of(FileName.LEADER_EPOCHS, epochs.encode())
     yield StoredFile.of(FileName.PARTITION_METADATA, encode_partition_metadata(topic_id).encode())
@@ -101,8 +101,8 @@ def _segment_files(
     offsets, times = encode_indexes(
         batches, base_offset=base_offset, index_interval_bytes=index_interval_bytes
     )
-    yield StoredFile(path=Suffix.LOG.at(base_offset), parts=batches)
-    yield StoredFile.of(Suffix.INDEX.at(base_offset), offsets)
-    yield StoredFile.of(Suffix.TIME_INDEX.at(base_offset), times)
+    yield StoredFile(path=Suffix.LOG.file_name(base_offset), parts=batches)
+    yield StoredFile.of(Suffix.INDEX.file_name(base_offset), offsets)
+    yield StoredFile.of(Suffix.TIME_INDEX.file_name(base_offset), times)
     if aborted:
-        yield StoredFile.of(Suffix.TXN_INDEX.at(base_offset), txn_index.encode(aborted))
+        yield StoredFile.of(Suffix.TXN_INDEX.file_name(base_offset), txn_index.encode(aborted))

@@ -99,7 +99,7 @@ def read_log_file(
 
 def _old_at(window: Window, front: bytes, position: int, size: int) -> OldMessage | None:
     """The valid message of an old format that begins at this position; None if there is none."""
-    old = OldMessage.at(front)
+    old = OldMessage.parse(front)
     if old is None or old.size > min(size - position, BatchHeader.BYTES_MAX):
         return None
     return old if old.is_sound(window.bytes_at(position, old.size)) else None

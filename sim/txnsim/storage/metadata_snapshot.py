@@ -73,7 +73,7 @@ def metadata_files_in_steps(
     return [
         StoredFile(path=f"{StoredMetadata.FOLDER}/{name}", parts=tuple(batches)),
         *(
-            StoredFile.of(f"{StoredMetadata.FOLDER}/{suffix.at(image.offset)}", b"")
+            StoredFile.of(f"{StoredMetadata.FOLDER}/{suffix.file_name(image.offset)}", b"")
             for suffix in (Suffix.LOG, Suffix.INDEX, Suffix.TIME_INDEX)
         ),
     ]

@@ -47,7 +47,7 @@ class Suffix(StrEnum):
     TXN_INDEX = ".txnindex"
     SNAPSHOT = ".snapshot"
 
-    def at(self, offset: int) -> str:
+    def file_name(self, offset: int) -> str:
         """``42`` and ``.log`` as ``00000000000000000042.log``."""
         return f"{offset:0{OFFSET_DIGITS}d}{self}"
 
@@ -89,7 +89,7 @@ class PartitionDirectory(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     @classmethod
-    def at(cls, path: Path) -> PartitionDirectory | None:
+    def parse(cls, path: Path) -> PartitionDirectory | None:
         """Topic and partition by a folder's name; None for other folders."""
         tiered = _TIERED.fullmatch(path.name)
         if tiered is not None:
@@ -110,7 +110,9 @@ class PartitionDirectory(msgspec.Struct, frozen=True, kw_only=True):
     def all_in(cls, log_dir: Path, *, with_tiered: bool = False) -> tuple[PartitionDirectory, ...]:
         """The partition folders in a log directory, by topic and partition."""
         directories = [
-            directory for path in log_dir.iterdir() if path.is_dir() and (directory := cls.at(path))
+            directory
+            for path in log_dir.iterdir()
+            if path.is_dir() and (directory := cls.parse(path))
         ]
         return tuple(
             sorted(

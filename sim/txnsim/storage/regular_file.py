@@ -77,7 +77,7 @@ class Mounts:
         """Makes all files below a folder be read from a store."""
         self._stores[f"{root}/"] = store
 
-    def at(self, path: Path) -> Mounted | None:
+    def store_of(self, path: Path) -> Mounted | None:
         """Store that holds a path; None for a local path."""
         if not self._stores:
             return None
@@ -107,7 +107,7 @@ class RegularFile:
         Raises:
             OSError: The file can't be opened, or is no regular file.
         """
-        store = MOUNTS.at(self.path)
+        store = MOUNTS.store_of(self.path)
         if store is not None:
             return store.open(self.path, is_sequential)
         file = _LocalFile(_descriptor_of(self.path))

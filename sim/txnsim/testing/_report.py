@@ -20,7 +20,7 @@ from txnsim.on_demand_imports import borrowed
 from txnsim.runtime.trace import Event, Tracer
 from txnsim.testing.faults import FaultState
 from txnsim.testing.rebuilt_cluster import ONLOOKER
-from txnsim.trace.story import place
+from txnsim.trace.story import node_label
 from txnsim.trace.trace_file import Recording
 
 EVENTS_MAX: Final = 25
@@ -88,6 +88,6 @@ def _events(events: Iterable[Event], nodes: Sequence[str]) -> str:
     lines = []
     for event in events:
         payload = "" if event.d is None else msgspec.json.encode(event.d).decode()
-        words = f"{event.t // 1000:>7} ms  {event.k:<18} {place(nodes[event.n])}  {payload}"
+        words = f"{event.t // 1000:>7} ms  {event.k:<18} {node_label(nodes[event.n])}  {payload}"
         lines.append(in_one_line(words))
     return "\n".join(lines)

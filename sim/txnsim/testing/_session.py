@@ -27,7 +27,7 @@ from txnsim.testing._virtual import SEED_DEFAULT, run_virtual
 from txnsim.testing.cluster import AsyncSimulatedKafka
 from txnsim.testing.event_loop import LoopThread
 from txnsim.testing.faults import FaultState
-from txnsim.testing.options import SimulatedClusterOptions, wanted
+from txnsim.testing.options import SimulatedClusterOptions, options_from_keywords
 
 MARKER: Final = "txnsim"
 SHARED: Final = "txnsim_session_cluster"
@@ -158,12 +158,12 @@ class ClusterGuard:
             seed_given: int = changes.pop("seed", SEED_DEFAULT)
             chosen: int | None = item.config.getoption(SEED)
             seed = self._seed = seed_given if chosen is None else chosen
-            description = self.asked(item, {"trace": "full"}, changes).cluster
+            description = self.options_for(item, {"trace": "full"}, changes).cluster
             return run_virtual(main, seed=seed, asked=description, keep=self._watch)
 
         return run
 
-    def asked(
+    def options_for(
         self,
         item: pytest.Item,
         default: Mapping[str, Any] | None = None,
@@ -281,7 +281,7 @@ class ClusterGuard:
         self._judge(item, states)
 
     def _judge(self, item: pytest.Item, states: Iterable[FaultState]) -> None:
-        if self._has_failed or self.asked(item).faults_may_miss:
+        if self._has_failed or self.options_for(item).faults_may_miss:
             return
         idle = None
         try:

@@ -244,7 +244,7 @@ class AsyncTransactions(ClusterPart):
             description = await self._describe_transaction(transactional_id)
             if description is not None and description.state in states:
                 return description
-            if deadline.passed:
+            if deadline.has_passed:
                 raise TimeoutError(in_vain(self._rebuilt.sim, transactional_id, states, timeout_ms))
             await backoff.wait(deadline, at_most_ms=50)
 

@@ -20,7 +20,7 @@ from txnsim.runtime.virtual.reproducible_process import limits_of_process
 from txnsim.runtime.virtual.run import VirtualEnvironment
 from txnsim.testing.cluster import AsyncSimulatedKafka
 from txnsim.testing.event_loop import ClusterLoop
-from txnsim.testing.options import SimulatedClusterOptions, wanted
+from txnsim.testing.options import SimulatedClusterOptions, options_from_keywords
 
 T = TypeVar("T")
 
@@ -60,7 +60,7 @@ def run_virtual(
         ConfigError: The options are invalid.
         SimulationError: Deadlock, livelock, or use of something that is not simulated.
     """
-    described = asked or wanted(**{"trace": "full", **options})
+    described = asked or options_from_keywords(**{"trace": "full", **options})
 
     async def whole(environment: VirtualEnvironment) -> T:
         kafka = AsyncSimulatedKafka.of(

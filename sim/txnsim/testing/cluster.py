@@ -22,7 +22,7 @@ from txnsim.testing._recording import AsyncTrace
 from txnsim.testing._topics import AsyncTopics, AsyncTransactions
 from txnsim.testing.event_loop import ClusterLoop, in_cluster_loop
 from txnsim.testing.faults import AsyncFaults
-from txnsim.testing.options import SimulatedClusterOptions, Topics, wanted
+from txnsim.testing.options import SimulatedClusterOptions, Topics, options_from_keywords
 from txnsim.testing.rebuilt_cluster import RebuiltCluster
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class AsyncSimulatedKafka:
         Raises:
             ConfigError: The options are invalid.
         """
-        description = wanted(
+        description = options_from_keywords(
             brokers=brokers,
             first_broker_id=first_broker_id,
             topics=topics,

@@ -25,7 +25,7 @@ from txnsim.config import bound_everywhere
 from txnsim.environment_variables import OFF, OPTIONS, is_given, words_of
 from txnsim.errors import ConfigError
 from txnsim.files import problem_of
-from txnsim.text import unknown
+from txnsim.text import unknown_word_message
 
 KAFKA: Final = "KAFKA_"
 BITNAMI: Final = "KAFKA_CFG_"
@@ -90,7 +90,9 @@ def start_of(environment: Mapping[str, str], more: Sequence[str] = ()) -> Contai
     own_variables = {**DEFAULTS, **{k: v for k, v in environment.items() if is_given(k, v)}}
     strangers = sorted(own_variables.keys() - OPTIONS.keys())
     if strangers:
-        raise ConfigError("\n".join(unknown("variable", name, OPTIONS) for name in strangers))
+        raise ConfigError(
+            "\n".join(unknown_word_message("variable", name, OPTIONS) for name in strangers)
+        )
     properties, remarks = _properties(environment, has_file="TXNSIM_CONFIG" in environment)
     if "listeners" in properties and "TXNSIM_HOST" not in environment:
         del own_variables["TXNSIM_HOST"]  # these variables choose the listening address

@@ -14,7 +14,7 @@ from txnsim.injection.armed_rule import ArmedRule
 from txnsim.server.views.waiting_transactions import WAIT_MS
 from txnsim.testing.event_loop import ClusterLoop, in_cluster_loop
 from txnsim.testing.rebuilt_cluster import ClusterPart, RebuiltCluster
-from txnsim.value_errors import converted
+from txnsim.value_errors import convert_value
 
 
 class FaultState(Fault, frozen=True, kw_only=True):
@@ -234,12 +234,14 @@ def fault_rule(
         ConfigError: The text is no YAML.
     """
     if isinstance(description, FaultRule):
-        return converted({**msgspec.to_builtins(description), **_spelled_out(fields)}, FaultRule)
+        return convert_value(
+            {**msgspec.to_builtins(description), **_spelled_out(fields)}, FaultRule
+        )
     if isinstance(description, str):
         from txnsim.config.yaml_bounds import read_mapping  # YAML, only where a text is read
 
         description, _lines = read_mapping(description.encode(), file=HERE)
-    return converted(
+    return convert_value(
         {"id": default_id, **_spelled_out(description or {}), **_spelled_out(fields)}, FaultRule
     )
 

@@ -14,7 +14,7 @@ from txnsim.errors import ConfigError
 from txnsim.runtime.trace import TraceLevel
 from txnsim.server.options import ClusterOptions, check_release, topics_of
 from txnsim.settings import DEFAULTS, Settings
-from txnsim.value_errors import WrongValueError, converted
+from txnsim.value_errors import WrongValueError, convert_value
 
 WHERE: Final = "txnsim"
 """Name of a test's arguments in messages about settings."""
@@ -89,7 +89,7 @@ class SimulatedClusterOptions(
         return settings
 
 
-def wanted(
+def options_from_keywords(
     *,
     topics: Topics = (),
     as_version: str | Sequence[str] = (),
@@ -107,7 +107,7 @@ def wanted(
     """
     try:
         fields = {**given, "topics": topics_of(topics), "as_version": _release_list(as_version)}
-        return converted(fields, SimulatedClusterOptions, noun="option")
+        return convert_value(fields, SimulatedClusterOptions, noun="option")
     except WrongValueError as error:
         lines = str(error).splitlines()
         raise ConfigError("\n".join(f"{WHERE}: {line}" for line in lines)) from None

@@ -329,7 +329,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
     except KeyboardInterrupt:
         guard = item.config.stash.get(GUARD, None)
         if guard is not None:
-            guard.failed()
+            guard.note_failure()
             _show(item.config, guard.sections(item))
         raise
 
@@ -369,7 +369,7 @@ def pytest_runtest_makereport(
     report = yield
     guard = item.config.stash.get(GUARD, None)
     if guard is not None and report.failed:
-        guard.failed()
+        guard.note_failure()
         report.sections.extend(guard.sections(item))
         report.sections.extend(_page_of(item, guard, when=report.when))
     return report

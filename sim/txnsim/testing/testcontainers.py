@@ -26,7 +26,7 @@ from testcontainers.core.waiting_utils import WaitStrategy
 
 from txnsim.errors import ConfigError
 from txnsim.runtime.real_world import new_token
-from txnsim.testing.options import Topics, wanted
+from txnsim.testing.options import Topics, options_from_keywords
 
 KAFKA_PORT: Final = 9092
 """Port of the first broker inside the container; those of the others follow."""
@@ -73,7 +73,7 @@ class TxnsimContainer(DockerContainer):
         faults_may_miss: bool = False,
         **given: Any,
     ) -> None:
-        options = wanted(
+        options = options_from_keywords(
             brokers=brokers,
             topics=topics,
             transaction_version=transaction_version,

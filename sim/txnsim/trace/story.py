@@ -48,7 +48,7 @@ def story(events: Iterable[Event], nodes: Sequence[str]) -> tuple[Sentence, ...]
     return tuple(sentence for sentence in teller.sentences if sentence is not None)
 
 
-def place(node: str) -> str:
+def node_label(node: str) -> str:
     """Describes a node of the trace for readers: ``coordinator (broker 1)``."""
     match node.split("/", 3):
         case ["broker", broker, "txn", _]:
@@ -112,7 +112,7 @@ class _Teller:
         node = self._nodes[event.n]
         sentence = Sentence(
             at_ms=event.t // 1000,
-            who=place(node),
+            who=node_label(node),
             text=text,
             is_narrated=event.k == "note" and node == NARRATOR,
         )
@@ -154,7 +154,7 @@ class _Teller:
             self._say(event, f"{action}{'' if is_first else ' another'} {data['api']} of {source}")
         elif "target" in data:
             again_text = "" if is_first else " again"
-            where = f"{data.get('point')} of {place(str(data['target']))}"
+            where = f"{data.get('point')} of {node_label(str(data['target']))}"
             self._say(event, f"{action}{again_text} at {where}")
         else:
             self._say(event, action)

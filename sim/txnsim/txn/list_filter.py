@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from txnsim.errors import ErrorCode, PatternError, Rejection
-from txnsim.patterns import Pattern, compiled
+from txnsim.patterns import Pattern, compile_pattern
 from txnsim.txn.state import IDLE_STATES, WIRE_NAMES, TransactionState, TxnMetadata
 from txnsim.wire.filters import TransactionFilters
 
@@ -76,7 +76,7 @@ def list_transactions(
 ) -> FilteredListing | Rejection:
     """Prepares the filter, or returns the error of its pattern."""
     try:
-        pattern = compiled(query.pattern) if query.pattern else None
+        pattern = compile_pattern(query.pattern) if query.pattern else None
     except PatternError as error:
         return bad_pattern(query, error)
     return FilteredListing(

@@ -189,7 +189,7 @@ def decode_request(header: RequestHeader, frame: bytes) -> Any:
         UnsupportedRequestError: There is no such API key or version.
     """
     if len(frame) > COUNTED_FROM_BYTES:
-        return at_once(decode_in_steps(header, frame))
+        return run_to_end(decode_in_steps(header, frame))
     read = _request_readers.get((header.api_key, header.api_version))
     if read is None:
         read = _request_reader(header)
@@ -216,7 +216,7 @@ def decode_in_steps(header: RequestHeader, frame: bytes, layout: Any = None) -> 
         raise _malformed_frame(header, frame, fault) from None
 
 
-def at_once(steps: Generator[int, None, T]) -> T:
+def run_to_end(steps: Generator[int, None, T]) -> T:
     """What steps come to, without breaks."""
     while True:
         try:

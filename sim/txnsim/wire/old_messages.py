@@ -31,7 +31,7 @@ class OldMessage(NamedTuple):
     """Size of the whole message in bytes, as its length field claims."""
 
     @classmethod
-    def at(cls, front: Buffer) -> OldMessage | None:
+    def parse(cls, front: Buffer) -> OldMessage | None:
         """Parse offset and length of an entry; None for format 2, or a length too small."""
         if len(front) <= BatchHeader.MAGIC_POSITION:
             return None

@@ -10,7 +10,7 @@ from types import UnionType
 from typing import Any, Final
 
 from txnsim.errors import UnsupportedRequestError
-from txnsim.text import unknown
+from txnsim.text import unknown_word_message
 from txnsim.wire import codec
 from txnsim.wire.codec import response_class
 from txnsim.wire.values import LazyRows
@@ -73,7 +73,7 @@ def _alternatives(hint: Any) -> tuple[Any, ...]:
     return (hint,)
 
 
-def rewritten(message: Any, field: str, change: Change) -> Any:
+def rewrite_field(message: Any, field: str, change: Change) -> Any:
     """A copy of an answer with every field of that name changed; the answer itself where it has
     none.
     """
@@ -115,7 +115,7 @@ def _misfit_of_row(row: Any, entry: Entry) -> str | None:
     kinds = dict(_kinds(row))
     for name, value in entry.items():
         if name not in kinds:
-            return unknown("field", name, sorted(field.name for field in fields(row)))
+            return unknown_word_message("field", name, sorted(field.name for field in fields(row)))
         kind = TRUTH if isinstance(value, bool) else NUMBER if isinstance(value, int) else OTHER
         if kinds[name] != kind:
             return f"{name} is a {kinds[name]}"

@@ -73,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
     def tell(result: CaseResult, total: int) -> None:
         nonlocal progress, differing
         progress = progress or Progress("cases", total)
-        played_count = progress.done + 1
+        played_count = progress.done_count + 1
         differing += result.outcome is CaseOutcome.DIFFERS
         progress.advance(played_count, f"{result.case}: {result.outcome}", f"{differing} differ")
 

@@ -152,7 +152,9 @@ async def _run_exam(
     def tell(result: Result) -> None:
         nonlocal missed
         missed += result.outcome is SituationOutcome.MISSED
-        progress.advance(progress.done + 1, f"{result.id}: {result.outcome}", f"{missed} missed")
+        progress.advance(
+            progress.done_count + 1, f"{result.id}: {result.outcome}", f"{missed} missed"
+        )
 
     return await run_exam(
         args.driver,

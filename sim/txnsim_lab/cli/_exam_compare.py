@@ -95,7 +95,7 @@ class _Teller:
     def tell(self, name: str, difference: SituationDifference | None) -> None:
         self._differences += difference is not None
         tally = f"{self._differences} differences"
-        self._progress.advance(self._progress.done + 1, name, tally)
+        self._progress.advance(self._progress.done_count + 1, name, tally)
         if difference is not None and not self._is_quiet:
             for line in _lines(difference):
                 TERMINAL.line(line)

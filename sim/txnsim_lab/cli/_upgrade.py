@@ -175,7 +175,7 @@ class _Upgrade:
                 *(TopicPartition(TOPIC, partition) for partition in range(PARTITIONS)),
             }
         ):
-            while not deadline.passed:
+            while not deadline.has_passed:
                 await admin.elect_preferred_leader(topic_partition)
                 partition_image = self._kafka.rebuilt.sim.metadata.image.partition(topic_partition)
                 if partition_image is None or partition_image.leader == partition_image.replicas[0]:

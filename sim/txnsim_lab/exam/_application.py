@@ -490,7 +490,7 @@ class Application(DriverSession):
             state = str(description) if isinstance(description, ClientError) else description.state
             if state == "CompleteAbort":
                 return
-            if state not in UNDER_WAY or deadline.passed:
+            if state not in UNDER_WAY or deadline.has_passed:
                 raise MissError(f"no transaction has timed out: {state}")
             await asyncio.sleep(PAUSE_S)
 
@@ -507,7 +507,7 @@ class Application(DriverSession):
             description = (await admin.describe_transactions([name]))[name]
             if isinstance(description, ClientError) or description.state in OVER:
                 return
-            if deadline.passed:
+            if deadline.has_passed:
                 raise MissError(
                     f"told as ended, but {description.state}: readers wait until it times out"
                 )
@@ -524,7 +524,7 @@ class Application(DriverSession):
             stable = await self.end_of(partition, committed=True)
             if stable == (end := await self.end_of(partition)):
                 return
-            if deadline.passed:
+            if deadline.has_passed:
                 raise MissError(f"readers get to {stable} of {end}: a transaction is left open")
             await asyncio.sleep(PAUSE_S)
 
@@ -758,7 +758,7 @@ class Neighbour(msgspec.Struct, kw_only=True):
             error = ErrorCode(error_of(answer))
             if error == ErrorCode.none:
                 return answer
-            if deadline.passed or not error.retriable:
+            if deadline.has_passed or not error.retriable:
                 raise RetriableError(f"{request.api.name}: {error.name.upper()}", error=error)
             self.cluster.forget_coordinator(self.transactional_id)
             await backoff.wait(deadline)

@@ -136,7 +136,7 @@ class _Living:
             newer=tracer.texts(self._next),
             whole=tracer.pieces(),
             nodes=tracer.nodes,
-            first_kept=tracer.first,
+            first_kept=tracer.first_index,
             level=tracer.level.value,
         )
 

@@ -166,7 +166,7 @@ class NodeListener:
     async def decode(self, sent: Sent, frame: bytes) -> None:
         """Decodes a request that a rule needs; looks up topics that it identifies by id."""
         names = self._context.names
-        request = Sent.decoded(frame, names.names)
+        request = Sent.decode_request(frame, names.names)
         if request is not None and names.has_unknown_topic(request.message):
             await self._context.look_up_topics()
         sent.request = request

@@ -102,7 +102,7 @@ class Relay:
     async def _open(self) -> bool:
         """Connects to the broker; returns whether requests may be read."""
         if self._injector.is_armed and not self._listener.is_peer:
-            verdict = await self._passage().opened(self._listener.node, self._line)
+            verdict = await self._passage().connection_effect(self._listener.node, self._line)
             if verdict.outcome is SubmitOutcome.DISCONNECT:
                 self.client.close(is_reset=verdict.is_reset)
                 return False

@@ -173,7 +173,7 @@ def rewrite_addresses(
     else:  # FindCoordinator for one key
         message = _moved_row(message, message.node_id, address_of)
     correlation_id = int.from_bytes(frame[4:8], "big", signed=True)
-    return RelayedRequest(api_key, api_version, correlation_id).framed(message)
+    return RelayedRequest(api_key, api_version, correlation_id).frame_answer(message)
 
 
 def _moved_rows(rows: Iterable[Any], id_name: str, address_of: AddressOf) -> tuple[Any, ...]:

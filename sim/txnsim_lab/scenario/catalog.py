@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import txnsim_lab
 from txnsim.errors import ConfigError
 from txnsim.files import problem_of, read_given
-from txnsim.text import unknown
+from txnsim.text import unknown_word_message
 
 if TYPE_CHECKING:
     from txnsim_lab.scenario.model import Scenario
@@ -74,7 +74,9 @@ def find(name: str) -> tuple[Path, Scenario]:
         names = [
             own for scenario in scenarios().values() for own in (scenario.name, *scenario.aliases)
         ]
-        raise ConfigError(f"{unknown('scenario', name, names)}; or give a file ending in .yaml")
+        raise ConfigError(
+            f"{unknown_word_message('scenario', name, names)}; or give a file ending in .yaml"
+        )
     return file_and_scenario
 
 

@@ -23,7 +23,7 @@ from txnsim.faults.rule import FaultRule
 from txnsim.settings import Settings
 from txnsim.text import read_ms
 from txnsim.types import TopicPartition
-from txnsim.value_errors import converted
+from txnsim.value_errors import convert_value
 from txnsim_lab.check.observations import Position
 from txnsim_lab.scenario._notation.internal_partitions import (
     by_name,
@@ -154,7 +154,7 @@ def fault_rule(value: Any) -> Any:
     """Completes the fields of a fault rule: its action is ``hold`` unless given."""
     if not isinstance(value, dict):
         raise ValueError("expected the fields of a fault rule")
-    return converted({"action": {"do": "hold"}, **_with_underscores(value)}, FaultRule)
+    return convert_value({"action": {"do": "hold"}, **_with_underscores(value)}, FaultRule)
 
 
 def _with_underscores(value: Any) -> Any:

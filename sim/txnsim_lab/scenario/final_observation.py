@@ -78,8 +78,8 @@ async def settle(stage: Stage, *, patient: bool = True, overdue: bool = False) -
     clock = stage.environment.clock
     peace, decided = Deadline(clock, SETTLE_MAX_MS), Deadline(clock, DECIDED_MAX_MS * patient)
     snapshot, times = await _snapshot(stage), 1
-    while times < SETTLED_LOOKS or (snapshot.is_due(overdue=overdue) and not decided.passed):
-        if times < SETTLED_LOOKS and peace.passed and not snapshot.is_due(overdue=overdue):
+    while times < SETTLED_LOOKS or (snapshot.is_due(overdue=overdue) and not decided.has_passed):
+        if times < SETTLED_LOOKS and peace.has_passed and not snapshot.is_due(overdue=overdue):
             break
         await pause(clock, SETTLE_POLL_MS if times < SETTLED_LOOKS else DECIDED_POLL_MS)
         newer = await _snapshot(stage)

@@ -13,10 +13,10 @@ import yaml
 from pydantic import ValidationError
 
 from txnsim.config.complaints import problems_in
-from txnsim.config.yaml_bounds import composed
+from txnsim.config.yaml_bounds import compose_document
 from txnsim.errors import ConfigError, ErrorCode
 from txnsim.releases.rules import Rules
-from txnsim.text import unknown
+from txnsim.text import unknown_word_message
 from txnsim.types import INTERNAL_TOPICS, TopicPartition
 from txnsim_lab.check.anomaly import Kind
 from txnsim_lab.scenario._cluster_options import leaders_of
@@ -128,7 +128,7 @@ def parse_document(file: str, text: str) -> tuple[dict[Any, Any], dict[Place, in
     """
     lines: dict[Place, int] = {(): 1}
     try:
-        bounded, root = composed(text, file=file)
+        bounded, root = compose_document(text, file=file)
         if not isinstance(root, yaml.MappingNode):
             raise ConfigError(f"{file}:1: scenario: expected a mapping of fields")
         _collect(root, (), lines, file)
@@ -188,14 +188,14 @@ def _head(scenario: Scenario) -> Problems:
             yield path, f"{name} means something else; another label is needed"
         for rule in run.rules:
             if rule not in rules:
-                yield (*path, "rules", rule), unknown("rule", rule, rules)
+                yield (*path, "rules", rule), unknown_word_message("rule", rule, rules)
         yield from _verdict((*path, "verdict"), run.verdict)
         yield from _verdict((*path, "cured"), run.cured or ())
         if run.cured is not None and not scenario.cure:
             yield (*path, "cured"), "there is no cure"
         for index, player in enumerate(run.players or ()):
             if player not in PLAYERS:
-                yield (*path, "players", index), unknown("player", player, PLAYERS)
+                yield (*path, "players", index), unknown_word_message("player", player, PLAYERS)
     yield from _verdict(("disarmed",), scenario.disarmed)
     for name, topic in scenario.topics.items():
         if topic.leaders and len(topic.leaders) != topic.partitions:
@@ -222,13 +222,13 @@ def _actor(path: Place, actor: Actor) -> Problems:
         yield (*path, "group"), f"{_article(actor.plays)} is in no group; a member is"
     for index, player in enumerate(actor.players):
         if player not in PLAYERS:
-            yield (*path, "players", index), unknown("player", player, PLAYERS)
+            yield (*path, "players", index), unknown_word_message("player", player, PLAYERS)
 
 
 def _verdict(path: Place, kinds: tuple[str, ...]) -> Problems:
     for index, kind in enumerate(kinds):
         if kind not in KINDS:
-            yield (*path, index), unknown("verdict", kind, (HEALTHY, *KINDS))
+            yield (*path, index), unknown_word_message("verdict", kind, (HEALTHY, *KINDS))
 
 
 class _Checks:
@@ -250,7 +250,10 @@ class _Checks:
         for number, group in enumerate(step.only):
             for index, word in enumerate(group):
                 if word not in words:
-                    yield (*path, "only", number, index), unknown("run, mode or take", word, words)
+                    yield (
+                        (*path, "only", number, index),
+                        unknown_word_message("run, mode or take", word, words),
+                    )
         rule = step.rule
         if rule is not None:
             act = "hold" if step.hold is not None else "arm"
@@ -305,16 +308,16 @@ class _Checks:
     def _call(self, path: Place, call: Call) -> Problems:
         cast = self._scenario.cast
         if call.who not in cast:
-            yield (*path, "who"), unknown("actor", call.who, cast)
+            yield (*path, "who"), unknown_word_message("actor", call.who, cast)
             calls = {name for calls_of_actor in CALLS.values() for name in calls_of_actor}
             if call.do not in calls:
-                yield (*path, "do"), unknown("call", call.do, sorted(calls))
+                yield (*path, "do"), unknown_word_message("call", call.do, sorted(calls))
             plays = ""
         else:
             plays = cast[call.who].plays
             calls_of_actor = CALLS[plays]
             if call.do not in calls_of_actor:
-                yield (*path, "do"), unknown(f"call of {_article(plays)}", call.do, calls_of_actor)
+                yield (*path, "do"), unknown_word_message(f"call of {_article(plays)}", call.do, calls_of_actor)
             else:
                 yield from _fields(path, call.do, call.given_fields, *calls_of_actor[call.do])
         yield from self._call_fields(path, call, plays)
@@ -333,17 +336,17 @@ class _Checks:
         whose = call.first_identity_of
         if whose is not None and (whose not in cast or cast[whose].plays != "wire"):
             wires = [name for name, actor in cast.items() if actor.plays == "wire"]
-            yield (*path, "first-identity-of"), unknown("wire actor", whose, wires)
+            yield (*path, "first-identity-of"), unknown_word_message("wire actor", whose, wires)
         if call.member is not None and (call.member not in cast or cast[call.member].group is None):
             members = [name for name, actor in cast.items() if actor.plays == "member"]
-            yield (*path, "member"), unknown("member", call.member, members)
+            yield (*path, "member"), unknown_word_message("member", call.member, members)
         if call.do == "commit-offsets" and plays == "wire" and call.member is None:
             for needed_here in ("group", "offsets"):
                 if needed_here not in call.given_fields:
                     yield (*path, "do"), f"commit-offsets needs member, or {needed_here}"
         for index, topic in enumerate(call.topics or ()):
             if topic not in self._topics:
-                yield (*path, "topics", index), unknown("topic", topic, self._topics)
+                yield (*path, "topics", index), unknown_word_message("topic", topic, self._topics)
         if call.background is not None:
             if call.background in self._background:
                 yield (*path, "background"), f"{call.background} is a call of a step before"
@@ -415,7 +418,7 @@ class _Checks:
 
     def _cluster(self, path: Place, act: ClusterAct) -> Problems:
         if act.do not in CLUSTER:
-            yield (*path, "do"), unknown("act on the cluster", act.do, CLUSTER)
+            yield (*path, "do"), unknown_word_message("act on the cluster", act.do, CLUSTER)
             return
         needed, possible = CLUSTER[act.do]
         yield from _fields(path, act.do, act.given_fields, needed, possible)
@@ -447,7 +450,7 @@ class _Checks:
         if act.do == "configure" and act.topic in INTERNAL_TOPICS:
             return
         if act.topic not in self._topics:
-            yield (*path, "topic"), unknown("topic", act.topic, self._topics)
+            yield (*path, "topic"), unknown_word_message("topic", act.topic, self._topics)
         elif act.do == "grow-topic" and act.partitions is not None:
             if act.partitions <= count_before:
                 yield (*path, "partitions"), f"topic {act.topic} has {count_before}: expected more"
@@ -473,7 +476,7 @@ class _Checks:
             return  # how many there are is a setting of the run
         topics = self._topics
         if partition.topic not in topics:
-            yield path, unknown("topic", partition.topic, topics)
+            yield path, unknown_word_message("topic", partition.topic, topics)
         elif partition.partition >= topics[partition.topic]:
             last_partition = topics[partition.topic] - 1
             yield path, f"topic {partition.topic} has the partitions 0 to {last_partition}"
@@ -482,7 +485,7 @@ class _Checks:
         """Checks that the words and errors of a value by run are known."""
         for where, error in self._by_words(path, by_word):
             if isinstance(error, str) and error not in _ERRORS:
-                yield where, unknown("error", error, sorted(_ERRORS))
+                yield where, unknown_word_message("error", error, sorted(_ERRORS))
         yield from self._words(path, by_word)
 
     def _by_words(self, path: Place, by_word: Any) -> Iterator[tuple[Place, Any]]:
@@ -500,7 +503,7 @@ class _Checks:
         words = (*self._scenario.words, ELSE)
         for word, inner in by_word.items():
             if word not in words:
-                yield (*path, word), unknown("run, mode or take", word, words)
+                yield (*path, word), unknown_word_message("run, mode or take", word, words)
             yield from self._words((*path, word), inner)
 
     @staticmethod
@@ -508,7 +511,7 @@ class _Checks:
         if name not in declared_names:
             yield (
                 path,
-                unknown(noun, name, declared_names)
+                unknown_word_message(noun, name, declared_names)
                 if declared_names
                 else f"no step before names {name!r}",
             )
@@ -526,7 +529,7 @@ def _fields(
         if _with_hyphens(name) not in allowed:
             yield (
                 (*path, _with_hyphens(name)),
-                unknown(f"field of {do}", _with_hyphens(name), allowed),
+                unknown_word_message(f"field of {do}", _with_hyphens(name), allowed),
             )
     for name in needed:
         if name not in field_names:

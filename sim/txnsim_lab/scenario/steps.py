@@ -20,7 +20,7 @@ from txnsim.faults.meanings import FATES
 from txnsim.faults.points import FaultPoint
 from txnsim.faults.rule import FaultRule
 from txnsim.injection.injector import CannotStrikeError
-from txnsim.text import unknown
+from txnsim.text import unknown_word_message
 from txnsim.trace.story import ONLOOKER_SUFFIX
 from txnsim.types import IsolationLevel, TopicPartition
 from txnsim_lab.scenario._cluster_options import new_topic, topic_of
@@ -518,7 +518,7 @@ def strangers(stage: Stage, rule: FaultRule) -> Iterator[str]:
         ("topic", rule.topic, [*stage.target.topics]),
     ):
         if name_in_rule is not None and name_in_rule not in known_names:
-            yield unknown(noun, name_in_rule, known_names)
+            yield unknown_word_message(noun, name_in_rule, known_names)
 
 
 async def expect(stage: Stage, expectation: Expectation) -> None:

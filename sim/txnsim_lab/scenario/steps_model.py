@@ -10,7 +10,7 @@ from typing import ClassVar, Final, Literal, Self, TypeVar
 from pydantic import Field, field_validator, model_validator
 
 from txnsim.faults.rule import FaultRule
-from txnsim.text import unknown
+from txnsim.text import unknown_word_message
 from txnsim.txn.state import TransactionState
 from txnsim.types import PRODUCER_EPOCH_MAX, TopicPartition
 from txnsim_lab.check.observations import Position
@@ -338,7 +338,7 @@ class TransactionIs(Model):
     def _states_that_there_are(cls, states: tuple[str, ...]) -> tuple[str, ...]:
         for state in states:
             if state not in _STATES:
-                raise ValueError(unknown("state of a transaction", state, _STATES))
+                raise ValueError(unknown_word_message("state of a transaction", state, _STATES))
         return states
 
 

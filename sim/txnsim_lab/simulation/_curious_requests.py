@@ -15,7 +15,7 @@ from typing import Any, Final, NotRequired, TypedDict, get_args, get_origin, get
 
 import msgspec
 
-from txnsim.api.registry import shipped
+from txnsim.api.registry import shipped_apis
 from txnsim.metadata.config_keys import TOPIC_CONFIGS
 from txnsim.metadata.group_configs import GROUP_CONFIGS
 from txnsim.releases import REFERENCE, release_named
@@ -349,7 +349,7 @@ def _values_of(config: str) -> list[str]:
 def curious(dice: Dice, plan: Plan) -> Track:
     """A track that sends all kinds of requests to brokers."""
     release = REFERENCE if plan.world.as_version is None else release_named(plan.world.as_version)
-    spoken = shipped(release)
+    spoken = shipped_apis(release)
     interests = dice.pick_several(INTERESTS, dice.pick_weighted(defaults.INTERESTS))
     kinds = {kind for interest in interests for kind in interest}
     apis = [

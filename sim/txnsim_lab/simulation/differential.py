@@ -17,7 +17,7 @@ from txnsim.errors import ConfigError
 from txnsim.releases import release_named
 from txnsim.releases.rules import Rules
 from txnsim.runtime.trace import TraceLevel
-from txnsim.text import unknown
+from txnsim.text import unknown_word_message
 from txnsim.trace.trace_file import Recording
 from txnsim_lab.simulation._plan import Body, Plan
 from txnsim_lab.simulation._sentences import sentence_of
@@ -91,7 +91,7 @@ def other_plan(plan: Plan, against: Sequence[str]) -> Plan:
                 world, settings={**world.settings, name: _parse_value(value)}
             )
         else:
-            raise ConfigError(unknown("switch", name, Rules.__struct_fields__))
+            raise ConfigError(unknown_word_message("switch", name, Rules.__struct_fields__))
     return msgspec.structs.replace(plan, world=world)
 
 

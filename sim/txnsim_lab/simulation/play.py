@@ -609,7 +609,7 @@ async def heal(cluster: SimCluster) -> None:
                 except ConfigError:
                     continue  # somebody starts it already, or it is on its way down
         running = all(member.is_running for member in cluster.members.values())
-        if running or deadline.passed:
+        if running or deadline.has_passed:
             return
         await pause(clock, 250)
 

@@ -131,7 +131,7 @@ class Cleaner:
             described |= await self._admin.describe_transactions(open_ids)
             open_ids = [name for name in open_ids if _is_open(described[name])]
             # What may not be ended is not waited for: that would be its whole timeout.
-            if deadline.passed or refused.keys() >= set(open_ids):
+            if deadline.has_passed or refused.keys() >= set(open_ids):
                 break
             await pause(self._clock, POLL_MS)
         leftovers += self._still_open(first_descriptions, described, refused)

@@ -246,7 +246,7 @@ async def until(
     deadline = Deadline(clock, patience_ms)
     pause_ms: float = POLL_FIRST_MS
     while not await holds():
-        if deadline.passed:
+        if deadline.has_passed:
             raise TargetError(f"waited {patience_ms} ms in vain until {awaited_state}")
         await pause(clock, pause_ms)
         pause_ms = min(pause_ms * 1.5, POLL_MAX_MS)

@@ -77,7 +77,7 @@ async def clean(admin: Admin, clock: Clock, disks: Disks, partition: TopicPartit
     stable = await admin.offset_of(partition, LATEST, IsolationLevel.READ_COMMITTED)
     reached: list[int] = []
     idle = Deadline(clock, CLEANER_IDLE_MS)
-    while not idle.passed:
+    while not idle.has_passed:
         reached_before = reached
         reached = [disks.cleaned_until(number, partition) for number in brokers]
         ends = [_end_of_cleaning(disks.segments(number, partition), stable) for number in brokers]
@@ -119,6 +119,6 @@ async def until(clock: Clock, holds: Callable[[], Awaitable[bool]], most_ms: int
         with suppress(ClientError):  # a broker that does not answer yet is asked again
             if await holds():
                 return True
-        if deadline.passed:
+        if deadline.has_passed:
             return False
         await pause(clock, POLL_MS)

@@ -283,7 +283,7 @@ class RealTarget:
                 return
             if deadline is None:
                 deadline = Deadline(clock, max(due) + SCAN_MS)
-            if deadline.passed:
+            if deadline.has_passed:
                 return
             await pause(clock, log_care.POLL_MS * 5)
 

@@ -15,7 +15,7 @@ from txnsim.errors import ClientError, ErrorCode, Rejection
 from txnsim.server.cluster import SimCluster
 from txnsim.server.user_inputs import advance, input_event
 from txnsim.server.views.metric_values import late_transactions
-from txnsim.server.views.waiting_transactions import unfinished
+from txnsim.server.views.waiting_transactions import describe_unfinished
 from txnsim.types import (
     TRANSACTION_STATE_TOPIC,
     BrokerId,

@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from txnsim.runtime.trace import Event
-from txnsim.trace.story import place
+from txnsim.trace.story import node_label
 from txnsim.trace.trace_file import Recording
 from txnsim_lab.trace.brief import payload
 
@@ -127,7 +127,7 @@ def _side(events: Sequence[Event], index: int) -> RunSide:
 
 
 def _sentence(node: str, left_event: Event | None, right_event: Event | None) -> str:
-    where = place(node)
+    where = node_label(node)
     article = "the " if where.startswith("coordinator") else ""
     return f"They part at {article}{where}: A {_does(left_event)}; B {_does(right_event)}."
 

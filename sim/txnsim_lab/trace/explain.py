@@ -11,7 +11,7 @@ import msgspec
 
 from txnsim.errors import BadInputError
 from txnsim.runtime.trace import Event, TraceLevel
-from txnsim.trace.story import place
+from txnsim.trace.story import node_label
 from txnsim.trace.trace_file import Recording
 from txnsim.txn.open_txn_verdict import (
     BlockingTxn,
@@ -375,7 +375,7 @@ def _state_line(transactional_id: str, entry: Mapping[str, Any]) -> str:
     where = f" with {partitions}" if partitions else ""
     return (
         f"{transactional_id} is {entry['state']}{pending}{where}: producer id {entry['pid']}, epoch"
-        f" {entry['epoch']}, at the {place(entry['node'])}."
+        f" {entry['epoch']}, at the {node_label(entry['node'])}."
     )
 
 
@@ -391,12 +391,12 @@ def _owed_line(partition: str, owed: Mapping[str, Any]) -> str:
 
 def _root_words(event: Event, nodes: Sequence[str]) -> str:
     data = event.d if isinstance(event.d, Mapping) else {}
-    who = place(nodes[event.n])
+    who = node_label(nodes[event.n])
     match event.k:
         case "client.call":
             return f"{who}, who was asked to {data.get('call')} (#{event.i})"
         case "msg.recv":
-            return f"{data.get('api')} of {place(str(data.get('peer')))} (#{event.i})"
+            return f"{data.get('api')} of {node_label(str(data.get('peer')))} (#{event.i})"
         case "timer.fire":
             return f"the timer {data.get('timer')} of {who} (#{event.i})"
         case "input":

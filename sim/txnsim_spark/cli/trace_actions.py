@@ -225,7 +225,7 @@ def _table(rows: Rows) -> str:
     for row, line in zip(rows, lines, strict=True):
         if row["grouped_by"] == "all":
             line[0] = "all"
-    return Table.formatted(filled, lines)
+    return Table.format_table(filled, lines)
 
 
 def _count(text: str) -> int:

@@ -98,7 +98,7 @@ def meta_of(path: Path) -> MetaProperties | None:
 
 def topic_id_of(folder: Path, on_problem: OnProblem = untold) -> str | None:
     """The id of a replica's topic in Kafka's form; None if no file of the folder has it."""
-    named = names.PartitionDirectory.at(folder)
+    named = names.PartitionDirectory.parse(folder)
     if named is not None and named.topic_id is not None:
         return named.topic_id
     file = folder / names.FileName.PARTITION_METADATA

@@ -99,7 +99,7 @@ def _past_old(
     """
     file.seek(position)
     front = file.read(BatchHeader.SIZE)
-    if OldMessage.at(front) is None:
+    if OldMessage.parse(front) is None:
         return end, position, TornTail.reason_at(front, segment.size - position)
     old: list[int] = []
     torn: list[TornTail] = []

@@ -275,7 +275,7 @@ def _folders_in(log_dir: Path, on_problem: OnProblem) -> tuple[PartitionDirector
         on_problem(f"{log_dir}: {error.strerror}; passed by")
         return ()
     for path in below:
-        if PartitionDirectory.at(path) is None:
+        if PartitionDirectory.parse(path) is None:
             continue
         why = _why_no_folder(path)
         if why:
@@ -311,7 +311,7 @@ def _named_replica(path: Path) -> TopicPartition | None:
     deleted.
     """
     going = _GOING.fullmatch(path.name)
-    named = PartitionDirectory.at(path if going is None else Path(going[1]))
+    named = PartitionDirectory.parse(path if going is None else Path(going[1]))
     if named is None or (path / names.FileName.META_PROPERTIES).is_file():
         return None
     return named.topic_partition if replica_files(path).segments else None
@@ -323,7 +323,7 @@ def _is_log_dir(path: Path) -> bool:
     # A log directory called ``broker-1`` looks like a replica's folder from above.
     return any(
         below.is_dir()
-        and PartitionDirectory.at(below) is not None
+        and PartitionDirectory.parse(below) is not None
         and not (below / names.FileName.META_PROPERTIES).is_file()
         and _has_files_of_kafka(below)
         for below in path.iterdir()

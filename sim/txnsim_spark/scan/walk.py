@@ -218,7 +218,7 @@ def old_at(file: PieceReader, position: int) -> OldRun | None:
     last_offset = -1
     while file.size - end > BatchHeader.MAGIC_POSITION:
         front = bytes(file.read_whole(end, BatchHeader.MAGIC_POSITION + 1))
-        old = OldMessage.at(front)
+        old = OldMessage.parse(front)
         if old is None or old.size > file.size - end:
             break
         if not old.is_sound(file.read_whole(end, old.size)):

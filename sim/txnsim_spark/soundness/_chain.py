@@ -270,4 +270,4 @@ def gap(file: str, end: int, base: int) -> Broken:
 
 
 def _snapshot_name(offset: int) -> str:
-    return names.Suffix.SNAPSHOT.at(offset)
+    return names.Suffix.SNAPSHOT.file_name(offset)

@@ -111,7 +111,7 @@ class Mirror:
             for folder, statuses in zip(folders, listings, strict=True):
                 self._take(folder, statuses)
         for folder in folders:
-            if PartitionDirectory.at(folder) is not None:
+            if PartitionDirectory.parse(folder) is not None:
                 self._fill(folder.parent)
         (Path(self._settings.root) / LISTED_NAME).write_text(str(begun_ms))
         return tuple(folders)

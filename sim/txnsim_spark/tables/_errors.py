@@ -161,7 +161,7 @@ def read_problem(problem: str) -> Iterator[Rows]:
     """
     name, _, reason = problem.partition(": ")
     path = Path(name)
-    named = names.PartitionDirectory.at(path)
+    named = names.PartitionDirectory.parse(path)
 
     def place_columns(count: int) -> dict[str, ArrayMaker]:
         whose = None if named is None else named.topic_partition

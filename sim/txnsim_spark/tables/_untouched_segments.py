@@ -47,7 +47,7 @@ def not_silent(
 
 
 def _snapshot(segment: SegmentFile, offset: int) -> Path:
-    return Path(segment.replica.path) / names.Suffix.SNAPSHOT.at(offset)
+    return Path(segment.replica.path) / names.Suffix.SNAPSHOT.file_name(offset)
 
 
 def _entries(path: Path) -> Mapping[int, SnapshotEntry]:

@@ -42,8 +42,15 @@ from txnsim.api._leaders import CurrentLeaders
 from txnsim.api._topics import by_topic
 from txnsim.api.kip_text.table import KIP_TEXT
 from txnsim.api.memory_limit import BELOW, LOOK_MS, MemoryMark
-from txnsim.api.parsing import SMALL_BYTES, encoded_with_breaks, joined, parsed_with_breaks
-from txnsim.api.registry import ACCEPTED, ADVERTISED, HANDLERS, SHIPPED, _accepted_versions, shipped
+from txnsim.api.parsing import SMALL_BYTES, encoded_with_breaks, join_pieces, parsed_with_breaks
+from txnsim.api.registry import (
+    ACCEPTED,
+    ADVERTISED,
+    HANDLERS,
+    SHIPPED,
+    _accepted_versions,
+    shipped_apis,
+)
 from txnsim.api.request import (
     ANSWERS_MAX,
     NO_LINK,
@@ -54,7 +61,7 @@ from txnsim.api.request import (
     Request,
     error_fields,
     no_subject,
-    parsed,
+    parse_request,
     prepared,
 )
 from txnsim.errors import (
@@ -103,7 +110,7 @@ NO_BROKER: Any = None
 
 
 def read(data: bytes, apis: ApiTable = SHIPPED) -> dict[str, Any]:
-    return msgspec.structs.asdict(parsed(data, Origin(apis), NO_BROKER))
+    return msgspec.structs.asdict(parse_request(data, Origin(apis), NO_BROKER))
 
 
 async def read_slowly(data: bytes, slow: Pace, apis: ApiTable = SHIPPED) -> dict[str, Any]:
@@ -217,8 +224,8 @@ async def test_nobody_is_left_who_waits_for_an_answer() -> None:
 async def test_a_large_reply_has_few_pieces_and_large_ones_are_not_copied() -> None:
     schema = codec.response_schema(0, 9)
     large = bytes(SMALL_BYTES)
-    assert list(joined([b"a", b"b", large, b"c"])) == [b"ab", large, b"c"]
-    assert next(joined([large])) is large
+    assert list(join_pieces([b"a", b"b", large, b"c"])) == [b"ab", large, b"c"]
+    assert next(join_pieces([large])) is large
     errors = LazyRows(
         lambda number: schema.BatchIndexAndErrorMessage(
             batch_index=number, batch_index_error_message="no key"
@@ -555,17 +562,17 @@ def test_only_produce_is_advertised_lower_than_it_is_answered() -> None:
 
 def test_unstable_versions_are_answered_only_where_they_are_opened() -> None:
     assert ACCEPTED[22] == (0, 5), "InitProducerId v6 is unstable"
-    opened = shipped(REFERENCE, unstable=True)
+    opened = shipped_apis(REFERENCE, unstable=True)
     assert opened.accepted[22] == opened.advertised[22] == (0, 6)
     assert {**opened.accepted, 22: (0, 5)} == ACCEPTED
-    assert shipped(RELEASE_4_0, unstable=True).accepted[22] == (0, 5)
+    assert shipped_apis(RELEASE_4_0, unstable=True).accepted[22] == (0, 5)
 
 
 def test_client_metrics_are_listed_only_where_telemetry_is_on() -> None:
     assert not {71, 72} & ADVERTISED.keys()
-    table_of_4_0 = shipped(RELEASE_4_0, telemetry=True)
+    table_of_4_0 = shipped_apis(RELEASE_4_0, telemetry=True)
     assert table_of_4_0.advertised[71] == table_of_4_0.accepted[72] == (0, 0)
-    table_of_3_6 = shipped(RELEASES["3.6"], telemetry=True)
+    table_of_3_6 = shipped_apis(RELEASES["3.6"], telemetry=True)
     assert not {71, 72} & table_of_3_6.advertised.keys(), "KIP-714 came with Kafka 3.7"
 
 
@@ -739,7 +746,7 @@ def test_bits_are_the_operations_that_are_allowed_of_those_that_are_known() -> N
 
 async def test_each_leader_is_named_and_its_address_given_once(api_of_three: Api) -> None:
     leaders = CurrentLeaders(api_of_three.request("Produce", 10))
-    named = [leaders.of("orders", index).leader_id for index in (1, 2, 1)]
+    named = [leaders.leader_of("orders", index).leader_id for index in (1, 2, 1)]
     assert named == [2, 3, 2]
     brokers = api_of_three.broker.image.brokers
     assert [(endpoint.node_id, endpoint.port) for endpoint in leaders.endpoints()] == [
@@ -749,7 +756,7 @@ async def test_each_leader_is_named_and_its_address_given_once(api_of_three: Api
 
 async def test_a_missing_partition_has_no_leader(api: Api) -> None:
     leaders = CurrentLeaders(api.request("Fetch", 16))
-    leader = leaders.of("missing", 0)
+    leader = leaders.leader_of("missing", 0)
     assert (leader.leader_id, leader.leader_epoch) == (-1, -1)
     assert leaders.endpoints() == ()
 

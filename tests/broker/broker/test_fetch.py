@@ -247,7 +247,7 @@ async def test_what_is_written_between_the_slices_of_a_wait_is_not_missed(
         def has_done(self, _elements: int) -> bool:
             return True
 
-        async def rest(self) -> None:
+        async def yield_turn(self) -> None:
             self.rests += 1
             if self.rests == rest:
                 await append(leader)

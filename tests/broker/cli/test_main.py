@@ -248,16 +248,16 @@ def test_a_full_disk_is_said_in_one_line() -> None:
 
 
 def test_every_column_is_padded_and_followed_by_a_tab_the_last_one_too() -> None:
-    table = Table.formatted(("A", "LongHeader"), (("value", "x"), ("", "longer than it")))
+    table = Table.format_table(("A", "LongHeader"), (("value", "x"), ("", "longer than it")))
     assert table == "A    \tLongHeader    \t\nvalue\tx             \t\n     \tlonger than it\t\n"
 
 
 def test_a_table_without_rows_is_its_header() -> None:
-    assert Table.formatted(("A", "BC"), ()) == "A\tBC\t\n"
+    assert Table.format_table(("A", "BC"), ()) == "A\tBC\t\n"
 
 
 def test_widths_are_counted_as_java_counts_them() -> None:
-    assert Table.formatted(("H",), (("🙂",), ("äöü",))) == "H  \t\n🙂 \t\näöü\t\n"
+    assert Table.format_table(("H",), (("🙂",), ("äöü",))) == "H  \t\n🙂 \t\näöü\t\n"
 
 
 def test_json_is_indented_and_ends_with_a_newline() -> None:

@@ -262,7 +262,7 @@ def features(level: int, epoch: int = 1) -> FinalizedFeatures:
 
 def ready(level: int, *, can_bump: bool = True) -> TxnSession:
     session = TxnSession()
-    session.initialized(identity(0), features(level), can_bump=can_bump)
+    session.set_identity(identity(0), features(level), can_bump=can_bump)
     return session
 
 
@@ -271,7 +271,7 @@ def in_transaction(level: int, *, can_bump: bool = True) -> TxnSession:
     session.begin()
     session.touch(P0)
     if level < 2:
-        session.added(frozenset({P0}))
+        session.note_added_partitions(frozenset({P0}))
     return session
 
 
@@ -308,7 +308,7 @@ def test_only_the_old_protocol_adds_partitions_and_only_once() -> None:
     session.begin()
     assert session.touch(P0)
     assert session.empty
-    session.added(frozenset({P0}))
+    session.note_added_partitions(frozenset({P0}))
     assert not session.touch(P0)
     assert session.has(P0)
     assert session.touch(P1)
@@ -321,7 +321,7 @@ def test_only_the_old_protocol_adds_partitions_and_only_once() -> None:
 def test_old_protocol_continues_sequences_across_transactions() -> None:
     session = in_transaction(1)
     assert session.next_sequence(P0, 3) == 0
-    session.ended(None)
+    session.note_end(None)
     assert session.next_sequence(P0, 1) == 3
     assert session.identity == identity(0)
 
@@ -329,7 +329,7 @@ def test_old_protocol_continues_sequences_across_transactions() -> None:
 def test_transactions_v2_restart_sequences_with_each_identity() -> None:
     session = in_transaction(2)
     assert session.next_sequence(P0, 3) == 0
-    session.ended(identity(1))
+    session.note_end(identity(1))
     assert session.next_sequence(P0, 1) == 0
     assert session.identity == identity(1)
 
@@ -356,7 +356,7 @@ def test_level_raised_in_mid_transaction_ends_old_and_bumps() -> None:
     plan = session.plan_end(committed=True, features=features(2, epoch=2))
     assert (plan.send, plan.versions, plan.bump) == (True, V1_END, True)
     assert plan.identity == identity(0)
-    session.initialized(identity(1), features(2, epoch=2), can_bump=True)
+    session.set_identity(identity(1), features(2, epoch=2), can_bump=True)
     session.begin()
     assert session.protocol is TxnProtocol.V2
     session.touch(P0)
@@ -368,13 +368,13 @@ def test_level_lowered_in_mid_transaction_ends_in_v2_and_goes_on_old() -> None:
     session = in_transaction(2)
     plan = session.plan_end(committed=True, features=features(1, epoch=2))
     assert (plan.send, plan.versions, plan.bump) == (True, V2_END, False)
-    session.ended(identity(1))
+    session.note_end(identity(1))
     assert session.protocol is TxnProtocol.V1
 
 
 def test_an_older_features_epoch_changes_nothing() -> None:
     session = TxnSession()
-    session.initialized(identity(0), features(2, epoch=5), can_bump=True)
+    session.set_identity(identity(0), features(2, epoch=5), can_bump=True)
     session.begin()
     plan = session.plan_end(committed=True, features=features(0, epoch=5))
     assert plan.versions == V2_END
@@ -396,7 +396,7 @@ def test_an_abortable_error_leaves_only_abort_and_bumps_in_the_old_protocol(
         session.plan_end(committed=True, features=features(level))
     plan = session.plan_end(committed=False, features=features(level))
     assert (plan.send, plan.bump) == (True, bump)
-    session.ended(identity(1) if level == 2 else None)
+    session.note_end(identity(1) if level == 2 else None)
     session.begin()
 
 
@@ -762,9 +762,9 @@ def test_a_deadline_counts_down_to_0() -> None:
     clock = ManualClock()
     deadline = Deadline(clock, 10)
     clock.advance(5)
-    assert (deadline.left_ms, deadline.passed) == (10, False)
+    assert (deadline.left_ms, deadline.has_passed) == (10, False)
     clock.pass_ms(10)
-    assert (deadline.left_ms, deadline.passed) == (0, True)
+    assert (deadline.left_ms, deadline.has_passed) == (0, True)
     clock.pass_ms(10)
     assert deadline.left_ms == 0
 

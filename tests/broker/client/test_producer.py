@@ -524,7 +524,7 @@ def test_a_call_is_a_root_and_its_result_is_due_to_the_last_answer() -> None:
         answer = tracer.emit("msg.send", "broker/1")
         tracer.post((LINE, 9, True), answer)
         trace.received(LINE, "broker/1", 26, 5, 9, 20, sent=sent, call=call)
-        trace.delivered(PLACE, [record(b"v" * 200), record(None)])
+        trace.trace_delivery(PLACE, [record(b"v" * 200), record(None)])
     _, call_event, request, answered, got, *delivered, result = tracer.events()
     assert (call_event.k, call_event.p, data(call_event)) == (
         "client.call", (), {"call": "commit", "args": {"id": "app"}}
@@ -581,7 +581,7 @@ def test_records_outside_of_a_call_are_due_to_what_happens_now() -> None:
     tracer, trace = client_tracer()
     note = tracer.emit("note", "x")
     tracer.caused_by(note)
-    trace.delivered(PLACE, [record(b"a")])
+    trace.trace_delivery(PLACE, [record(b"a")])
     assert list(tracer.events())[-1].p == (note,)
 
 
@@ -589,7 +589,7 @@ def test_records_outside_of_a_call_are_due_to_what_happens_now() -> None:
 def test_without_a_trace_no_event_is_made(tracer: Tracer | None) -> None:
     trace = ClientTrace(tracer, "app")
     with trace.call("commit") as call:
-        trace.delivered(PLACE, [record(b"a")])
+        trace.trace_delivery(PLACE, [record(b"a")])
     assert (call, trace.on, trace.node) == (None, False, "client/app")
 
 

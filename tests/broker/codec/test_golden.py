@@ -22,7 +22,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.broker.codec.golden.record import API_KEYS, HERE
-from txnsim.api.registry import shipped
+from txnsim.api.registry import shipped_apis
 from txnsim.errors import BadInputError, ErrorCode, MalformedFrameError
 from txnsim.group.log_format import decode_record, encode_record
 from txnsim.group.record_kinds import PARTITION_METADATA
@@ -536,7 +536,7 @@ def test_features_are_those_of_the_release() -> None:
 
 
 def test_every_accepted_version_has_a_schema() -> None:
-    for key, (lowest, highest) in shipped(REFERENCE).accepted.items():
+    for key, (lowest, highest) in shipped_apis(REFERENCE).accepted.items():
         assert set(range(lowest, highest + 1)) <= set(registry.versions(key))
 
 

@@ -25,7 +25,7 @@ from txnsim.config._kafka_names import (
     BEFORE_4,
     LISTENER_PROPERTIES,
     SECURITY_PROPERTIES,
-    known,
+    known_properties,
     nearest,
     why_without_effect,
     without_effect,
@@ -229,14 +229,14 @@ SETTINGS = {setting.kafka for setting in documentation().values() if setting.kaf
 
 def test_every_name_of_a_setting_is_kafkas() -> None:
     described = set(re.findall(r'"name":"([^"]+)"', TRANSCRIPT.read_text()))
-    assert described <= known()
+    assert described <= known_properties()
     assert SETTINGS - described == NOT_DESCRIBED
-    assert len(known()) == 379, "as many as KafkaConfig.configDef() of 4.4.0 lists"
+    assert len(known_properties()) == 379, "as many as KafkaConfig.configDef() of 4.4.0 lists"
 
 
 def test_every_property_is_a_setting_or_a_listener_or_has_a_reason() -> None:
     has_effect = SETTINGS | LISTENER_PROPERTIES | SECURITY_PROPERTIES
-    for name in known() | AUTHORIZER_PROPERTIES:
+    for name in known_properties() | AUTHORIZER_PROPERTIES:
         assert bool(why_without_effect(name)) is (name not in has_effect), name
 
 
@@ -245,7 +245,7 @@ def test_every_property_is_a_setting_or_a_listener_or_has_a_reason() -> None:
 )
 def test_a_property_of_before_kafka_4_is_taken_and_has_a_reason(name: str) -> None:
     assert why_without_effect(name) == BEFORE_4
-    assert name not in known()
+    assert name not in known_properties()
 
 
 def test_every_name_is_listed_once() -> None:

@@ -22,7 +22,7 @@ from txnsim.group.consumer_records import EpochStored, RegexDeleted, Subscriptio
 from txnsim.group.consumer_regex import REFRESH_MIN_MS, matching_topics, resolve
 from txnsim.metadata.group_configs import GroupIntervals
 from txnsim.releases.rules import LATEST, Rules
-from txnsim.wire.codec import at_once
+from txnsim.wire.codec import run_to_end
 
 E = ErrorCode
 
@@ -460,7 +460,7 @@ def test_the_hash_of_topics_is_kept_with_the_epoch() -> None:
 
 @pytest.mark.parametrize("regex", ["(", "a{1000}{1000}"])
 def test_an_expression_that_another_program_has_written_matches_nothing(regex: str) -> None:
-    topics_by_regex = at_once(matching_topics([regex, "ord.*"], image=image(orders=1)))
+    topics_by_regex = run_to_end(matching_topics([regex, "ord.*"], image=image(orders=1)))
     assert topics_by_regex == {regex: (), "ord.*": ("orders",)}
 
 

@@ -61,7 +61,7 @@ from txnsim.group.records import (
 from txnsim.group.state import VALID_PREVIOUS_STATES, ClassicGroupState
 from txnsim.types import TopicPartition
 from txnsim.wire.batch import read_batch_header, read_records
-from txnsim.wire.codec import at_once
+from txnsim.wire.codec import run_to_end
 
 # Records of ``__consumer_offsets``, every version that was ever written.
 
@@ -126,7 +126,7 @@ def test_a_position_is_written_with_its_topic_s_id() -> None:
 
 @pytest.mark.parametrize("record", RECORDS)
 def test_with_breaks_a_record_is_written_as_without(record: GroupRecord) -> None:
-    assert at_once(encoding_in_batch(record, 3)) == encode_in_batch(record, 3)
+    assert run_to_end(encoding_in_batch(record, 3)) == encode_in_batch(record, 3)
 
 
 def test_a_record_with_many_names_is_written_with_breaks() -> None:
@@ -138,9 +138,9 @@ def test_a_record_with_many_names_is_written_with_breaks() -> None:
         topic_names=tuple(f"topic-{number}" for number in range(1_000)),
     )
     assert len([*encoding_in_batch(record, 0)]) > 1
-    assert at_once(encoding_in_batch(record, 0)) == encode_in_batch(record, 0)
+    assert run_to_end(encoding_in_batch(record, 0)) == encode_in_batch(record, 0)
     deletion = SubscriptionDeleted(group_id="g", member_id="m")
-    assert at_once(encoding_in_batch(deletion, 1)) == encode_in_batch(deletion, 1)
+    assert run_to_end(encoding_in_batch(deletion, 1)) == encode_in_batch(deletion, 1)
 
 
 def test_a_batch_on_behalf_of_a_producer_is_transactional() -> None:

@@ -38,7 +38,7 @@ from txnsim.http.replies import (
     as_json,
     no_body_of,
     number_of,
-    refused,
+    refusal_response,
 )
 from txnsim.http.server import ControlServer
 from txnsim.http.work_thread import WorkThread
@@ -140,7 +140,7 @@ def test_what_is_no_number_within_bounds_is_refused(query: bytes) -> None:
 
 
 async def test_a_refusal_is_an_answer() -> None:
-    answer = await refused(request(), RefusedError(409, "do this instead"))
+    answer = await refusal_response(request(), RefusedError(409, "do this instead"))
     assert (answer.status_code, answer.body) == (409, b'{"error":"do this instead"}')
     assert as_json([1]).body == b"[1]"
 

@@ -29,7 +29,7 @@ from txnsim.metadata.client_metrics_configs import (
     subscription,
 )
 from txnsim.metadata.config_keys import ConfigSource
-from txnsim.wire.codec import at_once
+from txnsim.wire.codec import run_to_end
 from txnsim.wire.compression import GZIP, NONE, ZSTD, compress
 
 E = ErrorCode
@@ -59,7 +59,7 @@ class Asker:
         self.subscription_id = 0
 
     def get(self) -> ErrorCode:
-        answer = at_once(
+        answer = run_to_end(
             self.metrics.get(self.instance_id, self.client, self.subscriptions, now_ms=self.now_ms)
         )
         if not isinstance(answer, MetricsToPush):
@@ -83,7 +83,7 @@ class Asker:
             compression=kind,
             metrics=metrics,
         )
-        rejection = at_once(
+        rejection = run_to_end(
             self.metrics.push(push, self.client, self.subscriptions, now_ms=self.now_ms)
         )
         return E.none if rejection is None else rejection.error
@@ -97,7 +97,7 @@ def metrics_of(max_bytes: int = 100) -> ClientMetrics:
 def requested_of(
     instance_id: uuid.UUID, client: TelemetryClient, subscriptions: Mapping[str, Mapping[str, str]]
 ) -> MetricsToPush:
-    return at_once(requested_metrics(instance_id, client, subscriptions))
+    return run_to_end(requested_metrics(instance_id, client, subscriptions))
 
 
 @pytest.fixture

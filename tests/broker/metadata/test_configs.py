@@ -47,7 +47,7 @@ from txnsim.metadata.quotas import (
 )
 from txnsim.releases import RELEASES
 from txnsim.releases.rules import LATEST, Rules
-from txnsim.settings import DEFAULTS, Settings, written
+from txnsim.settings import DEFAULTS, Settings, settings_from_values
 from txnsim.types import BrokerId
 
 # Configs: valid values, where an effective value comes from, and what a log is told.
@@ -154,8 +154,8 @@ def test_what_is_written_down_is_told_from_the_same_default() -> None:
     name = "log.cleaner.backoff.ms"
     for settings, sources in (
         (DEFAULTS, [DEFAULT]),
-        (written({"log_cleaner_backoff_ms": 15_000}), [STATIC, DEFAULT]),
-        (written({"log_cleaner_backoff_ms": 7}), [STATIC, DEFAULT]),
+        (settings_from_values({"log_cleaner_backoff_ms": 15_000}), [STATIC, DEFAULT]),
+        (settings_from_values({"log_cleaner_backoff_ms": 7}), [STATIC, DEFAULT]),
     ):
         key = BROKER_CONFIGS[name]
         synonyms = broker_synonyms(name, key, scopes=("",), image=cluster(), settings=settings)
@@ -171,7 +171,7 @@ def test_what_is_written_down_is_told_from_the_same_default() -> None:
         (Settings(log_retention_ms=7, log_retention_minutes=90), "7", STATIC),
         (Settings(log_retention_ms=604_800_000), "604800000", STATIC),
         (Settings(log_retention_hours=-5), "-1", STATIC),
-        (written({"log_retention_hours": 168}), "604800000", STATIC),
+        (settings_from_values({"log_retention_hours": 168}), "604800000", STATIC),
     ],
 )
 def test_ms_win_over_minutes_and_those_over_hours(

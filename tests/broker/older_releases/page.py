@@ -8,7 +8,7 @@ from typing import Final
 from tests.broker.older_releases.history import UNOBSERVED
 from txnsim.api._transactions.add_partitions_to_txn import BATCHED_FROM
 from txnsim.api._transactions.add_partitions_to_txn import KEY as ADD_PARTITIONS_TO_TXN
-from txnsim.api.registry import HANDLERS, shipped
+from txnsim.api.registry import HANDLERS, shipped_apis
 from txnsim.releases import REFERENCE, RELEASES, Release
 from txnsim.releases.interbroker_versions import EXCHANGES as EVERY
 from txnsim.releases.interbroker_versions import InterbrokerRequest
@@ -66,7 +66,7 @@ them."""
 
 def versions() -> tuple[Row, Iterator[Row]]:
     """Head and rows: API × release."""
-    tables = {name: shipped(release) for name, release in RELEASES.items()}
+    tables = {name: shipped_apis(release) for name, release in RELEASES.items()}
 
     def rows() -> Iterator[Row]:
         yield ("", "*played as*", *(release.patch_release for release in RELEASES.values()))

@@ -59,14 +59,14 @@ async def open_wire_to_one(cluster: VirtualCluster) -> WireClient:
 @pytest.mark.parametrize("name", RELEASES)
 def test_versions_lie_within_the_release_and_begin_where_ours_do(name: str) -> None:
     release = RELEASES[name]
-    for key, (low, high) in shipped(release).advertised.items():
+    for key, (low, high) in shipped_apis(release).advertised.items():
         assert high <= release.api_versions[key][1]
         assert low == ADVERTISED[key][0]
     answer = api_versions_answer(name, 3)
     ranges = {
         api_key.api_key: (api_key.min_version, api_key.max_version) for api_key in answer.api_keys
     }
-    assert ranges == shipped(release).advertised
+    assert ranges == shipped_apis(release).advertised
 
 
 @pytest.mark.parametrize(

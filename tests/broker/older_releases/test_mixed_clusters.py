@@ -80,7 +80,7 @@ async def until_read(client: Cluster, expected: dict[str, int]) -> None:
         count_by_text = {text: texts.count(text) for text in sorted(set(texts))}
         if count_by_text == expected:
             return
-        assert not deadline.passed, count_by_text
+        assert not deadline.has_passed, count_by_text
         await asyncio.sleep(0.01)
 
 

@@ -18,7 +18,7 @@ from txnsim.replica.broker_logs import BrokerLogs
 from txnsim.replica.fetch_values import FetchOutcome
 from txnsim.replica.log_budget import BATCH_BYTES, LOGS_PER_STEP, PLACE_BYTES, Look, enforce
 from txnsim.settings import DEFAULTS
-from txnsim.wire.codec import at_once
+from txnsim.wire.codec import run_to_end
 
 # A broker's disk: what outlives the broker, and what of it is known afterwards.
 
@@ -63,7 +63,7 @@ def test_a_deleted_topic_leaves_nothing() -> None:
     disk = BrokerLogs(DEFAULTS, LATEST)
     image = image_of()
     log = log_with_records(disk)
-    at_once(disk.checkpoint())
+    run_to_end(disk.checkpoint())
     assert [*disk.forget(image.topics["orders"])] == [1], "a step for each replica"
     assert list(disk) == []
     assert log_of(disk, image) is not log
@@ -100,7 +100,7 @@ def test_configs_reach_the_logs_that_are_there() -> None:
 def test_a_crash_leaves_the_records_and_the_high_watermark_that_was_noted() -> None:
     disk = BrokerLogs(DEFAULTS, LATEST)
     log = log_with_records(disk)
-    at_once(disk.checkpoint())
+    run_to_end(disk.checkpoint())
     log_with_records(disk)
     disk.reopen(image_of(), B1, now_ms=NOW)
     assert (log.log_end_offset, log.high_watermark) == (4, 2)

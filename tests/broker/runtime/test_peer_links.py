@@ -488,14 +488,14 @@ async def test_what_is_lost_times_out_as_soon_as_the_clock_is_advanced_that_far(
     world.network.register(B, echo)
     lost = world.ask(timeout_ms=30_000)
     await asyncio.sleep(0)
-    assert [request.is_lost for request in world.network.unanswered()] == [True]
+    assert [request.is_lost for request in world.network.unanswered_requests()] == [True]
     world.clock.advance(29_000)
     await asyncio.sleep(0)
     assert not lost.done()
     world.clock.advance(2_000)
     with pytest.raises(PeerTimeoutError, match="within 30000 ms"):
         await lost
-    assert world.network.unanswered() == []
+    assert world.network.unanswered_requests() == []
 
 
 async def test_a_copy_crosses_and_is_handled_and_its_answer_is_ignored() -> None:

@@ -782,7 +782,7 @@ def test_a_large_request_rests_after_so_many_elements_where_no_time_passes() -> 
             elements_done += 1
         assert elements_done + 1 == LOOKS * LOOK_ELEMENTS
         assert not pace.has_rested
-        await pace.rest()
+        await pace.yield_turn()
         assert pace.has_rested
         assert not pace.has_done(1), "a new slice"
 

@@ -143,9 +143,9 @@ def test_a_site_that_knows_the_level_may_save_itself_the_event(parents: tuple[in
     tracer.caused_by(cause)
     assert not tracer.full
     if parents != (99,):
-        assert tracer.joined(parents) == tracer.emit("check.pass", "a", parents=parents)
+        assert tracer.cause_of(parents) == tracer.emit("check.pass", "a", parents=parents)
     else:
-        assert tracer.joined(parents) == NO_CAUSE
+        assert tracer.cause_of(parents) == NO_CAUSE
 
 
 def test_the_level_may_change_while_running() -> None:
@@ -220,10 +220,10 @@ def test_a_ring_keeps_the_newest_events_and_the_hash_covers_what_is_kept() -> No
         for tracer in (ring_tracer, everything):
             tracer.emit("note", "a", parents=(index - 1,), data={"text": str(index)})
     assert len(ring_tracer) == len(everything) == 3 * MANY
-    assert ring_tracer.first > MANY
+    assert ring_tracer.first_index > MANY
     assert ring_tracer.size <= 2 * CHUNK_BYTES < everything.size
     # A ring's clocks of one node have gaps where a batch begins, or none.
-    assert list(ring_tracer.lines()) == list(everything.lines(ring_tracer.first))
+    assert list(ring_tracer.lines()) == list(everything.lines(ring_tracer.first_index))
     *lines, trailer = b"".join(ring_tracer.pieces()).splitlines(keepends=True)[1:]
     sha = hashlib.sha256(b"".join(lines) + b'["a"]')
     assert ring_tracer.hash == json.loads(trailer)["hash"] == "sha256:" + sha.hexdigest()
@@ -309,7 +309,7 @@ def test_a_reader_that_is_overtaken_by_the_ring_goes_on_with_what_is_kept() -> N
     assert next(reader).i == 0
     for _ in range(2 * MANY):
         tracer.emit("note", "a")
-    assert next(reader).i == tracer.first > 1
+    assert next(reader).i == tracer.first_index > 1
 
 
 # Beginning in the middle
@@ -335,7 +335,7 @@ def three_parts() -> Iterator[dict[str, object]]:
 
 
 def told_parts(tracer: Tracer) -> list[object]:
-    return [event.d["part"] for event in tracer.events(tracer.first) if event.k == "snapshot"]  # type: ignore[index]
+    return [event.d["part"] for event in tracer.events(tracer.first_index) if event.k == "snapshot"]  # type: ignore[index]
 
 
 def test_a_recording_that_is_switched_on_late_opens_with_a_snapshot_a_part_per_turn() -> None:
@@ -381,7 +381,7 @@ def test_a_ring_that_has_dropped_its_head_opens_with_a_snapshot() -> None:
         turns.turn()
         if number % 100 == 0:
             sizes.append(tracer.size)
-    (opening,) = list(tracer.events(tracer.first))[:1]
+    (opening,) = list(tracer.events(tracer.first_index))[:1]
     assert (opening.k, opening.d) == ("snapshot", {"part": 0})
     assert max(sizes) < 9 * CHUNK_BYTES
     assert sizes[-1] > 6 * CHUNK_BYTES
@@ -465,7 +465,7 @@ def test_a_scope_has_a_cause_of_its_own_which_timers_carry_along() -> None:
     tracer.caused_by(question_event)
     assert tracer.timer_context() is None, "the present context has it"
     tracer.scope, tracer.scope_waker = news, question_event
-    assert (tracer.cause, tracer.waker, tracer.joined(())) == (news, question_event, news)
+    assert (tracer.cause, tracer.waker, tracer.cause_of(())) == (news, question_event, news)
     context = tracer.timer_context()
     assert context is not None
     assert tracer.caused_by(NO_CAUSE) == news

@@ -400,7 +400,7 @@ class Side:
     def versions(self) -> SaslStep:
         step = self.send(18, 0)
         if step is HANDLE:
-            self.session.handled(cast(Request, SimpleNamespace(api_version=0)))
+            self.session.expect_handshake(cast(Request, SimpleNamespace(api_version=0)))
         return step
 
     def log_in(self, user: str = "alice") -> Any:

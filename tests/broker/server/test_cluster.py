@@ -23,7 +23,7 @@ from tests.support.ports import free_port_before_a_busy_one
 from tests.support.raw_connection import WireClient
 from tests.support.slow_machine import SLOW_S
 from tests.support.within_environment import within
-from txnsim.api.registry import shipped
+from txnsim.api.registry import shipped_apis
 from txnsim.client.producer import Producer
 from txnsim.errors import ConfigError
 from txnsim.faults.actions import Delay, Drop, Fail, Hold
@@ -44,7 +44,7 @@ from txnsim.server.cluster import (
     end_starts,
     first_image,
     let_end,
-    registered,
+    registered_brokers,
     undisturb,
 )
 from txnsim.server.disk_loading import LoadedCluster
@@ -279,7 +279,7 @@ async def test_producer_ids_come_although_the_controller_is_slow(cluster: Virtua
 # The metadata that a cluster starts with.
 
 
-APIS = shipped(release_named("4.3"), unstable=False, telemetry=False)
+APIS = shipped_apis(release_named("4.3"), unstable=False, telemetry=False)
 SETTINGS = Settings(cluster_id="abc", transaction_version=1)
 
 
@@ -345,7 +345,7 @@ def test_brokers_are_told_by_their_ids_and_all_their_endpoints() -> None:
         (endpoint("127.0.0.1", 1), endpoint("127.0.0.1", 2, "TLS")),
         (endpoint("127.0.0.1", 3),),
     ]
-    first_broker, second = registered(options, endpoints)
+    first_broker, second = registered_brokers(options, endpoints)
     assert (first_broker.broker_id, first_broker.host, first_broker.port) == (0, "127.0.0.1", 1)
     assert first_broker.addresses == {"TLS": ("127.0.0.1", 2)}
     assert (second.broker_id, second.port, second.addresses) == (7, 3, {})
@@ -353,23 +353,27 @@ def test_brokers_are_told_by_their_ids_and_all_their_endpoints() -> None:
 
 def test_what_is_advertised_is_told() -> None:
     options = ClusterOptions(brokers=1, advertised=(("kafka.test", 99),))
-    (broker,) = registered(options, [(endpoint("127.0.0.1", 1), endpoint("127.0.0.1", 2, "TLS"))])
+    (broker,) = registered_brokers(
+        options, [(endpoint("127.0.0.1", 1), endpoint("127.0.0.1", 2, "TLS"))]
+    )
     assert broker.address("PLAINTEXT") == ("kafka.test", 99)
     assert broker.address("TLS") == ("127.0.0.1", 2)
     options = ClusterOptions(brokers=1, advertised_host="box")
-    assert registered(options, [(endpoint("127.0.0.1", 1),)])[0].host == "box"
+    assert registered_brokers(options, [(endpoint("127.0.0.1", 1),)])[0].host == "box"
 
 
 @pytest.mark.parametrize("host", ["", "0.0.0.0", "::"])
 def test_clients_are_told_this_machines_name_where_it_listens_everywhere(host: str) -> None:
-    assert registered(ClusterOptions(brokers=1), [(endpoint(host, 1),)])[0].host == host_name()
+    assert (
+        registered_brokers(ClusterOptions(brokers=1), [(endpoint(host, 1),)])[0].host == host_name()
+    )
 
 
 def test_the_port_that_is_advertised_is_that_of_one_broker() -> None:
     for brokers, ports in ((1, [19_092]), (2, [9_092, 9_093])):
         options = ClusterOptions(brokers=brokers, advertised_host="h", advertised_port=19_092)
         endpoints = [(endpoint("", 9_092 + number),) for number in range(brokers)]
-        assert [broker.port for broker in registered(options, endpoints)] == ports
+        assert [broker.port for broker in registered_brokers(options, endpoints)] == ports
 
 
 # What a user does to a cluster is the root of what follows.

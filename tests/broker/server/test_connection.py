@@ -678,7 +678,7 @@ def test_a_large_piece_is_not_copied() -> None:
     (part,) = parked.next_part()
     assert isinstance(part, memoryview)
     assert part.obj is batch
-    assert sum(map(len, parked.rest())) == 2 * PART_BYTES
+    assert sum(map(len, parked.remaining_pieces())) == 2 * PART_BYTES
 
 
 @pytest.mark.parametrize(("size", "is_joined"), [(16_000, False), (100, True)])

@@ -26,7 +26,9 @@ def produce(version: int, topic_id: UUID | None = None) -> bytes:
 @pytest.mark.parametrize("version", [9, 13])
 def test_a_request_tells_whom_it_is_about(version: int) -> None:
     sent = RelayedRequest(0, version, 7)
-    sent.request = RelayedRequest.decoded(produce(version, UUID(int=5)), {UUID(int=5): "orders"})
+    sent.request = RelayedRequest.decode_request(
+        produce(version, UUID(int=5)), {UUID(int=5): "orders"}
+    )
     crossing_point = sent.crossing(
         FaultPoint.CLIENT_REQUEST, source="client/app", target="broker/1", line="l"
     )
@@ -49,13 +51,13 @@ def test_what_was_not_decoded_is_about_nobody() -> None:
 
 def test_what_nobody_can_read_is_not_decoded() -> None:
     unknown_api = (20).to_bytes(4, "big") + (500).to_bytes(2, "big") + bytes(18)
-    assert RelayedRequest.decoded(unknown_api, {}) is None
-    assert RelayedRequest.decoded(produce(9)[:30], {}) is None
+    assert RelayedRequest.decode_request(unknown_api, {}) is None
+    assert RelayedRequest.decode_request(produce(9)[:30], {}) is None
 
 
 def test_a_request_is_refused_in_the_words_of_its_api() -> None:
     sent = RelayedRequest(0, 9, 7)
-    sent.request = RelayedRequest.decoded(produce(9), {})
+    sent.request = RelayedRequest.decode_request(produce(9), {})
     frame = sent.refusal(6)
     assert isinstance(frame, bytes)
     _, message = codec.read_response(0, 9, frame[4:])

@@ -43,10 +43,10 @@ from txnsim.runtime.environment import Environment
 from txnsim.runtime.trace import TraceLevel
 from txnsim.server import _trace_snapshot as trace_snapshot
 from txnsim.server.cluster import SimCluster
-from txnsim.server.disk_loading import LoadedReplicaLog, described, restarted
+from txnsim.server.disk_loading import LoadedReplicaLog, image_of_disks, with_new_leaders
 from txnsim.server.log_dirs import log_dir_in_steps, log_dir_of
 from txnsim.server.member import MemberLifeState
-from txnsim.server.snapshot import restored
+from txnsim.server.snapshot import restore_image
 from txnsim.settings import DEFAULTS, Settings
 from txnsim.storage.disks import Disks, find_disks
 from txnsim.storage.metadata_files import MetaProperties, decode_partition_metadata
@@ -83,7 +83,7 @@ def disks_of(
 
 
 def image_of(disks: Disks, settings: Settings = DEFAULTS) -> ClusterImage:
-    return described(disks, settings=settings, fleet=Fleet())
+    return image_of_disks(disks, settings=settings, fleet=Fleet())
 
 
 def orders_in(image: ClusterImage) -> PartitionImage:
@@ -139,7 +139,7 @@ def test_an_eligible_leader_is_enough(tmp_path: Path) -> None:
     )
     image = image_of(disks)
     log = LoadedReplicaLog(topic_id=TOPIC_ID, log=LogDriver().log, high_watermark=0)
-    partition_after = orders_in(restarted(image, {ONE: {ORDERS: log}}, knows_isr=True))
+    partition_after = orders_in(with_new_leaders(image, {ONE: {ORDERS: log}}, knows_isr=True))
     assert (partition_after.leader, partition_after.isr, partition_after.elr) == (1, (1,), ())
 
 
@@ -203,7 +203,7 @@ def test_the_leader_stays_under_the_next_epoch(tmp_path: Path) -> None:
         partition(TOPIC_ID, replicas=(1, 2), leader=2, epoch=6),
     )
     logs = {ONE: {ORDERS: loaded_log_of(9)}, TWO: {ORDERS: loaded_log_of(2)}}
-    partition_after = orders_in(restarted(image_of(disks), logs, knows_isr=True))
+    partition_after = orders_in(with_new_leaders(image_of(disks), logs, knows_isr=True))
     assert (
         partition_after.leader,
         partition_after.leader_epoch,
@@ -221,7 +221,7 @@ def test_the_first_in_sync_replica_leads_where_the_leader_is_missing(tmp_path: P
     )
     # A copy of the metadata log that is older than the logs.
     logs = {ONE: {}, TWO: {ORDERS: loaded_log_of(1, epoch=9)}}
-    partition_after = orders_in(restarted(image_of(disks), logs, knows_isr=True))
+    partition_after = orders_in(with_new_leaders(image_of(disks), logs, knows_isr=True))
     assert (partition_after.leader, partition_after.leader_epoch) == (2, 10)
 
 
@@ -232,16 +232,16 @@ def test_without_metadata_the_longest_log_of_the_newest_epoch_leads(tmp_path: Pa
         TWO: {ORDERS: loaded_log_of(5, epoch=4, high_watermark=4)},
         THREE: {ORDERS: loaded_log_of(4, epoch=4)},
     }
-    partition_after = orders_in(restarted(image_of(disks), logs, knows_isr=False))
+    partition_after = orders_in(with_new_leaders(image_of(disks), logs, knows_isr=False))
     assert (partition_after.leader, partition_after.leader_epoch, partition_after.isr) == (
         2,
         5,
         (2, 3),
     )
     logs[THREE] = {ORDERS: loaded_log_of(3, epoch=4)}
-    assert orders_in(restarted(image_of(disks), logs, knows_isr=False)).isr == (2,)
+    assert orders_in(with_new_leaders(image_of(disks), logs, knows_isr=False)).isr == (2,)
     logs[THREE] = {ORDERS: loaded_log_of(5, epoch=4)}
-    assert orders_in(restarted(image_of(disks), logs, knows_isr=False)).leader == 2
+    assert orders_in(with_new_leaders(image_of(disks), logs, knows_isr=False)).leader == 2
 
 
 # What a recording that begins in the middle opens with.
@@ -535,7 +535,7 @@ async def test_a_reassignment_that_was_under_way_is_forgotten(cluster: VirtualCl
         partition, replicas=(1, 2, 3), adding=(BrokerId(3),), removing=(BrokerId(1),)
     )
     was = msgspec.structs.replace(snapshot, image=snapshot.image.with_partition(orders, moving))
-    image = restored(sim.metadata.image, was, new_topic_id=sim.metadata.new_topic_id)
+    image = restore_image(sim.metadata.image, was, new_topic_id=sim.metadata.new_topic_id)
     found = image.partition(orders)
     assert found is not None
     assert (found.replicas, found.is_reassigning) == ((1, 2), False)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from txnsim.interbroker.share_state import StateBatch
 from txnsim.releases.rules import LATEST, Rules
 from txnsim.share_state._combining import combining
-from txnsim.wire.codec import at_once
+from txnsim.wire.codec import run_to_end
 
 GOLDEN: Final = Path(__file__).parents[1] / "codec" / "golden" / "share_state.jsonl"
 CASES: Final = [
@@ -32,7 +32,7 @@ def combine_batches(
     start_offset: int,
     rules: Rules = LATEST,
 ) -> tuple[StateBatch, ...]:
-    return at_once(combining(older, newer, start_offset=start_offset, rules=rules))
+    return run_to_end(combining(older, newer, start_offset=start_offset, rules=rules))
 
 
 def case_key(case: dict[str, Any]) -> str:

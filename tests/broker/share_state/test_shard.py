@@ -7,7 +7,7 @@ from txnsim.share_state.log_format import encode_batch
 from txnsim.share_state.records import ShareDeleted, ShareRecord, ShareSnapshot, ShareUpdate
 from txnsim.share_state.shard import ShareStateShard
 from txnsim.wire.batch_header import assign
-from txnsim.wire.codec import at_once
+from txnsim.wire.codec import run_to_end
 from txnsim.wire.control import control_batch
 from txnsim.wire.records import Record, build_batch
 
@@ -56,7 +56,7 @@ def shard_with_records(*records: ShareRecord, updates: int = 500) -> ShareStateS
 def test_what_a_record_leads_to_may_be_made_before_it_is_applied() -> None:
     change = update(A, StateBatch(5, 9, 2, 1), start=6)
     known_shard, plain = shard_with_records(snapshot()), shard_with_records(snapshot(), change)
-    state_after = at_once(known_shard.state_after(change))
+    state_after = run_to_end(known_shard.state_after(change))
     assert state_after == plain.states[A]
     assert known_shard.states[A] == snapshot(), "it is not applied yet"
     known_shard.apply(change, record_offset=1, new_state=state_after)
@@ -65,7 +65,7 @@ def test_what_a_record_leads_to_may_be_made_before_it_is_applied() -> None:
         plain.update_counts,
         plain.end_offset,
     )
-    assert at_once(known_shard.state_after(snapshot(epoch=1))) is None, "it is all there is"
+    assert run_to_end(known_shard.state_after(snapshot(epoch=1))) is None, "it is all there is"
 
 
 def test_an_update_changes_what_it_names_and_keeps_the_rest() -> None:

@@ -65,11 +65,11 @@ def cost_of_a_transaction(
                 await asyncio.sleep(0.05)  # the last markers are acknowledged
 
             await commit(5)
-            events, written = len(tracer), tracer.written
+            events, written = len(tracer), tracer.bytes_written
             await commit(TRANSACTIONS)
             return (
                 (len(tracer) - events) / TRANSACTIONS,
-                (tracer.written - written) / TRANSACTIONS,
+                (tracer.bytes_written - written) / TRANSACTIONS,
             )
 
     return run_cluster(main, trace_level=trace_level, level=version)

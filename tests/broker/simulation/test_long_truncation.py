@@ -25,9 +25,9 @@ PRODUCERS = 3_000
 class Counted(Pace):
     rests = 0
 
-    async def rest(self) -> None:
+    async def yield_turn(self) -> None:
         Counted.rests += 1
-        await super().rest()
+        await super().yield_turn()
 
 
 @pytest.fixture(autouse=True)
@@ -94,13 +94,13 @@ def test_a_change_in_its_middle_leaves_it_whole(
         has_changed = asyncio.Event()
 
         class Changing(Counted):
-            async def rest(self) -> None:
+            async def yield_turn(self) -> None:
                 if not has_changed.is_set():
                     has_changed.set()
                     result = change(cluster, old)
                     if asyncio.iscoroutine(result):
                         asyncio.get_running_loop().create_task(result)
-                await super().rest()
+                await super().yield_turn()
 
         monkeypatch.setattr(replica_fetcher, "Pace", Changing)
         cluster.sim.heal(old)

@@ -430,7 +430,7 @@ def test_a_mounted_folder_is_read_from_elsewhere(tmp_path: Path) -> None:
 
 
 def test_a_file_is_named_for_its_offset_in_twenty_digits() -> None:
-    assert names.Suffix.LOG.at(42) == "00000000000000000042.log"
+    assert names.Suffix.LOG.file_name(42) == "00000000000000000042.log"
     assert names.Suffix.LOG.offset_of("00000000000000000042.log") == 42
 
 
@@ -478,8 +478,8 @@ def test_replicas_are_listed_by_topic_and_partition(tmp_path: Path) -> None:
 
 def test_files_of_a_kind_are_listed_by_offset(tmp_path: Path) -> None:
     for offset in (30, 4, 0):
-        (tmp_path / names.Suffix.LOG.at(offset)).touch()
-    (tmp_path / names.Suffix.INDEX.at(4)).touch()
+        (tmp_path / names.Suffix.LOG.file_name(offset)).touch()
+    (tmp_path / names.Suffix.INDEX.file_name(4)).touch()
     assert [offset for offset, _ in names.Suffix.LOG.files_in(tmp_path)] == [0, 4, 30]
 
 

@@ -204,7 +204,7 @@ def test_an_empty_folder_is_an_empty_log(tmp_path: Path) -> None:
 
 
 def test_batches_of_an_old_format_are_refused_by_name(tmp_path: Path) -> None:
-    path = tmp_path / names.Suffix.LOG.at(0)
+    path = tmp_path / names.Suffix.LOG.file_name(0)
     # A message of format 1: offset, size, CRC, magic, attributes, time, null key, null value.
     message = bytes(4) + b"\x01\x00" + bytes(8) + b"\xff" * 8
     path.write_bytes(bytes(8) + len(message).to_bytes(4, "big") + message + bytes(60))
@@ -214,7 +214,7 @@ def test_batches_of_an_old_format_are_refused_by_name(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("tail", [b"\0" * 4, b"\0" * 400])
 def test_zeros_are_damage_and_no_old_format(tmp_path: Path, tail: bytes) -> None:
-    (tmp_path / names.Suffix.LOG.at(0)).write_bytes(tail)
+    (tmp_path / names.Suffix.LOG.file_name(0)).write_bytes(tail)
     assert [loss.size for loss in load(tmp_path).losses] == [len(tail)]
 
 

@@ -24,7 +24,7 @@ from txnsim.testing._blocking import SimulatedKafka
 from txnsim.testing._virtual import START_MS, run_virtual
 from txnsim.testing.cluster import AsyncSimulatedKafka
 from txnsim.testing.event_loop import LoopThread
-from txnsim.testing.options import wanted
+from txnsim.testing.options import options_from_keywords
 from txnsim.value_errors import WrongValueError
 
 TWINS = {
@@ -204,8 +204,8 @@ def test_a_failed_start_leaves_no_thread_behind() -> None:
 def test_several_share_a_thread() -> None:
     thread = LoopThread()
     with (
-        SimulatedKafka.of(wanted(brokers=1), thread=thread) as first_kafka,
-        SimulatedKafka.of(wanted(brokers=1), thread=thread) as two,
+        SimulatedKafka.of(options_from_keywords(brokers=1), thread=thread) as first_kafka,
+        SimulatedKafka.of(options_from_keywords(brokers=1), thread=thread) as two,
     ):
         assert first_kafka.bootstrap != two.bootstrap
         assert first_kafka.asynchronous.cluster_loop is two.asynchronous.cluster_loop

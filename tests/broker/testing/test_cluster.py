@@ -27,7 +27,7 @@ from txnsim.testing._virtual import run_virtual
 from txnsim.testing.cluster import AsyncSimulatedKafka
 from txnsim.testing.event_loop import LoopThread
 from txnsim.testing.faults import FaultState, fault_rule
-from txnsim.testing.options import wanted
+from txnsim.testing.options import options_from_keywords
 from txnsim.types import TopicPartition, partition_for
 
 # Faults by the asynchronous API.
@@ -492,7 +492,9 @@ def thread() -> Iterator[LoopThread]:
 def test_topics_are_made_before_and_deleted_after(
     other: SimulatedKafka, thread: LoopThread
 ) -> None:
-    with ForeignKafka.at(other.bootstrap, wanted(topics={"mine": 2}), thread) as kafka:
+    with ForeignKafka.at(
+        other.bootstrap, options_from_keywords(topics={"mine": 2}), thread
+    ) as kafka:
         kafka.topics.create("more")
         assert {"mine", "more", "taken"} <= set(kafka.topics.names())
         kafka.assert_exactly_once([], "mine")
@@ -502,7 +504,7 @@ def test_topics_are_made_before_and_deleted_after(
 
 
 def test_a_topic_that_is_there_is_left_alone(other: SimulatedKafka, thread: LoopThread) -> None:
-    foreign = ForeignKafka.at(other.bootstrap, wanted(topics=["taken"]), thread)
+    foreign = ForeignKafka.at(other.bootstrap, options_from_keywords(topics=["taken"]), thread)
     with pytest.raises(ConfigError, match="choose another name, or delete what is there"):
         foreign.start()
     assert "taken" in other.topics.names()
@@ -513,7 +515,7 @@ def test_what_only_a_simulator_has_skips_with_the_reason(
     name: str, other: SimulatedKafka, thread: LoopThread
 ) -> None:
     with (
-        ForeignKafka.at(other.bootstrap, wanted(), thread) as kafka,
+        ForeignKafka.at(other.bootstrap, options_from_keywords(), thread) as kafka,
         pytest.raises(pytest.skip.Exception, match=r"which only a simulated cluster has"),
     ):
         call(getattr(kafka, name))
@@ -525,13 +527,16 @@ def call(reached: Callable[[], object]) -> None:
 
 
 def test_what_is_not_there_at_all_is_an_error(other: SimulatedKafka, thread: LoopThread) -> None:
-    with ForeignKafka.at(other.bootstrap, wanted(), thread) as kafka, pytest.raises(AttributeError):
+    with (
+        ForeignKafka.at(other.bootstrap, options_from_keywords(), thread) as kafka,
+        pytest.raises(AttributeError),
+    ):
         _ = kafka.fault
 
 
 def test_a_wait_in_vain_fails_and_does_not_skip(other: SimulatedKafka, thread: LoopThread) -> None:
     with (
-        ForeignKafka.at(other.bootstrap, wanted(), thread) as kafka,
+        ForeignKafka.at(other.bootstrap, options_from_keywords(), thread) as kafka,
         pytest.raises(TimeoutError, match="nobody is not Ongoing within 10 ms"),
     ):
         kafka.transactions.wait_for_state("nobody", "Ongoing", timeout_ms=10)
@@ -539,7 +544,7 @@ def test_a_wait_in_vain_fails_and_does_not_skip(other: SimulatedKafka, thread: L
 
 def test_an_address_where_nobody_is_is_named(thread: LoopThread) -> None:
     with pytest.raises(ConfigError, match=r"--txnsim-bootstrap 127\.0\.0\.1:1"):
-        ForeignKafka.at("127.0.0.1:1", wanted(), thread).start()
+        ForeignKafka.at("127.0.0.1:1", options_from_keywords(), thread).start()
 
 
 def test_a_marker_that_asks_for_what_can_not_be_given_skips() -> None:
@@ -639,7 +644,7 @@ def test_a_member_of_a_foreign_cluster_ends_with_the_test() -> None:
     thread = LoopThread()
     with (
         SimulatedKafka(topics={"in": 2}, settings=SETTINGS) as simulated_kafka,
-        ForeignKafka.at(simulated_kafka.bootstrap, wanted(), thread) as kafka,
+        ForeignKafka.at(simulated_kafka.bootstrap, options_from_keywords(), thread) as kafka,
         kafka.members.join("g", ["in"], until=[IN0, IN1]) as member,
     ):
         member.poll()

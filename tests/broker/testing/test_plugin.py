@@ -30,7 +30,7 @@ from txnsim.testing._virtual import run_virtual
 from txnsim.testing.cluster import AsyncSimulatedKafka
 from txnsim.testing.event_loop import ClusterLoop
 from txnsim.testing.faults import FaultState
-from txnsim.testing.options import SimulatedClusterOptions, wanted
+from txnsim.testing.options import SimulatedClusterOptions, options_from_keywords
 from txnsim.testing.rebuilt_cluster import RebuiltCluster
 
 # What a failing test shows, and that it stays short.
@@ -190,18 +190,18 @@ def item(*markers: pytest.MarkDecorator) -> Any:
 def test_the_closest_marker_wins_over_outer_ones_and_these_over_ini_options() -> None:
     guard = ClusterGuard({"txnsim_brokers": "5", "txnsim_trace": "off", "txnsim_topics": []})
     mark = pytest.mark.txnsim
-    wanted_cluster = guard.asked(
+    wanted_cluster = guard.options_for(
         item(mark(topics=["near"]), mark(topics=["far"], trace="full", faults_may_miss=True))
     )
     assert (wanted_cluster.cluster.brokers, wanted_cluster.cluster.trace) == (5, "full")
     assert dict(wanted_cluster.cluster.topics) == {"near": 1}
     assert wanted_cluster.faults_may_miss
-    assert not guard.asked(item()).faults_may_miss
+    assert not guard.options_for(item()).faults_may_miss
 
 
 def test_a_marker_takes_no_positions() -> None:
     with pytest.raises(ConfigError, match="keyword arguments only"):
-        ClusterGuard({}).asked(item(pytest.mark.txnsim(3)))
+        ClusterGuard({}).options_for(item(pytest.mark.txnsim(3)))
 
 
 # How a virtual run of a failed test is seen again.
@@ -274,13 +274,13 @@ def test_pytest_starts_again_where_it_is_the_program(monkeypatch: pytest.MonkeyP
 
 
 def test_nothing_asked_for_is_a_cluster_with_kafka_s_defaults_on_free_ports() -> None:
-    options = wanted().options()
+    options = options_from_keywords().options()
     assert (options.brokers, options.port, options.topics) == (3, 0, ())
     assert options.settings is DEFAULTS
 
 
 def test_settings_go_by_kafka_s_names_and_topics_by_number_or_name() -> None:
-    options = wanted(
+    options = options_from_keywords(
         brokers=1,
         topics=["a", "b"],
         transaction_version=1,
@@ -292,7 +292,7 @@ def test_settings_go_by_kafka_s_names_and_topics_by_number_or_name() -> None:
     assert options.settings.transaction_version == 1
     assert options.settings.transaction_max_timeout_ms == 1_000
     assert options.as_version == ("4.0",)
-    assert wanted(topics={"a": 6}).options().topics == (("a", 6),)
+    assert options_from_keywords(topics={"a": 6}).options().topics == (("a", 6),)
 
 
 def test_an_unknown_argument_is_named_with_those_that_there_are() -> None:
@@ -300,28 +300,28 @@ def test_an_unknown_argument_is_named_with_those_that_there_are() -> None:
         ConfigError,
         match=r"txnsim: partitions: no option .*there are: brokers, first_broker_id,",
     ):
-        wanted(partitions=3)
+        options_from_keywords(partitions=3)
 
 
 def test_a_value_of_the_wrong_kind_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"brokers: expected a whole number, found '3'"):
-        wanted(brokers="3")
+        options_from_keywords(brokers="3")
 
 
 def test_a_wrong_setting_is_refused_as_in_a_file() -> None:
     with pytest.raises(ConfigError, match=r"did you mean transaction.max.timeout.ms\?"):
-        wanted(settings={"transaction.max.timeout": 1}).options()
+        options_from_keywords(settings={"transaction.max.timeout": 1}).options()
 
 
 def test_a_setting_without_effect_is_warned_about() -> None:
     with pytest.warns(UserWarning, match=r"without effect, because .*: log.dirs"):
-        wanted(settings={"log.dirs": "here"}).options()
+        options_from_keywords(settings={"log.dirs": "here"}).options()
 
 
 def test_the_level_of_the_trace_is_one_of_three() -> None:
-    assert wanted(trace="full").trace_level is TraceLevel.FULL
+    assert options_from_keywords(trace="full").trace_level is TraceLevel.FULL
     with pytest.raises(ConfigError, match="trace: no value 'loud'; there are: ") as refusal:
-        wanted(trace="loud", brokers="three")
+        options_from_keywords(trace="loud", brokers="three")
     assert "brokers: expected a whole number, found 'three'" in str(refusal.value)
 
 
@@ -333,7 +333,7 @@ def rebuilt(wanted_cluster: SimulatedClusterOptions) -> RebuiltCluster:
 
 
 async def test_it_runs_between_start_and_stop() -> None:
-    rebuilt_cluster = rebuilt(wanted(brokers=1))
+    rebuilt_cluster = rebuilt(options_from_keywords(brokers=1))
     with pytest.raises(RuntimeError, match="does not run"):
         _ = rebuilt_cluster.sim
     await rebuilt_cluster.start()
@@ -346,7 +346,7 @@ async def test_it_runs_between_start_and_stop() -> None:
 
 
 async def test_a_reset_keeps_the_addresses_and_nothing_else() -> None:
-    rebuilt_cluster = rebuilt(wanted(brokers=2, topics={"orders": 3}))
+    rebuilt_cluster = rebuilt(options_from_keywords(brokers=2, topics={"orders": 3}))
     await rebuilt_cluster.start()
     bootstrap = rebuilt_cluster.sim.bootstrap
     admin = await rebuilt_cluster.admin()
@@ -361,14 +361,14 @@ async def test_a_reset_keeps_the_addresses_and_nothing_else() -> None:
 
 
 async def test_a_start_that_fails_leaves_nothing_behind() -> None:
-    rebuilt_cluster = rebuilt(wanted(brokers=1, topics={"no topic": 1}))
+    rebuilt_cluster = rebuilt(options_from_keywords(brokers=1, topics={"no topic": 1}))
     with pytest.raises(ConfigError, match="no topic"):
         await rebuilt_cluster.start()
     assert not rebuilt_cluster.is_running
 
 
 async def test_a_cluster_with_further_listeners_can_not_have_its_ports_again() -> None:
-    rebuilt_cluster = rebuilt(wanted(brokers=1, settings={"kip_text": True}))
+    rebuilt_cluster = rebuilt(options_from_keywords(brokers=1, settings={"kip_text": True}))
     await rebuilt_cluster.start()
     with pytest.raises(ConfigError, match="can't be reset"):
         await rebuilt_cluster.reset()

@@ -9,7 +9,7 @@ import pytest
 
 from txnsim.errors import BadInputError
 from txnsim.runtime.trace import Event
-from txnsim.trace.story import Sentence, place, story
+from txnsim.trace.story import Sentence, node_label, story
 from txnsim.trace.trace_file import Recording
 
 NODES = ("scenario", "reader", "broker/3/txn/1", "broker/1/log/t-0", "broker/1", "fault")
@@ -68,7 +68,7 @@ def test_the_storys_own_sentences_are_told_and_others_have_time_and_place() -> N
     ],
 )
 def test_places_have_the_names_that_people_use(node: str, name: str) -> None:
-    assert place(node) == name
+    assert node_label(node) == name
 
 
 def test_a_state_on_the_way_is_told_only_where_the_way_ends_there() -> None:

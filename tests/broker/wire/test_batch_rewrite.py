@@ -34,7 +34,7 @@ from txnsim.wire.batch_rewrite import (
     recoded_batch,
     scan_records,
 )
-from txnsim.wire.codec import at_once
+from txnsim.wire.codec import run_to_end
 from txnsim.wire.records import encode_record, payload_of
 
 # Batches with fewer records, another codec, or none: what stays as it was.
@@ -52,7 +52,7 @@ RECORDS = (
 def filtered_batch(
     header: BatchHeader, records: list[Record], *, delete_horizon_ms: int | None
 ) -> bytes:
-    return at_once(filtering_batch(header, records, delete_horizon_ms=delete_horizon_ms))
+    return run_to_end(filtering_batch(header, records, delete_horizon_ms=delete_horizon_ms))
 
 
 def batch_of_records(

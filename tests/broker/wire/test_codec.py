@@ -23,7 +23,6 @@ from txnsim.wire.codec import (
     HEADER_TAGS_MAX,
     REQUEST_ELEMENTS_MAX,
     RequestHeader,
-    at_once,
     build,
     builder,
     decode_request,
@@ -39,6 +38,7 @@ from txnsim.wire.codec import (
     response_class,
     response_head,
     response_schema,
+    run_to_end,
 )
 from txnsim.wire.decoder import COPIED_RECORDS_MAX, DecodeFaultError, read_in_steps, reader
 from txnsim.wire.encoder import STEP_ELEMENTS, STEP_STRINGS, maker
@@ -412,7 +412,7 @@ def test_struct_that_may_be_null_has_a_byte_before_it(*, present: bool) -> None:
 
 
 def read_counted(key: int, version: int, body: bytes, *, allowed: int) -> object:
-    return at_once(read_in_steps(request_class(key, version), body, 0, elements=allowed))
+    return run_to_end(read_in_steps(request_class(key, version), body, 0, elements=allowed))
 
 
 @pytest.mark.parametrize(
@@ -476,7 +476,7 @@ def test_a_large_message_is_read_with_breaks() -> None:
     assert elements_by_step == [64] * 5
     with pytest.raises(DecodeFaultError, match="more elements"):
         list(other_steps)
-    assert at_once(steps) == reader(cls)(body, 0, len(body))[0]
+    assert run_to_end(steps) == reader(cls)(body, 0, len(body))[0]
 
 
 @pytest.mark.parametrize("has_steps", [False, True])
@@ -494,7 +494,7 @@ def test_large_records_of_a_request_are_a_view_of_its_frame(
     cls = request_class(0, version)
     body = encode_body(message_from(cls, values))
     if has_steps:
-        message = at_once(read_in_steps(cls, body, 0, elements=10))
+        message = run_to_end(read_in_steps(cls, body, 0, elements=10))
     else:
         message, _ = reader(cls)(body, 0, len(body))
     message_records = message.topic_data[0].partition_data[0].records
@@ -774,7 +774,7 @@ def test_cut_off_is_an_index_error() -> None:
 @pytest.mark.parametrize("magic", [0, 1])
 def test_an_old_message_is_known_by_its_first_bytes(magic: int) -> None:
     message = old_message(magic, 42)
-    assert OldMessage.at(message) == OldMessage(offset=42, size=len(message))
+    assert OldMessage.parse(message) == OldMessage(offset=42, size=len(message))
     assert OldMessage.is_sound(message)
 
 
@@ -785,5 +785,5 @@ def test_a_flipped_bit_shows() -> None:
 
 
 def test_zeros_are_no_message() -> None:
-    assert OldMessage.at(bytes(61)) is None
-    assert OldMessage.at(bytes(16)) is None
+    assert OldMessage.parse(bytes(61)) is None
+    assert OldMessage.parse(bytes(16)) is None

@@ -10,7 +10,7 @@ from txnsim.wire.rewriting import (
     TRUTH,
     answer_fields,
     misfit,
-    rewritten,
+    rewrite_field,
     with_entry,
 )
 from txnsim.wire.values import LazyRows
@@ -42,11 +42,11 @@ def test_a_field_is_changed_wherever_it_stands_and_nothing_else() -> None:
     topic = codec.build(schema.OffsetFetchResponseTopics, name="in", partitions=rows)
     group = codec.build(schema.OffsetFetchResponseGroup, group_id="g", topics=(topic,))
     answer = codec.build(schema.OffsetFetchResponse, throttle_time=0, groups=(group,))
-    off = rewritten(answer, "committed_offset", lambda offset: offset + 5)
+    off = rewrite_field(answer, "committed_offset", lambda offset: offset + 5)
     (found,) = off.groups[0].topics
     assert [row.committed_offset for row in found.partitions] == [5, 15]
     assert [row.partition_index for row in found.partitions] == [0, 1]
-    assert rewritten(answer, "no_such_field", lambda _: 1) is answer
+    assert rewrite_field(answer, "no_such_field", lambda _: 1) is answer
     assert codec.encode_body(off) != codec.encode_body(answer)
 
 
@@ -63,7 +63,7 @@ def test_rows_that_are_made_when_they_are_encoded_are_changed_too() -> None:
         base_offset=0,
         record_errors=LazyRows(error, range(3)),
     )
-    changed = rewritten(part, "batch_index_error_message", lambda _: "new")
+    changed = rewrite_field(part, "batch_index_error_message", lambda _: "new")
     assert [record_error.batch_index_error_message for record_error in changed.record_errors] == [
         "new"
     ] * 3

@@ -28,7 +28,7 @@ from txnsim.wire.batch import (
 )
 from txnsim.wire.batch_header import crc_of
 from txnsim.wire.batch_rewrite import batch_keys, filtering_batch
-from txnsim.wire.codec import at_once
+from txnsim.wire.codec import run_to_end
 from txnsim.wire.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD, compress, decompress
 from txnsim.wire.control import control_batch
 
@@ -114,7 +114,7 @@ def _rewrite(batch: bytes) -> object:
     records = read_records(batch)[::2]
     if not records:
         return None
-    return at_once(filtering_batch(header, records, delete_horizon_ms=None))
+    return run_to_end(filtering_batch(header, records, delete_horizon_ms=None))
 
 
 _READERS: tuple[Callable[[bytes], object], ...] = (

@@ -32,7 +32,7 @@ from txnsim.share_state.log_format import decode_record, encode_record
 from txnsim.share_state.shard import ShareStateShard
 from txnsim.types import uuid_text
 from txnsim.wire.batch import Record, build_batch
-from txnsim.wire.codec import at_once
+from txnsim.wire.codec import run_to_end
 
 NAMES: Final = ("a", "b", "c", "gone")
 _MEMBERS: Final = 4
@@ -214,8 +214,8 @@ def _check_combined(
         batch.last_offset < batch.first_offset for batch in (*older, *newer)
     ):
         return
-    combined = at_once(combining(older, newer, start_offset=start))
-    if len(combined) > 1 and combined != at_once(combining((), combined, start_offset=start)):
+    combined = run_to_end(combining(older, newer, start_offset=start))
+    if len(combined) > 1 and combined != run_to_end(combining((), combined, start_offset=start)):
         raise Violation("what is combined can be combined once more")
     for offset in range(max(start, 0), 24):
         covering = [

@@ -192,16 +192,16 @@ def test_what_was_read_for_one_answer_is_not_read_for_the_next(
         assert {open_transaction.verdict for open_transaction in explanation.open} == {"hanging"}
     assert len(read) == 1
     # The ring has dropped three times what it keeps; what is remembered goes with it.
-    kept_events = len(tracer) - tracer.first
-    assert tracer.first >= 3 * kept_events
+    kept_events = len(tracer) - tracer.first_index
+    assert tracer.first_index >= 3 * kept_events
     decisions = living._remembered.decisions
     assert (
         sum(map(len, decisions.values())) == len(living._remembered.order) <= kept_events // 5 + 1
     )
     # The past is told from the beginning, and what is read in order goes on.
-    past = living.reading(tracer, tracer.first, None)()
+    past = living.reading(tracer, tracer.first_index, None)()
     assert _are_equal(
-        past, explaining._explain_pieces(tracer.pieces(), tracer.first, None, "txnsim")
+        past, explaining._explain_pieces(tracer.pieces(), tracer.first_index, None, "txnsim")
     )
     read.clear()
     assert living.reading(tracer, None, None)().at == newest

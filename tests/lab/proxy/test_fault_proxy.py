@@ -35,7 +35,7 @@ from txnsim.server.cluster import SimCluster
 from txnsim.testing import SimulatedKafka
 from txnsim.testing._foreign_cluster import ForeignKafka
 from txnsim.testing.event_loop import LoopThread
-from txnsim.testing.options import wanted
+from txnsim.testing.options import options_from_keywords
 from txnsim.types import TopicPartition
 from txnsim.wire import codec, registry
 from txnsim.wire.apis import APIS, api_name
@@ -331,12 +331,12 @@ def test_tests_on_a_foreign_cluster_have_faults_and_their_clients_are_led_there(
     with (
         SimulatedKafka() as other_kafka,
         ForeignKafka.at(
-            other_kafka.bootstrap, wanted(topics=["struck"]), thread, has_proxy=True
+            other_kafka.bootstrap, options_from_keywords(topics=["struck"]), thread, has_proxy=True
         ) as kafka,
     ):
         assert set(kafka.bootstrap.split(",")).isdisjoint(other_kafka.bootstrap.split(","))
         fault = kafka.faults.arm(point="client.request", api="Metadata", action="pass")
-        with ForeignKafka.at(kafka.bootstrap, wanted(), thread):
+        with ForeignKafka.at(kafka.bootstrap, options_from_keywords(), thread):
             fault.wait_until_struck()
         with pytest.raises(ValueError, match="only the simulator"):
             kafka.faults.arm(point="log.append", action="hold")

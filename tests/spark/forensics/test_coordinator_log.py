@@ -37,7 +37,7 @@ def broker(tmp_path: Path) -> BrokerDir:
 
 
 def log_in(folder: Path) -> Path:
-    return folder / names.Suffix.LOG.at(0)
+    return folder / names.Suffix.LOG.file_name(0)
 
 
 def test_the_newest_records_are_the_entries(broker: BrokerDir) -> None:

@@ -538,7 +538,7 @@ def test_many_gaps_do_not_hide_the_last_one(tmp_path: Path, batches_per_segment:
     folder.mkdir()
     for first_log in range(0, len(data), batches_per_segment):
         share = data[first_log : first_log + batches_per_segment]
-        path = folder / names.Suffix.LOG.at(read_batch_header(share[0]).base_offset)
+        path = folder / names.Suffix.LOG.file_name(read_batch_header(share[0]).base_offset)
         path.write_bytes(b"".join(share))
     (replica,) = replicas_in([tmp_path])
     state = state_of(replica)

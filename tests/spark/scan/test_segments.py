@@ -197,7 +197,7 @@ def test_interrupted_compaction_is_finished_as_a_broker_would(tmp_path: Path) ->
     (replica,) = replicas_in([tmp_path])
     assert [segment.path for segment in segments_of(replica)] == [
         str(swap),
-        str(folder / names.Suffix.LOG.at(6)),
+        str(folder / names.Suffix.LOG.file_name(6)),
     ]
 
 

@@ -405,7 +405,7 @@ def test_records_that_can_t_be_decoded_are_told_where_batches_are_looked_into(
 
 def test_indexes_of_aborted_transactions_are_told_at_the_entry(tmp_path: Path) -> None:
     folder = replica(broker_dir(tmp_path), busy_log())
-    index = folder / names.Suffix.TXN_INDEX.at(0)
+    index = folder / names.Suffix.TXN_INDEX.file_name(0)
     size = index.stat().st_size
     overwrite(index, ENTRY_BYTES, b"\x00\x09")
     remaining_bytes = size - ENTRY_BYTES
@@ -453,7 +453,7 @@ def test_what_can_t_be_read_at_all_is_told_and_the_rest_is_read(tmp_path: Path) 
     folder = replica(broker_dir(tmp_path), busy_log())
     logs = logs_of(folder)
     snapshot = names.Suffix.SNAPSHOT.files_in(folder)[0][1]
-    index = folder / names.Suffix.TXN_INDEX.at(0)
+    index = folder / names.Suffix.TXN_INDEX.file_name(0)
     for path in (logs[1], snapshot, index):
         path.unlink()
         path.mkdir()
@@ -466,7 +466,7 @@ def test_what_can_t_be_read_at_all_is_told_and_the_rest_is_read(tmp_path: Path) 
 
 def test_a_file_whose_size_can_t_be_had_is_told(tmp_path: Path) -> None:
     folder = replica(broker_dir(tmp_path), busy_log())
-    loop = folder / names.Suffix.LOG.at(999)
+    loop = folder / names.Suffix.LOG.file_name(999)
     loop.symlink_to(loop)
     assert errors(tmp_path) == [(loop.name, "unreadable", 0, 0, False)]
     assert len(table(tmp_path, "batches", options=PASSING_OVER)) == 90

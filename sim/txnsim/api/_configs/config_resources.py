@@ -77,7 +77,7 @@ async def alter_each(
             request.broker.metadata.publish(outcome)
         return _alteration(request, outcome, resource)
 
-    results = await request.each(alter, request.message.resources, weight=CHANGE_WEIGHT)
+    results = await request.map_each(alter, request.message.resources, weight=CHANGE_WEIGHT)
     return request.answer(responses=tuple(results))
 
 

@@ -39,9 +39,9 @@ async def handle(request: Request) -> Reply:
             "with user or clientId filter component.",
         )
     quotas, quota_filter = request.broker.image.client_quotas, _filter(request.message)
-    is_found = await request.each(partial(finds_quota, quota_filter), quotas)
+    is_found = await request.map_each(partial(finds_quota, quota_filter), quotas)
     matching_quotas = tuple(compress(quotas.items(), is_found))
-    entries = await request.each(partial(_entry, request.schema), matching_quotas, weight=4)
+    entries = await request.map_each(partial(_entry, request.schema), matching_quotas, weight=4)
     return request.answer(error_code=ErrorCode.none, error_message="", entries=tuple(entries))
 
 

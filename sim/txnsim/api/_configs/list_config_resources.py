@@ -40,7 +40,7 @@ async def handle(request: Request) -> Reply:
         return refuse(request, ErrorCode.unsupported_version)
     make = request.schema.ConfigResource
     listed = [(kind, name) for kind in _ORDER if kind in kinds for name in _names(request, kind)]
-    listed_resources = await request.each(
+    listed_resources = await request.map_each(
         lambda type_and_name: build(
             make, resource_name=type_and_name[1], resource_type=type_and_name[0]
         ),

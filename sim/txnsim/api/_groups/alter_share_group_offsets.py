@@ -92,5 +92,5 @@ async def _topic(request: Request, topic: TopicOutcome) -> Any:
     return schema.AlterShareGroupOffsetsResponseTopic(
         topic_name=topic.topic_name,
         topic_id=topic.topic_id,
-        partitions=tuple(await request.each(partition, topic.partitions)),
+        partitions=tuple(await request.map_each(partition, topic.partitions)),
     )

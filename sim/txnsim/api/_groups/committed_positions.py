@@ -134,7 +134,7 @@ def everywhere(topics: Iterable[Any], error: ErrorCode) -> Results:
     ]
 
 
-def answered(request: Request, results: Results | Made, *, entity: str) -> Any:
+def build_answer(request: Request, results: Results | Made, *, entity: str) -> Any:
     """The answer.
 
     Args:
@@ -162,13 +162,13 @@ def answered(request: Request, results: Results | Made, *, entity: str) -> Any:
     )
 
 
-async def answered_in_slices(request: Request, results: Results, *, entity: str) -> Any:
+async def build_answer_in_slices(request: Request, results: Results, *, entity: str) -> Any:
     """The same of a large request: its partitions are made with breaks."""
     make = partial(_partition, getattr(request.schema, f"{entity}ResponsePartition"))
     topic_rows = [
-        (named, tuple(await request.each(make, partitions))) for named, partitions in results
+        (named, tuple(await request.map_each(make, partitions))) for named, partitions in results
     ]
-    return answered(request, topic_rows, entity=entity)
+    return build_answer(request, topic_rows, entity=entity)
 
 
 def _partition(row_class: type[Any], result: tuple[int, ErrorCode]) -> Any:

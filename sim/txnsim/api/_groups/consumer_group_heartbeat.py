@@ -51,12 +51,12 @@ async def handle(request: Request) -> Reply:
         ),
         request.pace_of(len(message.subscribed_topic_names or ())),
     )
-    return answered(request, outcome)
+    return build_reply(request, outcome)
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
     """The error for the whole request."""
-    return failed(request, error, None)
+    return build_error_reply(request, error, None)
 
 
 def is_enabled(request: Request) -> bool:
@@ -74,10 +74,10 @@ def by_topic(schema: Any, partitions: tuple[TopicIdPartition, ...]) -> tuple[Any
     )
 
 
-def answered(request: Request, outcome: HeartbeatReply | Rejection) -> Reply:
+def build_reply(request: Request, outcome: HeartbeatReply | Rejection) -> Reply:
     """Consumer and share groups answer alike."""
     if isinstance(outcome, Rejection):
-        return failed(request, outcome.error, reason_of(outcome))
+        return build_error_reply(request, outcome.error, reason_of(outcome))
     schema = request.schema
     assignment = outcome.assignment
     return request.answer(
@@ -92,7 +92,7 @@ def answered(request: Request, outcome: HeartbeatReply | Rejection) -> Reply:
     )
 
 
-def failed(request: Request, error: ErrorCode, reason: str | None) -> Reply:
+def build_error_reply(request: Request, error: ErrorCode, reason: str | None) -> Reply:
     """An error alone."""
     return request.answer(
         error_code=error,

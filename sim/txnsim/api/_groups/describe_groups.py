@@ -55,7 +55,7 @@ async def _describe(request: Request, group_id: str) -> Any:
     is_stable = group.state is ClassicGroupState.STABLE
     members = tuple(group.members.values())
     request.answers(len(members), sum([_bytes(group, member) for member in members]))
-    described = await request.each(partial(_member, request, group), members)
+    described = await request.map_each(partial(_member, request, group), members)
     return _group(
         request,
         error_code=ErrorCode.none,

@@ -52,11 +52,13 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
     """The error for every group."""
     groups = request.message.groups
     return request.answer(
-        groups=tuple(failed(request, group.group_id, error, text_of(error)) for group in groups)
+        groups=tuple(
+            failed_group(request, group.group_id, error, text_of(error)) for group in groups
+        )
     )
 
 
-def failed(request: Request, group_id: str, error: ErrorCode, message: str | None) -> Any:
+def failed_group(request: Request, group_id: str, error: ErrorCode, message: str | None) -> Any:
     """The error of a group."""
     return request.schema.DescribeShareGroupOffsetsResponseGroup(
         group_id=group_id, topics=(), error_code=error, error_message=message
@@ -77,7 +79,7 @@ def refused_topic(request: Request, topic: Any, error: ErrorCode) -> Any:
 
 async def _describe(request: Request, group: Any) -> Any:
     if not has_share_groups(request):
-        return failed(request, group.group_id, ErrorCode.unsupported_version, None)
+        return failed_group(request, group.group_id, ErrorCode.unsupported_version, None)
     requested_topics = None
     if group.topics is not None:
         requested_topics = [(topic.topic_name, topic.partitions) for topic in group.topics]
@@ -86,14 +88,14 @@ async def _describe(request: Request, group: Any) -> Any:
         group.group_id, requested_topics
     )
     if isinstance(described_offsets, Rejection):
-        return failed(
+        return failed_group(
             request, group.group_id, described_offsets.error, text_of(described_offsets.error)
         )
     schema = request.schema
     topics = []
     for name, topic_id, offsets in described_offsets:
         request.answers(1 + len(offsets))
-        partitions = await request.each(partial(_partition, request), offsets)
+        partitions = await request.map_each(partial(_partition, request), offsets)
         topics.append(
             schema.DescribeShareGroupOffsetsResponseTopic(
                 topic_name=name, topic_id=topic_id, partitions=tuple(partitions)

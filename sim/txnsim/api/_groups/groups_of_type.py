@@ -47,12 +47,14 @@ class GroupsOfType(msgspec.Struct, frozen=True, kw_only=True):
 
     def refuse(self, request: Request, error: ErrorCode) -> Reply:
         """The error for every group."""
-        refusals = [self.failed(request, group_id, error) for group_id in request.message.group_ids]
+        refusals = [
+            self.failed_group(request, group_id, error) for group_id in request.message.group_ids
+        ]
         return request.answer(groups=tuple(refusals))
 
     async def _describe(self, request: Request, group_id: str) -> Any:
         if not group_id:
-            return self.failed(request, "", ErrorCode.invalid_group_id)
+            return self.failed_group(request, "", ErrorCode.invalid_group_id)
         group = request.broker.groups.find(group_id)
         if isinstance(group, Rejection):
             reason = self.reason(group)
@@ -64,7 +66,9 @@ class GroupsOfType(msgspec.Struct, frozen=True, kw_only=True):
         members = self.members(group)
         weigh = partial(self.elements, group)
         request.answers(sum(map(weigh, members)))
-        described = await request.each(partial(self.member, request, group), members, weight=weigh)
+        described = await request.map_each(
+            partial(self.member, request, group), members, weight=weigh
+        )
         is_asked = request.message.include_authorized_operations
         return self._row(
             request,
@@ -77,7 +81,7 @@ class GroupsOfType(msgspec.Struct, frozen=True, kw_only=True):
             **self.more(request, group),
         )
 
-    def failed(self, request: Request, group_id: str, error: ErrorCode) -> Any:
+    def failed_group(self, request: Request, group_id: str, error: ErrorCode) -> Any:
         """A described group with an error alone."""
         return self._row(request, group_id, error_code=error)
 

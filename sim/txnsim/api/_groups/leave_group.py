@@ -31,7 +31,7 @@ async def handle(request: Request) -> Reply:
     if request.api_version < BATCHED_FROM:
         error = reply.error or (reply.members[0][2] if reply.members else ErrorCode.none)
         return request.answer(error_code=error)
-    member_rows = await request.each(partial(_member_row, request.schema), reply.members)
+    member_rows = await request.map_each(partial(_member_row, request.schema), reply.members)
     return request.answer(error_code=reply.error, members=tuple(member_rows))
 
 

@@ -45,5 +45,5 @@ async def handle(request: Request) -> Reply:
             group_type=kind,
         )
 
-    groups = [row for row in await request.each(group_row, listed_groups) if row is not None]
+    groups = [row for row in await request.map_each(group_row, listed_groups) if row is not None]
     return request.answer(error_code=ErrorCode.none, groups=tuple(groups))

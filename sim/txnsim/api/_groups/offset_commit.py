@@ -11,8 +11,8 @@ from typing import Final
 
 from txnsim.api._fault_subjects import of_topics
 from txnsim.api._groups.committed_positions import (
-    answered,
-    answered_in_slices,
+    build_answer,
+    build_answer_in_slices,
     errors_of,
     everywhere,
     split,
@@ -35,7 +35,7 @@ async def handle(request: Request) -> Reply:
     message = request.message
     split_request = split(request.broker.image, message.topics)
     if not split_request.positions:
-        return answered(request, split_request.results(()), entity=_ENTITY)
+        return build_answer(request, split_request.results(()), entity=_ENTITY)
     retention = getattr(message, "retention_time", None)
     outcome = await request.broker.groups.commit(
         CommitOffsets(
@@ -52,10 +52,10 @@ async def handle(request: Request) -> Reply:
     )
     results = split_request.results(errors_of(outcome))
     if request.pace is not None:
-        return await answered_in_slices(request, results, entity=_ENTITY)
-    return answered(request, results, entity=_ENTITY)
+        return await build_answer_in_slices(request, results, entity=_ENTITY)
+    return build_answer(request, results, entity=_ENTITY)
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
     """The error on every partition."""
-    return answered(request, everywhere(request.message.topics, error), entity=_ENTITY)
+    return build_answer(request, everywhere(request.message.topics, error), entity=_ENTITY)

@@ -171,7 +171,7 @@ async def _topics(request: Request, group: _GroupPositions) -> tuple[Any, ...]:
     request.expect(len(group.topics))
     return tuple(
         [
-            _topic(request, named, await request.each(make, positions))
+            _topic(request, named, await request.map_each(make, positions))
             for named, positions in group.topics
         ]
     )

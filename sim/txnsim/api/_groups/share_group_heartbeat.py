@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from txnsim.api._groups.consumer_group_heartbeat import answered, failed
+from txnsim.api._groups.consumer_group_heartbeat import build_error_reply, build_reply
 from txnsim.api.request import Reply, Request
 from txnsim.errors import ErrorCode
 from txnsim.group.sharing.share import ShareHeartbeat
@@ -36,12 +36,12 @@ async def handle(request: Request) -> Reply:
         ),
         request.pace_of(len(message.subscribed_topic_names or ())),
     )
-    return answered(request, outcome)
+    return build_reply(request, outcome)
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
     """The error for the whole request."""
-    return failed(request, error, None)
+    return build_error_reply(request, error, None)
 
 
 def has_share_groups(request: Request) -> bool:

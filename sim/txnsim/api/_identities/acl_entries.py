@@ -66,7 +66,7 @@ def _check_known(*kinds: int) -> None:
         raise MalformedFrameError("an ACL is of the kind UNKNOWN")
 
 
-async def taken(
+async def matching_bindings(
     request: Request, acls: Acls, acl_filter: AclFilter
 ) -> AsyncGenerator[AclBinding, None]:
     """The bindings that a filter takes; many are looked at with breaks."""
@@ -77,14 +77,14 @@ async def taken(
         await request.have_done(1)
 
 
-async def described(request: Request, acls: Acls, acl_filter: AclFilter) -> tuple[Any, ...]:
+async def describe_matching(request: Request, acls: Acls, acl_filter: AclFilter) -> tuple[Any, ...]:
     """The bindings that a filter takes, by their resources."""
     schema = request.schema
     by_resource: dict[tuple[int, str, int], list[Any]] = {}
-    async for acl in taken(request, acls, acl_filter):
+    async for acl in matching_bindings(request, acls, acl_filter):
         rules = by_resource.setdefault((acl.resource_type, acl.name, acl.pattern), [])
         rules.append(_rule(schema, acl))
-    resources = await request.each(partial(_resource, schema), by_resource.items())
+    resources = await request.map_each(partial(_resource, schema), by_resource.items())
     return tuple(resources)
 
 

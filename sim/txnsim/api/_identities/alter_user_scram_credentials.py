@@ -22,7 +22,7 @@ async def handle(request: Request) -> Reply:
     """
     message = request.message
     metadata = request.broker.metadata
-    upsertions = await request.each(_derive_credential, message.upsertions, weight=2)
+    upsertions = await request.map_each(_derive_credential, message.upsertions, weight=2)
     changed, outcomes = alter(
         metadata.image.scram,
         deletions=(
@@ -34,7 +34,7 @@ async def handle(request: Request) -> Reply:
     if any(refused is None for refused in outcomes.values()):
         metadata.publish(metadata.image.with_scram(changed))
     return request.answer(
-        results=tuple(await request.each(partial(_result, request), outcomes.items()))
+        results=tuple(await request.map_each(partial(_result, request), outcomes.items()))
     )
 
 

@@ -24,11 +24,11 @@ async def handle(request: Request) -> Reply:
     creations = request.message.creations
     if request.access is None:
         return _all_alike(request, security_disabled())
-    bindings = await request.each(_binding, creations)
+    bindings = await request.map_each(_binding, creations)
     if any(map(is_for_filters, bindings)):
         # Kafka can't make a binding of it at all, and fails the whole request.
         return refuse(request, ErrorCode.unknown_server_error)
-    complaints = await request.each(creation_complaint, bindings)
+    complaints = await request.map_each(creation_complaint, bindings)
     metadata = request.broker.metadata
     image = metadata.image
     acls = image.acls.plus(
@@ -38,7 +38,7 @@ async def handle(request: Request) -> Reply:
         complaints = [wrong or TOO_MANY_RECORDS for wrong in complaints]
     else:
         metadata.publish(image.with_acls(acls))
-    results = await request.each(partial(_result, request.schema), complaints)
+    results = await request.map_each(partial(_result, request.schema), complaints)
     return request.answer(results=tuple(results))
 
 

@@ -10,7 +10,12 @@ from contextlib import aclosing
 from functools import partial
 from typing import Any, Final
 
-from txnsim.api._identities.acl_entries import check_filters, filter_of, security_disabled, taken
+from txnsim.api._identities.acl_entries import (
+    check_filters,
+    filter_of,
+    matching_bindings,
+    security_disabled,
+)
 from txnsim.api.request import Reply, Request, error_fields, invalid
 from txnsim.controller.controller import RECORDS_MAX
 from txnsim.errors import ErrorCode, Rejection
@@ -47,7 +52,7 @@ async def handle(request: Request) -> Reply:
         if isinstance(outcome, Rejection):
             results.append(_result(schema, outcome, ()))
         else:
-            matching = await request.each(partial(_matching, schema), outcome)
+            matching = await request.map_each(partial(_matching, schema), outcome)
             results.append(_result(schema, None, tuple(matching)))
         await request.have_done(1)
     return request.answer(filter_results=tuple(results))
@@ -63,7 +68,7 @@ async def _remove_acls(request: Request) -> _Outcomes | None:
     meanwhile. None, and nothing is removed, where they match too much.
     """
     metadata = request.broker.metadata
-    filters = await request.each(filter_of, request.message.filters)
+    filters = await request.map_each(filter_of, request.message.filters)
     while True:
         acls = metadata.image.acls
         outcomes: _Outcomes = []
@@ -88,7 +93,7 @@ async def _remove_acls(request: Request) -> _Outcomes | None:
 async def _find_acls(request: Request, acls: Acls, acl_filter: AclFilter) -> list[AclBinding]:
     """The bindings that match the filter, cut off just above ``RECORDS_MAX``."""
     matching_acls: list[AclBinding] = []
-    async with aclosing(taken(request, acls, acl_filter)) as matching:
+    async with aclosing(matching_bindings(request, acls, acl_filter)) as matching:
         async for acl in matching:
             matching_acls.append(acl)
             if len(matching_acls) > RECORDS_MAX:

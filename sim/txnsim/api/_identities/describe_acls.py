@@ -30,5 +30,5 @@ async def handle(request: Request) -> Reply:
     return request.answer(
         error_code=ErrorCode.none,
         error_message="",
-        resources=await described(request, acls, acl_filter),
+        resources=await describe_matching(request, acls, acl_filter),
     )

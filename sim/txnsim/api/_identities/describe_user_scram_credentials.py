@@ -53,7 +53,7 @@ async def handle(request: Request) -> Reply:
             ),
         )
 
-    results = await request.each(describe, times)
+    results = await request.map_each(describe, times)
     return request.answer(error_code=ErrorCode.none, error_message="", results=tuple(results))
 
 

@@ -40,7 +40,7 @@ async def handle(request: Request) -> Reply:
     message = request.message
     times = Counter(topic.name for topic in message.topics)
     unique_topics = [topic for topic in message.topics if times[topic.name] == 1]
-    new_topics = await request.each(_new_topic, unique_topics)
+    new_topics = await request.map_each(_new_topic, unique_topics)
     creations = await request.broker.metadata.create_topics_in_slices(
         new_topics, request.pace_of(len(new_topics)), validate_only=message.validate_only
     )
@@ -49,7 +49,7 @@ async def handle(request: Request) -> Reply:
     await request.broker.up_to_date()
     return request.answer(
         topics=tuple(
-            await request.each(
+            await request.map_each(
                 lambda name_and_outcome: _result(request, *name_and_outcome),
                 outcomes.items(),
                 weight=RESULT_WEIGHT,

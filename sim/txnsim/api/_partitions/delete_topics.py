@@ -54,7 +54,7 @@ async def handle(request: Request) -> Reply:
         for requested_topic in times
         if requested_topic[0] is not None or requested_topic[1] not in aliased
     ]
-    results = await request.each(delete, named, weight=CHANGE_WEIGHT)
+    results = await request.map_each(delete, named, weight=CHANGE_WEIGHT)
     return request.answer(responses=tuple(results))
 
 

@@ -53,7 +53,7 @@ async def handle(request: Request) -> Reply:
             is_future_key=False,
         )
 
-    described = await request.each(describe, _hosted_partitions(request))
+    described = await request.map_each(describe, _hosted_partitions(request))
     rows = rows_by_topic(row for row in described if row is not None)
     directory = build(
         schema.DescribeLogDirsResult,

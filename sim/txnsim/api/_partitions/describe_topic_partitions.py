@@ -81,7 +81,7 @@ async def _page(request: Request, names: list[str], first_partition: int, limit:
                 topic_id=topic.topic_id,
                 is_internal=topic.is_internal,
                 partitions=tuple(
-                    await request.each(
+                    await request.map_each(
                         partial(_partition, request, topic),
                         range(first_partition, upper),
                     )

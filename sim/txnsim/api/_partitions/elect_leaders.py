@@ -35,7 +35,7 @@ async def handle(request: Request) -> Reply:
     requested_topics = _requested_partitions(request)
     request.expect(len(requested_topics) * CHANGE_WEIGHT)
     for topic, partitions in requested_topics:
-        outcomes = await request.each(
+        outcomes = await request.map_each(
             partial(_elect, request, kind, topic),
             partitions,
             weight=CHANGE_WEIGHT,

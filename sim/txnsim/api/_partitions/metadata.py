@@ -36,12 +36,12 @@ async def handle(request: Request) -> Reply:
         return await _answer(request, [image.topics[name] for name in sorted(image.topics)])
     ids: dict[uuid.UUID, None] = {}  # what the request repeats is answered once
     names: dict[str | None, None] = {}
-    await request.each(partial(_note, ids, names), topics)
+    await request.map_each(partial(_note, ids, names), topics)
     if 10 <= request.api_version < BY_TOPIC_ID_FROM and (ids or None in names):
         return refuse(request, ErrorCode.invalid_request)
     if ids:
         # If any id is given, names are ignored.
-        return await _answer(request, await request.each(partial(_by_id, request), ids))
+        return await _answer(request, await request.map_each(partial(_by_id, request), ids))
     if None in names:
         # Neither id nor name: Kafka trips over the null.
         return refuse(request, ErrorCode.unknown_server_error)
@@ -50,12 +50,12 @@ async def handle(request: Request) -> Reply:
     broker = request.broker
     hashed = broker.release.rules.unknown_topics_are_hashed
     ordered = await _in_order(request, names) if hashed else names
-    topics_or_rows = await request.each(partial(_by_name, request, missing), ordered)
+    topics_or_rows = await request.map_each(partial(_by_name, request, missing), ordered)
     may_create = may_create and broker.settings.auto_create_topics_enable
     if missing and may_create and broker.reaches_controller:
         # This answer still says that there are no such topics; clients ask again. It is one
         # request to the controller, which makes none where they are too many.
-        new_topics = await request.each(broker.metadata.automatic, missing)
+        new_topics = await request.map_each(broker.metadata.automatic, missing)
         pace = request.pace_of(len(new_topics))
         await broker.metadata.auto_create_all(new_topics, pace)
     return await _answer(request, topics_or_rows)
@@ -68,7 +68,7 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
         cluster_id=None,
         controller_id=NO_LEADER,
         topics=tuple(
-            failed(request, error, name=topic.name or "", topic_id=_id_of(topic))
+            failed_topic(request, error, name=topic.name or "", topic_id=_id_of(topic))
             for topic in request.message.topics or ()
         ),
         error_code=error,
@@ -91,7 +91,7 @@ def _by_id(request: Request, topic_id: uuid.UUID) -> Any:
     """The topic's image, or the answer for an unknown one."""
     topic = request.broker.image.topic_by_id(topic_id)
     if topic is None:
-        return failed(request, ErrorCode.unknown_topic_id, name=None, topic_id=topic_id)
+        return failed_topic(request, ErrorCode.unknown_topic_id, name=None, topic_id=topic_id)
     return topic
 
 
@@ -99,7 +99,7 @@ async def _in_order(request: Request, names: Collection[Any]) -> list[str]:
     """Existing topics in the order of the request, then the others (getTopicMetadata)."""
     topics = request.broker.image.topics
     unknown = [name for name in names if name not in topics]
-    where = await request.each(partial(hash_bucket, hash_buckets(len(names))), unknown)
+    where = await request.map_each(partial(hash_bucket, hash_buckets(len(names))), unknown)
     hashed = sorted(zip(where, unknown, strict=True), key=itemgetter(0))
     if request.pace is not None:
         await request.have_done(len(names))
@@ -112,12 +112,12 @@ def _by_name(request: Request, missing: list[str], name: str) -> Any:
     if topic is not None:
         return topic
     if name_complaint(name) is not None:
-        return failed(request, ErrorCode.invalid_topic_exception, name=name)
+        return failed_topic(request, ErrorCode.invalid_topic_exception, name=name)
     missing.append(name)
-    return failed(request, ErrorCode.unknown_topic_or_partition, name=name)
+    return failed_topic(request, ErrorCode.unknown_topic_or_partition, name=name)
 
 
-def failed(
+def failed_topic(
     request: Request, error: ErrorCode, *, name: str | None, topic_id: uuid.UUID = ZERO_ID
 ) -> Any:
     """The entry of a topic that can't be described."""
@@ -142,7 +142,7 @@ async def _topic(request: Request, topic: TopicImage) -> Any:
         topic_id=_wire_id(topic.topic_id),
         is_internal=topic.is_internal,
         partitions=tuple(
-            await request.each(
+            await request.map_each(
                 lambda index: _partition(request, index, partitions[index]), range(len(partitions))
             )
         ),

@@ -292,7 +292,7 @@ async def _results_in_slices(
     while results:
         partitions.append(_result_of(request, leaders, results.pop()))
         if pace.has_done(1):
-            await pace.rest()
+            await pace.yield_turn()
     return partitions
 
 
@@ -337,7 +337,7 @@ def _partition(
         ErrorCode.not_leader_or_follower,
         ErrorCode.fenced_leader_epoch,
     ):
-        values["current_leader"] = leaders.of(key, index)
+        values["current_leader"] = leaders.leader_of(key, index)
     records = outcome.records
     return build(
         schema.PartitionData,

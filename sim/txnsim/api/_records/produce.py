@@ -98,7 +98,7 @@ async def handle(
                 if part.header.attributes & BatchHeader.TRANSACTIONAL:
                     has_transactional = True
             if request.pace is not None and request.pace.has_done(1):
-                await request.pace.rest()
+                await request.pace.yield_turn()
     if message.transactional_id is None and (
         has_transactional or (results and carries_transactions(message))
     ):
@@ -282,7 +282,7 @@ def _answer(request: Request, results: Outcomes) -> Reply:
             if request.api_version >= LOG_START_OFFSET_FROM:
                 return _answer_template(request.api_version, key, index).fill(*offsets)
             return _answer_template(request.api_version, key, index).fill(*offsets[:2])
-    return codec.at_once(_answer_in_steps(request, results))
+    return codec.run_to_end(_answer_in_steps(request, results))
 
 
 def _answer_in_steps(request: Request, results: Outcomes) -> Generator[int, None, Reply]:
@@ -296,7 +296,7 @@ def _answer_in_steps(request: Request, results: Outcomes) -> Generator[int, None
             outcome.error is ErrorCode.not_leader_or_follower
             and request.api_version >= CURRENT_LEADER_FROM
         ):
-            values["current_leader"] = leaders.of(key, index)
+            values["current_leader"] = leaders.leader_of(key, index)
         by_key.setdefault(key, []).append(_partition(request, index, outcome, values))
         yield 1
     return request.answer(

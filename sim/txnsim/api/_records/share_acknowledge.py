@@ -15,9 +15,9 @@ from txnsim.api._records.share_requests import (
     by_topic,
     current_leader,
     member_of,
-    named,
     places,
     refusal,
+    requested_partitions,
 )
 from txnsim.api.request import Reply, Request
 from txnsim.errors import ErrorCode
@@ -78,4 +78,4 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
 
 def subject(request: Request) -> Subject:
     """Partitions with acknowledgements."""
-    return Subject(partitions=places(named(request, request.message.topics)))
+    return Subject(partitions=places(requested_partitions(request, request.message.topics)))

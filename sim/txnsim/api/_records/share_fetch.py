@@ -20,9 +20,9 @@ from txnsim.api._records.share_requests import (
     error_at,
     is_renewal,
     member_of,
-    named,
     places,
     refusal,
+    requested_partitions,
 )
 from txnsim.api.request import Reply, Request
 from txnsim.broker.share_fetch import Outcomes, ShareFetchAnswer, ShareFetchCommand
@@ -98,7 +98,7 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
 
 def subject(request: Request) -> Subject:
     """The partitions that are named, and those of the session."""
-    topic_partitions = dict.fromkeys(places(named(request, request.message.topics)))
+    topic_partitions = dict.fromkeys(places(requested_partitions(request, request.message.topics)))
     if refusal(request) is None:
         session = request.broker.share_fetching.sessions.find(member_of(request))
         if isinstance(session, ShareSession):
@@ -140,7 +140,8 @@ def _session(request: Request) -> ShareSession | Rejection:
     if epoch == FINAL_EPOCH:
         return sessions.find(key)
     topic_names = {
-        partition: name for partition, (name, _) in named(request, message.topics).items()
+        partition: name
+        for partition, (name, _) in requested_partitions(request, message.topics).items()
     }
     settings = request.broker.metadata.settings
     session = sessions.find(key)
@@ -161,7 +162,7 @@ def _session(request: Request) -> ShareSession | Rejection:
             limit=settings.group_share_max_share_sessions,
             has_acknowledgements=_has_acknowledgements(request),
         )
-    forgotten = named(request, message.forgotten_topics_data)
+    forgotten = requested_partitions(request, message.forgotten_topics_data)
     return sessions.resume(key, epoch, topic_names, forgotten)
 
 
@@ -186,7 +187,7 @@ async def _fetch_partitions(
         else:
             refused[partition] = ShareFetchAnswer(error=error)
 
-    await request.each(look, tuple(topics.items()), weight=2)
+    await request.map_each(look, tuple(topics.items()), weight=2)
     is_strict = not request.broker.release.rules.share_fetches_tell_unknown_topics
     if is_strict and None in topics.values():
         return None

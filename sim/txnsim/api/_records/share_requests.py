@@ -54,7 +54,9 @@ def is_renewal(request: Request) -> bool:
     return bool(getattr(request.message, "is_renew_ack", False))
 
 
-def named(request: Request, topics: Iterable[Any]) -> dict[SharedPartition, tuple[str | None, Any]]:
+def requested_partitions(
+    request: Request, topics: Iterable[Any]
+) -> dict[SharedPartition, tuple[str | None, Any]]:
     """Partitions below topics with ids, each with its topic's name; None of an unknown id."""
     names = request.broker.image.topic_names
     parts_by_partition: dict[SharedPartition, tuple[str | None, Any]] = {}
@@ -145,7 +147,9 @@ async def begin_acknowledging(request: Request) -> Acknowledging:
         partition, (name, part) = named_part
         acknowledging.begin(request, partition, name, part.acknowledgement_batches)
 
-    await request.each(begin, named(request, request.message.topics).items(), weight=4)
+    await request.map_each(
+        begin, requested_partitions(request, request.message.topics).items(), weight=4
+    )
     return acknowledging
 
 
@@ -174,7 +178,7 @@ async def by_topic(
     request: Request, response: Callable[..., Any], topics: Mapping[str, Sequence[Any]]
 ) -> tuple[Any, ...]:
     """What is answered of partitions, below their topics; ``response`` is the message of one."""
-    of_topics = await request.each(
+    of_topics = await request.map_each(
         lambda topic_and_rows: response(
             topic_id=uuid_from(topic_and_rows[0]), partitions=tuple(topic_and_rows[1])
         ),
@@ -188,5 +192,5 @@ def current_leader(
 ) -> Any:
     """The leader to go to, where this broker is none; zeroes elsewhere."""
     if error in _MOVED:
-        return leaders.of(topic_id, index)
+        return leaders.leader_of(topic_id, index)
     return request.schema.LeaderIdAndEpoch(leader_id=0, leader_epoch=0)

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from txnsim.api._share_states.share_partitions import handled, refuse, subject
+from txnsim.api._share_states.share_partitions import handler_of, refuse, subject
 from txnsim.interbroker.share_state import DeleteShareState
 
 __all__ = ["KEY", "handle", "refuse", "subject"]
 
 KEY: Final = 86
 
-handle = handled(DeleteShareState)
+handle = handler_of(DeleteShareState)

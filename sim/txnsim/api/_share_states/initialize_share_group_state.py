@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from txnsim.api._share_states.share_partitions import handled, refuse, subject
+from txnsim.api._share_states.share_partitions import handler_of, refuse, subject
 from txnsim.interbroker.share_state import InitializeShareState
 
 __all__ = ["KEY", "handle", "refuse", "subject"]
 
 KEY: Final = 83
 
-handle = handled(InitializeShareState, needs_partitions=False)
+handle = handler_of(InitializeShareState, needs_partitions=False)

@@ -21,7 +21,7 @@ from txnsim.types import TopicPartition, uuid_text
 from txnsim.wire import codec
 
 
-def handled(
+def handler_of(
     command: Callable[..., ShareCommand], *, needs_partitions: bool = True
 ) -> Callable[[Request], Coroutine[Any, Any, Reply]]:
     """A handler.
@@ -47,7 +47,7 @@ def handled(
         for _, part, key in keys:
             values = _values(command, part)
             if hasattr(part, "state_batches"):
-                values["batches"] = tuple(await request.each(state_batch, part.state_batches))
+                values["batches"] = tuple(await request.map_each(state_batch, part.state_batches))
             commands.append(command(key=key, **values))
             await request.have_done(1)
         answers = await request.broker.share_state(request.api_key, commands)

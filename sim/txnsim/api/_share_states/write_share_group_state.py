@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from txnsim.api._share_states.share_partitions import handled, refuse, subject
+from txnsim.api._share_states.share_partitions import handler_of, refuse, subject
 from txnsim.interbroker.share_state import WriteShareState
 
 __all__ = ["KEY", "handle", "refuse", "subject"]
 
 KEY: Final = 85
 
-handle = handled(WriteShareState)
+handle = handler_of(WriteShareState)

@@ -162,7 +162,7 @@ async def _of_transaction(
             schema.AddPartitionsToTxnTopicResult(
                 name=name,
                 results_by_partition=tuple(
-                    await request.each(partial(_result, schema), index_errors)
+                    await request.map_each(partial(_result, schema), index_errors)
                 ),
             )
             for name, index_errors in topics

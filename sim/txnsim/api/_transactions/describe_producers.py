@@ -61,7 +61,7 @@ async def _partition(request: Request, named: tuple[str, int]) -> Any:
         )
     producers = log.producers.all_producers()
     request.answers(len(producers))
-    rows = await request.each(partial(_producer, request.schema.ProducerState), producers)
+    rows = await request.map_each(partial(_producer, request.schema.ProducerState), producers)
     return _partition_answer(request, index, ErrorCode.none, tuple(rows))
 
 

@@ -45,7 +45,7 @@ async def answer_query(request: Request, **instead: Any) -> Reply:
     if isinstance(listing, Rejection):
         return refuse(request, listing.error)
     try:
-        listed = await request.each(listing.has, listing.txns, weight=listing.weight)
+        listed = await request.map_each(listing.has, listing.txns, weight=listing.weight)
     except PatternError as error:
         return refuse(request, bad_pattern(query, error).error)
     make = request.schema.TransactionState
@@ -53,7 +53,7 @@ async def answer_query(request: Request, **instead: Any) -> Reply:
         error_code=ErrorCode.none,
         unknown_state_filters=listing.unknown_state_names,
         transaction_states=tuple(
-            await request.each(
+            await request.map_each(
                 lambda txn: make(
                     transactional_id=txn.transactional_id,
                     producer_id=txn.producer_id,

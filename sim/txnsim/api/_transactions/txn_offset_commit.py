@@ -15,8 +15,8 @@ from typing import Any, Final
 from txnsim.api._fault_subjects import partitions_named
 from txnsim.api._groups.committed_positions import (
     Results,
-    answered,
-    answered_in_slices,
+    build_answer,
+    build_answer_in_slices,
     errors_of,
     everywhere,
     split,
@@ -57,7 +57,7 @@ async def handle(
     broker = request.broker
     split_request = split(broker.image, message.topics)
     if not split_request.positions:
-        return answered(request, split_request.results(()), entity=_ENTITY)
+        return build_answer(request, split_request.results(()), entity=_ENTITY)
     supported = operation or _operation(request.api_version)
     is_new = request.api_version >= IDS_AND_EPOCHS_FROM
 
@@ -92,14 +92,14 @@ async def handle(
         outcome = Rejection(error=failed(outcome.error), reason=outcome.reason)
     results = _in_words_of(request, split_request.results(errors_of(outcome)))
     if request.pace is not None:
-        return await answered_in_slices(request, results, entity=_ENTITY)
-    return answered(request, results, entity=_ENTITY)
+        return await build_answer_in_slices(request, results, entity=_ENTITY)
+    return build_answer(request, results, entity=_ENTITY)
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
     """The error on every partition."""
     results = everywhere(request.message.topics, error)
-    return answered(request, _in_words_of(request, results), entity=_ENTITY)
+    return build_answer(request, _in_words_of(request, results), entity=_ENTITY)
 
 
 def subject(request: Request) -> Subject:

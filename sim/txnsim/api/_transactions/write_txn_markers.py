@@ -60,7 +60,7 @@ async def answer_in_slices(request: Request, reply: WriteTxnMarkersReply) -> Rep
     request.expect(sum(len(results) for _, results in reply.results))
     schema = request.schema
     markers = [
-        _marker(schema, producer_id, await request.each(partial(_partition, schema), results))
+        _marker(schema, producer_id, await request.map_each(partial(_partition, schema), results))
         for producer_id, results in reply.results
     ]
     return schema.WriteTxnMarkersResponse(markers=tuple(markers))

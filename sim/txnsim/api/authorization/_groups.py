@@ -23,10 +23,10 @@ from txnsim.api.authorization._named_resources import (
     Guard,
     ResourcePart,
     by_id,
-    divided,
-    joined,
-    narrowed,
     shown_parts,
+    split_allowed,
+    with_elements,
+    with_more_elements,
 )
 from txnsim.api.request import Handler, Reply, Request
 from txnsim.errors import ErrorCode
@@ -47,7 +47,7 @@ async def list_groups(request: Request, access: Access, handler: Handler) -> Rep
     answer: Any = await handler.handle(request)
     if access.may_cluster(AclOperation.DESCRIBE):
         return answer
-    may = await request.each(
+    may = await request.map_each(
         lambda group: access.may_group(AclOperation.DESCRIBE, group.group_id),
         answer.groups,
         weight=4,
@@ -120,7 +120,7 @@ async def consumer_group_heartbeat(request: Request, access: Access, handler: Ha
 
 async def offset_delete(request: Request, access: Access, handler: Handler) -> Reply:
     """READ on each topic. A refused topic does not fail the whole request."""
-    allowed, denied = await divided(
+    allowed, denied = await split_allowed(
         request,
         lambda topic: None if access.may_topic(AclOperation.READ, topic.name) else _FORBIDDEN,
         request.message.topics,
@@ -130,14 +130,14 @@ async def offset_delete(request: Request, access: Access, handler: Handler) -> R
         # no need to ask the coordinator
         answer = request.answer(error_code=ErrorCode.none, topics=())
     else:
-        answer = await handler.handle(narrowed(request, "topics", allowed))
+        answer = await handler.handle(with_elements(request, "topics", allowed))
     if answer.error_code is not ErrorCode.none:
         return answer
     refused = (
         (topic.name, [(partition.partition_index, _FORBIDDEN) for partition in topic.partitions])
         for topic, _ in denied
     )
-    return joined(answer, "topics", offset_delete_api.topics_of(request, refused))
+    return with_more_elements(answer, "topics", offset_delete_api.topics_of(request, refused))
 
 
 async def share_group_offsets(request: Request, access: Access, handler: Handler) -> Reply:
@@ -145,7 +145,7 @@ async def share_group_offsets(request: Request, access: Access, handler: Handler
     not be described are left out.
     """
     groups = request.message.groups
-    may = await request.each(
+    may = await request.map_each(
         lambda group: access.may_group(AclOperation.DESCRIBE, group.group_id), groups, weight=4
     )
     allowed = [
@@ -154,13 +154,13 @@ async def share_group_offsets(request: Request, access: Access, handler: Handler
         else dataclasses.replace(group, topics=_visible_topics(access, group))
         for group in compress(groups, may)
     ]
-    answer: Any = await handler.handle(narrowed(request, "groups", allowed))
+    answer: Any = await handler.handle(with_elements(request, "groups", allowed))
     described = iter(answer.groups)
     no_group = ErrorCode.group_authorization_failed
     visible_groups = [
         _visible_offsets(request, access, group, next(described))
         if is_allowed
-        else share_offsets_api.failed(request, group.group_id, no_group, None)
+        else share_offsets_api.failed_group(request, group.group_id, no_group, None)
         for group, is_allowed in zip(groups, may, strict=True)
     ]
     return dataclasses.replace(answer, groups=tuple(visible_groups))
@@ -189,10 +189,10 @@ def _visible_offsets(request: Request, access: Access, requested_group: Any, gro
 
 async def alter_share_offsets(request: Request, access: Access, handler: Handler) -> Reply:
     """READ on each topic. A refused topic does not fail the whole request."""
-    allowed, denied = await divided(
+    allowed, denied = await split_allowed(
         request, partial(_unreadable_topic, access), request.message.topics
     )
-    answer: Any = await handler.handle(narrowed(request, "topics", allowed))
+    answer: Any = await handler.handle(with_elements(request, "topics", allowed))
     if answer.error_code is not ErrorCode.none:
         return answer
     topics = [topic for topic, _ in denied]
@@ -202,10 +202,10 @@ async def alter_share_offsets(request: Request, access: Access, handler: Handler
 
 async def delete_share_offsets(request: Request, access: Access, handler: Handler) -> Reply:
     """READ on each topic. The coordinator answers even a request with none: group not found."""
-    allowed, denied = await divided(
+    allowed, denied = await split_allowed(
         request, partial(_unreadable_topic, access), request.message.topics
     )
-    answer: Any = await handler.handle(narrowed(request, "topics", allowed))
+    answer: Any = await handler.handle(with_elements(request, "topics", allowed))
     if answer.error_code is not ErrorCode.none:
         return answer
     outcome = PartitionError(error=_FORBIDDEN, message=TEXTS[_FORBIDDEN])

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from txnsim.api._access import Access
-from txnsim.api.authorization._refusal_texts import worded
+from txnsim.api.authorization._refusal_texts import with_texts
 from txnsim.api.request import Handler, NoResponse, Reply, Request
 from txnsim.errors import ErrorCode
 from txnsim.security.acls import CLUSTER_NAME, AclOperation, ResourceType
@@ -48,7 +48,7 @@ async def handle_parts(
     request: Request, access: Access, handler: Handler, part: ResourcePart
 ) -> Reply:
     """Handle the allowed elements, and refuse the others."""
-    allowed, refusals = await divided(
+    allowed, refusals = await split_allowed(
         request, partial(part.error, request, access), getattr(request.message, part.asked)
     )
     if not refusals:
@@ -56,13 +56,13 @@ async def handle_parts(
     denied: dict[ErrorCode, list[Any]] = {}
     for element, error in refusals:
         denied.setdefault(error, []).append(element)
-    reply = readable(request, await handler.handle(narrowed(request, part.asked, allowed)))
+    reply = readable(request, await handler.handle(with_elements(request, part.asked, allowed)))
     for error, elements in denied.items():
         refused = await _refuse_elements(request, handler, part, elements, error)
         if isinstance(reply, NoResponse) or isinstance(refused, NoResponse):
             # Produce without acknowledgements: the error closes the connection.
             return reply if reply is NoResponse.NEVER else refused
-        reply = joined(reply, part.answered, refused)
+        reply = with_more_elements(reply, part.answered, refused)
     return reply
 
 
@@ -76,19 +76,19 @@ async def shown_parts(
     distinct = {id(element): element for element in elements}  # what is asked for again is one
     show = partial(part.shown, request, access)
     shown_by_id = dict(
-        zip(distinct, await request.each(show, distinct.values(), weight=4), strict=True)
+        zip(distinct, await request.map_each(show, distinct.values(), weight=4), strict=True)
     )
     shown_elements = tuple([shown_by_id[id(element)] for element in elements])
     return dataclasses.replace(answer, **{part.answered: shown_elements})
 
 
-async def divided(
+async def split_allowed(
     request: Request, denial: Callable[[Any], R | None], elements: Collection[Any]
 ) -> tuple[list[Any], list[tuple[Any, R]]]:
     """The allowed elements, and each denied element with its denial."""
     allowed: list[Any] = []
     denied: list[tuple[Any, R]] = []
-    denials = await request.each(denial, elements, weight=4)
+    denials = await request.map_each(denial, elements, weight=4)
     for element, denial_of_element in zip(elements, denials, strict=True):
         if denial_of_element is None:
             allowed.append(element)
@@ -104,15 +104,15 @@ async def _refuse_elements(
     step = REFUSED_AT_ONCE if part.has_entries else len(elements)
     refused_elements: list[Any] = []
     for start in range(0, len(elements), step):
-        part_request = narrowed(request, part.asked, elements[start : start + step])
-        refused: Any = await worded(part_request, handler.refuse(part_request, error))
+        part_request = with_elements(request, part.asked, elements[start : start + step])
+        refused: Any = await with_texts(part_request, handler.refuse(part_request, error))
         if isinstance(refused, NoResponse):
             return refused
         refused_elements += getattr(refused, part.answered)
     return tuple(refused_elements)
 
 
-def narrowed(request: Request, field: str, elements: list[Any]) -> Request:
+def with_elements(request: Request, field: str, elements: list[Any]) -> Request:
     """The request with only those elements."""
     return with_message(request, dataclasses.replace(request.message, **{field: tuple(elements)}))
 
@@ -131,7 +131,7 @@ def readable(request: Request, reply: Reply) -> Any:
     return codec.read_response(key, version, frame[4:])[1]
 
 
-def joined(reply: Any, field: str, elements: tuple[Any, ...]) -> Any:
+def with_more_elements(reply: Any, field: str, elements: tuple[Any, ...]) -> Any:
     """The reply with further elements."""
     return dataclasses.replace(reply, **{field: (*getattr(reply, field), *elements)})
 

@@ -46,7 +46,7 @@ _BROKER: Final = 4
 _BROKER_LOGGER: Final = 8
 
 
-async def worded(request: Request, answer: Any) -> Any:
+async def with_texts(request: Request, answer: Any) -> Any:
     """The answer of a refusal with Kafka's texts; a large one is gone through with breaks."""
     fields = _fields(answer.__class__)
     changes: dict[str, Any] = {}
@@ -54,7 +54,7 @@ async def worded(request: Request, answer: Any) -> Any:
         value = getattr(answer, name)
         if type(value) is tuple and value and _fields(value[0].__class__):
             request.expect(len(value))
-            changes[name] = tuple([await worded(request, element) for element in value])
+            changes[name] = tuple([await with_texts(request, element) for element in value])
     error = getattr(answer, "error_code", ErrorCode.none)
     if _MESSAGE in fields and error in TEXTS:
         text = _text(request, answer, ErrorCode(error))

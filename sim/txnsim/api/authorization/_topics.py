@@ -14,11 +14,11 @@ from txnsim.api._partitions import metadata as metadata_api
 from txnsim.api.authorization._named_resources import (
     Guard,
     ResourcePart,
-    divided,
-    joined,
-    narrowed,
     shown_parts,
+    split_allowed,
+    with_elements,
     with_message,
+    with_more_elements,
 )
 from txnsim.api.request import CLUSTER_OPERATIONS, TOPIC_OPERATIONS, Handler, Reply, Request
 from txnsim.errors import ErrorCode
@@ -48,17 +48,17 @@ async def metadata(request: Request, access: Access, handler: Handler) -> Reply:
         answer = dataclasses.replace(answer, topics=tuple(visible_topics))
         return await _with_operations(request, access, answer)
     denial = partial(_metadata_denial, request, access)
-    allowed, denied = await divided(request, denial, message.topics)
+    allowed, denied = await split_allowed(request, denial, message.topics)
     if not denied:
         return await _with_operations(request, access, await handler.handle(request))
     if not allowed and request.api_version < metadata_api.NONE_MEANS_ALL_FROM:
         # No topics would mean all of them.
-        everything: Any = await handler.handle(narrowed(request, "topics", []))
+        everything: Any = await handler.handle(with_elements(request, "topics", []))
         answer = dataclasses.replace(everything, topics=())
     else:
-        answer = await handler.handle(narrowed(request, "topics", allowed))
+        answer = await handler.handle(with_elements(request, "topics", allowed))
     return await _with_operations(
-        request, access, joined(answer, "topics", tuple(row for _, row in denied))
+        request, access, with_more_elements(answer, "topics", tuple(row for _, row in denied))
     )
 
 
@@ -71,7 +71,7 @@ def _metadata_denial(request: Request, access: Access, topic: Any) -> Any | None
         if name is None or access.may_topic(AclOperation.DESCRIBE, name):
             return None
         # A client that knows an id may learn that the topic is forbidden, but not its name.
-        return metadata_api.failed(request, _FORBIDDEN, name=None, topic_id=topic_id)
+        return metadata_api.failed_topic(request, _FORBIDDEN, name=None, topic_id=topic_id)
     if not topic.name:
         return None
     if not access.may_topic(AclOperation.DESCRIBE, topic.name):
@@ -87,7 +87,7 @@ def _metadata_denial(request: Request, access: Access, topic: Any) -> Any | None
 
 
 def _hide_topic(request: Request, name: str) -> Any:
-    failed = metadata_api.failed(request, _FORBIDDEN, name=name)
+    failed = metadata_api.failed_topic(request, _FORBIDDEN, name=name)
     if name in INTERNAL_TOPICS and hasattr(failed, "is_internal"):
         return dataclasses.replace(failed, is_internal=False)
     return failed
@@ -101,7 +101,7 @@ async def _with_operations(request: Request, access: Access, answer: Any) -> Any
     """The bit fields of authorized operations on the topics and the cluster."""
     message = request.message
     if getattr(message, "include_topic_authorized_operations", False):
-        topics = await request.each(partial(_with_topic_bits, access), answer.topics, weight=4)
+        topics = await request.map_each(partial(_with_topic_bits, access), answer.topics, weight=4)
         answer = dataclasses.replace(answer, topics=tuple(topics))
     if getattr(message, "include_cluster_authorized_operations", False):
         answer = dataclasses.replace(answer, cluster_authorized_operations=_cluster_bits(access))
@@ -161,11 +161,11 @@ async def delete_topics(request: Request, access: Access, handler: Handler) -> R
         return await handler.handle(request)
     field = "topics" if hasattr(request.message, "topics") else "topic_names"
     denial = partial(_deletion_denial, request, access)
-    allowed, denied = await divided(request, denial, getattr(request.message, field))
+    allowed, denied = await split_allowed(request, denial, getattr(request.message, field))
     if not denied:
         return await handler.handle(request)
-    answer = await handler.handle(narrowed(request, field, allowed))
-    return joined(answer, "responses", tuple(dict(denied).values()))
+    answer = await handler.handle(with_elements(request, field, allowed))
+    return with_more_elements(answer, "responses", tuple(dict(denied).values()))
 
 
 def _deletion_denial(request: Request, access: Access, topic: Any) -> Any | None:
@@ -234,10 +234,10 @@ def _from_cursor(request: Request, allowed_topics: list[Any]) -> Request:
     message = request.message
     cursor = message.cursor
     if message.topics or cursor is None or cursor.partition_index < 0:
-        return narrowed(request, "topics", allowed_topics)
+        return with_elements(request, "topics", allowed_topics)
     remaining_topics = [topic for topic in allowed_topics if topic.name >= cursor.topic_name]
     if remaining_topics and remaining_topics[0].name == cursor.topic_name:
-        return narrowed(request, "topics", remaining_topics)
+        return with_elements(request, "topics", remaining_topics)
     return with_message(
         request, dataclasses.replace(message, topics=tuple(remaining_topics), cursor=None)
     )

@@ -16,7 +16,7 @@ from txnsim.api.authorization import _groups as groups
 from txnsim.api.authorization import _topics as topics
 from txnsim.api.authorization import _transactions as transactions
 from txnsim.api.authorization._named_resources import PARTS, Guard, handle_parts
-from txnsim.api.authorization._refusal_texts import worded
+from txnsim.api.authorization._refusal_texts import with_texts
 from txnsim.api.authorization._whole_requests import refusal
 from txnsim.api.request import ApiTable, Handler, Reply, Request
 from txnsim.security.authorizer import Authorizer
@@ -29,7 +29,7 @@ GUARDS: Final[Mapping[int, Guard]] = {
 }
 
 
-def guarded(apis: ApiTable, authorizer: Authorizer) -> ApiTable:
+def guard_apis(apis: ApiTable, authorizer: Authorizer) -> ApiTable:
     """The same table behind the gate."""
     return msgspec.structs.replace(
         apis,
@@ -49,7 +49,7 @@ async def _handle(handler: Handler, authorizer: Authorizer, request: Request) ->
     )
     error = refusal(request, access)
     if error is not None:
-        return await worded(request, handler.refuse(request, error))
+        return await with_texts(request, handler.refuse(request, error))
     guard = GUARDS.get(handler.key)
     if guard is not None:
         return await guard(request, access, handler)

@@ -35,7 +35,7 @@ OWN_VERSION = 1
 def decode(header: codec.RequestHeader, frame: bytes) -> Any:
     """The message, v1 in the layout of the text."""
     if header.api_version == OWN_VERSION:
-        return codec.at_once(codec.decode_in_steps(header, frame, WriteTxnMarkersRequest))
+        return codec.run_to_end(codec.decode_in_steps(header, frame, WriteTxnMarkersRequest))
     return codec.decode_request(header, frame)
 
 

@@ -72,7 +72,9 @@ async def handle(request: Request) -> Reply:
         return refuse(request, ErrorCode.invalid_request)
     if request.api_version >= BATCHED_FROM:
         keys = message.coordinator_keys
-        coordinators = await request.each(lambda key: (key, _find(request, key_type, key)), keys)
+        coordinators = await request.map_each(
+            lambda key: (key, _find(request, key_type, key)), keys
+        )
         return _answer(request, coordinators)
     return _answer(request, [(message.key, _find(request, key_type, message.key))])
 

@@ -14,7 +14,7 @@ from typing import Final, TypeVar
 from txnsim.api.request import NO_THROTTLE, Reply, Request, refuse_at_top_level
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.metadata.client_metrics import ACCEPTED, WEIGHT, TelemetryClient
-from txnsim.wire.codec import at_once
+from txnsim.wire.codec import run_to_end
 
 T = TypeVar("T")
 
@@ -63,7 +63,7 @@ async def in_slices(request: Request, steps: Generator[int, None, T]) -> T:
     """
     request.expect(WEIGHT * len(request.broker.image.client_metrics))
     if request.pace is None:
-        return at_once(steps)
+        return run_to_end(steps)
     request.pace.is_wanted = request.link.is_open
     return await request.pace.run(steps)
 

@@ -397,7 +397,7 @@ class MisuseFailure(CommandFailure):
     """Arguments that don't go together, in the words of Kafka's own tool."""
 
 
-def failed(failure: str, cause: ClientError) -> CommandFailure:
+def command_failure(failure: str, cause: ClientError) -> CommandFailure:
     """A failure in the words of ``TransactionsCommand.printErrorAndExit``."""
     return CommandFailure(f"{failure}: {cause}. Enable debug logging for additional detail.", cause)
 
@@ -414,11 +414,11 @@ class ListCommand(msgspec.Struct, frozen=True, kw_only=True):
         try:
             outcomes = await admin.list_transactions(self.filters, broker_ids=self.broker_ids)
         except ClientError as error:
-            raise failed(failure, error) from error
+            raise command_failure(failure, error) from error
         listings: list[TransactionListing] = []
         for outcome in outcomes.values():
             if isinstance(outcome, ClientError):
-                raise failed(failure, outcome)
+                raise command_failure(failure, outcome)
             listings += outcome
         return Output(
             headers=("TransactionalId", "Coordinator", "ProducerId", "TransactionState"),
@@ -448,7 +448,7 @@ class DescribeTransaction(msgspec.Struct, frozen=True, kw_only=True):
         outcome = (await admin.describe_transactions((key,), broker_id=self.broker_id))[key]
         if isinstance(outcome, ClientError):
             failure = f"Failed to describe transaction state of transactional-id `{key}`"
-            raise failed(failure, outcome)
+            raise command_failure(failure, outcome)
         start, duration = NONE, NONE
         if outcome.start_time_ms is not None:
             start, duration = str(outcome.start_time_ms), str(now_ms - outcome.start_time_ms)
@@ -481,7 +481,7 @@ class DescribeProducers(msgspec.Struct, frozen=True, kw_only=True):
             self.partition
         ]
         if isinstance(outcome, ClientError):
-            raise failed(failure, outcome)
+            raise command_failure(failure, outcome)
         return Output(headers=tuple(_PRODUCERS), rows=rows_of(_PRODUCERS, outcome), values=outcome)
 
 
@@ -536,7 +536,7 @@ class AbortTransaction(msgspec.Struct, frozen=True, kw_only=True):
         except NeedsForceError:
             raise
         except ClientError as error:
-            raise failed(failure, error) from error
+            raise command_failure(failure, error) from error
         return Output(values={"aborted": spec})
 
     async def spec(self, admin: Admin) -> AbortSpec:
@@ -565,7 +565,7 @@ class AbortTransaction(msgspec.Struct, frozen=True, kw_only=True):
         except ClientError as error:
             if error.error == ErrorCode.invalid_txn_state:
                 raise CommandFailure(str(error)) from None
-            raise failed(failure, error) from error
+            raise command_failure(failure, error) from error
 
 
 class FindHanging(msgspec.Struct, frozen=True, kw_only=True):
@@ -642,7 +642,7 @@ class ForceTerminate(msgspec.Struct, frozen=True, kw_only=True):
             await admin.force_terminate_transaction(self.transactional_id)
         except ClientError as error:
             failure = f"Failed to force terminate transactionalId `{self.transactional_id}`"
-            raise failed(failure, error) from error
+            raise command_failure(failure, error) from error
         if was_open:
             TERMINAL.warn(
                 f"The transaction of {self.transactional_id} was open and is aborted: {DISCARDS}."
@@ -661,7 +661,7 @@ def command_from(args: argparse.Namespace, program: str) -> Command:
         ConfigError: As below.
         CommandFailure: The arguments do not go together.
     """
-    word = txns_kip_text.misplaced(args)
+    word = txns_kip_text.misplaced_option(args)
     if word is not None:
         raise ConfigError(f"{word}: only with {txns_kip_text.FLAG}")
     match args.txns_command:
@@ -725,7 +725,7 @@ def _list(args: argparse.Namespace) -> Command:
     ]
     try:
         producer_ids = tuple(
-            int(producer_id) for producer_id in txns_kip_text.listed(args.kip_producer_ids)
+            int(producer_id) for producer_id in txns_kip_text.split_at_commas(args.kip_producer_ids)
         )
     except ValueError:
         raise ConfigError(
@@ -733,7 +733,10 @@ def _list(args: argparse.Namespace) -> Command:
         ) from None
     # Options are named for their filters; what is not given is off.
     options = {name: getattr(args, name, None) for name in TransactionFilters.NAMES}
-    options |= {"states": txns_kip_text.listed(args.kip_states), "producer_ids": producer_ids}
+    options |= {
+        "states": txns_kip_text.split_at_commas(args.kip_states),
+        "producer_ids": producer_ids,
+    }
     if args.kip_duration is not None:
         options["duration_ms"] = args.kip_duration
     filter_values = {name: value for name, value in options.items() if value is not None}
@@ -786,9 +789,9 @@ async def _must_exist(admin: Admin, partition: TopicPartition, failure: str) -> 
     try:
         topics = await admin.describe_topics((partition.topic,))
     except ClientError as error:
-        raise failed(failure, error) from error
+        raise command_failure(failure, error) from error
     for topic in topics:
         missing = topic.error == ErrorCode.unknown_topic_or_partition
         if missing or (not topic.error and topic.partition(partition.partition) is None):
             code = ErrorCode.unknown_topic_or_partition
-            raise failed(failure, ClientError(message_of(code), error=code))
+            raise command_failure(failure, ClientError(message_of(code), error=code))

@@ -103,7 +103,7 @@ def add_options(command: str, parser: argparse.ArgumentParser) -> None:
             group.add_argument(option.name, dest=option.dest, type=option.type, help=option.help)
 
 
-def misplaced(args: argparse.Namespace) -> str | None:
+def misplaced_option(args: argparse.Namespace) -> str | None:
     """The first KIP option given without ``--kip-text``; None if there is none."""
     if args.kip_text:
         return None
@@ -117,7 +117,7 @@ def misplaced(args: argparse.Namespace) -> str | None:
     )
 
 
-def listed(text: str | None) -> tuple[str, ...]:
+def split_at_commas(text: str | None) -> tuple[str, ...]:
     """What is separated by commas."""
     return () if text is None else tuple(part.strip() for part in text.split(",") if part.strip())
 

@@ -116,7 +116,7 @@ def _described_lines(topic: Json) -> list[str]:
         for replica in partition["replicas"]
     ]
     headers = ("Partition", "Broker", "Role", "LogStart", "LastStable", "HighWatermark", "LogEnd")
-    return Table.formatted(headers, rows).splitlines()
+    return Table.format_table(headers, rows).splitlines()
 
 
 def _role(partition: Json, replica: Json) -> str:

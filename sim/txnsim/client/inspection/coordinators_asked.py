@@ -113,7 +113,7 @@ async def asked_while_all_serve(admin: Asking, producer_ids: set[int]) -> Known:
         coordinators_view = await admin.known_to_coordinators(producer_ids)
         if await _leaders(cluster) == leaders_before:
             return coordinators_view
-        if deadline.passed:
+        if deadline.has_passed:
             raise RetriableError(
                 "Nothing can be said of transactions that seem to hang: coordinators move all the"
                 " time, and one that has just moved lists nothing. Ask again later"

@@ -486,7 +486,7 @@ async def _ask_until_answered(
         try:
             answer = await ask()
         except LOST:
-            if deadline.passed:
+            if deadline.has_passed:
                 raise
         else:
             row = row_of(answer)
@@ -494,7 +494,7 @@ async def _ask_until_answered(
             if error not in _MOVING:
                 _raise(row, failure)
                 return answer
-            if deadline.passed:
+            if deadline.has_passed:
                 raise RetriableError(f"{failure}: {code_name(error)}", error=error)
         await backoff.wait(deadline)
 

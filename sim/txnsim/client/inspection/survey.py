@@ -152,7 +152,9 @@ async def _with_decision(admin: TransactionAdmin, finding: JudgedTransaction) ->
     try:
         # Where the last hour has no decision, all that the log has.
         for since_ms in (producer.last_timestamp_ms - BEFORE_MS, 0):
-            log = await noted(admin.cluster, finding.transactional_id, since_ms=since_ms)
+            log = await read_coordinator_records(
+                admin.cluster, finding.transactional_id, since_ms=since_ms
+            )
             due = DueDecisions.on(partition, producer.producer_id, producer.producer_epoch, log)
             if due is not None:
                 break
@@ -225,7 +227,7 @@ RECORDS_MAX: Final = 1_000_000
 """Of one search; with more to read, use the disks (``txnsim logs find-hanging``)."""
 
 
-async def noted(
+async def read_coordinator_records(
     cluster: Cluster, transactional_id: str, *, since_ms: int
 ) -> tuple[CoordinatorRecord, ...]:
     """What the coordinator wrote down of an id since a time, oldest first.

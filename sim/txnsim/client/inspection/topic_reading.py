@@ -207,7 +207,7 @@ async def _settled_end_offset(
         fetched = await _fetch(
             admin, topic, partition, -1, IsolationLevel.READ_COMMITTED, reader.beside
         )
-        if fetched.last_stable_offset >= fetched.high_watermark or deadline.passed:
+        if fetched.last_stable_offset >= fetched.high_watermark or deadline.has_passed:
             return fetched.last_stable_offset
         await backoff.wait(deadline)
 

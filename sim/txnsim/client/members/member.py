@@ -28,7 +28,7 @@ from txnsim.client.members.membership import (
     MemberOptions,
     Membership,
     Subscriber,
-    refused,
+    refusal_error,
 )
 from txnsim.client.members.requests import (
     consumer_group_heartbeat,
@@ -117,7 +117,7 @@ class ClassicMembership(Membership):
         elif error in _OUT:
             self._fall_out(keeps_id=error == ErrorCode.illegal_generation)
             if error == ErrorCode.fenced_instance_id:
-                raise refused("Heartbeat", options.group_id, error)
+                raise refusal_error("Heartbeat", options.group_id, error)
         # Whatever else it is answered, it asks again, as Java's heartbeat thread does.
 
     def _fall_out(self, *, keeps_id: bool = False) -> None:
@@ -176,7 +176,7 @@ class ClassicMembership(Membership):
         elif error == ErrorCode.unknown_member_id:
             self._fall_out()
         elif error != ErrorCode.rebalance_in_progress:
-            raise refused("JoinGroup", options.group_id, error)
+            raise refusal_error("JoinGroup", options.group_id, error)
         return None
 
     async def _sync(self, joined: Any) -> bool:
@@ -197,7 +197,7 @@ class ClassicMembership(Membership):
         if error in (ErrorCode.unknown_member_id, ErrorCode.illegal_generation):
             self._fall_out(keeps_id=error == ErrorCode.illegal_generation)
         elif error not in _ALIVE:
-            raise refused("SyncGroup", options.group_id, error)
+            raise refusal_error("SyncGroup", options.group_id, error)
         if error != ErrorCode.none:
             return False
         self.metadata, self._place = member, "in"
@@ -206,7 +206,7 @@ class ClassicMembership(Membership):
         return True
 
     async def _assign(self, joined: Any) -> dict[str, bytes]:
-        topics = subscribed(joined_member.metadata for joined_member in joined.members)
+        topics = subscribed_topics(joined_member.metadata for joined_member in joined.members)
         await self._learn(topics)
         self._led = self._counts(topics)
         members = {
@@ -231,7 +231,7 @@ class ClassicMembership(Membership):
             (member_row.error_code for member_row in rows if member_row.error_code), ErrorCode.none
         )
         if error != ErrorCode.none:
-            raise refused("LeaveGroup", options.group_id, ErrorCode(error))
+            raise refusal_error("LeaveGroup", options.group_id, ErrorCode(error))
 
 
 _VERSION = 0
@@ -293,7 +293,7 @@ def assign_range(
     return {name: write_assignment(_VERSION, share) for name, share in shares.items()}
 
 
-def subscribed(members: Iterable[bytes]) -> frozenset[str]:
+def subscribed_topics(members: Iterable[bytes]) -> frozenset[str]:
     """Every topic that one of these subscriptions names."""
     subscriptions = (read_subscription(data) for data in members)
     return frozenset(
@@ -413,7 +413,7 @@ class ConsumerMembership(Membership):
             self._must_join = True
             return False
         if error != ErrorCode.none:
-            self._refused = refused(api_name(request.api), self._options.group_id, error)
+            self._refused = refusal_error(api_name(request.api), self._options.group_id, error)
             raise self._refused
         self._must_join = False
         self._now = self.metadata = msgspec.structs.replace(
@@ -472,7 +472,7 @@ class ConsumerMembership(Membership):
         answer = await self._coordinator.ask(request)
         error = ErrorCode(answer.error_code)
         if error != ErrorCode.none:
-            raise refused(api_name(request.api), self._options.group_id, error)
+            raise refusal_error(api_name(request.api), self._options.group_id, error)
 
 
 class ShareMembership(ConsumerMembership):
@@ -686,13 +686,13 @@ class Joining:
                     await membership.beat()
                     await membership.settle()
             except RetriableError:
-                if deadline.passed:
+                if deadline.has_passed:
                     raise
                 await failures.wait(deadline)
                 continue
             if until is None or membership.assigned == until:
                 return
-            if deadline.passed:
+            if deadline.has_passed:
                 assigned_text = ", ".join(map(str, sorted(membership.assigned))) or "nothing"
                 raise RetriableError(
                     f"assigned is {assigned_text} after {deadline.timeout_ms:.0f} ms"
@@ -792,7 +792,7 @@ class GroupMember(Joining):
         errors = [ErrorCode(row.error_code) for topic in message.topics for row in topic.partitions]
         error = next((code for code in errors if code != ErrorCode.none), ErrorCode.none)
         if error != ErrorCode.none:
-            raise refused("OffsetCommit", group, error)
+            raise refusal_error("OffsetCommit", group, error)
 
     # Inside
 
@@ -811,7 +811,7 @@ class GroupMember(Joining):
                 break
             except ClientError as error:
                 unstable = error.error == ErrorCode.unstable_offset_commit
-                if not (unstable and waits) or deadline.passed:
+                if not (unstable and waits) or deadline.has_passed:
                     raise
             await backoff.wait(deadline)
         for partition in new:

@@ -155,6 +155,6 @@ class Membership(ABC):
             del self._positions[partition]
 
 
-def refused(request_name: str, group_id: str, error: ErrorCode) -> ClientError:
+def refusal_error(request_name: str, group_id: str, error: ErrorCode) -> ClientError:
     """The error of a member that can't go on."""
     return ClientError(f"{request_name} of group {group_id!r}: {code_name(error)}", error=error)

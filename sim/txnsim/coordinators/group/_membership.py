@@ -72,7 +72,7 @@ from txnsim.loggers import Logger
 from txnsim.metadata.image import ClusterImage
 from txnsim.runtime.environment import Clock, Tasks, TimerHandle
 from txnsim.runtime.loop_turns import LOOK_ELEMENTS, Pace
-from txnsim.runtime.tasks import Pending, settled
+from txnsim.runtime.tasks import Pending, ignore_end
 from txnsim.settings import Settings
 
 # The timers of a broker's groups, of either protocol.
@@ -162,13 +162,13 @@ class GroupTimers(msgspec.Struct, kw_only=True, eq=False):
         where = shard.partition, timer.group_id
         if self.lines.is_busy(*where):
             if self._wait(self._behind, shard, timer, key, on_fire):
-                self.tasks.drive(self._run_behind(where), settled, name="group.timers")
+                self.tasks.drive(self._run_behind(where), ignore_end, name="group.timers")
             return
         if self._late or self._run >= TURN_TIMERS:
             is_first = not self._late
             self._wait(self._late, shard, timer, key, on_fire)
             if is_first:
-                self.tasks.drive(self._run_late(), settled, name="group.timers")
+                self.tasks.drive(self._run_late(), ignore_end, name="group.timers")
             return
         self._run += 1
         self._drop(shard, timer, key)
@@ -200,11 +200,11 @@ class GroupTimers(msgspec.Struct, kw_only=True, eq=False):
 
     async def _run_late(self) -> None:
         pace = Pace(self.tasks.turns, self.clock.stopwatch_ns)
-        await pace.rest()  # the others of this turn come first
+        await pace.yield_turn()  # the others of this turn come first
         while self._late:
             self._run_some(next(iter(self._late.values())))
             if pace.has_done(LOOK_ELEMENTS):
-                await pace.rest()
+                await pace.yield_turn()
 
     async def _run_behind(self, where: tuple[int, str]) -> None:
         async with self.lines.line_of(*where):
@@ -212,7 +212,7 @@ class GroupTimers(msgspec.Struct, kw_only=True, eq=False):
             while group_timers := self._behind.get(where):
                 self._run_some(group_timers)
                 if pace.has_done(LOOK_ELEMENTS):
-                    await pace.rest()
+                    await pace.yield_turn()
 
     def _run_some(self, group_timers: dict[_Key, tuple[GroupShard, TimerSet, Due]]) -> None:
         """Run the first timers of a group that wait, as many as are decided together."""
@@ -360,20 +360,20 @@ class ClassicGroups(msgspec.Struct, kw_only=True, eq=False):
             effects = effects[:TURN_EFFECTS]
             pace = Pace(self.tasks.turns, self.clock.stopwatch_ns)
             self.tasks.drive(
-                self._carry_on(shard, group_id, pace), settled, name="group.generation"
+                self._carry_on(shard, group_id, pace), ignore_end, name="group.generation"
             )
         for effect in effects:
             self._do(shard, effect)
 
     async def _carry_on(self, shard: GroupShard, group_id: str, pace: Pace) -> None:
-        await pace.rest()
+        await pace.yield_turn()
         effects = self._behind[group_id]
         while effects:
             effect = effects.popleft()
             if isinstance(effect, AnswerWaiter) or self.is_current(shard):
                 self._do(shard, effect)
             if pace.has_done(2):
-                await pace.rest()
+                await pace.yield_turn()
         del self._behind[group_id]
 
     def _do(self, shard: GroupShard, effect: Effect) -> None:
@@ -546,7 +546,7 @@ class ConsumerGroups(msgspec.Struct, kw_only=True, eq=False):
         members = self._members_to_assign(shard, command)
         partitions = self._subscribed_partitions(command)
         if pace is not None:
-            await pace.rest()
+            await pace.yield_turn()
         elif members > MANY_MEMBERS or partitions > MANY_PARTITIONS:
             pace = Pace(self.tasks.turns, self.clock.stopwatch_ns)
         decision = (

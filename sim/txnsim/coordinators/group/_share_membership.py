@@ -69,7 +69,7 @@ from txnsim.loggers import Logger
 from txnsim.metadata.image import ClusterImage
 from txnsim.runtime.environment import Clock, Tasks
 from txnsim.runtime.loop_turns import Pace, rest_where_due
-from txnsim.runtime.tasks import Pending, settled
+from txnsim.runtime.tasks import Pending, ignore_end
 from txnsim.settings import Settings
 from txnsim.types import TopicPartition, uuid_from, uuid_text
 
@@ -221,7 +221,7 @@ class ShareGroups(msgspec.Struct, kw_only=True, eq=False):
             answers = await self._ask(self.coordinators.initialize, commands)
             await self._write_initialized(group_id, answers)
 
-        self.tasks.drive(ask_coordinators(), settled, name="group.share-state")
+        self.tasks.drive(ask_coordinators(), ignore_end, name="group.share-state")
 
     async def _write_initialized(self, group_id: str, answers: Sequence[ShareStateError]) -> None:
         """Write that all is initialised; where share coordinators refuse one partition, or the log
@@ -283,7 +283,7 @@ class ShareGroups(msgspec.Struct, kw_only=True, eq=False):
         }
         if answers and not errors:
             self.tasks.drive(
-                self._write_initialized(group_id, answers), settled, name="group.share-state"
+                self._write_initialized(group_id, answers), ignore_end, name="group.share-state"
             )
         return tuple(_with_errors(topic, errors) for topic in decided.topics)
 
@@ -430,7 +430,7 @@ class ShareGroups(msgspec.Struct, kw_only=True, eq=False):
         """Topics were deleted: groups forget what they know of them, very many in slices."""
         pace = Pace(self.tasks.turns, self.clock.stopwatch_ns)
         steps = self._forget_in_steps(tuple(shards), topic_ids)
-        self.tasks.drive(pace.run(steps), settled, name="group.share-topics-gone")
+        self.tasks.drive(pace.run(steps), ignore_end, name="group.share-topics-gone")
 
     def _forget_in_steps(
         self, shards: Sequence[GroupShard], topic_ids: frozenset[uuid.UUID]

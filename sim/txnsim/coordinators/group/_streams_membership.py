@@ -36,8 +36,8 @@ from txnsim.loggers import Logger
 from txnsim.metadata.image import ClusterImage
 from txnsim.runtime.environment import Clock, Tasks
 from txnsim.runtime.loop_turns import Pace
-from txnsim.runtime.tasks import settled
-from txnsim.wire.codec import at_once
+from txnsim.runtime.tasks import ignore_end
+from txnsim.wire.codec import run_to_end
 
 _log: Final = Logger("txnsim.group")
 _APPLIED_AT_ONCE: Final = 64
@@ -96,7 +96,7 @@ class StreamsGroups(msgspec.Struct, kw_only=True, eq=False):
             if not self.is_current(shard):
                 return MOVED
             # The group may be another one by now.
-            decision = with_records(at_once(self._decide(shard, command)))
+            decision = with_records(run_to_end(self._decide(shard, command)))
             if isinstance(decision, Rejection):
                 return decision
             decided, records = decision
@@ -230,7 +230,7 @@ class StreamsGroups(msgspec.Struct, kw_only=True, eq=False):
             return
         if timer.kind is TimerKind.ASSIGNMENT:
             assigning = self._assign_after_delay(shard, timer.group_id)
-            self.tasks.drive(assigning, settled, name="group.assignment")
+            self.tasks.drive(assigning, ignore_end, name="group.assignment")
             return
         outcome = self.protocol.too_late(group, timer)
         self._write_or_warn(

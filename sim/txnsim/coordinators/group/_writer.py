@@ -36,7 +36,7 @@ from txnsim.metadata.image import ClusterImage
 from txnsim.runtime.environment import Clock
 from txnsim.runtime.loop_turns import Pace
 from txnsim.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TopicPartition
-from txnsim.wire.codec import at_once
+from txnsim.wire.codec import run_to_end
 
 _NONE: Final = ErrorCode.none
 MOVED: Final = Rejection(error=ErrorCode.not_coordinator, reason="the group has moved")
@@ -318,14 +318,14 @@ async def decided_in_slices(
             decision = with_records(await pace.run(decide()))
             if pace.has_rested and not isinstance(decision, Rejection):
                 decided, records = decision
-                await pace.rest()
+                await pace.yield_turn()
                 decision = decided, await pace.run(encode_records(records))
-                await pace.rest()
+                await pace.yield_turn()
             if not is_current():
                 return MOVED
             if not pace.has_rested or read_inputs() == seen_before:
                 return decision
-        return with_records(at_once(decide()))
+        return with_records(run_to_end(decide()))
 
 
 class Subscribing(Protocol):
@@ -343,9 +343,9 @@ async def with_names(command: SubscribingT, pace: Pace) -> SubscribingT:
     names = command.topic_names
     if names is None:
         return command
-    await pace.rest()
+    await pace.yield_turn()
     new_command = msgspec.structs.replace(command, topic_names=frozenset(names))  # type: ignore[type-var] # structs
-    await pace.rest()
+    await pace.yield_turn()
     return new_command
 
 

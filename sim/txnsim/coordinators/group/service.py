@@ -88,7 +88,7 @@ from txnsim.metadata.image import ClusterImage
 from txnsim.releases.rules import Rules
 from txnsim.runtime.environment import Clock, Tasks
 from txnsim.runtime.loop_turns import Pace
-from txnsim.runtime.tasks import settled
+from txnsim.runtime.tasks import ignore_end
 from txnsim.runtime.trace import Tracer
 from txnsim.settings import Settings
 from txnsim.types import CONSUMER_OFFSETS_TOPIC, NO_PRODUCER_ID, BrokerId, CoordinatorEpoch
@@ -594,7 +594,7 @@ class GroupCoordinator:
         if late:
             pace = Pace(self._tasks.turns, self._clock.stopwatch_ns)
             steps = self._clean_up_in_steps(late, tuple(topics))
-            self._tasks.drive(pace.run(steps), settled, name="group.topics-deleted")
+            self._tasks.drive(pace.run(steps), ignore_end, name="group.topics-deleted")
 
     def _clean_up_in_steps(
         self, shards: Sequence[GroupShard], topics: Sequence[str]
@@ -726,17 +726,17 @@ class GroupCoordinator:
             return
         refused = self._writer.clean_up(shard, records)
         if refused is None:
-            self._refused_cleanups.done(shard.partition)
+            self._refused_cleanups.forget_failures(shard.partition)
         else:
             error = refused.error.name.upper()
-            self._refused_cleanups.failed(shard.partition, error, refused.reason)
+            self._refused_cleanups.note_failure(shard.partition, error, refused.reason)
 
     # Expiry
 
     def expire(self) -> None:
         """Write that positions have expired, and groups with them."""
         pace = Pace(self._tasks.turns, self._clock.stopwatch_ns)
-        self._tasks.drive(pace.run(self._expire_in_steps()), settled, name="group.expiry")
+        self._tasks.drive(pace.run(self._expire_in_steps()), ignore_end, name="group.expiry")
 
     def _expire_in_steps(self) -> Generator[int, None, None]:
         """Expire what is due, a group at a time."""

@@ -434,10 +434,10 @@ class ShareCoordinator:
     def _note(self, shard: ShareStateShard, refused: Rejection | None) -> None:
         """What the log refuses, the next look finds again."""
         if refused is None:
-            self._upkeep_refused.done(shard.partition)
+            self._upkeep_refused.forget_failures(shard.partition)
         else:
             error = refused.error.name.upper()
-            self._upkeep_refused.failed(shard.partition, error, refused.reason)
+            self._upkeep_refused.note_failure(shard.partition, error, refused.reason)
 
 
 COMMANDS_AT_ONCE: Final = 32

@@ -32,7 +32,7 @@ from txnsim.loggers import Logger, Retries
 from txnsim.releases.rules import Rules
 from txnsim.runtime.environment import Clock, Tasks, TimerHandle
 from txnsim.runtime.loop_turns import LOOK_ELEMENTS, Pace
-from txnsim.runtime.tasks import Pending, settled, waited
+from txnsim.runtime.tasks import Pending, coroutine_of, ignore_end
 from txnsim.runtime.trace import Tracer
 from txnsim.txn.kip_text import as_logged
 from txnsim.txn.log_format import encode_batch, refuse_record
@@ -344,7 +344,7 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
             self._paid(debt.transactional_id)
         for debt in self._completions:
             if debt.txn_partition == txn_partition:
-                self._uncompleted.done(debt.transactional_id)
+                self._uncompleted.forget_failures(debt.transactional_id)
         self._completions = [
             debt for debt in self._completions if debt.txn_partition != txn_partition
         ]
@@ -397,7 +397,7 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
         if self.queue.unknown:
             for debt, unled in self.queue.unknown:
                 first_unled = min(unled)
-                self._unsent.failed(
+                self._unsent.note_failure(
                     debt.transactional_id, "NO_LEADER", f"no leader of {first_unled} is known"
                 )
             self._flush_later(RETRY_PAUSE_MS)
@@ -462,7 +462,7 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
             )
         else:
             on_answer = partial(self._on_answer, batch, sent)
-            self.tasks.drive(waited(answer), on_answer, name="markers")
+            self.tasks.drive(coroutine_of(answer), on_answer, name="markers")
         if self.tracer.on:
             self.tracer.caused_by(old_cause)
 
@@ -483,7 +483,7 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
         elif len(batch.owed_markers) > FOLLOWED_AT_ONCE:
             self.queue.land(batch)
             following = self._follow_all(batch, sent, reply)
-            self.tasks.drive(following, settled, name="txn.outcomes")
+            self.tasks.drive(following, ignore_end, name="txn.outcomes")
             return
         else:
             outcomes = self.queue.on_reply(batch, reply)
@@ -510,7 +510,7 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
             own = sent.get(outcome.debt, -1)
             self._follow(outcome, batch.broker_id, own, self.clock.now_ms())
             if pace.has_done(LOOK_ELEMENTS):
-                await pace.rest()
+                await pace.yield_turn()
                 if self._stopped:
                     return
         if outcome_count < len(batch.owed_markers):
@@ -570,12 +570,12 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
     def _paid(self, transactional_id: TransactionalId) -> None:
         """Stop all retries for the transactional id."""
         self._repeated.pop(transactional_id, None)
-        self._unsent.done(transactional_id)
+        self._unsent.forget_failures(transactional_id)
 
     def _tell_retry(self, outcome: MarkerOutcome, target: BrokerId) -> None:
         error = ErrorCode(outcome.retried).name.upper() if outcome.retried else "NO_ANSWER"
         first_partition = min(outcome.retry)
-        self._unsent.failed(
+        self._unsent.note_failure(
             outcome.debt.transactional_id,
             error,
             f"broker {target} has not taken that of {first_partition}",
@@ -599,14 +599,14 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
         error: BaseException | None,
     ) -> None:
         if error is not None:
-            settled(None, error)
+            ignore_end(None, error)
             return
         if rejection is None or not self.ownership.is_current(owned):
             if self._uncompleted.tried:
-                self._uncompleted.done(debt.transactional_id)
+                self._uncompleted.forget_failures(debt.transactional_id)
             return
         if rejection.error is ErrorCode.coordinator_not_available:
-            self._uncompleted.failed(
+            self._uncompleted.note_failure(
                 debt.transactional_id, rejection.error.name.upper(), rejection.reason
             )
             self._completions.append(debt)

@@ -35,7 +35,7 @@ from txnsim.node.broker_fault_points import TimerGate, run_when_due
 from txnsim.releases.rules import Rules
 from txnsim.runtime.environment import Clock, Tasks, TimerHandle
 from txnsim.runtime.loop_turns import Pace
-from txnsim.runtime.tasks import Pending, settled, waited
+from txnsim.runtime.tasks import Pending, coroutine_of, ignore_end
 from txnsim.runtime.trace import Tracer
 from txnsim.settings import Settings
 from txnsim.txn.commands import (
@@ -521,12 +521,12 @@ class TransactionCoordinator:
         self, owned: OwnedPartition, txn: TxnMetadata, outcome: object, error: BaseException | None
     ) -> None:
         """An abort is under way, or could not be logged: then the next scan tries again."""
-        settled(outcome, error)
+        ignore_end(outcome, error)
         name = txn.transactional_id
         if not isinstance(outcome, Rejection):
-            self._unaborted.done(name)
+            self._unaborted.forget_failures(name)
         elif self._ownership.is_current(owned):
-            self._unaborted.failed(name, outcome.error.name.upper(), outcome.reason)
+            self._unaborted.note_failure(name, outcome.error.name.upper(), outcome.reason)
 
     # Producer ids
 
@@ -585,7 +585,7 @@ class ProducerIdSource(msgspec.Struct, kw_only=True, eq=False):
 
     def _request(self) -> None:
         if self._pool.start_request(now_ms=self.clock.monotonic_ms()):
-            self.tasks.drive(waited(self.allocate()), self._on_block, name="producer ids")
+            self.tasks.drive(coroutine_of(self.allocate()), self._on_block, name="producer ids")
 
     def _on_block(
         self, reply: AllocateProducerIdsReply | None, error: BaseException | None
@@ -663,7 +663,7 @@ class Scans(msgspec.Struct, kw_only=True, eq=False):
     def _scan(self, steps: Generator[int, None, None], name: str) -> None:
         """Look at all ids, of which there may be very many, with breaks."""
         pace = Pace(self.tasks.turns, self.clock.stopwatch_ns)
-        self.tasks.drive(pace.run(steps), settled, name=name)
+        self.tasks.drive(pace.run(steps), ignore_end, name=name)
 
     def _entries(self, owned: OwnedPartition) -> Iterator[tuple[TransactionalId, TxnMetadata]]:
         """Entries as of the moment each is reached; ends when the partition is lost."""
@@ -704,7 +704,7 @@ class Scans(msgspec.Struct, kw_only=True, eq=False):
                 continue
             limit = self.writer.log.batch_bytes_max(owned.partition)
             for batch in tombstone_batches(tombstones, batch_bytes_max=limit, rules=self.rules):
-                self.tasks.drive(self._bury(owned, batch), settled, name="expiry")
+                self.tasks.drive(self._bury(owned, batch), ignore_end, name="expiry")
 
     async def _bury(self, owned: OwnedPartition, tombstones: list[Tombstone]) -> None:
         error = await self.writer.write(
@@ -727,7 +727,7 @@ class Scans(msgspec.Struct, kw_only=True, eq=False):
         """Say once that ids can't expire: they are tried again at each scan."""
         if error != ErrorCode.none:
             where = f"partition {partition} of {TRANSACTION_STATE_TOPIC}"
-            self._unexpired.failed(
+            self._unexpired.note_failure(
                 tombstones[0].transactional_id,
                 error.name.upper(),
                 f"{where} does not take the {len(tombstones)} tombstones of a batch: these"
@@ -735,4 +735,4 @@ class Scans(msgspec.Struct, kw_only=True, eq=False):
             )
         elif self._unexpired.tried:
             for tombstone in tombstones:
-                self._unexpired.done(tombstone.transactional_id)
+                self._unexpired.forget_failures(tombstone.transactional_id)

@@ -174,7 +174,7 @@ def marker(
 ) -> int:
     """Trace a marker once per partition; index of the last event, -1 without partitions."""
     if importance == 0 and not tracer.full:
-        return tracer.joined(parents)
+        return tracer.cause_of(parents)
     last_event = -1
     for partition in partitions:
         data: dict[str, object] = {

@@ -56,10 +56,10 @@ def arrange_process() -> tuple[str, ...]:
     _fix_addresses()
     sys.stdout.flush()
     sys.stderr.flush()
-    os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], arranged(os.environ))
+    os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], arrange_environment(os.environ))
 
 
-def arranged(environ: Mapping[str, str]) -> dict[str, str]:
+def arrange_environment(environ: Mapping[str, str]) -> dict[str, str]:
     """The variables of a process that is arranged."""
     return {**environ, HASH_SEED: "0", ARRANGED: "1"}
 

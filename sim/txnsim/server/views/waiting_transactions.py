@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from txnsim.errors import ConfigError
 from txnsim.faults.subjects import Subject
 from txnsim.runtime.peer_call import Unanswered
-from txnsim.text import unknown
+from txnsim.text import unknown_word_message
 from txnsim.txn.state import (
     NO_TIMESTAMP,
     PREPARED_STATES,
@@ -43,7 +43,9 @@ def check_states(states: tuple[str, ...]) -> None:
         raise ConfigError(f"no state is given; there are: {', '.join(WIRE_NAMES.values())}")
     for state in states:
         if state not in WIRE_NAMES.values():
-            raise ConfigError(unknown("state of a transaction", state, WIRE_NAMES.values()))
+            raise ConfigError(
+                unknown_word_message("state of a transaction", state, WIRE_NAMES.values())
+            )
 
 
 def entry_of(cluster: SimCluster, transactional_id: str) -> tuple[BrokerId, TxnMetadata] | None:
@@ -70,7 +72,7 @@ def waits_for(cluster: SimCluster, transactional_id: str) -> tuple[str, ...]:
     return (*held_sentences, *_unanswered_reasons(cluster, txn), *_of_state(cluster, txn))
 
 
-def unfinished(cluster: SimCluster, transactional_id: str) -> tuple[str, ...]:
+def describe_unfinished(cluster: SimCluster, transactional_id: str) -> tuple[str, ...]:
     """Its coordinator's state, and what the transaction waits for."""
     entry = entry_of(cluster, transactional_id)
     state = "not known to any coordinator" if entry is None else entry[1].state.wire_name
@@ -121,7 +123,7 @@ def _held_reasons(
 
 
 def _unanswered_reasons(cluster: SimCluster, txn: TxnMetadata) -> Iterator[str]:
-    for call in cluster.environment.network.unanswered():
+    for call in cluster.environment.network.unanswered_requests():
         if not _concerns(call.subject, txn.transactional_id, txn):
             continue
         if call.is_lost:

@@ -13,7 +13,7 @@ from txnsim.cli.parsing import MISUSE_STATUS, new_file, new_folder
 from txnsim.cli.progress import Progress
 from txnsim.errors import ConfigError
 from txnsim.files import problem_of, write_whole
-from txnsim.text import unknown
+from txnsim.text import unknown_word_message
 from txnsim_lab.cli._scenario import on_real_brokers
 from txnsim_lab.cli._scenario.matrix import matrix_of
 from txnsim_lab.cli._scenario.output import facts_of, progress_of, show_of, story_of, table_of
@@ -288,7 +288,9 @@ def _runs(scenario: Scenario, args: argparse.Namespace, *, alone: bool) -> list[
     words = [*scenario.runs, *(run_.mode for run_ in scenario.runs.values())]
     for mode in args.mode:
         if alone and mode not in words:
-            raise ConfigError(f"{scenario.name}: {unknown('mode', mode, dict.fromkeys(words))}")
+            raise ConfigError(
+                f"{scenario.name}: {unknown_word_message('mode', mode, dict.fromkeys(words))}"
+            )
     run_names = [
         name
         for name, run_ in scenario.runs.items()

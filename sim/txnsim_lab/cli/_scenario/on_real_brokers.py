@@ -169,7 +169,7 @@ def _teller(
 def table(cells: Sequence[ComparedRun]) -> str:
     """One row per cell; then differences, skipped cells with reasons, and leftovers."""
     rows = [_row(cell) for cell in cells]
-    lines = [line.rstrip() for line in Table.formatted(HEADERS, rows).rstrip("\n").splitlines()]
+    lines = [line.rstrip() for line in Table.format_table(HEADERS, rows).rstrip("\n").splitlines()]
     for cell in cells:
         name = f"{cell.scenario_run} on {cell.on}"
         if cell.real is not None and not cell.agrees:

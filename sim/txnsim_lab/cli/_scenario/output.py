@@ -52,7 +52,7 @@ def show_of(scenario: Scenario, path: Path) -> str:
     ]
     other_takes = ("fault not armed", "control")[: 2 if scenario.control else 1]
     rows += [("any", take, kinds(scenario.disarmed), "") for take in other_takes]
-    table = Table.formatted(("Run", "World", "Expected verdict", "Cured"), rows)
+    table = Table.format_table(("Run", "World", "Expected verdict", "Cured"), rows)
     lines += ["", *(line.rstrip() for line in table.splitlines()), ""]
     lines += [f"Source: {source}" for source in scenario.sources]
     return "\n".join([*lines, f"File: {path}"])
@@ -120,7 +120,7 @@ def table_of(results: Sequence[RunResult]) -> str:
         for result in results
     ]
     headers = ("Scenario", "Run", "Fault", "Player", "Verdict", "Cured", "")
-    table = Table.formatted(headers, rows).rstrip("\n")
+    table = Table.format_table(headers, rows).rstrip("\n")
     return "\n".join([*(line.rstrip() for line in table.splitlines()), *reasons(results)])
 
 

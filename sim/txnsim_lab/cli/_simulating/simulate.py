@@ -189,7 +189,7 @@ def options_from(args: argparse.Namespace) -> Wanted:
     """
     from txnsim.releases import release_named
     from txnsim.releases.rules import Rules
-    from txnsim.text import unknown
+    from txnsim.text import unknown_word_message
     from txnsim_lab.simulation.drawing import Wanted
     from txnsim_lab.simulation.guests import workload_named
 
@@ -201,7 +201,7 @@ def options_from(args: argparse.Namespace) -> Wanted:
     for rule in args.rules:
         name, _, position = rule.partition("=")
         if name not in Rules.__struct_fields__:
-            raise ConfigError(unknown("switch", name, Rules.__struct_fields__))
+            raise ConfigError(unknown_word_message("switch", name, Rules.__struct_fields__))
         if position not in ("on", "off"):
             raise ConfigError(f"--rules {rule}: expected {name}=on or {name}=off")
         rules[name] = position == "on"

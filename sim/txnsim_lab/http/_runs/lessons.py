@@ -59,7 +59,7 @@ class LessonRoutes(Noun):
     async def lessons(self, _request: Request) -> list[Lesson]:
         """List every lesson: its run, its texts, its questions, its goal."""
         self._warm_up()
-        return list((await WorkThread.beside(lessons)).values())
+        return list((await WorkThread.run_beside(lessons)).values())
 
     @Operation(
         "get",
@@ -83,7 +83,7 @@ class LessonRoutes(Noun):
             raise RefusedError(422, "of: name the run that plays the lesson")
         part = asked_lesson.parts[number]
         try:
-            key = await WorkThread.beside(partial(_answer_of_trace, trace, part.fact))
+            key = await WorkThread.run_beside(partial(_answer_of_trace, trace, part.fact))
         except BadInputError as error:
             raise RefusedError(409, str(error)) from error
         return LessonAnswer(key=key, text=part.choices.get(key, key))

@@ -175,7 +175,7 @@ class OwnClusterRoutes(ClusterNoun):
         history, because = await self._look_at_partitions(lesson, words)
         pieces = self._cluster.environment.tracer.pieces()
         reading = partial(_of_trace, pieces, [name for name in words if is_fact(name)])
-        facts = await WorkThread.beside(reading)
+        facts = await WorkThread.run_beside(reading)
         seen_facts = {name: seen_fact(history, name) for name in words if is_outside_fact(name)}
         return facts | seen_facts, because
 

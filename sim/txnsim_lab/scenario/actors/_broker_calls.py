@@ -103,7 +103,7 @@ class Asking:
             except ClientError as error:
                 answer = failure(error)
             is_final = once or self._call.once or self._wanted in (answer.error, ANY)
-            if is_final or answer.error not in ASKED_AGAIN or deadline.passed:
+            if is_final or answer.error not in ASKED_AGAIN or deadline.has_passed:
                 return msgspec.structs.replace(answer, in_doubt=self._is_unsaid)
             forget()
             await backoff.wait(deadline)

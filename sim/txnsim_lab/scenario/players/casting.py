@@ -18,7 +18,7 @@ from txnsim.client.cluster import Cluster
 from txnsim.client.connection import ClientSettings
 from txnsim.client.producer import Producer, RecordMetadata
 from txnsim.errors import ClientError, ConfigError, MissingExtraError
-from txnsim.text import unknown
+from txnsim.text import unknown_word_message
 from txnsim.types import TopicPartition
 from txnsim_lab.scenario.players._base import (
     DELIVERY_TIMEOUT_MS,
@@ -66,7 +66,7 @@ def cast(able: tuple[str, ...], casting: Casting, *, where: str) -> Cast:
     if casting.player is None:
         return _first_installed_player(able)
     if casting.player not in PLAYERS:
-        raise ConfigError(unknown("player", casting.player, PLAYERS))
+        raise ConfigError(unknown_word_message("player", casting.player, PLAYERS))
     if casting.player not in able:
         raise ConfigError(f"{casting.player} can't play in {where}; {', '.join(able)} can")
     player = _player_named(casting.player)

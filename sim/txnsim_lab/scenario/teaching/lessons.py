@@ -17,7 +17,7 @@ import msgspec
 
 from txnsim.errors import BadInputError, ConfigError
 from txnsim.faults.rule import FaultRule
-from txnsim.text import unknown
+from txnsim.text import unknown_word_message
 from txnsim.trace.trace_file import Recording
 from txnsim_lab.scenario.catalog import directory
 from txnsim_lab.scenario.teaching.outside_facts import is_outside_fact
@@ -191,7 +191,7 @@ def lesson(lesson_id: str) -> Lesson:
     by_id = lessons()
     match = {name.lower(): candidate for name, candidate in by_id.items()}.get(lesson_id.lower())
     if match is None:
-        raise ConfigError(unknown("lesson", lesson_id, dict.fromkeys(by_id)))
+        raise ConfigError(unknown_word_message("lesson", lesson_id, dict.fromkeys(by_id)))
     return match
 
 
@@ -264,7 +264,10 @@ def _problems(lesson_read: Lesson) -> Iterator[tuple[tuple[str | int, ...], str]
         if bool(part.ask) != (len(part.choices) > 1) or bool(part.ask) != bool(part.fact):
             yield (*path, "ask"), "a question has ask, fact and several choices"
         for wrong in part.mistakes.keys() - part.choices.keys():
-            yield (*path, "mistakes", wrong), unknown("choice", wrong, dict.fromkeys(part.choices))
+            yield (
+                (*path, "mistakes", wrong),
+                unknown_word_message("choice", wrong, dict.fromkeys(part.choices)),
+            )
         for words in (*([part.fact] if part.fact else ()), *part.goal):
             if not (is_fact(words) or (lesson_read.cluster and is_outside_fact(words))):
                 yield (*path, "fact" if words == part.fact else "goal"), f"no fact {words!r}"
@@ -284,7 +287,10 @@ def _problems_of_kind(
         if getattr(action, wrong):
             yield (*path, "actions", number, wrong), f"a lesson {where} has none"
     if has_cluster and part.ask and part.expected not in part.choices:
-        yield (*path, "expected"), unknown("choice", part.expected, dict.fromkeys(part.choices))
+        yield (
+            (*path, "expected"),
+            unknown_word_message("choice", part.expected, dict.fromkeys(part.choices)),
+        )
     if bool(part.file) and not part.code:
         yield (*path, "file"), "there is no code to be offered"
 

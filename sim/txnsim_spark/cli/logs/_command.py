@@ -91,10 +91,10 @@ def _require_topics(args: argparse.Namespace) -> None:
     if args.action == "write" or not getattr(args, "topic", None):
         return
     from txnsim.errors import BadInputError
-    from txnsim.text import unknown
+    from txnsim.text import unknown_word_message
     from txnsim_spark.scan.segments import replicas_in
 
     topics = sorted({replica.topic for replica in replicas_in(args.directory)})
     for topic in args.topic:
         if topics and topic not in topics:
-            raise BadInputError(f"--topic: {unknown('replica of', topic, topics)}")
+            raise BadInputError(f"--topic: {unknown_word_message('replica of', topic, topics)}")

@@ -49,7 +49,7 @@ def _read(args: argparse.Namespace) -> list[dict[str, Any]]:
 def _print(rows: list[dict[str, Any]]) -> None:
     if rows:
         lines = [[_text(cell) for cell in row.values()] for row in rows]
-        TERMINAL.text(Table(Table.formatted([*rows[0]], lines).rstrip("\n")))
+        TERMINAL.text(Table(Table.format_table([*rows[0]], lines).rstrip("\n")))
 
 
 def _text(cell: object) -> str:

@@ -61,7 +61,7 @@ def with_local_copies(args: argparse.Namespace, stack: ExitStack) -> None:
         master = getattr(args, "master", None)
         settings = settings_of(stack.enter_context(session(master, is_short=True))) or alone
         args.master = master or OWN_MASTER
-    stack.enter_context(TERMINAL.renamed(with_store_names))
+    stack.enter_context(TERMINAL.renaming(with_store_names))
     local_folders = {uri: mount(settings).local_folders([uri]) for uri in elsewhere}
     args.directory = [
         folder

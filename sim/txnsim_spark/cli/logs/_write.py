@@ -229,4 +229,4 @@ def _problem_text(error: Exception) -> str:
             reason = error.reason
             problem = problem_of(reason) if isinstance(reason, Exception) else reason
             return f"no control port answers ({problem}); start one with `serve --http`"
-    return TERMINAL.told(error)
+    return TERMINAL.error_text(error)

@@ -15,8 +15,8 @@ from txnsim.api.authorization import _groups as groups
 from txnsim.api.authorization import _topics as topics
 from txnsim.api.authorization import _transactions as transactions
 from txnsim.api.authorization._named_resources import PARTS, REFUSED_AT_ONCE
-from txnsim.api.authorization._refusal_texts import worded
-from txnsim.api.authorization.gate import GUARDS, guarded
+from txnsim.api.authorization._refusal_texts import with_texts
+from txnsim.api.authorization.gate import GUARDS, guard_apis
 from txnsim.api.registry import HANDLERS, SHIPPED
 from txnsim.api.request import NoResponse
 from txnsim.errors import ErrorCode
@@ -189,7 +189,7 @@ async def test_a_broker_refuses_without_words_since_it_guards_its_configs(
 
 async def test_an_answer_without_a_message_is_left_alone(api: GuardedApi) -> None:
     request = api.api.request("Produce", 9)
-    assert await worded(request, NoResponse.CLOSE) is NoResponse.CLOSE
+    assert await with_texts(request, NoResponse.CLOSE) is NoResponse.CLOSE
 
 
 @pytest.mark.parametrize(
@@ -282,7 +282,7 @@ async def test_topics_are_deleted_by_name_with_the_right_to(api: GuardedApi) -> 
 
 
 def test_what_is_advertised_is_the_same_behind_the_gate() -> None:
-    assert guarded(SHIPPED, Authorizer()).advertised == SHIPPED.advertised
+    assert guard_apis(SHIPPED, Authorizer()).advertised == SHIPPED.advertised
 
 
 def test_every_api_that_is_guarded_is_spoken_and_has_one_guard() -> None:

@@ -29,7 +29,7 @@ from txnsim.api._groups.committed_positions import (
     split,
 )
 from txnsim.api._groups.describe_groups import group_operations
-from txnsim.api.registry import shipped
+from txnsim.api.registry import shipped_apis
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.metadata.image import TopicImage
 from txnsim.releases import RELEASES
@@ -332,7 +332,7 @@ async def test_groups_elsewhere(groups: GroupApi) -> None:
 async def test_groups_without_configs_had_fewer_operations(groups: GroupApi) -> None:
     request = groups.api.request("DescribeGroups", 5)
     assert group_operations(request) == 3400
-    request.apis = shipped(RELEASES["3.9"])
+    request.apis = shipped_apis(RELEASES["3.9"])
     assert group_operations(request) == 328
 
 

@@ -10,10 +10,10 @@ import pytest
 from tests.support.broker_api import Api, read_back
 from tests.support.security import GuardedApi, acl, credentials
 from txnsim.api._identities import delete_acls
-from txnsim.api._identities.acl_entries import described
+from txnsim.api._identities.acl_entries import describe_matching
 from txnsim.api._identities.delete_acls import TOO_MANY
 from txnsim.api.registry import HANDLERS
-from txnsim.api.request import parsed
+from txnsim.api.request import parse_request
 from txnsim.controller.controller import RECORDS_MAX
 from txnsim.errors import ErrorCode, MalformedFrameError
 from txnsim.security.acls import NO_ACLS, AclFilter, AclOperation, PatternType, ResourceType
@@ -281,7 +281,7 @@ async def test_bindings_of_one_resource_stand_together(api: Api) -> None:
     topic = ResourceType.TOPIC
     rules = (("a", AclOperation.READ), ("b", AclOperation.READ), ("a", AclOperation.WRITE))
     acls = NO_ACLS.plus(acl(topic, name, operation) for name, operation in rules)
-    resources = await described(request, acls, AclFilter())
+    resources = await describe_matching(request, acls, AclFilter())
     operations = {
         resource.resource_name: [rule.operation for rule in resource.acls] for resource in resources
     }
@@ -302,7 +302,7 @@ def test_what_is_of_an_unknown_kind_can_not_be_read(
     request = api.request(name, 3, **values)
     frame = codec.encode_request(request.api_key, 3, 1, "c", request.message)[4:]
     with pytest.raises(MalformedFrameError):
-        parsed(frame, request, request.broker)
+        parse_request(frame, request, request.broker)
 
 
 # ``alter_user_scram_credentials``: AlterUserScramCredentials: each user by itself.

@@ -10,8 +10,8 @@ from txnsim.cli._txns.command import (
     AbortTransaction,
     CommandFailure,
     FindHanging,
+    command_failure,
     command_from,
-    failed,
 )
 from txnsim.cli.output import Output
 from txnsim.client.errors import ClientError
@@ -22,7 +22,7 @@ P = TopicPartition("t", 0)
 
 def test_a_failure_has_kafkas_ending_and_its_cause() -> None:
     cause = ClientError("no")
-    failure = failed("Failed to try", cause)
+    failure = command_failure("Failed to try", cause)
     assert failure.text == "Failed to try: no. Enable debug logging for additional detail."
     assert failure.cause is cause
 

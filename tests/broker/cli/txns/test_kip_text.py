@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from txnsim.cli._txns.kip_text import UNKNOWN, Describe, listed, rewrite
+from txnsim.cli._txns.kip_text import UNKNOWN, Describe, rewrite, split_at_commas
 from txnsim.cli.output import Output
 from txnsim.client.inspection.txn_views import TransactionDescription
 
@@ -32,8 +32,8 @@ def test_a_flag_becomes_a_command(flag_words: str, meant: str) -> None:
 
 
 def test_lists_are_separated_by_commas() -> None:
-    assert listed(None) == listed("") == ()
-    assert listed("Ongoing, Empty,") == ("Ongoing", "Empty")
+    assert split_at_commas(None) == split_at_commas("") == ()
+    assert split_at_commas("Ongoing, Empty,") == ("Ongoing", "Empty")
 
 
 class Shipped(msgspec.Struct, frozen=True):

@@ -343,7 +343,7 @@ def test_who_does_not_know_has_to_guess_aloud(
     async def nothing(*_: object, **__: object) -> tuple[()]:
         return ()  # the log may not be read, or has been compacted
 
-    monkeypatch.setattr("txnsim.client.inspection.survey.noted", nothing)
+    monkeypatch.setattr("txnsim.client.inspection.survey.read_coordinator_records", nothing)
 
     async def story(world: VirtualCluster) -> tuple[Repair, Repair, list[bytes | None]]:
         async with world.client() as cluster:

@@ -16,7 +16,7 @@ from txnsim.client.inspection.complaints import about_exactly_once, about_hangin
 from txnsim.client.inspection.exactly_once import compare
 from txnsim.client.inspection.hanging import MAX_TRANSACTION_TIMEOUT_MS, OpenTransaction
 from txnsim.client.inspection.judgement import judge
-from txnsim.client.inspection.survey import Survey, noted, survey
+from txnsim.client.inspection.survey import Survey, read_coordinator_records, survey
 from txnsim.client.inspection.topic_reading import Fate
 from txnsim.client.inspection.txn_views import (
     AbortSpec,
@@ -501,7 +501,7 @@ def test_what_was_written_down_of_an_id_is_read_from_the_running_cluster() -> No
             world.client() as cluster,
             Producer(cluster, transactional_id="shop") as shop,
         ):
-            nothing = await noted(cluster, "shop", since_ms=0)
+            nothing = await read_coordinator_records(cluster, "shop", since_ms=0)
             await shop.init_transactions()
             for end in (shop.commit, shop.abort):
                 shop.begin()
@@ -510,9 +510,11 @@ def test_what_was_written_down_of_an_id_is_read_from_the_running_cluster() -> No
             now_ms = cluster.clock.now_ms()
             return (
                 nothing,
-                await noted(cluster, "shop", since_ms=0),
-                await noted(cluster, "other", since_ms=0),
-                await noted(cluster, "shop", since_ms=now_ms + decision_log.BEFORE_MS),
+                await read_coordinator_records(cluster, "shop", since_ms=0),
+                await read_coordinator_records(cluster, "other", since_ms=0),
+                await read_coordinator_records(
+                    cluster, "shop", since_ms=now_ms + decision_log.BEFORE_MS
+                ),
             )
 
     nothing, entries, entries_of_other, later = run_cluster(story, level=2)
@@ -534,7 +536,7 @@ def test_a_log_that_is_too_long_tells_nothing() -> None:
                 shop.begin()
                 await shop.send("orders", 0, b"x")
                 await shop.commit()
-            return await noted(cluster, "shop", since_ms=0)
+            return await read_coordinator_records(cluster, "shop", since_ms=0)
 
     most, decision_log.RECORDS_MAX = decision_log.RECORDS_MAX, 2  # type: ignore[misc]
     try:

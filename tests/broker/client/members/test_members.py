@@ -21,14 +21,14 @@ from txnsim.client.members.member import (
     Polled,
     assign_range,
     assigned_partitions,
-    subscribed,
+    subscribed_topics,
     write_subscription,
 )
 from txnsim.client.members.membership import (
     CoordinatorClient,
     GroupProtocol,
     MemberOptions,
-    refused,
+    refusal_error,
 )
 from txnsim.client.members.requests import (
     consumer_group_heartbeat,
@@ -304,7 +304,7 @@ def test_a_subscription_is_read_as_it_was_written() -> None:
     assert subscription is not None
     assert subscription.topics == ("a", "orders")
     assert data == bytes.fromhex("0000 00000002 0001 61 0006") + b"orders" + b"\xff" * 4
-    assert subscribed([data, write_subscription(["b"]), b"?"]) == {"a", "b", "orders"}
+    assert subscribed_topics([data, write_subscription(["b"]), b"?"]) == {"a", "b", "orders"}
 
 
 @pytest.mark.parametrize(
@@ -724,6 +724,6 @@ async def test_a_coordinator_that_is_lost_is_looked_up(cluster: VirtualCluster) 
 
 
 def test_a_refusal_names_group_and_error() -> None:
-    error = refused("Heartbeat", "g", ErrorCode.fenced_instance_id)
+    error = refusal_error("Heartbeat", "g", ErrorCode.fenced_instance_id)
     assert str(error) == "Heartbeat of group 'g': FENCED_INSTANCE_ID"
     assert error.error is ErrorCode.fenced_instance_id

@@ -21,7 +21,7 @@ from txnsim.coordinators.txn._transition_effects import (
 from txnsim.errors import ErrorCode, PeerDisconnectedError, PeerTimeoutError
 from txnsim.faults.subjects import Subject
 from txnsim.interbroker.transactions import WriteTxnMarkersReply
-from txnsim.runtime.tasks import settled
+from txnsim.runtime.tasks import ignore_end
 from txnsim.runtime.trace import TraceLevel
 from txnsim.txn.markers import NoLeader
 from txnsim.txn.state import Tombstone, TransactionState
@@ -474,10 +474,10 @@ def test_records_name_their_subjects_to_fault_rules() -> None:
 
 
 def test_an_end_and_a_cancellation_are_ignored() -> None:
-    settled(None, None)
-    settled(None, asyncio.CancelledError())
+    ignore_end(None, None)
+    ignore_end(None, asyncio.CancelledError())
 
 
 def test_a_bug_is_not_swallowed() -> None:
     with pytest.raises(ValueError, match="a bug"):
-        settled(None, ValueError("a bug"))
+        ignore_end(None, ValueError("a bug"))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.support.streams_groups import tasks
 from txnsim.group.streams.assignor import AssignedSubtopology, Candidate, assign_sticky
 from txnsim.group.streams.tasks import Task, Tasks
-from txnsim.wire.codec import at_once
+from txnsim.wire.codec import run_to_end
 
 STATELESS = {"0": AssignedSubtopology(tasks=4, is_stateful=False)}
 STATEFUL = {"0": AssignedSubtopology(tasks=4, is_stateful=True)}
@@ -68,12 +68,12 @@ def test_who_gets_what(
     standbys: int,
     expected: dict[str, str],
 ) -> None:
-    assert tasks_as_text(at_once(assign_sticky(members, parts, standbys=standbys))) == expected
+    assert tasks_as_text(run_to_end(assign_sticky(members, parts, standbys=standbys))) == expected
 
 
 def test_who_has_read_most_becomes_active() -> None:
     members = {"a": member("p", "", "", p0=5), "b": member("q", "", "", p0=9)}
-    assignment = at_once(
+    assignment = run_to_end(
         assign_sticky(members, {"0": AssignedSubtopology(tasks=1, is_stateful=True)}, standbys=0)
     )
     assert tasks_as_text(assignment) == {"a": "", "b": "0"}
@@ -81,7 +81,7 @@ def test_who_has_read_most_becomes_active() -> None:
 
 def test_who_has_a_standby_comes_before_who_has_read_more() -> None:
     members = {"a": member("p", "", "0", p0=5), "b": member("q", "", "", p0=9)}
-    assignment = at_once(
+    assignment = run_to_end(
         assign_sticky(members, {"0": AssignedSubtopology(tasks=1, is_stateful=True)}, standbys=1)
     )
     assert tasks_as_text(assignment) == {"a": "0", "b": "|0"}
@@ -105,7 +105,7 @@ def assign_tasks(
         )
         for name, process in processes.items()
     }
-    return at_once(assign_sticky(members, parts, standbys=standbys))
+    return run_to_end(assign_sticky(members, parts, standbys=standbys))
 
 
 @given(

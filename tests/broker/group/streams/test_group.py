@@ -36,7 +36,7 @@ from txnsim.group.streams.group import Refined, StreamsGroup, StreamsGroupMember
 from txnsim.group.streams.tasks import StreamsMemberState, Tasks
 from txnsim.group.streams.topology import Subtopology
 from txnsim.types import TopicPartition
-from txnsim.wire.codec import at_once
+from txnsim.wire.codec import run_to_end
 
 
 def commit(member_id: str, epoch: int, *places: str, **fields: Any) -> CommitOffsets:
@@ -342,7 +342,7 @@ def test_a_shard_takes_the_place_of_an_empty_classic_group() -> None:
 def test_a_group_takes_what_was_looked_at_ahead() -> None:
     group = two_members().group
     group_state_before = dict(vars(group))
-    later = at_once(group.with_records([StreamsTopologyDeleted(group_id=GROUP)]))
+    later = run_to_end(group.with_records([StreamsTopologyDeleted(group_id=GROUP)]))
     assert vars(group) == group_state_before
     group.become(later)
     assert group.topology is None

@@ -9,7 +9,6 @@ import pytest
 
 from txnsim.errors import ErrorCode, MalformedFrameError
 from txnsim.wire.codec import (
-    at_once,
     build,
     decode_in_steps,
     decode_request,
@@ -21,6 +20,7 @@ from txnsim.wire.codec import (
     request_schema,
     response_class,
     response_schema,
+    run_to_end,
 )
 from txnsim.wire.decoder import reader
 from txnsim.wire.encoder import writer
@@ -200,7 +200,7 @@ def test_a_start_offset_is_a_tag_of_its_partition() -> None:
     assert encode_body(message) == body
     frame = encode_request(WRITE_TXN_MARKERS_KIP_664_KEY, 1, 1, "me", message)[4:]
     assert (
-        at_once(decode_in_steps(read_request_header(frame), frame, WriteTxnMarkersRequest))
+        run_to_end(decode_in_steps(read_request_header(frame), frame, WriteTxnMarkersRequest))
         == message
     )
 
@@ -214,7 +214,7 @@ def test_the_shipped_layout_is_another_one() -> None:
         message_from(request_class(WRITE_TXN_MARKERS_KIP_664_KEY, 1), VALUES),
     )[4:]
     with pytest.raises(MalformedFrameError, match="WriteTxnMarkers v1 request"):
-        at_once(decode_in_steps(read_request_header(frame), frame, WriteTxnMarkersRequest))
+        run_to_end(decode_in_steps(read_request_header(frame), frame, WriteTxnMarkersRequest))
 
 
 # WriteTxnMarkers v0: the bytes were written by the classes of Kafka 3.9.2, the last to have it.

@@ -339,7 +339,7 @@ RECIPES: Final[dict[str, Do]] = {
     "snapshot-start-behind-end": _on(_snapshot(ALONE), files.change_snapshot, 38, pack(">q", 900)),
     "snapshot-behind-end": lambda log_dir: shutil.copy(
         snapshots(log_dir / SPREAD)[-1],
-        log_dir / SPREAD / names.Suffix.SNAPSHOT.at(9_000),
+        log_dir / SPREAD / names.Suffix.SNAPSHOT.file_name(9_000),
     ),
     "snapshot-time-in-future": _in(ALONE, _future_snapshot),
     # Files beside the segments.
