@@ -1,4 +1,5 @@
-"""The rights of one request's principal, by the broker's authorizer and the present ACLs.
+"""The rights of the principal that sent a request: the broker's authorizer applied to the current
+ACLs.
 
 Kafka's counterpart: AuthHelper.
 """
@@ -25,11 +26,11 @@ TEXTS: Final = {
     ErrorCode.cluster_authorization_failed: "Cluster authorization failed.",
     ErrorCode.transactional_id_authorization_failed: "Transactional Id authorization failed.",
 }
-"""What Kafka says of these errors (Errors) where a message goes with them."""
+"""Kafka's message for each of these errors (Errors), where an answer carries one."""
 
 
 class Access:
-    """The rights of one principal, calling from one host."""
+    """The rights of one principal that calls from one host."""
 
     __slots__ = ("_acls", "_authorizer", "_host", "_principal")
 
@@ -37,10 +38,10 @@ class Access:
         """Check the rights of one client.
 
         Args:
-            authorizer: The cluster's.
-            acls: Those that the broker knows.
-            principal: The client's: ``User:alice``.
-            host: The client's address as Kafka writes it: ``/10.0.0.1``.
+            authorizer: The cluster's authorizer.
+            acls: The ACLs that the broker knows.
+            principal: The client's principal, such as ``User:alice``.
+            host: The client's address as Kafka writes it, such as ``/10.0.0.1``.
         """
         self._authorizer = authorizer
         self._acls = acls
@@ -70,7 +71,6 @@ class Access:
         return self.may(operation, ResourceType.GROUP, group_id)
 
     def may_transactional_id(self, operation: AclOperation, transactional_id: str) -> bool:
-        """The same for a transactional id."""
         return self.may(operation, ResourceType.TRANSACTIONAL_ID, transactional_id)
 
     def may_cluster(self, operation: AclOperation) -> bool:
@@ -87,7 +87,7 @@ class Access:
         )
 
     def bits(self, supported: int, may: Callable[[AclOperation], bool]) -> int:
-        """Which of the operations that a resource knows are allowed, as a bit field."""
+        """Bit field of the operations that are both in ``supported`` and allowed."""
         return sum(
             1 << operation
             for operation in AclOperation

@@ -1,4 +1,4 @@
-"""What Kafka says of errors: Errors, CoordinatorOperationExceptionHelper."""
+"""Kafka's error messages, from Errors and CoordinatorOperationExceptionHelper."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ TEXTS: Final[Mapping[ErrorCode, str]] = {
 
 
 def text_of(error: ErrorCode) -> str | None:
-    """Kafka's text of an error, or its name."""
+    """Kafka's message for an error, or the error's name."""
     return None if error is ErrorCode.none else TEXTS.get(error, error.name)
 
 
@@ -55,5 +55,7 @@ _ABSENT: Final = frozenset(
 
 
 def reason_of(refusal: Rejection) -> str | None:
-    """Text of a refusal by the group itself; None where its coordinator or id was wrong."""
+    """The message if the group itself refused; None if the coordinator or the group id was
+    wrong.
+    """
     return None if refusal.error in _ABSENT else refusal.reason

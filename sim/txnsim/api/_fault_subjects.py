@@ -1,7 +1,8 @@
-"""The subjects of requests of several shapes, for fault plans.
+"""Subjects of requests, for fault plans: the transactional ids and partitions that a request is
+about.
 
-Used only while a rule is armed or a request is traced. A topic with an unknown id
-counts under an empty name.
+Used only while a rule is armed or a request is traced. A topic with an unknown id has an empty name
+here.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from txnsim.faults.subjects import NO_SUBJECT, Subject
 from txnsim.types import TopicPartition
 
 _NAMES: Final = ("topic", "name", "topic_name")
-"""What requests call the name of a topic."""
+"""The fields under which requests name a topic."""
 
 
 def of_transactions(transactional_ids: Iterable[str]) -> Subject:
-    """The subject of a request that asks about several transactional ids: each is one of it."""
+    """The subject of a request about several transactional ids: each of them counts."""
     subjects = [
         Subject(transactional_id=transactional_id) for transactional_id in transactional_ids
     ]

@@ -1,4 +1,4 @@
-"""The current leader in an answer that refuses for want of leadership (KIP-951)."""
+"""The current leader in an answer that says "not leader" (KIP-951)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from txnsim.types import TopicPartition
 
 
 class CurrentLeaders:
-    """Collects the leaders that an answer names, and their addresses once each."""
+    """Collects the leaders that an answer names; the address of each is listed once."""
 
     __slots__ = ("_endpoints", "_request")
 
@@ -18,7 +18,7 @@ class CurrentLeaders:
         self._endpoints: dict[int, Any] = {}
 
     def leader_of(self, topic: Any, index: int) -> Any:
-        """``LeaderIdAndEpoch`` of a partition as the metadata knows it; topics go by name or id."""
+        """The ``LeaderIdAndEpoch`` of a partition in the metadata; ``topic`` is a name or an id."""
         schema = self._request.schema
         image = self._request.broker.image
         name = topic if isinstance(topic, str) else image.topic_names.get(topic, "")
@@ -35,5 +35,5 @@ class CurrentLeaders:
         )
 
     def endpoints(self) -> tuple[Any, ...]:
-        """``NodeEndpoint`` of every leader that was named."""
+        """The ``NodeEndpoint`` of every leader that was named."""
         return tuple(self._endpoints.values())

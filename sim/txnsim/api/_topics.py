@@ -1,4 +1,4 @@
-"""What many handlers do with topics: a row for each partition, below its topic."""
+"""Helpers of handlers that answer topic by topic: a row for each partition, grouped by topic."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RowT = TypeVar("RowT")
 
 
 def topic_lookup(request: Request, topic: Mapping[str, str]) -> TopicLookup:
-    """Where the configs of a topic are looked up that itself sets these."""
+    """A lookup of the topic's effective configs, for those that the topic sets itself."""
     broker = request.broker
     return TopicLookup(
         topic=topic,
@@ -28,7 +28,7 @@ def topic_lookup(request: Request, topic: Mapping[str, str]) -> TopicLookup:
 
 
 def rows_by_topic(rows: Iterable[tuple[TopicPartition, RowT]]) -> dict[str, list[RowT]]:
-    """Rows by the name of their topic, in order of appearance."""
+    """Rows grouped by topic name, in order of first appearance."""
     topics: dict[str, list[RowT]] = {}
     for topic_partition, row in rows:
         topics.setdefault(topic_partition.topic, []).append(row)
@@ -38,7 +38,7 @@ def rows_by_topic(rows: Iterable[tuple[TopicPartition, RowT]]) -> dict[str, list
 def by_topic(
     pairs: Iterable[tuple[TopicPartition, ValueT]],
 ) -> dict[str, list[tuple[int, ValueT]]]:
-    """(partition, value) pairs in the same way."""
+    """(partition, value) pairs grouped by topic name, in order of first appearance."""
     return rows_by_topic((where, (where.partition, value)) for where, value in pairs)
 
 
@@ -51,7 +51,7 @@ def partitions_below(topic: Any) -> Collection[Any]:
 async def each_partition(
     request: Request, row: Callable[[Any, Any], RowT], *, weight: int = 1
 ) -> list[tuple[Any, list[RowT]]]:
-    """The topics of a request with the row of each partition; a long request has breaks."""
+    """The topics of a request, with a row for each partition; breaks between many."""
     topics = request.message.topics
     request.expect(len(topics) * weight)
     return [
@@ -63,7 +63,7 @@ async def each_partition(
 async def each_heavy_partition(
     request: Request, row: Callable[[tuple[str, int]], Awaitable[RowT]]
 ) -> list[tuple[Any, list[RowT]]]:
-    """Like ``each_partition``, for long rows; a repeated partition shares its row."""
+    """Like ``each_partition``, for large rows; a repeated partition shares its row."""
     topics = request.message.topics
     named = [(topic.name, index) for topic in topics for index in partitions_below(topic)]
     rows = iter(await request.each_heavy(row, named))
@@ -73,7 +73,7 @@ async def each_heavy_partition(
 def every_partition(
     topics: Iterable[Any], row: Callable[[Any], RowT]
 ) -> list[tuple[Any, list[RowT]]]:
-    """Topics of a request with the same kind of row for each partition."""
+    """The topics of a request, with the same row for each partition."""
     return [(topic, [row(partition) for partition in partitions_below(topic)]) for topic in topics]
 
 
@@ -84,7 +84,7 @@ def answered_topics(
     name: str = "name",
     rows: str = "partitions",
 ) -> tuple[Any, ...]:
-    """The topics of an answer."""
+    """Build the topics of an answer."""
     return tuple(
         [
             topic_class(

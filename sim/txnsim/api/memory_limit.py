@@ -1,10 +1,10 @@
-"""A high-water mark of the process's memory: above it, what needs more is refused.
+"""A limit on the process's memory: above it, requests that need more memory are refused.
 
-All brokers share one process, and a MemoryError would take them together. So the process is looked
-at from time to time. While it is above its mark, requests that make something grow are answered
-with an error: a Produce with KAFKA_STORAGE_ERROR, which a client tries again, as where a disk is
-full; all others with POLICY_VIOLATION. Reading goes on, and transactions end. Before anything is
-refused, clients lose what they have sent of large frames that are not whole.
+All brokers share one process, and a MemoryError would stop all of them. So the memory of the
+process is measured from time to time. While it is above its mark, requests that make something grow
+are answered with an error: a Produce with KAFKA_STORAGE_ERROR, which a client tries again, as where
+a disk is full; all others with POLICY_VIOLATION. Reading goes on, and transactions end. Before
+anything is refused, large incomplete frames are dropped with their connections.
 
 Kafka's counterpart: none; a broker's heap ends with an OutOfMemoryError, and the broker with it.
 """
@@ -36,14 +36,14 @@ SOON_MS: Final = 10
 SHARE_OF_MACHINE: Final = 0.8
 """Share of the memory of the machine or container that is the default mark."""
 BELOW: Final = 0.95
-"""Share of the mark below which the server accepts all requests again."""
+"""Share of the mark; below it the server accepts all requests again."""
 _PRODUCE: Final = 0
 GROWS: Final = frozenset((_PRODUCE, 8, 11, 19, 22, 24, 28, 30, 33, 37, 44, 49, 51, 68))
 """API keys of the requests that make the server's state grow."""
 
 
 def refusing(apis: ApiTable) -> ApiTable:
-    """The same APIs, except that requests that make the state grow are refused."""
+    """The same APIs, but requests that make the state grow are refused."""
     return msgspec.structs.replace(
         apis,
         handlers={
@@ -60,17 +60,17 @@ async def _refuse(handler: Handler, request: Request) -> Reply:
 
 
 class Growing(Protocol):
-    """A listener, as far as it may refuse what makes something grow."""
+    """A listener that can refuse requests that make the state grow."""
 
     def give_up_largest_frame(self) -> bool:
         """Close the connection with the largest incomplete frame; False if none is large."""
 
     def refuse_growth(self, *, is_full: bool) -> None:
-        """Refuse what needs more memory, or take it again."""
+        """Refuse requests that need more memory, or accept them again."""
 
 
 class MemoryMark:
-    """The mark of one server."""
+    """The memory limit of one server."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class MemoryMark:
         self.is_over = False
 
     def look(self) -> None:
-        """See how much memory there is, now and from time to time."""
+        """Measure the memory now and from time to time."""
         resident = self._resident_bytes()
         next_ms = LOOK_MS
         if resident > self._limit_bytes:

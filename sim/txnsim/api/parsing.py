@@ -1,4 +1,4 @@
-"""Large ones, from frames to requests and from replies to bytes with breaks."""
+"""Parse large requests and encode large replies with breaks, in which other requests run."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from txnsim.runtime.loop_turns import Pace
 from txnsim.wire import codec
 
 JOINED_PIECES: Final = 2_048
-"""Number of small pieces of an answer above which they are joined."""
+"""Answers with more small pieces than this have them joined."""
 SMALL_BYTES: Final = 4_096
 
 
 async def parsed_with_breaks(
     frame: bytes, sender: RequestSender, broker: Broker, pace: Pace
 ) -> Request:
-    """The same for a large one.
+    """Parse a large request, with breaks.
 
     Raises:
-        BadInputError: It is no request that the table has.
+        BadInputError: The table has no such request.
     """
     request = parse_request(frame, sender, broker, is_decoded=False)
     header, handler = codec.read_request_header(frame), request.handler
@@ -42,17 +42,17 @@ async def parsed_with_breaks(
 async def encoded_with_breaks(
     reply: Any, pace: Pace, go_over: Callable[[Any], object], *, limit: int
 ) -> list[bytes]:
-    """The bytes of a large reply, in pieces.
+    """Encode a large reply with breaks. Returns its bytes in pieces.
 
     Args:
         reply: The message.
-        pace: Of its request.
-        go_over: Gets all of the reply in a slice of its own.
-        limit: Bytes that it may have.
+        pace: The pace of its request.
+        go_over: Called with the whole reply, in a slice of its own.
+        limit: Greatest size of the reply in bytes.
 
     Raises:
-        AnswerTooLargeError: It has more.
-        WorkIsOverError: Nobody waits for it any more.
+        AnswerTooLargeError: The reply is larger than ``limit``.
+        WorkIsOverError: No client waits for the reply any more.
     """
     pieces: list[bytes] = []
     await pace.yield_turn()  # the handler has just ended its last slice
@@ -66,8 +66,8 @@ async def encoded_with_breaks(
 def _joined_in_steps(
     steps: Generator[int, None, None], pieces: list[bytes], limit: int
 ) -> Generator[int, None, None]:
-    """Go on with the steps; the small pieces of some of them become one: an object of bytes takes
-    more memory than the few bytes in it.
+    """Run the steps, and join the small pieces that they add: a ``bytes`` object takes more memory
+    than the few bytes in it.
     """
     joined_pieces = counted = size = 0
     for elements in steps:
@@ -84,7 +84,7 @@ def _joined_in_steps(
 
 
 def join_pieces(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """The same bytes with neighbouring small pieces in one; large ones are not copied."""
+    """The same bytes with adjacent small pieces joined; large pieces are not copied."""
     small: list[bytes] = []
     for piece in pieces:
         if len(piece) < SMALL_BYTES:

@@ -94,7 +94,7 @@ _MODULES: Final[Mapping[int, str]] = {
     92: "_groups.delete_share_group_offsets",
     93: "_groups.streams_group_topology_description_update",
 }
-"""API key -> the module of its handler."""
+"""API key -> module of its handler."""
 
 HANDLERS: Final[Mapping[int, Handler]] = {
     key: Handler(key=key, module=f"txnsim.api.{module}") for key, module in _MODULES.items()
@@ -108,11 +108,11 @@ _LIST_CONFIG_RESOURCES: Final = 74
 def _accepted_versions(
     release: Release, *, unstable: bool, telemetry: bool
 ) -> dict[int, tuple[int, int]]:
-    """Versions that both the release and our handler of an API know, unstable ones and those of
-    client metrics only if asked for.
+    """API key -> versions that both the release and our handler know; unstable ones, and the APIs
+    of client metrics, only on request.
 
-    The lowest are ours in every release: no client needs versions that Kafka 4.0 has removed
-    (KIP-896), and Kafka 3.x had them all.
+    The lowest version is ours in every release: no client needs the versions that Kafka 4.0 has
+    removed (KIP-896), and Kafka 3.x still had them.
     """
     ranges = {}
     if telemetry and _LIST_CONFIG_RESOURCES in release.api_versions:
@@ -133,7 +133,9 @@ def _accepted_versions(
 
 
 def _advertised_versions(accepted: Mapping[int, tuple[int, int]]) -> dict[int, tuple[int, int]]:
-    """As ApiVersions lists them; lower than accepted only for Produce (KAFKA-18659)."""
+    """The versions that ApiVersions lists; lower than the accepted ones only for Produce
+    (KAFKA-18659).
+    """
     return {
         key: (REFERENCE.api_versions[key][0] if key in REFERENCE.refused_below else low, high)
         for key, (low, high) in accepted.items()
@@ -151,12 +153,13 @@ def _table(release: Release, *, unstable: bool, telemetry: bool) -> ApiTable:
 
 
 def shipped_apis(release: Release, *, unstable: bool = False, telemetry: bool = False) -> ApiTable:
-    """What the ordinary listener of a broker of this release speaks.
+    """The APIs of the ordinary listener of a broker of this release.
 
     Args:
-        release: The broker's.
-        unstable: With the versions that are not stable yet (``unstable.api.versions.enable``).
-        telemetry: With those of client metrics: the broker takes them.
+        release: The broker's release.
+        unstable: Whether to include versions that are not stable yet
+            (``unstable.api.versions.enable``).
+        telemetry: Whether to include the APIs of client metrics.
     """
     return _cached_table(release.name, unstable=unstable, telemetry=telemetry)
 
@@ -167,6 +170,6 @@ def _cached_table(name: str, *, unstable: bool, telemetry: bool) -> ApiTable:
 
 
 SHIPPED: Final = shipped_apis(REFERENCE)
-"""What a broker's ordinary listener speaks: what Apache Kafka ships."""
+"""The APIs of the ordinary listener, as Apache Kafka ships them in the reference release."""
 ACCEPTED: Final = SHIPPED.accepted
 ADVERTISED: Final = SHIPPED.advertised

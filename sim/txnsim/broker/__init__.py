@@ -4,9 +4,9 @@
   markers that it writes, periodic work on logs.
 - ``produce``, ``fetch``: these requests at a replica; ``look_ahead`` unpacks
   heavy batches before.
-- ``share_fetch``: members of share groups read and acknowledge (KIP-932); ``_share_partitions``:
-  the share partitions that they share.
-- ``verification``: the coordinator is asked before a transaction opens (KIP-890).
+- ``share_fetch``: ShareFetch and ShareAcknowledge (KIP-932); ``_share_partitions``:
+  the share partitions that the broker leads.
+- ``verification``: asks the coordinator before a transaction opens (KIP-890).
 - ``_coordinator_host``, ``_share_host``: what coordinators need of their broker.
 - ``_share_persister``: asks share coordinators (KIP-932).
 

@@ -1,8 +1,8 @@
-"""A coordinator on its broker, whichever it is: the partitions of its topic that the broker leads,
-and what a new image means for them.
+"""What every coordinator needs on its broker: the partitions of its topic that the broker leads,
+loaded and unloaded as new images say.
 
-It is the coordinator's ``CoordinatorLog``. Kafka's counterparts: CoordinatorPartitionWriter and
-CoordinatorLoader, and what BrokerMetadataPublisher tells both coordinators.
+The host is the coordinator's ``CoordinatorLog``. Kafka's counterparts: CoordinatorPartitionWriter
+and CoordinatorLoader, and the calls of BrokerMetadataPublisher to both coordinators.
 """
 
 from __future__ import annotations
@@ -64,7 +64,9 @@ class HostedCoordinator(Protocol):
 
     @property
     def partitions(self) -> int:
-        """Number of partitions of its topic; keys are placed by it as long as this broker runs."""
+        """Number of partitions of its topic, by which keys are mapped to partitions as long as this
+        broker runs.
+        """
 
     def begin_load(self, partition: int, coordinator_epoch: CoordinatorEpoch) -> None:
         """The broker leads the partition now."""
@@ -72,14 +74,14 @@ class HostedCoordinator(Protocol):
     def read(
         self, partition: int, coordinator_epoch: CoordinatorEpoch, batches: Iterable[bytes]
     ) -> Iterator[int]:
-        """This is its log, to be read step by step."""
+        """Read the partition's log step by step."""
 
     def unload(self, partition: int, coordinator_epoch: CoordinatorEpoch | None = None) -> None:
         """The broker no longer leads it."""
 
 
 class CoordinatorHost:
-    """What connects a coordinator with its broker."""
+    """Connects a coordinator with its broker."""
 
     def __init__(
         self,
@@ -92,16 +94,17 @@ class CoordinatorHost:
         loading: CoordinatorLoading,
         is_count_fixed: bool = False,
     ) -> None:
-        """A host.
+        """Name what the host works with; the coordinator is not made yet.
 
         Args:
             topic: Topic of the coordinator's log.
-            coordinator: Called once, when it is first needed.
-            replicas: The broker's.
-            appends: Into the logs that it leads.
-            commits: Whether they are replicated.
-            loading: How long reading a log takes.
-            is_count_fixed: Nothing is loaded once the topic has another number of partitions.
+            coordinator: Makes the coordinator; called once, when first needed.
+            replicas: The broker's replicas.
+            appends: Appends to the logs that the broker leads.
+            commits: Tells when appended records are replicated.
+            loading: Simulates how long reading a log takes.
+            is_count_fixed: Whether to stop loading once the topic's number of partitions has
+                changed.
         """
         self._topic = topic
         self._coordinator = coordinator
@@ -116,13 +119,13 @@ class CoordinatorHost:
 
     @cached_property
     def coordinator(self) -> HostedCoordinator:
-        """Who reads and writes the log."""
+        """The coordinator, which reads and writes the log."""
         return self._coordinator()
 
     # Leadership
 
     def apply(self, changes: LeadershipChanges, image: ClusterImage) -> None:
-        """Load and unload what a new image says."""
+        """Load and unload partitions as a new image says."""
         named = (*changes.led, *changes.lost, *((where, 0) for where in changes.deleted))
         if any(topic_partition.topic == self._topic for topic_partition, _ in named):
             self._led = {
@@ -141,12 +144,12 @@ class CoordinatorHost:
                 self._load(topic_partition, epoch, image)
 
     def directory_failed(self) -> None:
-        """End every append: the log directory has failed."""
+        """Fail all appends, because the log directory has failed."""
         self._led = {}
 
     def coordinator_of(self, key: str) -> BrokerId | None:
-        """The live broker that coordinates a transactional id or group; None where there is none
-        at the moment.
+        """The live broker that coordinates a transactional id or group; None if there is none
+        now.
         """
         image = self._replicas.image
         index = partition_for(key, self.coordinator.partitions)
@@ -158,7 +161,9 @@ class CoordinatorHost:
         return leader if broker is not None and broker.alive else None
 
     def _unload(self, topic_partition: TopicPartition, epoch: CoordinatorEpoch) -> None:
-        """Drop the entries, unless somebody holds the broker back (``coordinator.unload``)."""
+        """Unload the partition's entries, unless a fault holds the broker back
+        (``coordinator.unload``).
+        """
         partition = topic_partition.partition
 
         def drop(_verdict: FaultEffect | None) -> None:
@@ -198,8 +203,8 @@ class CoordinatorHost:
     def _load_once_replicated(
         self, log: PartitionLog, epoch: CoordinatorEpoch, load: Callable[[], None]
     ) -> None:
-        """Load now: what the log has may still be lost, as in Kafka up to 4.4. Under the
-        switch all of it must be replicated before.
+        """Load at once, as Kafka up to 4.4 does, although records of the log may still be lost. If
+        the switch is on, first wait until the whole log is replicated.
         """
         end, where = log.log_end_offset, log.topic_partition
         waits = log.config.rules.loads_wait_for_replication and log.high_watermark < end
@@ -248,7 +253,9 @@ class CoordinatorHost:
         timeout_ms: int,
         now_ms: int,
     ) -> ErrorCode | Awaitable[ErrorCode]:
-        """Append and replicate a batch; the outcome, or an awaitable of the outcome."""
+        """Append a batch and wait for replication. Returns the error code, or an awaitable of
+        it.
+        """
         log, gate = self._led.get(partition), self._appends.gate
         if log is None:
             return _NOT_LED.error
@@ -292,7 +299,9 @@ class CoordinatorHost:
     def wait_for_commit(
         self, partition: int, offset: int, *, timeout_ms: int
     ) -> Awaitable[ErrorCode] | None:
-        """None where all up to ``offset``, inclusive, is replicated; else an awaitable."""
+        """None if everything up to and including ``offset`` is replicated; else an awaitable of the
+        outcome.
+        """
         log = self._led.get(partition)
         if log is None:
             return ready_value(_NOT_LED.error)
@@ -311,7 +320,7 @@ _NO_SEQUENCE = -1
 
 
 class GroupHost(CoordinatorHost):
-    """What connects a group coordinator with its broker."""
+    """Connects a group coordinator with its broker."""
 
     coordinator: GroupCoordinator
 
@@ -352,7 +361,7 @@ class GroupHost(CoordinatorHost):
         self._tasks = environment.tasks
         self._fault_points = fault_points
         self._completions: dict[Pending[ErrorCode], None] = {}
-        """Positions of ended transactions that a fault keeps from their groups."""
+        """Completions of ended transactions whose positions a fault keeps from their groups."""
         self._clock = environment.clock
         self._settings = settings
         self._verification = verification
@@ -361,8 +370,8 @@ class GroupHost(CoordinatorHost):
         self._image = replicas.image
 
     def _make(self) -> GroupCoordinator:
-        """Made when groups or their log are first asked for: a cluster begins without, and its
-        modules are many.
+        """Make the coordinator when a request first needs it: a cluster starts without, because its
+        many modules take time to import.
         """
         from txnsim.coordinators.group.service import GroupCoordinator
 
@@ -389,13 +398,13 @@ class GroupHost(CoordinatorHost):
 
     @property
     def made(self) -> GroupCoordinator | None:
-        """The coordinator, if anything has asked for it."""
+        """The coordinator; None if no request has needed it yet."""
         return self._made
 
     # Life
 
     def start(self) -> None:
-        """Arm the timer of expiry; from now on groups can be asked for."""
+        """Arm the expiry timer and accept requests about groups."""
         self._is_running = True
         if self._made is not None:
             self._made.is_running = True
@@ -426,7 +435,7 @@ class GroupHost(CoordinatorHost):
     # Leadership
 
     def apply(self, changes: LeadershipChanges, image: ClusterImage) -> None:
-        """The same, and what groups know of deleted topics is forgotten."""
+        """Like the host's, and drop what groups know of deleted topics."""
         super().apply(changes, image)
         old_image, self._image = self._image, image
         deleted_topics = {topic.name: topic.topic_id for topic in image.deleted_topics(old_image)}
@@ -441,7 +450,7 @@ class GroupHost(CoordinatorHost):
         """Ask the transaction's coordinator before positions are committed in it (KIP-890).
 
         Returns:
-            The guard to show with the append, or why the coordinator did not agree.
+            The guard to pass with the append, or why the coordinator refused.
         """
         adds = operation is TransactionOperation.ADD_PARTITION
         log = self._replicas.leader(TopicPartition(CONSUMER_OFFSETS_TOPIC, partition))
@@ -481,7 +490,7 @@ class GroupHost(CoordinatorHost):
     # Markers
 
     def refuses_markers(self, topic_partition: TopicPartition) -> bool:
-        """Whether markers must wait: the positions that they end are not loaded yet."""
+        """Whether markers must wait because the positions that they end are not loaded yet."""
         return topic_partition.topic == CONSUMER_OFFSETS_TOPIC and not self.coordinator.owns(
             topic_partition.partition
         )
@@ -489,10 +498,10 @@ class GroupHost(CoordinatorHost):
     def marker_written(
         self, topic_partition: TopicPartition, marker: TxnMarker, offset: int
     ) -> Pending[ErrorCode] | None:
-        """A marker is in the log: it decides the producer's pending positions there.
+        """Complete the producer's pending positions, once their marker is in the log.
 
         Returns:
-            An answer that is there once the positions are the group's; None where they are already.
+            An outcome that is done once the group has the positions; None if it has them already.
         """
         if topic_partition.topic != CONSUMER_OFFSETS_TOPIC:
             return None
@@ -525,8 +534,8 @@ class GroupHost(CoordinatorHost):
 
 
 def short_id(new_id: Callable[[], uuid.UUID]) -> str:
-    """A new id in Kafka's own form, as members of the consumer protocol get it: it begins with no
-    dash (Uuid.randomUuid), which a command would take for an option.
+    """A new id in Kafka's form, for members of the consumer protocol. It does not begin with a dash
+    (Uuid.randomUuid), which a command line would take for an option.
     """
     while True:
         text = uuid_text(new_id())

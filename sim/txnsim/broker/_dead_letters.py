@@ -1,9 +1,11 @@
-"""Dead letters of share groups (KIP-1191): copies of what a group gives up, in a topic of its own.
+"""Dead letters of share groups (KIP-1191): copies of records that a group gives up, in a topic for
+them.
 
 The share partition's leader writes one record for each offset, with headers that say where it was
 and why it is there, and with key and value where the group wants copies. A letter goes to the
 partition of the dead letter topic whose number is the source's modulo their count. Letters for one
-broker go one request at a time. What can't be written is lost: the records are archived either way.
+broker go one request at a time. A letter that can't be written is lost; its record is archived
+either way.
 
 Kafka's counterparts: ShareGroupDLQStateManager, ShareGroupDLQRecordFetcher.
 """
@@ -46,9 +48,9 @@ ATTEMPTS: Final = 5
 BACKOFF_MS: Final = 1_000
 BACKOFF_MAX_MS: Final = 30_000
 JITTER: Final = 0.2
-"""A pause is longer or shorter by up to this part of it (ExponentialBackoff)."""
+"""Relative jitter of a pause: it is longer or shorter by up to this share (ExponentialBackoff)."""
 READ_BYTES_MAX: Final = 1_048_576
-"""Of the source's log in one read."""
+"""Bytes to read from the source's log at a time."""
 ENABLED: Final = "errors.deadletterqueue.group.enable"
 _RETRIED: Final = frozenset({ErrorCode.not_leader_or_follower, ErrorCode.topic_already_exists})
 
@@ -59,14 +61,16 @@ DEVIATIONS: Final = (
 
 
 class _Copied(msgspec.Struct, frozen=True):
-    """What was read of the source: records by offset, and how far it was looked."""
+    """Records that were read from the source, by offset, and the offset up to which it was
+    searched.
+    """
 
     records: Mapping[int, Record]
     last_offset: int
 
 
 class DeadLetters:
-    """Those that one broker writes."""
+    """Writes the dead letters of one broker."""
 
     def __init__(
         self,
@@ -81,18 +85,18 @@ class DeadLetters:
         draw: Callable[[float, float], float],
         meter: ShareMeter,
     ) -> None:
-        """Nothing is on its way yet.
+        """Begin without letters in flight.
 
         Args:
             replicas: The logs of the sources, and the image.
             peers: Sends letters to the leaders of dead letter topics.
-            settings: Of the broker, as they are now.
+            settings: Returns the broker's current settings.
             leader_of: The live broker that leads a partition.
             make_topic: Has the controller make a topic.
             clock: Stamps letters and times the pauses.
-            tasks: Owner of what is on its way.
-            draw: Chance between two numbers.
-            meter: Counts them.
+            tasks: Owns the tasks that send letters.
+            draw: Draws a random number between two numbers.
+            meter: Counts letters.
         """
         self._replicas = replicas
         self._peers = peers
@@ -108,11 +112,11 @@ class DeadLetters:
         self._is_stopped = False
 
     def stop(self) -> None:
-        """The broker is gone: nothing is tried again."""
+        """Stop retrying; the broker is gone."""
         self._is_stopped = True
 
     def may_be_sent(self, group_id: str) -> bool:
-        """Whether the group's topic fits; where it does not, letters are lost at once."""
+        """Whether the group's dead letter topic can take letters; if not, they are lost at once."""
         configs = self._configs(group_id)
         topic = self._image.topics.get(configs.topic)
         settings = self._settings()
@@ -132,14 +136,14 @@ class DeadLetters:
         on_written: Callable[[DeadLetter], object],
         pace: Pace,
     ) -> None:
-        """Write letters to their topic, or try until that is hopeless.
+        """Write letters to their topic; retry until that can't succeed.
 
         Args:
-            group_id: Whose they are.
-            source: Where their records are.
-            letters: In the order of their offsets.
-            on_written: Is called with each that is written, or lost.
-            pace: Lets others come between.
+            group_id: The share group.
+            source: The partition of their records.
+            letters: The letters, by ascending offset.
+            on_written: Called with each letter that is written or lost.
+            pace: Gives breaks between batches.
         """
         offset, number = letters[0].first_offset, 0
         while number < len(letters):
@@ -185,8 +189,8 @@ class DeadLetters:
         copied: _Copied,
         pace: Pace,
     ) -> tuple[list[bytes], int]:
-        """The records of a batch that the topic takes, at least one, and the last offset they tell
-        of.
+        """The records of a batch that the topic accepts, at least one, and the last offset that
+        they cover.
         """
         bytes_max = self._bytes_max(group_id)
         size, end = BatchHeader.SIZE, from_offset
@@ -211,7 +215,7 @@ class DeadLetters:
         return pieces, end
 
     async def _write_batch(self, group_id: str, partition: int, pieces: list[bytes]) -> bool:
-        """Whether a batch is in the topic; what may pass is tried again."""
+        """Whether the batch was written; retries errors that may pass."""
         now_ms = self._clock.now_ms()
         batch = pack_batch(
             pieces,
@@ -239,7 +243,9 @@ class DeadLetters:
         return False
 
     async def _write(self, group_id: str, partition: int, batch: bytes) -> ErrorCode:
-        """Send a batch to the topic's leader, behind what is on its way there."""
+        """Send a batch to the topic's leader, after the requests that are already on their way
+        there.
+        """
         topic = self._image.topics.get(self._configs(group_id).topic)
         if topic is None:
             new_topic = TopicToCreate(
@@ -294,10 +300,10 @@ class DeadLetters:
         offset: int,
         pace: Pace,
     ) -> _Copied:
-        """The source's records from an offset on, as many as fit into one batch of letters.
+        """Read the source's records from an offset on, as many as fit into one batch of letters.
 
-        What is compressed to less than a batch of letters may hold is left out for good where it
-        unpacks to more; so is a record that is larger by itself.
+        A batch that unpacks to more than a batch of letters may hold is skipped for good; so is a
+        single record that is larger.
         """
         budget = self._bytes_max(group_id)
         records: dict[int, Record] = {}
@@ -342,7 +348,7 @@ class DeadLetters:
         return _Copied(records, min(offset - 1, last_offset))
 
     async def _plain(self, batch: bytes, header: BatchHeader, at_most: int) -> bytes:
-        """A batch without compression."""
+        """A batch, uncompressed."""
         if not header.compression:
             return batch
         look = LookAhead(self._tasks)
@@ -366,7 +372,7 @@ class DeadLetters:
 
 
 def _size(record: Record, header: BatchHeader) -> int:
-    """Bytes of a record in its batch."""
+    """Size of a record in its batch, in bytes."""
     assert record.timestamp_ms is not None
     return len(
         encode_record(

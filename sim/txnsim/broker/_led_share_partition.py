@@ -1,4 +1,4 @@
-"""A share partition on its leader, with what its broker keeps beside the core."""
+"""A share partition on its leader, with the state that the broker keeps beside the core."""
 
 from __future__ import annotations
 
@@ -10,24 +10,26 @@ from txnsim.types import TopicPartition
 
 
 class LedShare(msgspec.Struct, eq=False):
-    """A share partition, and where its records are."""
+    """A share partition, and the log partition that has its records."""
 
     core: SharePartition
     topic_partition: TopicPartition
     meter: GroupMeter
     made_ms: int
-    """This and all times below are of ``Clock.elapsed_ms``."""
+    """When it was created; like all times below in ``Clock.elapsed_ms``."""
     due_ms: int | None = None
     """Deadline of its earliest acquisition lock."""
     lock_timeouts: int = 0
-    """Records whose lock ran out."""
+    """Number of records whose acquisition lock has timed out."""
     fetch_locked_ms: int = 0
     fetch_idle_ms: int = 0
-    """Idle time of the fetch lock before it was taken."""
+    """How long the fetch lock was free before it was last taken."""
     fetch_released_ms: int | None = None
 
     def take_fetch_lock(self, fetch: object, now_ms: int) -> bool:
-        """One fetch at a time reads for a share partition."""
+        """Take the fetch lock, so that one fetch at a time reads for a share partition; False if it
+        is taken.
+        """
         if not self.core.take_fetch_lock(fetch):
             return False
         released_ms = self.fetch_released_ms

@@ -1,7 +1,7 @@
 """The share coordinator on its broker: the log it writes, its periodic jobs, deleted topics.
 
 Kafka's counterparts: CoordinatorPartitionWriter, the timer tasks of ShareCoordinatorService, and
-what BrokerMetadataPublisher tells it.
+the calls of BrokerMetadataPublisher.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ PRUNING_TIMEOUT_MS: Final = 30_000
 
 
 class ShareHost(CoordinatorHost):
-    """What connects a share coordinator with its broker."""
+    """Connects a share coordinator with its broker."""
 
     coordinator: ShareCoordinator
 
@@ -71,7 +71,9 @@ class ShareHost(CoordinatorHost):
         self._image = replicas.image
 
     def _make(self) -> ShareCoordinator:
-        """Made when share partitions or their log are first asked for: most clusters have none."""
+        """Make the coordinator when a request first needs it: most clusters have no share
+        groups.
+        """
         from txnsim.coordinators.share.service import ShareCoordinator
 
         environment = self._environment
@@ -92,7 +94,7 @@ class ShareHost(CoordinatorHost):
     # Life
 
     def start(self) -> None:
-        """From now on share partitions can be asked for."""
+        """Accept requests about share partitions from now on."""
         self._started_ms = self._environment.clock.now_ms()
         self._run()
 
@@ -142,7 +144,7 @@ class ShareHost(CoordinatorHost):
     # Leadership
 
     def apply(self, changes: LeadershipChanges, image: ClusterImage) -> None:
-        """The same, and the states of deleted topics are forgotten."""
+        """Like the host's, and drop the states of deleted topics."""
         super().apply(changes, image)
         old_image, self._image = self._image, image
         if self._made is not None:
@@ -153,7 +155,7 @@ class ShareHost(CoordinatorHost):
     # Log
 
     async def _delete_records(self, partition: int, offset: int) -> Rejection | None:
-        """Delete what is below an offset, on all replicas."""
+        """Delete the records below an offset, on all replicas."""
         log = self._led.get(partition)
         if log is None:
             return Rejection(

@@ -1,7 +1,8 @@
-"""What share partitions of one broker count, for metrics.
+"""Counters of one broker's share partitions, for metrics.
 
-Kafka's counterparts: ShareGroupMetrics, SharePartitionMetrics. It has the distributions of the
-latter for each share partition; here they are of the group, whose partitions may be thousands.
+Kafka's counterparts: ShareGroupMetrics, SharePartitionMetrics. Kafka keeps the distributions of the
+latter for each share partition; here they are kept per group, because a group may have thousands of
+partitions.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from txnsim.share.commands import AcknowledgementBatch
 
 
 class Distribution:
-    """How many values lie within each bound."""
+    """Counts how many values fall below each bound."""
 
     __slots__ = ("_bounds", "_counts", "total")
 
@@ -36,7 +37,7 @@ class Distribution:
 
 
 class GroupMeter:
-    """One share group at this broker."""
+    """Counters of one share group at this broker."""
 
     __slots__ = ("acquire_ms", "batch_records", "fetch_lock_ms", "fetch_lock_ratio", "fetch_ratio")
 
@@ -48,7 +49,7 @@ class GroupMeter:
         self.fetch_lock_ratio = Distribution(PERCENT_BOUNDS)
 
     def fetch_lock_released(self, held_ms: int, idle_ms: int) -> None:
-        """A fetch lock was held for a time, after it was idle for another.
+        """Record how long a fetch lock was held, and how long it was idle before.
 
         Counterpart: SharePartition.recordFetchLockRatioMetric.
         """
@@ -59,7 +60,7 @@ class GroupMeter:
 
 
 class ShareMeter:
-    """All share groups at this broker."""
+    """Counters of all share groups at this broker."""
 
     __slots__ = (
         *("acknowledged", "groups", "letters_failed", "letters_sent", "letters_written"),
@@ -68,12 +69,13 @@ class ShareMeter:
 
     def __init__(self) -> None:
         self.acknowledged: Counter[int] = Counter()
-        """Records by acknowledge type, once they are persisted."""
+        """Number of records by acknowledge type, counted once they are persisted."""
         self.load_ms = Distribution(MS_BOUNDS)
         self.letters_failed = self.letters_sent = self.letters_written = 0
-        """Requests with dead letters: given up, and all; and records written by them."""
+        """Dead letter requests that failed, dead letter requests sent, and records that they wrote.
+        """
         self.groups: dict[str, GroupMeter] = {}
-        """Those that have share partitions here."""
+        """Share groups that have share partitions here."""
 
     def meter_of(self, group_id: str) -> GroupMeter:
         meter = self.groups.get(group_id)

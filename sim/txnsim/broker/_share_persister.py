@@ -1,9 +1,10 @@
-"""How a broker asks share coordinators: a leader for its share partitions, the group coordinator.
+"""A broker's requests to share coordinators: for the share partitions that it leads, and for its
+group coordinator.
 
-A command goes to the broker that the image names as coordinator of its key. What comes while a
-request of the same kind is on its way to that broker waits, and goes with the next. What may still
-succeed is tried again after a pause, ``ATTEMPTS`` times in all; so is looking for the coordinator,
-and the first who looks has the topic made.
+A command goes to the broker that the image names as coordinator of its key. Commands that come
+while a request of the same kind is in flight to that broker wait, and go together in the next one.
+Errors that may pass are retried after a pause, ``ATTEMPTS`` times in all; so is the search for the
+coordinator, which first has the topic created.
 
 Counterparts in Kafka: DefaultStatePersister, PersisterStateManager.
 """
@@ -46,12 +47,12 @@ ATTEMPTS: Final = 5
 BACKOFF_MS: Final = 1_000
 BACKOFF_MAX_MS: Final = 30_000
 JITTER: Final = 0.2
-"""A pause is longer or shorter by up to this part of it (ExponentialBackoff)."""
+"""Relative jitter of a pause: it is longer or shorter by up to this share (ExponentialBackoff)."""
 
 SHARE_COMMANDS_AT_ONCE: Final = 128
-"""Answers of a request up to which they are taken without a break."""
+"""Number of answers in a response that are processed without a break."""
 _WEIGHT: Final = 4
-"""Elements that an answer counts for."""
+"""Number of elements that an answer counts as."""
 _STOPPED: Final = "The broker has stopped."
 
 _RETRIED: Final = frozenset(
@@ -62,7 +63,7 @@ _RETRIED: Final = frozenset(
         ErrorCode.unknown_topic_or_partition,
     }
 )
-"""Errors of one share partition after which it is asked for again."""
+"""Errors of a share partition after which its command is retried."""
 _WORDS: Final = {
     INITIALIZE_SHARE_GROUP_STATE: ("initialize state", ShareStateError),
     READ_SHARE_GROUP_STATE: ("read state", ShareState),
@@ -70,23 +71,23 @@ _WORDS: Final = {
     DELETE_SHARE_GROUP_STATE: ("delete state", ShareStateError),
     READ_SHARE_GROUP_STATE_SUMMARY: ("read state summary", ShareStateSummary),
 }
-"""What a request does, in the texts of its errors, and the class of its answers."""
+"""API key -> what the request does, for error texts, and the class of its answers."""
 
 
 class _PendingCommand(msgspec.Struct, eq=False):
-    """A command on its way, and who waits for its answer."""
+    """A command in flight, and the callers that wait for its answer."""
 
     api_key: int
     command: ShareCommand
     answer: Pending[Any]
     lookups: int = 0
-    """How often its coordinator was looked for in vain."""
+    """How often its coordinator was looked up in vain."""
     sends: int = 0
     """How often it was answered with an error that may pass."""
 
 
 class SharePersister:
-    """The requests of one broker to share coordinators."""
+    """Sends one broker's requests to share coordinators."""
 
     def __init__(
         self,
@@ -98,15 +99,15 @@ class SharePersister:
         tasks: Tasks,
         draw: Callable[[float, float], float],
     ) -> None:
-        """Nothing is on its way yet.
+        """Begin without requests in flight.
 
         Args:
             peers: Sends the requests.
             coordinator_of: The live broker that coordinates a key; None where there is none.
-            make_topic: Has ``__share_group_state`` made if it is not there.
+            make_topic: Has ``__share_group_state`` created if it is missing.
             clock: Its monotonic clock times the pauses.
-            tasks: Owner of what is asked.
-            draw: Chance between two numbers.
+            tasks: Owns the tasks that send requests.
+            draw: Draws a random number between two numbers.
         """
         self._peers = peers
         self._coordinator_of = coordinator_of
@@ -115,14 +116,14 @@ class SharePersister:
         self._tasks = tasks
         self._draw = draw
         self._waiting: dict[tuple[BrokerId, int], dict[str, list[_PendingCommand]]] = {}
-        """(broker, API key) -> group -> what its next request has."""
+        """(broker, API key) -> group -> commands of its next request."""
         self._in_flight: dict[tuple[BrokerId, int], int] = {}
         """Number of requests in flight; further ones queue behind them."""
         self._pauses: dict[_PendingCommand, TimerHandle] = {}
         self._is_stopped = False
 
     def stop(self) -> None:
-        """The broker is gone: what waits is answered with an error."""
+        """Answer waiting commands with an error, because the broker has stopped."""
         self._is_stopped = True
         questions = [
             question
@@ -167,7 +168,7 @@ class SharePersister:
         return [question.answer for question in questions]
 
     def _line_up(self, questions: Iterable[_PendingCommand]) -> None:
-        """Find the coordinator of each command; send what need not wait."""
+        """Find the coordinator of each command; send those that need not wait."""
         for question in questions:
             broker = self._coordinator_of(question.command.key.coordinator_key)
             if broker is None:
@@ -185,7 +186,9 @@ class SharePersister:
             self._send(where)
 
     def _send(self, where: tuple[BrokerId, int]) -> None:
-        """One request for each group that waits for a broker, unless some are on their way."""
+        """Send one request for each group with commands for a broker, unless requests are in flight
+        to it.
+        """
         if self._is_stopped or self._in_flight.get(where):
             return
         broker, api_key = where
@@ -218,7 +221,7 @@ class SharePersister:
         questions: list[_PendingCommand],
         reply: Pending[Sequence[ShareAnswer]],
     ) -> Generator[int, None, None]:
-        """Take the answer of each command; then what came meanwhile goes."""
+        """Pass on the answer of each command; then send the commands that have come meanwhile."""
         if reply.error is None:
             # An answer names topic and partition, and not the group.
             answers = {
@@ -277,7 +280,7 @@ class SharePersister:
     def _try_again(
         self, question: _PendingCommand, tried: int, error: ErrorCode, where: str, task: str
     ) -> None:
-        """Look for the coordinator and ask once more after a pause, or give up."""
+        """Look up the coordinator and retry after a pause, or give up."""
         if tried >= ATTEMPTS:
             text = f"Error in {where}. Exhausted max retries to {task} without success."
             self._fail(question, error, text)

@@ -1,8 +1,8 @@
 """One broker: the partitions it leads, the coordinators it hosts, the requests of its peers.
 
-A broker knows the others only through ``Peers`` and the image that ``Metadata`` publishes. It
-composes; the rules are in what it composes. Kafka's counterparts: BrokerServer and, for what peers
-ask, the inter-broker half of KafkaApis.
+A broker knows the others only through ``Peers`` and the image that ``Metadata`` publishes. This
+module only composes its parts; the rules are in those. Kafka's counterparts: BrokerServer and, for
+requests of peers, the inter-broker half of KafkaApis.
 """
 
 from __future__ import annotations
@@ -113,9 +113,9 @@ if TYPE_CHECKING:
 _PartitionErrors = tuple[tuple[TopicPartition, int], ...]
 _log: Final = Logger("txnsim.cluster")
 DEAD_LETTERS_TIMEOUT_MS: Final = 30_000
-"""Of a Produce of dead letters."""
+"""Timeout of a Produce request with dead letters."""
 CHANGES_SEEN: Final = 16
-"""So many changed partitions are as much work for a coordinator's host as one element."""
+"""Number of changed partitions that count as one element of work for a coordinator's host."""
 
 
 class Broker:
@@ -135,11 +135,11 @@ class Broker:
         self.environment = environment
         self.metadata = metadata
         self.release = metadata.fleet.release_of(broker_id)
-        """The API versions and the rules of this broker."""
+        """The release whose API versions and rules this broker follows."""
         self.settings = self._effective_settings(metadata.image)
         logs.rules = self.release.rules
         self.logs = logs
-        """The broker's disk: it outlives the broker."""
+        """The broker's disk, which outlives the broker."""
         self.replicas = Replicas(
             broker_id=broker_id,
             logs=logs,
@@ -162,7 +162,9 @@ class Broker:
             fault_points=self.fault_points, disk=logs, directory_failed=self.fail_directory
         )
         self.on_directory_failure: Callable[[], object] = lambda: None
-        """Called when the log directory goes offline: the owner of this broker has to know."""
+        """Called when the log directory goes offline, so that the owner of this broker learns of
+        it.
+        """
         self._intake = ImageIntake(
             broker_id=broker_id,
             fault_points=self.fault_points,
@@ -180,7 +182,7 @@ class Broker:
     # Parts, in the order in which they need one another
 
     def _make_replication(self, environment: Environment) -> None:
-        """What moves records between brokers, and what waits for that."""
+        """Make the parts that replicate records, and those that wait for replication."""
         self.watermarks = Watermarks(
             clock=environment.clock,
             replicas=self.replicas,
@@ -247,7 +249,9 @@ class Broker:
         )
 
     def _make_coordinators(self, environment: Environment) -> None:
-        """What coordinates transactions and groups, and what asks coordinators elsewhere."""
+        """Make the coordinators of transactions and groups, and the parts that ask coordinators on
+        other brokers.
+        """
         metadata = self.metadata
         self.loading = CoordinatorLoading(
             fault_points=self.fault_points,
@@ -305,7 +309,7 @@ class Broker:
         self.coordinator.level = _transaction_version(metadata.image)
 
     def _make_share_coordinator(self, environment: Environment) -> None:
-        """What coordinates share partitions, and what asks share coordinators elsewhere."""
+        """Make the share coordinator, and the part that asks share coordinators."""
         self.share_host = ShareHost(
             broker_id=self.broker_id,
             environment=environment,
@@ -329,7 +333,7 @@ class Broker:
         )
 
     def _make_request_paths(self, environment: Environment) -> None:
-        """What clients and coordinators ask of a partition leader."""
+        """Make the parts that serve requests to a partition leader."""
         self.marker_writes = MarkerWrites(
             replicas=self.replicas,
             appends=self.appends,
@@ -402,13 +406,13 @@ class Broker:
         self.purgatory.release_all()
 
     def apply(self, image: ClusterImage) -> None:
-        """Take over a new image in one step."""
+        """Apply a new image in one step."""
         for _ in self.apply_in_steps(image):
             pass
 
     def apply_in_steps(self, image: ClusterImage) -> Generator[int, None, None]:
-        """Take over a new image: host, lead, load and unload what it says. Each step yields how
-        much it was.
+        """Apply a new image: host, lead, load and unload partitions as it says. Each step yields
+        how much work it was.
         """
         self.settings = self.replicas.dynamic = self._effective_settings(image)
         self.coordinator.level = _transaction_version(image)
@@ -440,8 +444,8 @@ class Broker:
             self.replica_fetchers.apply(changes.followed, changes.unfollowed)
 
     def fail_directory(self) -> None:
-        """The log directory goes offline: its replicas are not served any more, the controller
-        hears of it (ReplicaManager.handleLogDirFailure).
+        """Take the log directory offline: its replicas are no longer served, and the controller is
+        told (ReplicaManager.handleLogDirFailure).
         """
         if self.logs.has_failed or self.fault_points.is_stopped:
             return
@@ -469,7 +473,7 @@ class Broker:
 
     @cached_property
     def share_fetching(self) -> ShareFetching:
-        """ShareFetch and ShareAcknowledge at this leader; the first request creates it."""
+        """ShareFetch and ShareAcknowledge at this leader; created by the first request."""
         from txnsim.broker._dead_letters import DeadLetters
         from txnsim.broker._share_meters import ShareMeter
         from txnsim.broker._share_partitions import SharePartitions
@@ -520,7 +524,7 @@ class Broker:
 
     @property
     def reaches_controller(self) -> bool:
-        """Whether requests for changes can be forwarded."""
+        """Whether this broker can reach the controller to forward requests."""
         return self.environment.network.reaches(self.broker_id, CONTROLLER_ID)
 
     def transaction_version(self) -> TransactionVersion:
@@ -528,11 +532,11 @@ class Broker:
         return self.coordinator.level
 
     def transaction_coordinator_of(self, transactional_id: TransactionalId) -> BrokerId | None:
-        """The live broker that coordinates this id; None where there is none at the moment."""
+        """The live broker that coordinates this id; None if there is none now."""
         return self.transaction_host.coordinator_of(transactional_id)
 
     def make_coordinators_topic(self, name: str) -> None:
-        """Have a topic of a coordinator made that somebody wants to ask."""
+        """Have a coordinator's topic created, because a client looks for the coordinator."""
         if name not in self.image.topics and self.reaches_controller:
             self.metadata.auto_create(name)
 
@@ -541,7 +545,7 @@ class Broker:
     def handle_peer(
         self, api_key: int, api_version: int, command: object, source: BrokerId
     ) -> Awaitable[object]:
-        """Answer a request of a broker, this one included."""
+        """Answer a request from a broker, which may be this one."""
         if api_key == FETCH and isinstance(command, ReplicaFetchCommand):
             return self.replica_sessions.fetch(command)
         if api_key == ADD_PARTITIONS_TO_TXN and isinstance(command, AddPartitionsToTxnCommand):
@@ -562,7 +566,7 @@ class Broker:
     async def add_partitions_to_txn(
         self, command: AddPartitionsToTxnCommand
     ) -> AddPartitionsToTxnReply:
-        """AddPartitionsToTxn v4+: verify or add, each transaction by itself
+        """AddPartitionsToTxn v4+: verify or add partitions, each transaction separately
         (KafkaApis.handleAddPartitionsToTxnRequest).
         """
         results = []
@@ -606,7 +610,7 @@ class Broker:
         return AddPartitionsToTxnReply(results=tuple(results))
 
     async def append_dead_letters(self, command: DeadLettersCommand) -> DeadLettersReply:
-        """Append letters that come in a Produce of acks=all."""
+        """Append dead letters that arrive in a Produce with acks=all."""
         topic_partition = command.topic_partition
         part = ProducePartition(
             topic_partition=topic_partition,
@@ -631,13 +635,15 @@ class Broker:
     def share_state(
         self, api_key: int, commands: Sequence[ShareCommand]
     ) -> Coroutine[Any, Any, Sequence[ShareAnswer]]:
-        """Answer the share coordinator's request of that key; a large one with breaks."""
+        """Answer the request with that API key to the share coordinator; a large one with
+        breaks.
+        """
         return self.share_host.coordinator.answer(api_key, commands)
 
     def write_txn_markers(
         self, command: WriteTxnMarkersCommand
     ) -> Coroutine[Any, Any, WriteTxnMarkersReply]:
-        """Write the markers that this broker leads; many of them with breaks."""
+        """Write markers to the partitions that this broker leads; many of them with breaks."""
         pace = None
         count = 0
         for marker in command.markers:
@@ -680,7 +686,9 @@ class Broker:
         )
 
     async def _latest_offset(self, topic_partition: TopicPartition) -> int | Rejection:
-        """The end of a log as its leader tells a consumer (NetworkPartitionMetadataClient)."""
+        """The end offset of a log, as its leader answers a consumer
+        (NetworkPartitionMetadataClient).
+        """
         leader = self._leader_of(topic_partition)
         if isinstance(leader, NoLeader):
             return Rejection(
@@ -705,7 +713,7 @@ class Broker:
 def _not_attempted(
     partitions: tuple[TopicPartition, ...], unknown: Collection[TopicPartition]
 ) -> _PartitionErrors:
-    """The answer where some of the partitions do not exist."""
+    """The answer if some of the partitions do not exist: none was attempted."""
     return tuple(
         (
             partition,
@@ -729,7 +737,9 @@ def _transaction_version(image: ClusterImage) -> TransactionVersion:
 # WriteTxnMarkers at a leader: KafkaApis.handleWriteTxnMarkersRequest
 
 MARKERS_AT_ONCE: Final = 500
-"""So many are written in one go, some milliseconds; coordinators send as many as they owe."""
+"""Number of markers that are written without a break, which takes some milliseconds. Coordinators
+send all that they owe at once.
+"""
 
 _NOT_HOSTED: Final = Rejection(
     error=ErrorCode.unknown_topic_or_partition, reason="the partition is not here"
@@ -743,14 +753,14 @@ _NOT_LOADED: Final = Rejection(
 
 
 class _PendingAppends(msgspec.Struct, eq=False):
-    """What a request has written, and the appends that it still waits for."""
+    """The results that a request has so far, and the appends that it still waits for."""
 
     appends: Appends = []
     completions: list[tuple[TopicPartition, Pending[ErrorCode]]] = []
 
 
 class MarkerWrites(msgspec.Struct, kw_only=True, eq=False):
-    """The markers that one broker writes."""
+    """Writes markers on one broker."""
 
     rules: Rules
     appends: LeaderAppends
@@ -761,8 +771,8 @@ class MarkerWrites(msgspec.Struct, kw_only=True, eq=False):
     async def write(
         self, command: WriteTxnMarkersCommand, pace: Pace | None = None
     ) -> WriteTxnMarkersReply:
-        """Write the markers that this broker leads; with breaks between the partitions where it has
-        a pace.
+        """Write markers to the partitions that this broker leads; with breaks between partitions if
+        given a pace.
         """
         written, now_ms = _PendingAppends(), self.appends.clock.now_ms()
         merged: dict[ProducerId, dict[TopicPartition, int]] = {}
@@ -823,15 +833,15 @@ class MarkerWrites(msgspec.Struct, kw_only=True, eq=False):
     # Parts
 
     def _forgets_to_answer(self, command: WriteTxnMarkersCommand, appends: Appends) -> bool:
-        """Whether the handler of Kafka forgets to answer.
+        """Whether Kafka's handler never answers this request.
 
         It answers when the last append completes. A marker without any partition on this broker
         counts as complete, but there Kafka does not check whether it was the last one. So the
-        client gets no answer where such a marker comes last and the earlier appends are complete,
+        client gets no answer if such a marker comes last and the earlier appends are complete,
         unless the request has no other markers.
 
-        The client gets no answer either where a marker names a partition twice: Kafka appends it
-        once, and waits for the second append.
+        Nor does it if a marker names a partition twice: Kafka appends the marker once, and waits
+        for the second append.
         """
         for marker in command.markers:
             if len(marker.partitions) > 1 and self._repeats(marker):
@@ -842,7 +852,9 @@ class MarkerWrites(msgspec.Struct, kw_only=True, eq=False):
         return is_written and all(log.high_watermark > offset for log, offset in appends)
 
     def _repeats(self, marker: TxnMarker) -> bool:
-        """Whether it names a partition that is here twice; groups count theirs one by one."""
+        """Whether the marker names a partition of this broker twice. The group coordinator's
+        partitions are not checked, because it counts them one by one.
+        """
         partitions = marker.partitions
         return len(set(partitions)) < len(partitions) and any(
             count > 1
@@ -861,13 +873,15 @@ class MarkerWrites(msgspec.Struct, kw_only=True, eq=False):
         offset: int,
         written: _PendingAppends,
     ) -> None:
-        """A marker is in a log of positions: those that it ends are the group's now."""
+        """Pass a marker that is in a log of positions to the group coordinator, which completes the
+        positions that it ends.
+        """
         completion = self.groups.marker_written(topic_partition, marker, offset)
         if completion is not None and self.rules.positions_come_before_answer:
             written.completions.append((topic_partition, completion))
 
     def log_for_marker(self, topic_partition: TopicPartition) -> PartitionLog | Rejection:
-        """The led log that takes a marker, or the error."""
+        """The log for a marker if this broker leads the partition, else the error."""
         # "Not hosted online here" is answered 3 whether or not the partition exists elsewhere: the
         # sender looks the leader up again.
         if topic_partition not in self.replicas.hosted:
@@ -886,7 +900,7 @@ class MarkerWrites(msgspec.Struct, kw_only=True, eq=False):
 
 
 class _Marker(WaitingBatch, frozen=True, gc=False):
-    """What a coordinator brings to a partition of its transaction."""
+    """A coordinator's marker, waiting to be appended to a partition of its transaction."""
 
     kind: ClassVar[str] = MARKER
     marker: TxnMarker
@@ -911,8 +925,8 @@ class _Marker(WaitingBatch, frozen=True, gc=False):
 
 
 def _server_errors(command: WriteTxnMarkersCommand) -> WriteTxnMarkersReply:
-    """UNKNOWN_SERVER_ERROR for every marker; of two markers of one producer the answer has the last
-    one (WriteTxnMarkersRequest.getErrorResponse).
+    """UNKNOWN_SERVER_ERROR for every marker; for two markers of one producer only the last one is
+    in the answer (WriteTxnMarkersRequest.getErrorResponse).
     """
     failed = ErrorCode.unknown_server_error
     partitions_by_producer = {marker.producer_id: marker.partitions for marker in command.markers}
@@ -928,23 +942,23 @@ def _server_errors(command: WriteTxnMarkersCommand) -> WriteTxnMarkersReply:
 
 
 class Housekeeping(msgspec.Struct, kw_only=True, eq=False):
-    """The timers of one broker over the logs that it hosts."""
+    """Timers of one broker over the logs that it hosts."""
 
     clock: Clock
-    """Says when a timer is due."""
+    """Tells when a timer is due."""
     tasks: Tasks
     settings: Callable[[], Settings]
-    """The broker's settings as they are now."""
+    """Returns the broker's current settings."""
     hosted: Mapping[TopicPartition, PartitionLog]
-    """The logs that the broker hosts, as they are now."""
+    """The logs that the broker currently hosts."""
     logs: BrokerLogs
     """The broker's disk."""
     gate: LogGate
     """Refuses batches that do not fit on the disk."""
     timers: TimerGate
-    """The fault point ``timer`` of this broker."""
+    """The ``timer`` fault point of this broker."""
     log_events: LogEvents
-    """Gets an event for each producer that expires."""
+    """Traces each producer that expires."""
     _expiry_timer: TimerHandle | None = None
     _checkpoint_timer: TimerHandle | None = None
     _is_stopped: bool = False
@@ -1004,7 +1018,7 @@ class Housekeeping(msgspec.Struct, kw_only=True, eq=False):
         self._arm_checkpoint()
 
     def _can_note(self) -> bool:
-        """Checkpoints are written to the log directory, so a full disk is noticed now at the latest
-        (CheckpointFileWithFailureHandler).
+        """Whether checkpoints can be written. They are in the log directory, so a full disk is
+        noticed here at the latest (CheckpointFileWithFailureHandler).
         """
         return self.gate.refuse_full() is None and not self.logs.has_failed

@@ -1,7 +1,7 @@
-"""A Fetch request at a replica: read, and wait where there is too little to read.
+"""A Fetch request at a replica: read, and wait if there is too little to read.
 
-Kafka's counterparts: ReplicaManager.fetchMessages, readFromLog and DelayedFetch. Versions, topic
-ids and sessions are the handler's.
+Kafka's counterparts: ReplicaManager.fetchMessages, readFromLog and DelayedFetch. The handler deals
+with versions, topic ids and sessions.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from txnsim.types import IsolationLevel, TopicPartition
 
 CONSUMER_REPLICA_ID: Final = -1
 FUTURE_REPLICA_ID: Final = -3
-"""A replica that moves to another directory of its broker (FetchRequest)."""
+"""Replica id of a replica that moves to another directory of its broker (FetchRequest)."""
 
 DEVIATIONS: Final = (
     "A client whose Fetch names a follower as its replica reads what that one would, but does not"
@@ -45,17 +45,19 @@ class FetchCommand(msgspec.Struct, frozen=True, kw_only=True):
     isolation: IsolationLevel
     partitions: tuple[FetchPartition, ...]
     leader_only: bool
-    """Consumers before Fetch v11 may read from the leader only (KIP-392), and followers."""
+    """Whether only the leader may answer: consumers before Fetch v11 (KIP-392), and followers."""
     replica_id: int = CONSUMER_REPLICA_ID
 
     @property
     def is_follower(self) -> bool:
-        """Whether the request gives a broker's id as its replica (FetchParams.isFromFollower)."""
+        """Whether the request has a broker id as its replica (FetchParams.isFromFollower)."""
         return self.replica_id >= 0
 
     @property
     def is_to_log_end(self) -> bool:
-        """All there is may be read, replicated or not (FetchIsolation.LOG_END)."""
+        """Whether to read up to the log end, not only replicated records
+        (FetchIsolation.LOG_END).
+        """
         return self.replica_id >= 0 or self.replica_id == FUTURE_REPLICA_ID
 
 
@@ -64,15 +66,15 @@ Outcomes = list[FetchOutcome]
 
 
 class _BytesLeft:
-    """The bytes that an answer may still take."""
+    """Number of bytes that an answer may still take."""
 
     __slots__ = ("bytes", "must_progress")
 
     def __init__(self, max_bytes: int) -> None:
         self.bytes = max_bytes
         self.must_progress = True
-        """Only the first partition with data may exceed the limits, so that a huge batch never
-        blocks a reader.
+        """Whether the next partition with data may exceed the limits; only the first may, so that a
+        huge batch never blocks a reader.
         """
 
     def take(self, size: int) -> None:
@@ -81,7 +83,8 @@ class _BytesLeft:
 
 
 class _Enough(msgspec.Struct, eq=False):
-    """Whether to answer a parked fetch after a change of one partition: enough bytes, or an error.
+    """Decides whether a change of one partition completes a parked fetch: enough bytes, or an
+    error.
 
     It remembers the bytes of the other partitions: a fetch may wait for thousands, and several
     fetches for the partition that a neighbour writes to.
@@ -90,7 +93,7 @@ class _Enough(msgspec.Struct, eq=False):
     _command: FetchCommand
     _available: Callable[[FetchCommand, FetchPartition], int | None]
     _known: dict[TopicPartition, int] = {}
-    """Of partitions that have anything."""
+    """Available bytes of the partitions that have any."""
     by_partition: dict[TopicPartition, FetchPartition | list[FetchPartition]] = {}
     _is_ready: bool = False
     _is_wrong: bool = False
@@ -107,8 +110,8 @@ class _Enough(msgspec.Struct, eq=False):
                 self.by_partition[key] = [earlier, partition]
 
     async def prepare(self, pace: Pace | None) -> bool:
-        """See what there is; whether that is enough (DelayedFetch.tryComplete, before it is
-        watched).
+        """Measure the available bytes of all partitions; returns whether the fetch need not wait
+        (DelayedFetch.tryComplete, before it is watched).
         """
         for key in self.by_partition:
             self._look(key)
@@ -120,7 +123,7 @@ class _Enough(msgspec.Struct, eq=False):
         return self._is_wrong or self._total >= self._command.min_bytes
 
     def __call__(self, key: TopicPartition) -> bool:
-        """Something has happened to a partition."""
+        """Whether the fetch is complete after a change of this partition."""
         if not self._is_ready:
             self._touched[key] = None
             return False
@@ -153,8 +156,8 @@ class Fetching(msgspec.Struct, kw_only=True, eq=False):
     purgatory: Purgatory[TopicPartition]
 
     async def fetch(self, command: FetchCommand, pace: Pace | None = None) -> Outcomes:
-        """Read; wait up to ``max_wait_ms`` for ``min_bytes``, then read again; with breaks where it
-        has a pace.
+        """Read; if there is less than ``min_bytes``, wait up to ``max_wait_ms`` and read again.
+        With breaks if given a pace.
         """
         outcomes = await self._read(command, pace)
         if self._needs_no_wait(command, outcomes):
@@ -179,7 +182,7 @@ class Fetching(msgspec.Struct, kw_only=True, eq=False):
     # Parts
 
     def _needs_no_wait(self, command: FetchCommand, outcomes: Outcomes) -> bool:
-        """Whether there is nothing to wait for (ReplicaManager.fetchMessages)."""
+        """Whether the fetch is answered at once (ReplicaManager.fetchMessages)."""
         if command.max_wait_ms <= 0:
             return True
         size, has_answer = 0, False
@@ -208,7 +211,7 @@ class Fetching(msgspec.Struct, kw_only=True, eq=False):
         )
 
     def _available(self, command: FetchCommand, partition: FetchPartition) -> int | None:
-        """Bytes of one partition that could be answered; None where something went wrong."""
+        """Available bytes of one partition; None for an error, which completes the fetch."""
         log = self._log(command, partition)
         if isinstance(log, Rejection):
             return None
@@ -242,7 +245,7 @@ class Fetching(msgspec.Struct, kw_only=True, eq=False):
     def _look(
         self, command: FetchCommand, partition: FetchPartition
     ) -> PartitionLog | FetchOutcome:
-        """The log to read, or the answer without reading."""
+        """The log to read, or the outcome if there is nothing to read."""
         log = self._log(command, partition)
         if isinstance(log, Rejection):
             return FetchOutcome(error=log.error)
@@ -252,7 +255,7 @@ class Fetching(msgspec.Struct, kw_only=True, eq=False):
     async def _look_after_fault(
         self, command: FetchCommand, partition: FetchPartition
     ) -> PartitionLog | FetchOutcome:
-        """Wait for faults that hold the read, then look up the log or the error."""
+        """Wait for faults that delay the read, then find the log or the error."""
         verdict = await self.fault_points.verdict(
             FaultPoint.LOG_READ, Subject(partitions=(partition.topic_partition,))
         )
@@ -305,7 +308,7 @@ class Fetching(msgspec.Struct, kw_only=True, eq=False):
     def _unknown_follower(
         self, command: FetchCommand, partition: FetchPartition
     ) -> Rejection | None:
-        """A follower that the partition does not have; the leader is none
+        """The error for a follower that is not a replica of the partition, or is its leader
         (Partition.followerReplicaOrThrow).
         """
         replicated = self.replicas.replicated.get(partition.topic_partition)
@@ -322,7 +325,9 @@ class Fetching(msgspec.Struct, kw_only=True, eq=False):
         )
 
     def _naming_rejection(self, partition: FetchPartition) -> Rejection:
-        """A topic id without a name, or with one that belongs to another topic by now."""
+        """The error for a topic id without a name, or whose name belongs to another topic by
+        now.
+        """
         if partition.naming is Naming.NO_NAME:
             return Rejection(error=ErrorCode.unknown_topic_id, reason="no topic has this id")
         log = self.replicas.replica(partition.topic_partition)
@@ -335,7 +340,9 @@ class Fetching(msgspec.Struct, kw_only=True, eq=False):
 
 
 def _divergence(log: PartitionLog, partition: FetchPartition) -> FetchOutcome | None:
-    """Whether the reader's last epoch ended elsewhere in this log (Partition.readRecords)."""
+    """The outcome if the reader's last epoch ended at another offset in this log; None if it did
+    not (Partition.readRecords).
+    """
     epoch_end = log.end_offset_for_epoch(partition.last_fetched_epoch)
     epoch, end_offset = epoch_end.leader_epoch, epoch_end.end_offset
     if epoch < 0 or end_offset < 0:

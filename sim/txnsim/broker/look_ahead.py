@@ -1,8 +1,8 @@
-"""A look at the records of heavy batches before anything is decided, slice by slice.
+"""Scans the records of heavy batches in slices, before anything is decided.
 
 A slice is a part of a turn of the loop (``runtime.loop_turns``). All requests that have more work
-than one turn allows share its slices. Batches that must be decompressed first are decompressed
-beside the loop (``runtime.tasks``).
+than one turn allows share its slices. Compressed batches are decompressed in a thread beside the
+loop (``runtime.tasks``).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Newest = AppendRejection | int
 
 
 class LookAhead:
-    """Looks at the batches of one request, in order."""
+    """Scans the batches of one request, in order."""
 
     def __init__(self, tasks: Tasks) -> None:
         self._unpacker = tasks.unpacker
@@ -37,16 +37,16 @@ class LookAhead:
         self.was_heavy = False
         """Whether the previous batch took more than one slice."""
         self.payload: memoryview | None = None
-        """Its records, where they were unpacked beside the loop; until ``leave``."""
+        """Records of the batch if they were decompressed beside the loop; until ``leave``."""
 
     async def newest(self, header: BatchHeader, batch: Came) -> Newest:
-        """The newest timestamp of the records, or why the batch can't hold what its header states.
-        ``leave`` has to be called behind it.
+        """The newest timestamp of the records, or why the batch can't contain what its header says.
+        Call ``leave`` afterwards.
         """
         return await self.take(newest_in_steps(header, batch))
 
     async def take(self, steps: Steps[T]) -> T:
-        """The result of the steps, after a wait if they exceed a slice; ``leave`` must follow."""
+        """The result of the steps, with waits if they exceed a slice. Call ``leave`` afterwards."""
         self.was_heavy = False
         spent_ns = 0
         answer: Unpacked | None = None
@@ -72,8 +72,8 @@ class LookAhead:
             return result
 
     async def do_beside_loop(self, work: Callable[[], T]) -> T:
-        """What ``work`` makes of a heavy batch, beside the loop, one batch at a time. ``leave`` has
-        to be called behind it.
+        """Run ``work`` on a heavy batch beside the loop, one batch at a time; returns its result.
+        Call ``leave`` afterwards.
         """
         await self._enter()
         return await self._unpacker.do(work)
@@ -84,7 +84,7 @@ class LookAhead:
             self._has_room = True
 
     def leave(self) -> None:
-        """Others may unpack theirs."""
+        """Let other requests decompress their batches."""
         self.payload = None
         if self._has_room:
             self._has_room = False

@@ -1,8 +1,8 @@
 """A Produce request at a partition leader: verify, append, wait for replication.
 
 The order of checks is ReplicaManager.handleProduceAppend's: one producer per request, verification
-(KIP-890), acks, internal topics, leadership, in-sync replicas, then the log's own rules. Shapes of
-the request and authorization are the handler's.
+(KIP-890), acks, internal topics, leadership, in-sync replicas, then the log's own rules. The
+handler checks the request's form and the rights.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _INTERNAL_TOPIC: Final = Rejection(
 
 
 class ProducePartition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One partition's batch, whole and well-formed, as the producer's bytes."""
+    """One partition's batch, complete and well-formed, as the producer sent it."""
 
     topic_partition: TopicPartition
     batch: Came
@@ -58,7 +58,7 @@ class ProducePartition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class ProduceCommand(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A Produce request without its version: ``operation`` has the meaning of the version."""
+    """A Produce request without its version; ``operation`` says what the version supports."""
 
     transactional_id: TransactionalId | None
     acks: int
@@ -69,7 +69,7 @@ class ProduceCommand(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class ProduceOutcome(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The answer for one partition; offsets are -1 where the answer has none."""
+    """The answer for one partition; offsets are -1 if the answer has none."""
 
     error: ErrorCode = ErrorCode.none
     base_offset: int = -1
@@ -84,7 +84,7 @@ Outcomes = dict[TopicPartition, ProduceOutcome]
 _header_of: Final = attrgetter("header")
 _partition_of: Final = attrgetter("topic_partition")
 Seen = Mapping[TopicPartition, AppendRejection | Reread | int]
-"""What the records of heavy batches came to, before anything was decided."""
+"""The result of scanning each heavy batch, before anything is decided."""
 NOTHING_SEEN: Final[Seen] = {}
 
 
@@ -101,8 +101,8 @@ class Producing(msgspec.Struct, kw_only=True, eq=False):
     verification: VerificationQueues
 
     async def produce(self, command: ProduceCommand, pace: Pace | None = None) -> Outcomes:
-        """Append the batches; waits as long as verification and ``acks`` demand, and between
-        partitions where it has a pace.
+        """Append the batches; waits as verification and ``acks`` demand, and takes breaks between
+        partitions if given a pace.
         """
         outcomes: Outcomes = {}
         guards: dict[TopicPartition, int] = {}
@@ -153,7 +153,7 @@ class Producing(msgspec.Struct, kw_only=True, eq=False):
         return outcomes
 
     async def _look_ahead(self, command: ProduceCommand) -> Seen:
-        """Look at the records before anything is decided, with breaks: others have their turn."""
+        """Scan the records before anything is decided, with breaks in which other requests run."""
         look = LookAhead(self.tasks)
         newest_by_partition: dict[TopicPartition, AppendRejection | Reread | int] = {}
         for part in command.partitions:
@@ -200,7 +200,9 @@ class Producing(msgspec.Struct, kw_only=True, eq=False):
         guards: dict[TopicPartition, int],
         outcomes: Outcomes,
     ) -> list[ProducePartition]:
-        """Note each partition's guard or error; return those that need the coordinator."""
+        """Record each partition's guard or error; return the partitions that the coordinator must
+        verify.
+        """
         unverified = []
         now_ms = self.clock.now_ms()
         adds = command.operation is TransactionOperation.ADD_PARTITION
@@ -233,7 +235,7 @@ class Producing(msgspec.Struct, kw_only=True, eq=False):
     async def _ask_again(
         self, command: ProduceCommand, ask: Callable[[], Pending[Errors]], errors: Errors
     ) -> Errors:
-        """An implicit add is repeated while the last transaction is still ending (KAFKA-18654)."""
+        """Repeat an implicit add while the previous transaction is still ending (KAFKA-18654)."""
         settings = self.replicas.dynamic
         started_ms = self.clock.monotonic_ms()
         patience_ms = min(
@@ -267,8 +269,8 @@ class Producing(msgspec.Struct, kw_only=True, eq=False):
         newest_by_partition: Seen,
         pace: Pace | None,
     ) -> Appends:
-        """Append the remaining batches. A partition that has to wait makes the later ones of the
-        request wait, too.
+        """Append the remaining batches. If a partition has to wait, the later ones of the request
+        wait too.
         """
         appended: Appends = []
         for part in command.partitions:
@@ -304,7 +306,7 @@ class Producing(msgspec.Struct, kw_only=True, eq=False):
     def log_for_append(
         self, command: ProduceCommand, partition: TopicPartition
     ) -> PartitionLog | Rejection:
-        """The led log, or the answer without it."""
+        """The log to append to, or the error."""
         if command.acks not in (-1, 0, 1):
             return _WRONG_ACKS
         if partition.topic in INTERNAL_TOPICS and not command.internal_topics_allowed:
@@ -324,7 +326,7 @@ class Producing(msgspec.Struct, kw_only=True, eq=False):
 
 
 class _ClientBatch(WaitingBatch, frozen=True, gc=False):
-    """What a client brings."""
+    """A client's batch, waiting to be appended to a partition."""
 
     command: ProduceCommand
     part: ProducePartition
@@ -359,7 +361,9 @@ def _refusal_outcome(result: Rejection) -> ProduceOutcome:
 
 
 def _mixed_producers(parts: list[ProducePartition], rules: Rules) -> ProduceOutcome | None:
-    """All transactional batches of one request belong to one (producer id, epoch)."""
+    """The error if transactional batches of one request have different (producer id, epoch)
+    pairs.
+    """
     first_header = parts[0].header
     for part in parts:
         header = part.header
@@ -376,8 +380,8 @@ def _mixed_producers(parts: list[ProducePartition], rules: Rules) -> ProduceOutc
 def _unverified_outcome(
     error: ErrorCode, operation: TransactionOperation, rules: Rules
 ) -> ProduceOutcome:
-    """The partition's answer where the coordinator did not agree; the message names its error, as
-    Kafka's does.
+    """The partition's answer if the coordinator did not agree; like Kafka's, the message names the
+    error.
     """
     answered = produce_error(error, operation, rules)
     if error is ErrorCode.invalid_txn_state:

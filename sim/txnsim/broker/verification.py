@@ -1,8 +1,9 @@
-"""A partition leader asks the coordinator before a transaction opens here (KIP-890).
+"""A partition leader asks the coordinator to verify or add partitions before it opens a transaction
+(KIP-890).
 
-One queue per coordinator node: each has at most one AddPartitionsToTxn in flight. Requests that
-come meanwhile go together in the next one. Answers become errors that the API of the request may
-have. Kafka's counterpart: AddPartitionsToTxnManager, quirks included.
+One queue per coordinator node: each has at most one AddPartitionsToTxn in flight. Verifications
+that arrive meanwhile go together in the next one. Answers are translated to errors that the
+client's API knows. Kafka's counterpart: AddPartitionsToTxnManager, including its quirks.
 """
 
 from __future__ import annotations
@@ -59,16 +60,16 @@ class _PendingTxn(msgspec.Struct):
     transaction: TxnPartitions
     answer: Pending[Errors]
     since_ns: int
-    """By the stopwatch."""
+    """When it was queued, by the stopwatch."""
     operation: TransactionOperation
     cause: int = -1
-    """Trace event that the question is due to."""
+    """The trace event that caused the verification."""
     events: tuple[int, ...] = ()
-    """The question in the trace, by partition; empty where the level leaves it out."""
+    """Trace events of the verification, by partition; empty if the trace level leaves them out."""
 
 
 class _Queue:
-    """The next request to one coordinator node."""
+    """The next request to one coordinator."""
 
     __slots__ = ("in_flight", "is_old", "operation", "waiting")
 
@@ -77,7 +78,7 @@ class _Queue:
         self.waiting: dict[TransactionalId, _PendingTxn] = {}
         self.operation = TransactionOperation.DEFAULT_ERROR
         self.is_old = False
-        """Whether its broker was found to be older than verification; the log says so once."""
+        """Whether the coordinator's broker is older than verification; the log says so once."""
 
 
 _RETRIED_AS_NOT_ENOUGH_REPLICAS: Final = frozenset(
@@ -129,7 +130,7 @@ _ANSWER_RULES: Final = {
     ErrorCode.unsupported_version: ("decide.add-at-0",) * 3,
     ErrorCode.unknown_server_error: ("verify.later-error",) * 3,
 }
-"""Rows of docs/rules.md about the answer to a Produce up to v10, of v11, and from v12 on."""
+"""Rule ids of docs/rules.md for the answer to a Produce: up to v10, v11, and from v12 on."""
 _POSITIONS_RULES: Final = {
     ErrorCode.none: ("txn-commit.verified", "txn-commit.verified", "txn-offset.added.v5"),
     ErrorCode.invalid_txn_state: ("txn-offset.not-added.v3",) * 3,
@@ -137,11 +138,12 @@ _POSITIONS_RULES: Final = {
     ErrorCode.network_exception: ("txn-offset.network",) * 3,
     ErrorCode.unsupported_version: ("txn-commit.level",) * 3,
 }
-"""The same of a TxnOffsetCommit up to v3, of v4, and from v5 on; other errors stay as they are."""
+"""The same for TxnOffsetCommit: up to v3, v4, and from v5 on; other errors are passed on unchanged.
+"""
 
 _transaction_of: Final = attrgetter("transaction")
 _PASSED: Final = "NONE"
-"""The trace's value for a verification without an error."""
+"""The trace's value for a verification that succeeded."""
 
 
 class VerificationQueues(msgspec.Struct, kw_only=True, eq=False):
@@ -158,11 +160,13 @@ class VerificationQueues(msgspec.Struct, kw_only=True, eq=False):
     _stopwatch_ns: Callable[[], int] = lambda: 0
     verified: int = 0
     failed: int = 0
-    """Partitions refused or left without an answer (VerificationFailureRate counts them)."""
+    """Number of partitions that were refused or got no answer (VerificationFailureRate counts
+    them).
+    """
     answered: int = 0
-    """Number of answered verifications, failed ones included."""
+    """Number of answered verifications, including failed ones."""
     waited_us: int = 0
-    """Microseconds that these took (VerificationTimeMs)."""
+    """Total time of the answered verifications in microseconds (VerificationTimeMs)."""
 
     def __post_init__(self) -> None:
         self._stopwatch_ns = self.clock.stopwatch_ns
@@ -176,8 +180,8 @@ class VerificationQueues(msgspec.Struct, kw_only=True, eq=False):
         partitions: tuple[TopicPartition, ...],
         operation: TransactionOperation,
     ) -> Pending[Errors]:
-        """Verify or add ``partitions``. The result will hold the errors by partition, without the
-        partitions that have none.
+        """Verify or add ``partitions``. The result has the errors by partition; partitions without
+        an error are left out.
         """
         answer: Pending[Errors] = Pending(self.tasks)
         question = _PendingTxn(
@@ -219,7 +223,9 @@ class VerificationQueues(msgspec.Struct, kw_only=True, eq=False):
     # Parts
 
     def _replaces(self, queued: _PendingTxn, question: _PendingTxn) -> bool:
-        """Whether the new request replaces the waiting one; the loser gets an error."""
+        """Whether a new verification replaces the queued one of the same transaction; the loser
+        gets an error.
+        """
         epoch, waiting_epoch = (
             question.transaction.producer_epoch,
             queued.transaction.producer_epoch,
@@ -254,8 +260,8 @@ class VerificationQueues(msgspec.Struct, kw_only=True, eq=False):
         self, node: BrokerId, queue: _Queue, batch: dict[TransactionalId, _PendingTxn]
     ) -> None:
         """The coordinator's broker is older than verification: all partitions count as verified,
-        also those to add (AddPartitionsToTxnHandler, ``versionMismatch``). A leader that does not
-        find out what its peer speaks loses its connection instead, each time (KAFKA-16692).
+        including those to add (AddPartitionsToTxnHandler, ``versionMismatch``). A leader that does
+        not negotiate versions loses its connection instead, each time (KAFKA-16692).
         """
         skips = interbroker_versions.ADD_PARTITIONS_TO_TXN.follows_peer(self.rules)
         if not queue.is_old:
@@ -357,7 +363,9 @@ class VerificationQueues(msgspec.Struct, kw_only=True, eq=False):
         passing: str = _PASSED,
         rule: str = "",
     ) -> None:
-        """At brief only those that say no or let pass unasked: after a yes comes the append."""
+        """Trace the answers. At level brief only refusals and unverified passes are traced: after a
+        success the append follows anyway.
+        """
         has_passed = passing == _PASSED
         if has_passed and not errors and not self.tracer.full:
             return
@@ -403,12 +411,12 @@ class VerificationQueues(msgspec.Struct, kw_only=True, eq=False):
 
 
 def _added_field(question: _PendingTxn) -> dict[str, object]:
-    """A field of an event: whether it is about partitions that are to be added."""
+    """Event field that marks a verification that also adds partitions."""
     return {} if question.transaction.verify_only else {"add": True}
 
 
 def _leader_error(error: ErrorCode, operation: TransactionOperation, rules: Rules) -> ErrorCode:
-    """The coordinator's word as the leader passes it on (AddPartitionsToTxnManager)."""
+    """The coordinator's error as the leader returns it (AddPartitionsToTxnManager)."""
     if error is ErrorCode.producer_fenced:
         # Clients learn of fencing on the produce path as INVALID_PRODUCER_EPOCH since 2.7
         # (KIP-588).
@@ -426,7 +434,9 @@ def _leader_error(error: ErrorCode, operation: TransactionOperation, rules: Rule
 def answer_rule(
     error: ErrorCode | None, operation: TransactionOperation, partition: TopicPartition
 ) -> str:
-    """Row of docs/rules.md that explains what the leader makes of the coordinator's answer."""
+    """The rule id of docs/rules.md that explains how the leader translates the coordinator's
+    answer.
+    """
     answered = ErrorCode.none if error is None else error
     by_version = _BY_VERSION[operation]
     if partition.topic == CONSUMER_OFFSETS_TOPIC:
@@ -437,7 +447,7 @@ def answer_rule(
 
 
 def produce_error(error: ErrorCode, operation: TransactionOperation, rules: Rules) -> ErrorCode:
-    """What a Produce answer says for a verification error (ReplicaManager.handleProduceAppend).
+    """The Produce error for a verification error (ReplicaManager.handleProduceAppend).
 
     Retriable errors become NOT_ENOUGH_REPLICAS, which old clients retry without asking for
     metadata.

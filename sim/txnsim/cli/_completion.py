@@ -1,7 +1,7 @@
 """``txnsim completion``: a script for a shell that completes commands, options and their choices.
 
-The script asks nothing of txnsim while somebody types: it is made once, by a walk over the parsers
-of all commands, and holds their words.
+The script does not call txnsim while somebody types: it is generated once from the parsers of all
+commands, and contains their words.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ SHELLS: Final = ("bash", "zsh", "fish")
 
 
 class Level(NamedTuple):
-    """What may follow a command."""
+    """The words that may follow a command."""
 
     commands: Mapping[str, str]
-    """Its subcommands, with a line each."""
+    """Its subcommands, each with its line of help."""
     options: Mapping[str, str]
     choices: Mapping[str, tuple[str, ...]]
     """Option -> its choices, for options that have choices."""
@@ -33,7 +33,7 @@ class Level(NamedTuple):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what ``completion`` takes."""
+    """Declare the arguments of ``completion``."""
     parser.epilog = (
         "For bash the first example goes into ~/.bashrc, for zsh the second into ~/.zshrc after"
         " compinit."
@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def levels() -> dict[str, Level]:
-    """Every command by its words, ``""`` for txnsim itself and ``"faults arm"`` for that."""
+    """Every command by its words: ``""`` for txnsim itself, ``"faults arm"`` for a subcommand."""
     top = CommandParser(prog="txnsim")
     top.add_argument("--version", action="store_true", help="print the version")
     commands = top.add_subparsers()
@@ -67,7 +67,9 @@ def levels() -> dict[str, Level]:
 
 
 def _with_words(tree: Mapping[str, Level]) -> dict[str, Level]:
-    """Add words whose imports a parser avoids: scenarios, lessons, actions and APIs."""
+    """Add the words that parsers don't list, to save imports: scenarios, lessons, actions and
+    APIs.
+    """
     from txnsim.faults.meanings import CLUSTER_ACTIONS, CROSSING_ACTIONS, name_of
     from txnsim.wire.apis import APIS
 

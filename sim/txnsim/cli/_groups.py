@@ -84,7 +84,7 @@ def _branch(commands: Any, name: str, line: str) -> argparse.ArgumentParser:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run one subcommand; what the cluster refuses is a message, advice and exit status 1."""
+    """Run one subcommand; a refusal of the cluster becomes a message, advice and exit status 1."""
     try:
         return asyncio.run(_run(args))
     except ClientError as failure:
@@ -228,7 +228,9 @@ def _describe(group: GroupDescription) -> Iterator[str]:
 
 
 def _beginnings(group: GroupDescription) -> Iterator[str]:
-    """Where a share group begins at the end of a log that has records."""
+    """For each partition with records, a sentence if the share group begins at the end of its
+    log.
+    """
     late = [position for position in group.positions if position.begins_at is not None]
     for position in late:
         partition = position.partition
@@ -277,7 +279,9 @@ _ADVICE: Final = {
 
 
 def _advice(command: str, error: ErrorCode | None) -> str | None:
-    """What to do about an error that a broker answered."""
+    """What the user can do about an error that a broker returned; None if there is nothing to
+    say.
+    """
     if error in (ErrorCode.group_authorization_failed, ErrorCode.topic_authorization_failed):
         return lacking(_RIGHTS[command])
     return None if error is None else _ADVICE.get(error)

@@ -1,11 +1,12 @@
-"""The file by which ``txnsim serve`` says that it is ready (``--ready-file``).
+"""The file that tells other programs that ``txnsim serve`` is ready (``--ready-file``).
 
-It is there only while the cluster is: one that was left behind by a run before goes at the start,
-ours at every orderly end. After a crash it stays, and no process has the process id in it any more.
-What is not ours, or no regular file, is never removed.
+The file exists only while the cluster runs: a start removes the file of an earlier run, and every
+orderly end removes our own. After a crash it stays, with the id of a process that no longer runs. A
+file that is not ours, or not a regular file, is never removed.
 
-It appears whole: a program that waits for it never reads half of it. What is no regular file, a
-pipe or a device, is written to and stays what it is. With a token in it only its owner may read it.
+The file appears in one step, so that a program that waits for it never reads half of it. A pipe or
+a device is written to and stays what it is. If the file contains a token, only its owner may read
+it.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ from txnsim.errors import ConfigError
 from txnsim.files import FOR_ALL, FOR_ITS_OWNER, problem_of, write_whole
 
 _BYTES_MAX: Final = 1_000_000
-"""A larger file is none of ours."""
+"""A larger file is not one of ours."""
 
 
 def check(path: Path) -> None:
-    """See before anything starts that the file can be made.
+    """Check before anything starts that the file can be created.
 
     Raises:
-        ConfigError: Its folder is missing, or it is a folder itself.
+        ConfigError: The folder is missing, or the path is a folder.
     """
     if path.is_dir():
         raise ConfigError(f"--ready-file {path}: is a directory")
@@ -36,29 +37,29 @@ def check(path: Path) -> None:
 
 
 def write(path: Path, content: bytes, *, is_secret: bool) -> None:
-    """Write it; a link stays, and what it points at is written.
+    """Write the file; through a symbolic link its target.
 
     Raises:
-        ConfigError: It can't be written.
+        ConfigError: The file can't be written.
     """
     mode = FOR_ITS_OWNER if is_secret else FOR_ALL
     write_whole(path, content, mode=mode, what="--ready-file ")
 
 
 def remove_old(path: Path) -> None:
-    """Remove what a run before has left, so that its addresses are not taken for ours.
+    """Remove the file of an earlier run, so that nobody takes its addresses for ours.
 
     Raises:
-        ConfigError: It is ours and can't be removed.
+        ConfigError: The file is one of txnsim's and can't be removed.
     """
     _remove(path, only_of=None)
 
 
 def remove_ours(path: Path) -> None:
-    """Remove what this process has written; another process' file stays.
+    """Remove the file that this process has written; another process' file stays.
 
     Raises:
-        ConfigError: It can't be removed.
+        ConfigError: The file can't be removed.
     """
     _remove(path, only_of=os.getpid())
 

@@ -1,5 +1,5 @@
-"""What ``txnsim serve --security demo`` tells clients: settings for each library, and property
-files for Java's tools.
+"""The client settings that ``txnsim serve --security demo`` prints for each library, and the
+property files that it writes for Java's tools.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _JAAS: Final = "org.apache.kafka.common.security."
 def write_properties(
     directory: Path, files: DemoFiles, servers: Mapping[str, str]
 ) -> tuple[Path, ...]:
-    """A property file per user, for Java clients and Kafka's tools (``--command-config``).
+    """Write a property file per user, for Java clients and Kafka's tools (``--command-config``).
 
     Raises:
         ConfigError: A file can't be written.
@@ -56,7 +56,7 @@ def write_properties(
 
 
 def java_properties(name: str, files: DemoFiles, servers: Mapping[str, str]) -> dict[str, str]:
-    """What Java's clients take for a user."""
+    """The properties that a Java client needs to log in as a user."""
     mechanism = mechanism_of(name)
     listener = "SSL" if mechanism is None else "SASL_SSL"
     properties = {
@@ -89,7 +89,9 @@ def _login_module(name: str, mechanism: str) -> str:
 
 
 def client_settings(servers: Mapping[str, str], files: DemoFiles) -> dict[str, list[str]]:
-    """What each client library is given to log in as ``scram-user``, ready to be pasted."""
+    """The settings that each client library needs to log in as ``scram-user``, as lines to
+    paste.
+    """
     name, where = SCRAM_USER, servers["SASL_SSL"]
     password, authority = password_of(name), str(files.authority)
     python = [

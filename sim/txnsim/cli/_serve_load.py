@@ -1,6 +1,6 @@
-"""``txnsim serve --load``: the arguments of it, and what is said about the disks.
+"""``txnsim serve --load``: its arguments, and what it says about the disks.
 
-Disks are looked through before anything is read, and read before a port opens.
+All disks are examined before any is read, and read before a port opens.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _LOSSES_TOLD: Final = 20
 
 
 def add_arguments(parser: argparse._ArgumentGroup) -> None:
-    """Declare what ``serve`` takes for disks."""
+    """Declare the arguments of ``serve`` about disks."""
     parser.add_argument(
         "--load",
         type=Path,
@@ -67,10 +67,10 @@ def add_arguments(parser: argparse._ArgumentGroup) -> None:
 
 
 def disks_of(args: argparse.Namespace) -> Disks | None:
-    """What there is to load; None without ``--load``.
+    """The disks to load; None without ``--load``.
 
     Raises:
-        ConfigError: It can't be loaded, or the arguments don't go together.
+        ConfigError: The disks can't be loaded, or the arguments don't go together.
     """
     if not args.load:
         if args.load_topic:
@@ -107,16 +107,16 @@ def disks_of(args: argparse.Namespace) -> Disks | None:
 
 
 def for_disks(options: ClusterOptions, disks: Disks) -> ClusterOptions:
-    """The options with what the disks settle: how many brokers, which cluster."""
+    """The options with the values that the disks determine: number of brokers, cluster id."""
     settings = msgspec.structs.replace(options.settings, cluster_id=disks.cluster_id)
     return msgspec.structs.replace(options, brokers=len(disks.folders), settings=settings)
 
 
 def set_clock(environment: Environment, text: str, disks: Disks | None) -> None:
-    """Let the cluster's clock begin where ``--clock-at`` says.
+    """Set the start of the cluster's clock as ``--clock-at`` says.
 
     Raises:
-        ConfigError: That is no time, or the disks know none.
+        ConfigError: The text is not a time, or the disks contain none.
     """
     clock = environment.clock
     if text == STOPPED:
@@ -132,7 +132,7 @@ def set_clock(environment: Environment, text: str, disks: Disks | None) -> None:
 
 
 def load(options: ClusterOptions, disks: Disks, *, now_ms: int) -> ClusterOptions:
-    """The options with the disks, read.
+    """Read the disks; returns the options with their contents.
 
     Raises:
         ConfigError: They can't be loaded.
@@ -160,7 +160,7 @@ def load(options: ClusterOptions, disks: Disks, *, now_ms: int) -> ClusterOption
 
 
 def warn_of_losses(loaded: LoadedCluster) -> None:
-    """Say on standard error what was thrown away and what was left out."""
+    """Print on standard error what was discarded and what was left out."""
     for text in (*map(str, loaded.losses[:_LOSSES_TOLD]), *loaded.left_out[:_LOSSES_TOLD]):
         TERMINAL.complain(text)
     if loaded.lacks_coordinators:
@@ -213,7 +213,7 @@ def _check_level(disks: Disks, level: int | None) -> None:
 
 
 def _time(text: str) -> int:
-    """Milliseconds since the epoch."""
+    """Parse a time; returns milliseconds since the epoch."""
     if _MILLISECONDS.fullmatch(text):
         return int(text)
     try:

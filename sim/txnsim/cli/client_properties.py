@@ -1,6 +1,6 @@
 """``--command-config FILE``: the file of client properties that Kafka's tools read.
 
-What the properties mean is ``config.client_settings``'s. Kafka's counterpart is the option of the
+``config.client_settings`` knows what the properties mean. Kafka's counterpart is the option of the
 same name.
 """
 
@@ -26,7 +26,7 @@ def read_client_properties(path: Path) -> tuple[ClientSettings, str | None, tupl
         effect here.
 
     Raises:
-        ConfigError: The file can't be read, a value is wrong, or asks for what is not spoken here.
+        ConfigError: The file can't be read, or a value is wrong or not supported.
     """
     try:
         read = read_client_settings(property_entries(path))
@@ -37,10 +37,10 @@ def read_client_properties(path: Path) -> tuple[ClientSettings, str | None, tupl
 
 
 def bootstrap_of(option: str | None) -> str:
-    """Where the cluster is: as an option or a file says, else as the environment does.
+    """The bootstrap servers: from an option or a file, else from the environment.
 
     Raises:
-        ConfigError: Nobody says it.
+        ConfigError: None of them names any.
     """
     bootstrap = option or os.environ.get(BOOTSTRAP)
     if not bootstrap:
@@ -52,10 +52,10 @@ def bootstrap_of(option: str | None) -> str:
 
 
 def client_of(bootstrap: str | None, path: Path | None) -> dict[str, str]:
-    """Kafka's own properties of a client: those of a file, and where the cluster is.
+    """Kafka's properties for a client: those of a file, and the bootstrap servers.
 
     Raises:
-        ConfigError: The file can't be read, or nobody says where the cluster is.
+        ConfigError: The file can't be read, or no bootstrap servers are named.
     """
     client = (
         {}
@@ -67,7 +67,8 @@ def client_of(bootstrap: str | None, path: Path | None) -> dict[str, str]:
 
 
 def property_entries(path: Path) -> dict[str, Property]:
-    """The entries of a property file; the last of a name wins, as in java.util.Properties.
+    """The entries of a property file; of a repeated name the last one counts, as in
+    java.util.Properties.
 
     Raises:
         ConfigError: The file can't be read.

@@ -1,8 +1,8 @@
-"""Which commands there are, how ``txnsim --help`` groups them, and two examples for each one's
-``--help``. A test parses every example.
+"""The commands, how ``txnsim --help`` groups them, and two examples for each command's ``--help``.
+A test parses every example.
 
-Extensions have commands, too: ``cli/commands.py`` of each has a ``TABLE``. They are asked when
-somebody wants a command that is not here, or all of them (``txnsim.on_demand_imports``).
+Extensions add commands with a ``TABLE`` in their ``cli/commands.py``. It is imported only for a
+command that is not here, or for the list of all commands (``txnsim.on_demand_imports``).
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ Words = Mapping[str, tuple[str, ...]]
 
 
 class CommandTable(NamedTuple):
-    """Commands of one package."""
+    """The commands of one package."""
 
     commands: Mapping[str, tuple[str, str]]
-    """Name -> module, and its line of help: known without importing the module."""
+    """Command -> its module and its line of help, so that help needs no import."""
     groups: Words
-    """Title in ``txnsim --help`` -> commands."""
+    """Heading in ``txnsim --help`` -> commands."""
     examples: Words
     """Command -> typical calls to start with."""
     words: Callable[[], Words] = dict
@@ -38,7 +38,7 @@ GROUPS: Final = (
     "traces of a run",
     "your editor and shell",
 )
-"""In the order of the help."""
+"""Headings, in the order of the help."""
 
 _TXNS: Final = "txnsim txns --bootstrap-server localhost:9092"
 _GROUPS: Final = "txnsim groups --bootstrap-server localhost:9092"
@@ -195,25 +195,25 @@ OWN: Final = CommandTable(
 
 @cache
 def tables() -> tuple[CommandTable, ...]:
-    """Ours, then those of the extensions that are installed."""
+    """Our table, then those of the installed extensions."""
     return (OWN, *(module.TABLE for module in offered("cli.commands")))
 
 
 def table_of(name: str) -> CommandTable | None:
-    """The table with a command; no extension is asked for one of ours."""
+    """The table that has a command; extensions are imported only for commands that are not ours."""
     if name in OWN.commands:
         return OWN
     return next((table for table in tables() if name in table.commands), None)
 
 
 def commands() -> dict[str, tuple[str, str]]:
-    """Every command that is installed, in the order of the help: module and line."""
+    """Every installed command in the order of the help: its module and its line of help."""
     every_command = {name: row for table in tables() for name, row in table.commands.items()}
     return {name: every_command[name] for names in groups().values() for name in names}
 
 
 def groups() -> dict[str, tuple[str, ...]]:
-    """Every group that has a command: title -> commands."""
+    """Every heading that has a command -> its commands."""
     names_by_title = {
         title: tuple(name for table in tables() for name in table.groups.get(title, ()))
         for title in GROUPS
@@ -222,12 +222,12 @@ def groups() -> dict[str, tuple[str, ...]]:
 
 
 def examples() -> dict[str, tuple[str, ...]]:
-    """Examples of every command that is installed."""
+    """Examples of every installed command."""
     return {path: lines for table in tables() for path, lines in table.examples.items()}
 
 
 def add_examples(parser: argparse.ArgumentParser, path: str) -> None:
-    """Put the examples of a command, and of all that it has, behind their help."""
+    """Append examples to the help of a command and of its subcommands."""
     examples_by_path = OWN.examples if path.partition(" ")[0] in OWN.commands else examples()
     lines = "\n".join(f"  {line}" for line in examples_by_path.get(path, ()))
     if lines:

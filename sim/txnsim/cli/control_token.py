@@ -1,5 +1,5 @@
-"""The token of the control port, as the environment sets it (``TXNSIM_TOKEN``): for the server that
-wants it, and for commands that ask a server. Arguments would show it to anyone who lists processes.
+"""The token of the control port, from the environment (``TXNSIM_TOKEN``): for the server, and for
+commands that send requests to it. An argument would show it to anyone who lists processes.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ _TOKEN: Final = re.compile(r"[-A-Za-z0-9._~+/=]{16,256}")
 
 
 def token_from(environment: Mapping[str, str]) -> str | None:
-    """The token; None where none is set.
+    """The token; None if it is not set.
 
     Raises:
-        ConfigError: It is too short, or no header can carry it. The message does not repeat it.
+        ConfigError: It is too short, or can't be sent in a header. The message does not contain it.
     """
     token = environment.get(VARIABLE) or None
     if token is not None and not _TOKEN.fullmatch(token):

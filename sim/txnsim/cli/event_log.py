@@ -1,7 +1,7 @@
-"""Where logs go and how they look: to standard error, away from results, for people or as JSON.
+"""The log: written to standard error, apart from results, as text for people or as JSON.
 
-A line is an event with named values. Those that are bound while a request is handled
-(``server._request_log``) are part of each line. docs/serve.md tells what is logged.
+A line is an event with named values. Values that are bound while a request is handled
+(``server._request_log``) appear in each line. docs/serve.md tells what is logged.
 """
 
 from __future__ import annotations
@@ -30,30 +30,30 @@ else:
 LEVELS: Final = ("debug", "info", "warning", "error")
 LEVEL_DEFAULT: Final = "info"
 _FIRST: Final = ("timestamp", "level", "logger", "event")
-"""Keys with which each line of JSON begins."""
+"""The first keys of each JSON line."""
 ONCE_MS: Final = 1_000
 KINDS_MAX: Final = 1_000
-"""Kinds that are remembered; more than the code can tell apart."""
+"""Number of kinds to remember; the code has fewer."""
 REASONS_MAX: Final = 20
-"""Of one event in a second; further ones share a line."""
+"""Number of reasons of one event per second that get their own lines; further ones share a line."""
 REASON_CHARACTERS_MAX: Final = 200
 OF_MANY: Final = {"txn.timed_out": "transactional_id"}
-"""Event -> the field used as its reason, unchanged."""
+"""Event -> the field that counts as its reason, unchanged."""
 _NUMBER_RE: Final = re.compile(r"\d+")
 _TROUBLE: Final = frozenset({"warning", "error", "critical"})
 
 
 class LogFormat(StrEnum):
-    """How lines look."""
+    """The form of log lines."""
 
     CONSOLE = "console"
-    """For people, in colours on a terminal."""
+    """For people, with colours on a terminal."""
     JSON = "json"
-    """An object a line."""
+    """One JSON object per line."""
 
 
 def set_up_logs(*, level: str = LEVEL_DEFAULT, log_format: LogFormat = LogFormat.CONSOLE) -> None:
-    """From now on logs go to standard error."""
+    """Send logs to standard error from now on."""
     global _floods  # a process has one log
     loop_log = logging.getLogger("asyncio")
     loop_log.removeFilter(_floods)
@@ -87,10 +87,10 @@ def _configure(level: str, log_format: LogFormat) -> None:
 
 
 def tell_left_out(*, at_once: bool = False) -> None:
-    """Say how much of what kind of trouble has not been logged, once it has ended for a second.
+    """Log how many lines of each kind were suppressed, for kinds without a line in the last second.
 
     Args:
-        at_once: Also where it goes on.
+        at_once: For all kinds.
     """
     for (name, event, *_), count in _floods.take_suppressed(at_once=at_once):
         Logger(str(name)).warning(event, left_out=count)
@@ -154,12 +154,14 @@ class Floods:
         self._told_ms: dict[Kind, int] = {}
         self._left_out: dict[Kind, int] = {}
         self._reasons: dict[Kind, tuple[int, set[str]]] = {}
-        """Since when, and which, per event: strangers choose what they send."""
+        """Event -> start of the second and the reasons seen in it; clients can choose reasons
+        freely.
+        """
 
     def __call__(
         self, logger: Any, _method: str, event: MutableMapping[str, Any]
     ) -> MutableMapping[str, Any]:
-        """Drop a line, or let it pass with the number of those that were dropped (structlog)."""
+        """Drop a line, or pass it with the number of dropped ones (a structlog processor)."""
         whose = OF_MANY.get(event["event"])
         if event.get("level") not in _TROUBLE and whose is None:
             return event
@@ -178,14 +180,16 @@ class Floods:
         return event
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """The same for lines of the standard library's (asyncio's own)."""
+        """Like ``__call__``, for lines of the standard library's logging (asyncio's own)."""
         left_out = self.admit((record.name, record.msg, *_exception_kind(record.exc_info)))
         if left_out:
             record.msg = f"{record.msg} ({left_out} more left out)"
         return left_out is not None
 
     def admit(self, kind: Kind) -> int | None:
-        """Lines of a kind suppressed since the last one; None if this line is suppressed too."""
+        """Number of suppressed lines of a kind since the last logged one; None if this line is
+        suppressed too.
+        """
         now_ms = self._now_ms()
         told_ms = self._told_ms.get(kind)
         if told_ms is not None and now_ms - told_ms < ONCE_MS:
@@ -197,7 +201,7 @@ class Floods:
         return self._left_out.pop(kind, 0)
 
     def _with_reason(self, kind: Kind, reason: str) -> Kind:
-        """The kind with its reason; without, above the limit of reasons in a second."""
+        """The kind with its reason, or without a reason above the limit per second."""
         now_ms = self._now_ms()
         since_ms, reasons_logged = self._reasons.get(kind, (now_ms, set()))
         if now_ms - since_ms >= ONCE_MS:
@@ -209,7 +213,9 @@ class Floods:
         return (*kind, reason)
 
     def take_suppressed(self, *, at_once: bool = False) -> list[tuple[Kind, int]]:
-        """Suppressed lines of kinds not logged for a second; of all kinds if ``at_once``."""
+        """Suppressed lines by kind, for kinds without a line in the last second; all kinds if
+        ``at_once``.
+        """
         now_ms = self._now_ms()
         suppressed = [
             (kind, count)
@@ -222,7 +228,7 @@ class Floods:
 
 
 def _exception_kind(exc_info: object) -> Kind:
-    """Class and place of an exception, in the forms that loggers are given."""
+    """Class and line of an exception, given in any form that loggers accept."""
     if exc_info is True:
         exc_info = sys.exc_info()
     error = exc_info[1] if isinstance(exc_info, tuple) else exc_info
@@ -236,4 +242,4 @@ def _exception_kind(exc_info: object) -> Kind:
 
 
 _floods = Floods(monotonic_ms)
-"""The rate limit of the last logging setup."""
+"""The rate limit that the last ``set_up_logs`` installed."""

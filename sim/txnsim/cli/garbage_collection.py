@@ -1,4 +1,4 @@
-"""Python's cycle collector, for commands that keep much and make next to no cycles."""
+"""Settings of Python's cycle collector, for commands with many objects and next to no cycles."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from collections.abc import Iterator
 from typing import Final
 
 THRESHOLDS: Final = (3_000, 5, 1_500)
-"""With the defaults the collector's look at all objects of a server held 32 producers up for a
-tenth of a second. The look at younger ones is bounded by the product of the first two: 15,000
-objects take it some milliseconds. That a server makes no cycles:
+"""Thresholds of the collector. With the defaults a full collection stopped a server with 32
+producers for a tenth of a second. A collection of young objects is bounded by the product of the
+first two numbers: 15,000 objects take some milliseconds. A test that a server makes no cycles:
 tests/broker/simulation/test_determinism.py.
 """
 
 
 def freeze_present_objects() -> None:
-    """Never look at what there is by now: a server that has started has its modules and replicas,
-    and keeps them. A look at 10,000 replicas took 140 ms.
+    """Exclude all present objects from collections: a started server keeps its modules and
+    replicas. Checking 10,000 replicas took 140 ms.
     """
     gc.freeze()
 
 
 @contextlib.contextmanager
 def no_garbage_collection() -> Iterator[None]:
-    """Imports, inside a server that has begun: modules stay, so there is nothing to collect. A look
-    at them took 7 ms of a start with a control port.
+    """No collections inside, for imports in a running server: modules stay, so there is nothing to
+    collect. Collections took 7 ms of a start with a control port.
     """
     gc.disable()
     try:
@@ -36,8 +36,8 @@ def no_garbage_collection() -> Iterator[None]:
 
 @contextlib.contextmanager
 def rare_garbage_collection() -> Iterator[None]:
-    """Let the collector look seldom inside, and never at what is there already: the modules are
-    nine of ten objects of a server, and stay.
+    """Rare collections inside, and none of the present objects: nine of ten objects of a server
+    belong to modules, which stay.
     """
     threshold_before = gc.get_threshold()
     gc.set_threshold(*THRESHOLDS)

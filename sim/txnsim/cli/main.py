@@ -1,8 +1,8 @@
-"""The command ``txnsim``: which subcommands there are, and nothing of what they do.
+"""The command ``txnsim``: it finds the subcommand and runs it.
 
-Only the chosen command is imported, so that ``txnsim --help`` costs what Python costs. A command is
-a module with ``add_arguments(parser)`` and ``run(args) -> int``; one that takes other spellings, or
-values from the environment, has ``rewrite(arguments)`` too.
+Only the chosen command is imported, so that ``txnsim --help`` takes little more than Python's
+start. A command is a module with ``add_arguments(parser)`` and ``run(args) -> int``; one that
+accepts other spellings, or values from the environment, also has ``rewrite(arguments)``.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from txnsim.files import NO_ROOM, advice
 from txnsim.on_demand_imports import missing
 
 CONVENIENCES: Final = ("hypothesis", "rich")
-"""Packages that kio and structlog import where they are installed. No command uses what they are
-imported for, and the import takes as long as that of all the rest.
+"""Packages that kio and structlog import if installed. No command needs them, and they take as long
+to import as everything else.
 """
 
 INTERRUPTED_STATUS: Final = 130
@@ -75,8 +75,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _open_standard_files() -> None:
-    """Where a standard file is closed (``>&-``), nothing else may take its number: libuv aborts a
-    process that closes a socket of such a number. Python has no stream then, and prints nothing.
+    """Open standard files that are closed (``>&-``), so that no socket gets their numbers: libuv
+    aborts a process that closes such a socket. Python then has no stream and prints nothing.
     """
     for number in range(3):
         try:
@@ -92,7 +92,7 @@ def _open_standard_files() -> None:
 
 
 def _leave_out_conveniences() -> None:
-    """In a process of our own they count as not installed."""
+    """Make these packages look uninstalled to the imports of this process."""
     for name in CONVENIENCES:
         sys.modules.setdefault(name, None)  # type: ignore[arg-type] # refuses the import
 
@@ -116,7 +116,7 @@ def parser_of(name: str) -> CommandParser:
 
 
 class _CommandParser(CommandParser):
-    """The first level, which knows whose commands the others are."""
+    """The parser of the first level, which knows the commands of the other levels."""
 
     def format_help(self) -> str:
         listed = "\n\n".join(f"{title}:\n{_lines(names)}" for title, names in groups().items())
@@ -139,13 +139,13 @@ class _CommandParser(CommandParser):
         return f"no command {name!r}; {' and '.join(absent)}, with more commands, are not installed"
 
     def _unknown_option(self) -> str | None:
-        """Of a command that there is not, the options are no mistakes of this level."""
+        """None for an unknown command, because its options are not mistakes of this level."""
         name = _first_word(self._given)
         return None if name is not None and table_of(name) is None else super()._unknown_option()
 
 
 def _parser(chosen: str | None, module: ModuleType | None) -> CommandParser:
-    """The argument tree: every command, or the branch of the chosen one."""
+    """The argument tree: all commands, or only the chosen one."""
     parser = _CommandParser(
         prog="txnsim",
         usage="txnsim [-h] [--version] COMMAND ...",
@@ -169,7 +169,7 @@ def _parser(chosen: str | None, module: ModuleType | None) -> CommandParser:
 
 
 def _lines(names: Sequence[str]) -> str:
-    """Commands with what they do, as argparse lists them."""
+    """Commands with their lines of help, as argparse lists them."""
     import textwrap  # for help alone
 
     every_command = commands()
@@ -225,7 +225,7 @@ def _run(module: ModuleType, args: argparse.Namespace) -> int:
 
 
 def _print_failure(args: argparse.Namespace, status: int) -> None:
-    """With ``--json``, print ``{"error": …}`` for a command that began and has no result."""
+    """With ``--json``, print ``{"error": …}`` for a command that started and has no result."""
     if status in (0, MISUSE_STATUS) or TERMINAL.has_result or not getattr(args, "json", False):
         return
     if TERMINAL.failure is not None:

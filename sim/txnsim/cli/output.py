@@ -1,5 +1,4 @@
-"""What commands print: tables in the manner of Kafka's tools, JSON, lines for people, and
-complaints.
+"""What commands print: tables as Kafka's tools print them, JSON, lines for people, and complaints.
 
 Results go to standard output, everything else to standard error, so that a result can be piped.
 Kafka's counterpart is ``ToolsUtils.prettyPrintTable``.
@@ -23,22 +22,22 @@ T = TypeVar("T")
 
 
 class Output(msgspec.Struct, frozen=True, kw_only=True):
-    """What a command found: as a table or lines for people, as values for JSON."""
+    """The result of a command: a table or lines for people, values for JSON."""
 
     headers: tuple[str, ...] = ()
     rows: tuple[tuple[str, ...], ...] = ()
     lines: tuple[str, ...] = ()
-    """Behind the table."""
+    """Lines after the table."""
     values: Any = None
     status: int = 0
     """Exit status of the command."""
 
     def print(self, *, as_json: bool, as_line: bool = False) -> None:
-        """Print it; a command without a table prints nothing, as Kafka's.
+        """Print the result; like Kafka's tool nothing for an empty table.
 
         Args:
-            as_json: For programs.
-            as_line: As one line where it is JSON: more of them follow.
+            as_json: Whether to print JSON.
+            as_line: Whether JSON is printed on one line, because more results follow.
         """
         if as_json and as_line:
             TERMINAL.json_line(self.values)
@@ -62,13 +61,13 @@ def rows_of(columns: Columns[T], values: Iterable[T]) -> tuple[tuple[str, ...], 
 
 
 class Table(str):
-    """A text whose line ends and tabs are ours."""
+    """A text that we formatted, so that its line ends and tabs need no escaping."""
 
     __slots__ = ()
 
     @classmethod
     def of(cls, columns: Columns[T], values: Iterable[T]) -> Table:
-        """A table with a row for each value, without the last line's end."""
+        """A table with a row for each value; no newline at the end."""
         return cls(cls.format_table(tuple(columns), rows_of(columns, values)).rstrip("\n"))
 
     @staticmethod
@@ -91,12 +90,14 @@ class Table(str):
 
 
 def _java_length(text: str) -> int:
-    """Java counts UTF-16 units: a character outside the Basic Multilingual Plane is two."""
+    """Length in UTF-16 units, as Java counts: a character outside the Basic Multilingual Plane is
+    two.
+    """
     return len(text) + sum(1 for character in text if character > "\uffff")
 
 
 def format_json(value: object) -> str:
-    """Any of our values as indented JSON with a final newline."""
+    """A value as indented JSON with a final newline."""
     return msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n"
 
 
@@ -108,18 +109,18 @@ class Terminal:
         self.has_result = False
         """Whether something was printed to standard output since ``begin``."""
         self.failure: str | None = None
-        """The last complaint since ``begin``, in words."""
+        """The last complaint since ``begin``."""
         self.count: object = None
-        """The count of the command's work since ``begin``, to be read as text; None without one."""
+        """The command's count of work since ``begin``; ``str`` gives its text. None without one."""
 
     def begin(self) -> None:
-        """Forget what a command before in this process has printed and counted."""
+        """Reset what an earlier command in this process has printed and counted."""
         self.has_result, self.failure, self.count = False, None, None
 
     @contextmanager
     def renaming(self, rename: Callable[[str], str]) -> Iterator[None]:
-        """Have all that is printed go through a function: it puts names that people gave in the
-        place of those that the program works with.
+        """Pass all output through a function, which replaces internal names by the names that the
+        user gave.
         """
         self._renaming.append(rename)
         try:
@@ -140,12 +141,12 @@ class Terminal:
         value: T,
         form: Callable[[T], Iterable[str] | str] | Columns[Any],
     ) -> None:
-        """Print what a command has found: as JSON where ``--json`` asks for it, else for people.
+        """Print a command's result: as JSON with ``--json``, else for people.
 
         Args:
-            args: Of the command.
-            value: What was found.
-            form: Its lines; or the columns of a table with a row for each thing in it.
+            args: The command's arguments.
+            value: The result.
+            form: Makes its lines; or the columns of a table with a row for each element.
         """
         if args.json:
             self.json(value)
@@ -179,20 +180,18 @@ class Terminal:
         self.data(printable(text))
 
     def text(self, text: str) -> None:
-        """Print lines that we have put together."""
+        """Print lines that contain only our own text."""
         self.data(printable_lines(text))
 
     def data(self, text: str) -> None:
-        """Print what programs read, exactly as it is, and the end of a line."""
+        """Print data for programs exactly as it is, and a newline."""
         self.has_result = True
         print(f"{self._rename_text(text)}\n", end="", flush=True)
 
     # Everything else
 
     def complain(self, error: Exception | str) -> None:
-        """Print an error in the one form that all of them have: what was wrong with the command's
-        arguments, what is missing on this machine, what is wrong with a file.
-        """
+        """Print an error in the common form: wrong arguments, a missing extra, or a bad file."""
         text = self.error_text(error)
         self.fail(text, shown=f"txnsim: {text}")
 
@@ -200,27 +199,27 @@ class Terminal:
         """Print why a command failed, and keep it for ``{"error": …}``.
 
         Args:
-            text: Why.
-            shown: What is printed where that is not the text alone.
+            text: The reason.
+            shown: The text to print, if it differs from ``text``.
         """
         self.failure = text
         self.warn(text if shown is None else shown)
 
     @staticmethod
     def error_text(error: Exception | str) -> str:
-        """An error in words for people."""
+        """The message of an error, for people."""
         if not isinstance(error, OSError):
             return str(error)
         where = error.filename or "a temporary file"
         return f"{where}: {error.strerror}{advice(error)}"
 
     def warn(self, text: str) -> None:
-        """Print a remark, in place of progress that is shown there."""
+        """Print a remark, replacing a line of progress."""
         start = "\r\033[K" if self.may_move_cursor() else ""
         print(f"{start}{self._rename_text(printable_lines(text))}", file=sys.stderr, flush=True)
 
     def progress(self, text: str) -> None:
-        """Show how far a long work is, on a terminal only; each call replaces what was shown."""
+        """Show the progress of a long command, on a terminal only; each call replaces the last."""
         if self.may_move_cursor():
             line = self._rename_text(printable(text))
             print(f"\r{line}\033[K", end="", file=sys.stderr, flush=True)
@@ -231,7 +230,7 @@ class Terminal:
         return sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
 
     def may_colour(self) -> bool:
-        """Whether standard error is to be coloured: on a terminal, unless ``NO_COLOR`` is set
+        """Whether to print colours on standard error: on a terminal, unless ``NO_COLOR`` is set
         (https://no-color.org) or the terminal can't.
         """
         return self.may_move_cursor() and not os.environ.get("NO_COLOR")

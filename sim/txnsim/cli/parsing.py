@@ -1,8 +1,8 @@
-"""The argument parser of all commands: argparse, with errors and help in our words.
+"""The argument parser of all commands: argparse with our own error messages and help.
 
-A misuse ends with one status, whatever the command, and with two lines: what is wrong and what was
-probably meant, then where all of it stands. Options are never abbreviated: ``--partition`` must not
-be taken for ``--partitions`` of a later release.
+Every misuse ends with the same status and two lines: what is wrong and what was probably meant,
+then the command that prints the help. Options are never abbreviated: ``--partition`` must not come
+to mean ``--partitions`` of a later release.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MISUSE_STATUS: Final = 2
-"""Exit status of wrong arguments, of files that are not what they should be, of a missing extra."""
+"""Exit status for wrong arguments, invalid files and missing extras."""
 
 COLUMNS_DEFAULT: Final = 80
 
 _WRONG_TYPE_RE: Final = re.compile(r"(.+): invalid (\w+) value: (.+)")
 _WORDS: Final = {"int": "a whole number", "number": "a whole number", "float": "a number"}
-"""What argparse calls a type, in words for people."""
+"""argparse's name of a type -> its name in messages."""
 _NEGATIVE_RE: Final = re.compile(r"-\.?\d\S*")
-"""A value, and no option: also with a unit, ``-5s``."""
+"""A negative value, which is no option: with or without a unit, ``-5s``."""
 _REQUIRED: Final = "the following arguments are required: "
 
 
 def columns() -> int:
-    """As ``shutil.get_terminal_size`` finds them. argparse asks for each option of a command, and
-    that module takes longer to import than all options to add.
+    """Width of the terminal, as ``shutil.get_terminal_size`` finds it. argparse asks for each
+    option of a command, and importing that module takes longer than adding all options.
     """
     variable = os.environ.get("COLUMNS", "")
     if variable.isdecimal() and int(variable):
@@ -45,7 +45,7 @@ def columns() -> int:
 
 
 class HelpFormatter(argparse.HelpFormatter):
-    """Wraps the lines of a text one by one, and leaves those that are indented as they are."""
+    """Wraps each line of a text separately, and keeps indented lines as they are."""
 
     def __init__(self, prog: str, **options: Any) -> None:
         options.setdefault("width", columns() - 2)
@@ -63,11 +63,10 @@ class HelpFormatter(argparse.HelpFormatter):
 
 
 def new_file(text: str) -> Path:
-    """A file that a command writes at its end: refused before its work where it can't be.
+    """A file that a command writes at its end; checked before the command begins.
 
     Raises:
-        argparse.ArgumentTypeError: The folder is not there or may not be written, or a folder has
-            this name.
+        argparse.ArgumentTypeError: The folder is missing or not writable, or the path is a folder.
     """
     from pathlib import Path  # not for every command
 
@@ -84,12 +83,12 @@ def new_file(text: str) -> Path:
 
 
 def new_folder(text: str) -> Path:
-    """A folder that a command writes into at its end, made if need be: refused before its work
-    where it can't be.
+    """A folder that a command writes into at its end, created if missing; checked before the
+    command begins.
 
     Raises:
-        argparse.ArgumentTypeError: A file has this name or that of a folder above, or the folder
-            may not be written.
+        argparse.ArgumentTypeError: The path or a parent of it is a file, or the folder is not
+            writable.
     """
     from pathlib import Path  # not for every command
 
@@ -105,10 +104,10 @@ def new_folder(text: str) -> Path:
 
 
 def new_folder_or_address(text: str) -> str:
-    """As ``new_folder``; the address of another store, such as ``s3a://…``, is left as it is.
+    """Like ``new_folder``; the address of another store, such as ``s3a://…``, is not checked.
 
     Raises:
-        argparse.ArgumentTypeError: As of ``new_folder``.
+        argparse.ArgumentTypeError: As for ``new_folder``.
     """
     scheme, colon, _ = text.partition(":")
     if not (colon and "/" not in scheme):
@@ -117,7 +116,7 @@ def new_folder_or_address(text: str) -> str:
 
 
 class CommandParser(argparse.ArgumentParser):
-    """An ``ArgumentParser`` whose errors name what was probably meant."""
+    """An ``ArgumentParser`` whose errors suggest what was probably meant."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         options.setdefault("allow_abbrev", False)
@@ -129,7 +128,7 @@ class CommandParser(argparse.ArgumentParser):
     def parse_known_args(  # type: ignore[override]  # typeshed: a namespace of any kind
         self, args: Sequence[str] | None = None, namespace: Any = None
     ) -> tuple[Any, list[str]]:
-        """Parse at this level, and reject unknown arguments here."""
+        """Parse the arguments of this level, and reject unknown ones."""
         self._given = tuple(sys.argv[1:] if args is None else args)
         namespace_read, unread_words = super().parse_known_args(self._given, namespace)
         if unread_words:
@@ -137,7 +136,7 @@ class CommandParser(argparse.ArgumentParser):
         return namespace_read, unread_words
 
     def error(self, message: str) -> NoReturn:
-        """Exit with the mistake, a suggestion and the place of the help."""
+        """Exit with the mistake, a suggestion, and the command that prints the help."""
         problem = self._unknown_command() or self._unknown_option() or self._in_words(message)
         self.exit(
             MISUSE_STATUS,
@@ -161,8 +160,8 @@ class CommandParser(argparse.ArgumentParser):
         return None
 
     def _unknown_command(self) -> str | None:
-        """``descibe`` in ``txns descibe --transactional-id x``: that option is right behind
-        ``describe``, and must not be blamed.
+        """The error about ``descibe`` in ``txns descibe --transactional-id x``; None if the command
+        exists. The option belongs to ``describe`` and must not be reported as unknown.
         """
         branch_names = [name for name, _ in self._branches()]
         words = iter(self._given)
@@ -184,7 +183,9 @@ class CommandParser(argparse.ArgumentParser):
         return None
 
     def _unknown_option(self) -> str | None:
-        """The first unknown option; reported before the errors that it causes in argparse."""
+        """The first unknown option. It is reported first, because it causes other errors in
+        argparse.
+        """
         from difflib import get_close_matches
 
         known_options = self._option_string_actions
@@ -223,7 +224,7 @@ class CommandParser(argparse.ArgumentParser):
         return [(name, branch) for name, branch in self._branches() if name in self._given]
 
     def _in_words(self, message: str) -> str:
-        """argparse's complaint in the words of ours."""
+        """argparse's message in our words."""
         problem = message.removeprefix("argument ").replace("with argument ", "with ")
         if problem.startswith(_REQUIRED):
             names = problem.removeprefix(_REQUIRED)

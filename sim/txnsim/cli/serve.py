@@ -1,8 +1,8 @@
 """``txnsim serve``: start a cluster and keep it until a signal comes.
 
-Nothing here knows Kafka: it turns arguments into ``ClusterOptions``, starts a ``SimCluster``, says
-where it is, and stops it. The control port is imported only when asked for, and after the brokers
-listen.
+This module knows nothing of Kafka: it turns arguments into ``ClusterOptions``, starts a
+``SimCluster``, prints its addresses, and stops it. The control port is imported only when asked
+for, and after the brokers listen.
 """
 
 from __future__ import annotations
@@ -62,11 +62,11 @@ else:
 HTTP_PORT_DEFAULT: Final = 9080
 
 Prepare = Callable[[SimCluster, str | None], Awaitable[tuple[str, ...]]]
-"""What makes a situation, and returns the lines of its exercise."""
+"""Prepares a situation in the cluster, and returns the lines of its exercise."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what ``serve`` takes."""
+    """Declare the arguments of ``serve``."""
     parser.epilog = (
         "Environment variables say the same for containers and scripts, as TXNSIM_BROKERS or"
         " TXNSIM_TOPICS (docs/serve.md); options win over them, they over --config."
@@ -227,7 +227,7 @@ def _add_log_arguments(parser: argparse._ArgumentGroup) -> None:
 
 
 def serve(words: Sequence[str], *, prepare: Prepare) -> int:
-    """Serve as these arguments say, until SIGINT or SIGTERM; returns the exit status.
+    """Serve with these arguments until SIGINT or SIGTERM; returns the exit status.
 
     Args:
         words: Arguments of ``txnsim serve``.
@@ -257,8 +257,8 @@ def run(args: argparse.Namespace) -> int:
 
 @contextlib.contextmanager
 def _fork_server(*, page: bool) -> Iterator[Any]:
-    """The helper of the runs that the page will play, forked while there is no loop and no socket
-    yet.
+    """The process that the page's runs are forked from; started before there is an event loop or a
+    socket.
     """
     if not page:
         yield None
@@ -275,7 +275,7 @@ def _fork_server(*, page: bool) -> Iterator[Any]:
 
 
 def rewrite(arguments: Sequence[str]) -> list[str]:
-    """With what variables of the environment say, where no option says it.
+    """The arguments, with options from environment variables added unless given.
 
     Raises:
         ValueError: A variable's value is wrong.
@@ -284,12 +284,12 @@ def rewrite(arguments: Sequence[str]) -> list[str]:
 
 
 def with_variables(arguments: Sequence[str], *, only: Sequence[str] | None = None) -> list[str]:
-    """The arguments of a command that serves, with its variables
+    """The arguments of a serving command, with options from environment variables added
     (``txnsim.environment_variables``).
 
     Args:
-        arguments: After the program's name.
-        only: The options that this command has; all of ``serve`` unless given.
+        arguments: The arguments after the program's name.
+        only: The options that this command has; all options of ``serve`` if None.
 
     Raises:
         ValueError: A variable's value is wrong.
@@ -300,8 +300,8 @@ def with_variables(arguments: Sequence[str], *, only: Sequence[str] | None = Non
 
 
 def options_from(args: argparse.Namespace, disks: Disks | None = None) -> ClusterOptions:
-    """The options that the arguments and the configuration file ask for; arguments win, and over
-    both what the disks settle that are to be loaded.
+    """The cluster options from the configuration file and the arguments. Arguments override the
+    file, and loaded disks override both.
 
     Raises:
         ConfigError: A value is wrong; the message names it.
@@ -461,8 +461,8 @@ def _with_security(
     *,
     now_ms: int,
 ) -> tuple[ClusterOptions, DemoFiles]:
-    """The options with security, whose files live as long as the stack unless a directory was
-    given.
+    """The options with security. The security files are deleted when the stack closes, unless a
+    directory was given.
     """
     directory: Path | None = args.security_dir
     if directory is None:
@@ -489,7 +489,7 @@ async def _serve_until(
     args: argparse.Namespace,
     demo: DemoFiles | None,
 ) -> int:
-    """Announce the running cluster, and stop it when it is time."""
+    """Announce the running cluster, and stop it on a signal."""
     try:
         async with contextlib.AsyncExitStack() as stack:
             server = None
@@ -534,8 +534,8 @@ async def _serve_until(
 
 
 def _import_log() -> None:
-    """What the first line of the log needs takes a quarter of a second to import: it was a stranger
-    who caused that line, and the loop that stood still.
+    """Import what the first log line needs. It takes a quarter of a second, which would stop the
+    event loop when a client causes that line.
     """
     importlib.import_module("structlog")
 
@@ -551,7 +551,7 @@ def _watch_memory(cluster: SimCluster) -> None:
 
 
 def _address_trouble(error: OSError, host: str, *, option: str, host_option: str) -> str:
-    """What is wrong with the port or the host to listen on, and which option mends it."""
+    """Explain an error of listening on a port or host, and name the option to change."""
     if error.errno == errno.EADDRINUSE:
         return (
             f"{error.strerror}: choose another {option}, or {option} 0 for a free one"
@@ -651,7 +651,7 @@ def _facts(
     servers: dict[str, str],
     exercise: tuple[str, ...],
 ) -> dict[str, Any]:
-    """What was started, for programs."""
+    """The facts about the started cluster, for the ready file and ``--json``."""
     http = None if control is None else control.url
     token = None if control is None else control.token
     facts: dict[str, Any] = {
@@ -678,7 +678,7 @@ def _facts(
 
 
 def _players(cluster: SimCluster) -> dict[str, list[str]]:
-    """Each Kafka release that is played, with the brokers that play it."""
+    """Each emulated Kafka release, with the brokers that emulate it."""
     players: dict[str, list[str]] = {}
     for broker_id in cluster.brokers:
         release = cluster.fleet.release_of(broker_id).patch_release
@@ -687,7 +687,7 @@ def _players(cluster: SimCluster) -> dict[str, list[str]]:
 
 
 def _bounds(settings: Settings) -> list[str]:
-    """What happens to memory, one line for each bound."""
+    """The bounds on memory, one line for each."""
     budget = settings.log_budget_bytes
     if not budget:
         return []
@@ -697,9 +697,9 @@ def _bounds(settings: Settings) -> list[str]:
 def changed_defaults(
     settings: Settings, *, is_secured: bool = False, brokers: int | None = None
 ) -> list[str]:
-    """One line for each of Kafka's defaults that this cluster changes, with the reason. Those of
-    listeners, users and rights are not among the settings. With the number of brokers also what
-    that changes of the replicas of coordinators' topics.
+    """One line for each Kafka default that this cluster changes, with the reason; without settings
+    of listeners, users and rights. If the number of brokers is given, also how it changes the
+    replicas of coordinators' topics.
     """
     few = [] if brokers is None else _replicas_of_coordinators(settings, brokers)
     changed = []
@@ -717,16 +717,14 @@ def changed_defaults(
 
 
 def _of_kafka(name: str, documentation: Setting) -> tuple[object, ...]:
-    """Values that are no change: Kafka's default first, and ours, which is unset where they
-    differ.
-    """
+    """Values that count as unchanged: Kafka's default, and ours (unset) if they differ."""
     default = getattr(settings_module.DEFAULTS, name)
     kafka = documentation.kafka_default
     return (default,) if kafka is msgspec.UNSET else (kafka, default)
 
 
 def _replicas_of_coordinators(settings: Settings, brokers: int) -> list[str]:
-    """What becomes of the replicas of coordinators' topics where there are few brokers."""
+    """How few brokers change the replicas of coordinators' topics."""
     setting_docs = settings_module.documentation()
     capped, lines = [], []
     for name in CAPPED:

@@ -57,7 +57,7 @@ class Row:
 def _build_value(value: Any, schema: ModuleType) -> Any:
     """A row, a list of rows, or what goes as it is."""
     if isinstance(value, list):
-        return tuple(row.made(schema) for row in value)
+        return tuple(row.build(schema) for row in value)
     return value.build(schema) if isinstance(value, Row) else value
 
 

@@ -1,5 +1,5 @@
-"""What DescribeConfigs, AlterConfigs and IncrementalAlterConfigs have in common: the resources that
-carry configs, which of them can be altered, and how.
+"""What DescribeConfigs, AlterConfigs and IncrementalAlterConfigs share: the resources that carry
+configs, which of them can be altered, and how.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class ConfigResourceType(IntEnum):
 
 
 def resource_type(number: int) -> ConfigResourceType:
-    """The kind of that number."""
+    """The resource type of a number."""
     try:
         return ConfigResourceType(number)
     except ValueError:
@@ -59,7 +59,7 @@ def topic_refusal(request: Request, name: str) -> Rejection | None:
 
 
 def node_of(name: str) -> int | None:
-    """The broker id that a resource's name says; None where it says none."""
+    """The broker id in a resource's name; None if the name is empty."""
     return int(name) if re.fullmatch(r"[+-]?[0-9]+", name) else None
 
 
@@ -131,14 +131,15 @@ def altered_image(
     *,
     is_whole: bool = False,
 ) -> ClusterImage | Rejection:
-    """The image with the configs of one resource altered, or why not.
+    """The image after one resource's configs were altered, or why they can't be.
 
     Args:
-        request: It reaches the metadata.
+        request: The request; its broker knows the metadata.
         kind: Topic, broker, group or client metrics.
         name: Name of the resource.
-        changes: In their order.
-        is_whole: True if the changes replace all configs: what they don't name is unset.
+        changes: The changes, in the order of the request.
+        is_whole: True if the changes replace all configs, so that a config without a change is
+            unset.
     """
     metadata = request.broker.metadata
     image = metadata.image
@@ -191,8 +192,8 @@ def altered_image(
 def _min_insync_complaint(
     image: ClusterImage, name: str, altered: Mapping[str, str], *, is_about_minimum: bool
 ) -> str | None:
-    """Eligible leader replicas need one minimum for all brokers (KIP-966,
-    ConfigurationControlManager.validateAlterConfig).
+    """Why ``min.insync.replicas`` can't be altered: with eligible leader replicas all brokers need
+    the same minimum (KIP-966, ConfigurationControlManager.validateAlterConfig).
     """
     if not image.features.get(ELIGIBLE_LEADER_REPLICAS):
         return None

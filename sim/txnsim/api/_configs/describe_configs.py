@@ -62,8 +62,8 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
 
 
 class _Entries(dict[ConfigValue, Any]):
-    """The entries of an answer. Most configs of most resources have the same default: each entry is
-    made once.
+    """The entries of an answer. Most resources share most default values, so each distinct entry is
+    built once.
     """
 
     def __init__(self, request: Request) -> None:
@@ -89,13 +89,15 @@ async def _describe(request: Request, entries: _Entries, resource: Any) -> Any:
 
 
 def _size(value: ConfigValue, with_synonyms: bool) -> int:  # noqa: FBT001 - it is the only one
-    """Bytes of values beyond those that an element has anyway."""
+    """Size of the values in bytes beyond ``ELEMENT_BYTES``, which each element counts for
+    anyway.
+    """
     values = [value.value, *(text for _, text, _ in value.synonyms if with_synonyms)]
     return sum([len(text) for text in values if text is not None])
 
 
 def _values(request: Request, kind: ConfigResourceType, name: str) -> Outcome:
-    """Every config of a resource, or why it has none (ConfigHelper.describeConfigs)."""
+    """Every config of a resource, or why it can't be described (ConfigHelper.describeConfigs)."""
     match kind:
         case ConfigResourceType.TOPIC:
             refused = topic_refusal(request, name)
@@ -204,6 +206,8 @@ def _entry(request: Request, value: ConfigValue) -> Any:
 
 
 def _documentation(name: str) -> str | None:
-    """The text of a broker's config, also where a topic has another name for it."""
+    """The documentation of a broker config, looked up by its topic-level name where the two
+    differ.
+    """
     topic = TOPIC_CONFIGS.get(name)
     return _DOCUMENTATION.get(name if topic is None else topic.broker_name or name)

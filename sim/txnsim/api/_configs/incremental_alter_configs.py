@@ -65,7 +65,7 @@ def _alter(request: Request, resource: Any) -> ClusterImage | Rejection:
 
 
 def _logger_refusal(request: Request, resource: Any) -> Rejection | None:
-    """Why levels of a broker's loggers can't be altered (RuntimeLoggerManager)."""
+    """Why the levels of a broker's loggers can't be altered (RuntimeLoggerManager)."""
     name, own = resource.resource_name, request.broker.broker_id
     if node_of(name) is None:
         return invalid(f"Node id must be an integer, but it is: {name}")

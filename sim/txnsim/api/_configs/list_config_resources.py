@@ -25,7 +25,7 @@ _ORDER: Final = (
     ConfigResourceType.BROKER,
     ConfigResourceType.TOPIC,
 )
-"""The order of the answer."""
+"""The order of resource types in the answer."""
 
 
 async def handle(request: Request) -> Reply:

@@ -1,7 +1,8 @@
-"""AlterShareGroupOffsets (key 91): a share group without members goes on elsewhere (KIP-932).
+"""AlterShareGroupOffsets (key 91): move the start offsets of a share group without members
+(KIP-932).
 
-Version 0 alone. Answered when the share coordinators of the partitions have. Kafka's counterpart:
-KafkaApis.handleAlterShareGroupOffsetsRequest.
+Only version 0. Answered once the share coordinators of the partitions have answered. Kafka's
+counterpart: KafkaApis.handleAlterShareGroupOffsetsRequest.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ subject = of_topics
 
 
 async def handle(request: Request) -> Reply:
-    """Alter existing topics; unknown ones get an error without a question to the coordinator."""
+    """Alter the offsets of existing topics; unknown ones get an error without a request to the
+    coordinator.
+    """
     if not has_share_groups(request):
         return refuse(request, ErrorCode.unsupported_version)
     message, image = request.message, request.broker.image
@@ -52,7 +55,7 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
 async def refused_topics(
     request: Request, topics: Iterable[Any], error: ErrorCode
 ) -> tuple[Any, ...]:
-    """Topics of the request, each of their partitions with that error."""
+    """The topics of the request, with the error on each of their partitions."""
     image = request.broker.image
     outcome = PartitionError(error=error, message=text_of(error))
     topic_rows = []

@@ -1,6 +1,7 @@
-"""Common parts of OffsetCommit and TxnOffsetCommit: topics in, errors by topic out.
+"""What OffsetCommit and TxnOffsetCommit share: read the topics of a request, answer with errors by
+topic.
 
-A topic or partition that does not exist is answered at once; the rest goes to the group
+A topic or partition that does not exist is answered at once; the others go to the group
 coordinator. In the answer the refused ones come first (OffsetCommitResponse.Builder).
 """
 
@@ -26,29 +27,30 @@ class NamedTopic(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     topic_id: uuid.UUID | None
-    """None where it is named by name, and of the zero id."""
+    """None if the topic is named by name, or by the zero id."""
     is_by_id: bool
 
 
 Errors = list[tuple[int, ErrorCode]]
-"""Partitions of a topic with their errors, as often as the request names them."""
+"""The partitions of a topic with their errors; a partition that the request repeats is here twice.
+"""
 Results = list[tuple[NamedTopic, Errors]]
 Made = list[tuple[NamedTopic, tuple[Any, ...]]]
-"""Partitions of the answer by topic."""
+"""The partitions of the answer, by topic."""
 
 
 class RequestedPartitions(msgspec.Struct, frozen=True, kw_only=True):
-    """The partitions of a request: unknown ones apart from those to commit."""
+    """The partitions of a request, split into unknown ones and positions to commit."""
 
     refused: dict[NamedTopic, Errors]
     positions: tuple[NewPosition, ...]
     topics: tuple[tuple[NamedTopic, tuple[int, ...]], ...]
-    """The partitions of the positions, under each topic of the request."""
+    """Each topic of the request, with its partitions in the order of ``positions``."""
 
     def results(self, errors: Iterable[ErrorCode]) -> Results:
-        """Errors of unknown partitions, followed by those of the positions.
+        """The errors of unknown partitions, followed by the errors of the positions.
 
-        A topic that the request names twice stays two, unless something does not exist.
+        A topic that the request names twice appears twice, unless a partition does not exist.
         """
         in_order = iter(errors)
         results: Results = [(named, list(row)) for named, row in self.refused.items()]
@@ -64,7 +66,7 @@ class RequestedPartitions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def named_topic(topic: Any) -> NamedTopic:
-    """The topic of a request, by name up to a version, by id from it on."""
+    """The topic of a request: named by name in older versions, by id in newer ones."""
     return NamedTopic(
         name=getattr(topic, "name", ""),
         topic_id=getattr(topic, "topic_id", None),
@@ -73,7 +75,7 @@ def named_topic(topic: Any) -> NamedTopic:
 
 
 def split(image: ClusterImage, topics: Iterable[Any]) -> RequestedPartitions:
-    """Separate unknown partitions from those to commit."""
+    """Separate the partitions that don't exist from the positions to commit."""
     refused: dict[NamedTopic, Errors] = {}
     positions: list[NewPosition] = []
     known_topics: list[tuple[NamedTopic, tuple[int, ...]]] = []
@@ -111,7 +113,9 @@ def split(image: ClusterImage, topics: Iterable[Any]) -> RequestedPartitions:
 
 
 def find_topic(image: ClusterImage, named: NamedTopic) -> TopicImage | ErrorCode:
-    """The topic; UNKNOWN_TOPIC_ID where it was named by an id that no topic has, as the zero id."""
+    """The topic of that name or id; UNKNOWN_TOPIC_ID for an id that no topic has, such as the zero
+    id.
+    """
     if named.is_by_id:
         topic_image = None if named.topic_id is None else image.topic_by_id(named.topic_id)
         return topic_image or ErrorCode.unknown_topic_id
@@ -121,7 +125,7 @@ def find_topic(image: ClusterImage, named: NamedTopic) -> TopicImage | ErrorCode
 
 
 def errors_of(outcome: PartitionErrors | Rejection) -> Iterable[ErrorCode]:
-    """Errors of the positions; what the coordinator refuses, it refuses for each of them."""
+    """The error of each position; a refusal of the whole commit applies to all of them."""
     if isinstance(outcome, Rejection):
         return itertools.repeat(outcome.error)
     return (error for _, error in outcome)
@@ -135,12 +139,12 @@ def everywhere(topics: Iterable[Any], error: ErrorCode) -> Results:
 
 
 def build_answer(request: Request, results: Results | Made, *, entity: str) -> Any:
-    """The answer.
+    """Build the answer.
 
     Args:
         request: The request to answer.
         results: Errors by topic, or the partitions of the answer.
-        entity: What the schema's classes of a topic and a partition begin with.
+        entity: Prefix of the schema's classes for a topic and a partition.
     """
     schema = request.schema
     topic_class = getattr(schema, f"{entity}ResponseTopic")
@@ -163,7 +167,7 @@ def build_answer(request: Request, results: Results | Made, *, entity: str) -> A
 
 
 async def build_answer_in_slices(request: Request, results: Results, *, entity: str) -> Any:
-    """The same of a large request: its partitions are made with breaks."""
+    """Like ``build_answer``, for a large request: breaks between its partitions."""
     make = partial(_partition, getattr(request.schema, f"{entity}ResponsePartition"))
     topic_rows = [
         (named, tuple(await request.map_each(make, partitions))) for named, partitions in results

@@ -51,7 +51,7 @@ def _member(request: Request, group: ConsumerGroup, member: ConsumerMember) -> A
 
 
 def assignment_of(request: Request, partitions: Iterable[TopicIdPartition]) -> Any:
-    """Partitions by topic, without those of deleted topics."""
+    """Partitions grouped by topic, without those of deleted topics."""
     schema = request.schema
     image = request.broker.image
     topics = []

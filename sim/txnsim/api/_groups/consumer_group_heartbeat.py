@@ -1,7 +1,7 @@
 """ConsumerGroupHeartbeat (key 68): join, stay in, and leave a group that the coordinator assigns.
 
-Versions: 1 subscribes by regular expression and has clients choose their member id. What a
-heartbeat leaves out is as before. Kafka's counterpart: KafkaApis.handleConsumerGroupHeartbeat.
+Versions: 1 subscribes by regular expression and has clients choose their member id. A field that a
+heartbeat leaves out has not changed. Kafka's counterpart: KafkaApis.handleConsumerGroupHeartbeat.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MEMBER_ID_REQUIRED_FROM: Final = 1
 
 
 async def handle(request: Request) -> Reply:
-    """Decide it; answered when the group's records are replicated."""
+    """Process the heartbeat; answered once the group's records are replicated."""
     if not is_enabled(request):
         return refuse(request, ErrorCode.unsupported_version)
     message = request.message
@@ -60,14 +60,14 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
 
 
 def is_enabled(request: Request) -> bool:
-    """Whether the cluster's level of ``group.version`` has the protocol; it is advertised whatever
-    that is.
+    """Whether the finalized level of ``group.version`` enables the protocol; the API is advertised
+    either way.
     """
     return request.broker.image.features.get(GROUP_VERSION, 0) > 0
 
 
 def by_topic(schema: Any, partitions: tuple[TopicIdPartition, ...]) -> tuple[Any, ...]:
-    """Sorted partitions, grouped by their topic's id."""
+    """Group sorted partitions by topic id."""
     return tuple(
         schema.TopicPartitions(topic_id=topic, partitions=tuple(index for _, index in pairs))
         for topic, pairs in groupby(partitions, key=lambda pair: pair[0])
@@ -75,7 +75,7 @@ def by_topic(schema: Any, partitions: tuple[TopicIdPartition, ...]) -> tuple[Any
 
 
 def build_reply(request: Request, outcome: HeartbeatReply | Rejection) -> Reply:
-    """Consumer and share groups answer alike."""
+    """Build the answer to a heartbeat; consumer groups and share groups have the same fields."""
     if isinstance(outcome, Rejection):
         return build_error_reply(request, outcome.error, reason_of(outcome))
     schema = request.schema
@@ -93,7 +93,7 @@ def build_reply(request: Request, outcome: HeartbeatReply | Rejection) -> Reply:
 
 
 def build_error_reply(request: Request, error: ErrorCode, reason: str | None) -> Reply:
-    """An error alone."""
+    """The answer with an error and no assignment."""
     return request.answer(
         error_code=error,
         error_message=reason,

@@ -1,7 +1,7 @@
 """DeleteGroups (key 42): delete groups without members, with their positions (KIP-229).
 
-Versions: 2 is the first flexible one, 3 (Kafka 4.4) has room for a message, which groups of
-consumers never need. Kafka's counterpart: KafkaApis.handleDeleteGroupsRequest.
+Versions: 2 is the first flexible one, 3 (Kafka 4.4) has a message field, which consumer groups
+never need. Kafka's counterpart: KafkaApis.handleDeleteGroupsRequest.
 """
 
 from __future__ import annotations

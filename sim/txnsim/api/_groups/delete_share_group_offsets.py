@@ -1,7 +1,8 @@
-"""DeleteShareGroupOffsets (key 92): a share group without members forgets topics (KIP-932).
+"""DeleteShareGroupOffsets (key 92): delete the state of topics in a share group without members
+(KIP-932).
 
-Version 0 alone. Answered when the share coordinators of the partitions have. Kafka's counterpart:
-KafkaApis.handleDeleteShareGroupOffsetsRequest.
+Only version 0. Answered once the share coordinators of the partitions have answered. Kafka's
+counterpart: KafkaApis.handleDeleteShareGroupOffsetsRequest.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
 
 
 def topic_of(request: Request, topic: TopicOutcome) -> Any:
-    """A topic with its error and the text of that."""
+    """A topic of the answer, with its error and error message."""
     outcome = topic.outcome
     return request.schema.DeleteShareGroupOffsetsResponseTopic(
         topic_name=topic.topic_name,

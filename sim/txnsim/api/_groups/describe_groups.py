@@ -22,13 +22,13 @@ MISSING_GROUP_NAMED_FROM: Final = 6
 _OPERATIONS: Final = 3400
 """Bits of every operation on a group (AclEntry.supportedOperations)."""
 _OPERATIONS_BEFORE_CONFIGS: Final = 328
-"""The same in releases in which groups have no configs, before Kafka 4.0: those do not know a
-missing group either.
+"""Operations on a group before Kafka 4.0, when groups had no configs. Those releases also answer
+"Dead" for a missing group.
 """
 
 
 def group_operations(request: Request) -> int:
-    """Bits of every operation on a group in the release that is played."""
+    """Bit field of every operation on a group in the emulated release."""
     newest = request.apis.accepted[KEY][1]
     has_configs = newest >= MISSING_GROUP_NAMED_FROM
     return _OPERATIONS if has_configs else _OPERATIONS_BEFORE_CONFIGS

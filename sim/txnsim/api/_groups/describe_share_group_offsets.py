@@ -1,7 +1,7 @@
-"""DescribeShareGroupOffsets (key 90): where share groups are (KIP-932).
+"""DescribeShareGroupOffsets (key 90): start offsets of share groups (KIP-932).
 
-Versions: 1 has the lag (KIP-1226). What share coordinators say of a partition is asked of them
-anew, and the end of its log of its leader. Kafka's counterpart:
+Versions: 1 has the lag (KIP-1226). Each request asks the share coordinator for a partition's start
+offset, and the partition's leader for its end offset. Kafka's counterpart:
 KafkaApis.handleDescribeShareGroupOffsetsRequest.
 """
 
@@ -28,7 +28,7 @@ DEVIATIONS: Final = (
 
 
 def subject(request: Request) -> Subject:
-    """The partitions that are named; empty for a group that asks for all."""
+    """The partitions that the request names; empty for a group of which it wants all."""
     groups = request.message.groups
     return Subject(
         partitions=tuple(
@@ -59,7 +59,7 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
 
 
 def failed_group(request: Request, group_id: str, error: ErrorCode, message: str | None) -> Any:
-    """The error of a group."""
+    """A group of the answer that has only an error."""
     return request.schema.DescribeShareGroupOffsetsResponseGroup(
         group_id=group_id, topics=(), error_code=error, error_message=message
     )

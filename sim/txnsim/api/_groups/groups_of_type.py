@@ -1,6 +1,7 @@
-"""What the requests have in common that describe groups of one type, each with its own key.
+"""Describe requests for groups of one type: each type has its own API key, and this module what
+they share.
 
-A group of another type does not exist for them. Kafka's counterparts: the describe methods of
+A group of another type counts as not found. Kafka's counterparts: the describe methods of
 GroupMetadataManager.
 """
 
@@ -19,22 +20,22 @@ from txnsim.wire.codec import build
 
 
 class GroupsOfType(msgspec.Struct, frozen=True, kw_only=True):
-    """Handles the requests about one type."""
+    """Handler of the describe request for one type of group."""
 
     kind: type[Any]
     called: str
-    """As in Kafka's text of an error."""
+    """Name of the type in Kafka's error message."""
     is_enabled: Callable[[Request], bool]
     reason: Callable[[Rejection], str | None]
-    """The text of an error that its coordinator answers."""
+    """The error message for a rejection of the coordinator."""
     members: Callable[[Any], Collection[Any]]
     member: Callable[[Request, Any, Any], Any]
-    """The row of a member of a group."""
+    """Builds the row of one member."""
     elements: Callable[[Any, Any], int]
     more: Callable[[Request, Any], dict[str, object]]
-    """Fields of a described group, by name."""
+    """Builds the fields that only this type of group has."""
     blank: tuple[tuple[str, object], ...] = (("assignor_name", ""),)
-    """These fields of a group that can't be described."""
+    """Defaults of those fields, for a group that can't be described."""
 
     async def handle(self, request: Request) -> Reply:
         """Describe each group."""
@@ -82,11 +83,11 @@ class GroupsOfType(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def failed_group(self, request: Request, group_id: str, error: ErrorCode) -> Any:
-        """A described group with an error alone."""
+        """A group of the answer that has only an error."""
         return self._row(request, group_id, error_code=error)
 
     def _row(self, request: Request, group_id: str, **values: object) -> Any:
-        """Kafka's defaults, and these values."""
+        """A group of the answer: Kafka's defaults, overridden by ``values``."""
         return build(
             request.schema.DescribedGroup,
             **{

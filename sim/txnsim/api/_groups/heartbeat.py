@@ -1,7 +1,8 @@
-"""Heartbeat (key 12): a member of a classic group is alive, and learns whether to join again.
+"""Heartbeat (key 12): a member of a classic group says that it is alive, and learns whether it has
+to rejoin.
 
-Versions: 3 knows static members (KIP-345). While the group is being loaded there is no error, so
-that no member leaves the group. Kafka's counterpart: KafkaApis.handleHeartbeatRequest.
+Versions: 3 knows static members (KIP-345). While the coordinator loads the group it answers without
+an error, so that no member leaves. Kafka's counterpart: KafkaApis.handleHeartbeatRequest.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ KEY: Final = 12
 
 
 async def handle(request: Request) -> Reply:
-    """Move the member's session on."""
+    """Extend the member's session."""
     message = request.message
     refusal = request.broker.groups.heartbeat(
         Heartbeat(

@@ -21,7 +21,7 @@ BATCHED_FROM: Final = 3
 
 
 async def handle(request: Request) -> Reply:
-    """Take the members off the group."""
+    """Remove the members from the group."""
     message = request.message
     if request.api_version < BATCHED_FROM:
         members: tuple[tuple[str, str | None], ...] = ((message.member_id, None),)

@@ -1,6 +1,6 @@
 """ListGroups (key 16): the groups that a broker coordinates.
 
-Versions: 4 filters by state, 5 by type; both without regard to case, an empty filter lets all pass.
+Versions: 4 filters by state, 5 by type; both ignore case, and an empty filter matches every group.
 Kafka's counterpart: KafkaApis.handleListGroupsRequest.
 """
 
@@ -19,11 +19,11 @@ KEY: Final = 16
 refuse = refuse_at_top_level(groups=())
 
 _FILTERED: Final = {"NotReady": "not_ready"}
-"""The only state, of a streams group, that a filter has to name in another way."""
+"""The one state (of streams groups) whose name in a filter differs from its name in an answer."""
 
 
 async def handle(request: Request) -> Reply:
-    """List what passes the filters."""
+    """List the groups that match the filters."""
     filters = GroupFilters.of(request.message)
     states = {state.lower() for state in filters.states}
     types = {group_type.lower() for group_type in filters.types}

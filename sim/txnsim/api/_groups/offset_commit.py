@@ -1,8 +1,9 @@
 """OffsetCommit (key 8): remember how far a group has consumed.
 
 Versions: 2 to 4 carry a retention for these positions alone, 6 leader epochs, 7 an instance id
-(KIP-345). From 9 on members of the consumer protocol (KIP-848) may use it, and a missing group is
-called so; 10 names topics by id. Kafka's counterpart: KafkaApis.handleOffsetCommitRequest.
+(KIP-345). From 9 on members of the consumer protocol (KIP-848) may use it, and a missing group has
+an error of its own; 10 names topics by id. Kafka's counterpart:
+KafkaApis.handleOffsetCommitRequest.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """OffsetDelete (key 47): forget a group's positions on some partitions (KIP-496).
 
-Versions: 0 only. Kafka's counterpart: KafkaApis.handleOffsetDeleteRequest.
+Only version 0. Kafka's counterpart: KafkaApis.handleOffsetDeleteRequest.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ BY_ID_FROM: Final = 10
 
 
 class _GroupPositions(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer about one group: (topic as the request named it, positions)."""
+    """The positions of one group, as (topic as the request named it, positions) pairs."""
 
     group_id: str
     error: ErrorCode
@@ -152,7 +152,7 @@ def _errors(topic: Any, error: ErrorCode) -> tuple[Position, ...]:
 
 
 async def _group(request: Request, group: Any) -> Any:
-    """The element of one group."""
+    """The answer for one group."""
     positions = await _fetch(request, group)
     return request.schema.OffsetFetchResponseGroup(
         group_id=positions.group_id,

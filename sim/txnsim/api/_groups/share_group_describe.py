@@ -1,6 +1,6 @@
 """ShareGroupDescribe (key 77): share groups and their members (KIP-932).
 
-Version 1 alone. A group of another type is GROUP_ID_NOT_FOUND. Kafka's counterpart:
+Only version 1. A group of another type is GROUP_ID_NOT_FOUND. Kafka's counterpart:
 KafkaApis.handleShareGroupDescribe.
 """
 

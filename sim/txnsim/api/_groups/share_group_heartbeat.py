@@ -1,6 +1,6 @@
 """ShareGroupHeartbeat (key 76): join, stay in, and leave a share group (KIP-932).
 
-Version 1 alone. What a heartbeat leaves out is as before. Kafka's counterpart:
+Only version 1. A field that a heartbeat leaves out has not changed. Kafka's counterpart:
 KafkaApis.handleShareGroupHeartbeat.
 """
 
@@ -45,7 +45,7 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
 
 
 def has_share_groups(request: Request) -> bool:
-    """Whether the cluster's level of ``share.version`` has share groups; their APIs are advertised
-    whatever that is.
+    """Whether the finalized level of ``share.version`` enables share groups; their APIs are
+    advertised either way.
     """
     return request.broker.image.features.get(SHARE_VERSION, 0) > 0

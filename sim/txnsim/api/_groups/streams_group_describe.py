@@ -28,7 +28,7 @@ _NOT_STORED: Final = 1
 
 
 def _topology(request: Request, group: StreamsGroup) -> Any:
-    """The topology; once its topics exist, internal ones show their partition counts."""
+    """The topology of a group; once its topics exist, internal ones have their partition counts."""
     topology, configured = group.topology, group.memory.configured
     if configured is not None and configured.is_ready and configured.subtopologies is not None:
         epoch, parts = configured.epoch, configured.subtopologies

@@ -1,7 +1,7 @@
 """StreamsGroupHeartbeat (key 88): join, stay in, and leave a streams group (KIP-1071).
 
-Versions: 1 tells of missing client tags, and of the recovery lag. Internal topics that the topology
-lacks are made here, with the rights of the member. Kafka's counterparts:
+Versions: 1 tells of missing client tags, and of the recovery lag. Missing internal topics of the
+topology are created here, with the rights of the member. Kafka's counterparts:
 KafkaApis.handleStreamsGroupHeartbeat, AutoTopicCreationManager.createStreamsInternalTopics.
 """
 
@@ -84,8 +84,8 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
 
 
 def has_streams_groups(request: Request) -> bool:
-    """Whether the cluster's level of ``streams.version`` has streams groups; their APIs are
-    advertised whatever that is.
+    """Whether the finalized level of ``streams.version`` enables streams groups; their APIs are
+    advertised either way.
     """
     return request.broker.image.features.get(STREAMS_VERSION, 0) > 0
 
@@ -94,7 +94,7 @@ def has_streams_groups(request: Request) -> bool:
 
 
 def _refused_topics(request: Request, parts: tuple[Subtopology, ...]) -> Rejection | None:
-    """Why these topics can't be an application's."""
+    """Why an application must not use these topics; None if it may."""
     names = topics_of(parts)
     internal = [name for name in names if name in INTERNAL_TOPICS]
     if internal:
@@ -131,7 +131,9 @@ def _offsets(offsets: Iterable[Any] | None) -> tuple[tuple[Task, int], ...] | No
 
 
 def _making(request: Request, reply: StreamsReply) -> tuple[Told, ...]:
-    """Have the missing topics made; the statuses, with what stood in the way so far."""
+    """Create the missing internal topics. Returns the statuses of the reply, extended by what has
+    prevented a creation so far.
+    """
     access, topics_to_make = request.access, reply.topics_to_make
     if access is not None and not access.may_cluster(AclOperation.CREATE):
         denied = [
@@ -233,7 +235,7 @@ _SILENT: Final = frozenset(
         ErrorCode.not_coordinator,
     }
 )
-"""Errors without a message: missing coordinators and internal faults."""
+"""Errors that are answered without a message: missing coordinators and internal faults."""
 
 
 def _failure(request: Request, refusal: Rejection) -> Reply:

@@ -1,6 +1,6 @@
 """StreamsGroupTopologyDescriptionUpdate (key 93): a member describes its topology (KIP-1331).
 
-Version 0 alone. A real broker keeps descriptions in a plugin; without one it refuses them, as this
+Only version 0. A real broker keeps descriptions in a plugin; without one it refuses them, as this
 one always does. Kafka's counterpart: KafkaApis.handleStreamsGroupTopologyDescriptionUpdate.
 """
 
@@ -26,6 +26,5 @@ refuse = refuse_at_top_level(error_message=None)
 
 
 async def handle(request: Request) -> Reply:
-    """Refuse it."""
     reason = _NO_PLUGIN if has_streams_groups(request) else None
     return request.answer(error_code=ErrorCode.unsupported_version, error_message=reason)

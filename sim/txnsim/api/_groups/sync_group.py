@@ -1,4 +1,5 @@
-"""SyncGroup (key 14): learn an assignment; the leader of the generation brings all of them.
+"""SyncGroup (key 14): learn one's assignment; the leader of the generation brings the assignments
+of all members.
 
 Versions: 3 knows static members (KIP-345); from 5 on the protocol has to be named and is answered
 (KIP-559). The answer waits for the leader's assignment. Kafka's counterpart:
@@ -40,7 +41,9 @@ async def handle(request: Request) -> Reply:
 
 
 def names_its_protocol(request: Request) -> bool:
-    """Whether a request has all that its version demands; looked at before any right."""
+    """Whether the request names its protocol, as versions from 5 on must; checked before any
+    right.
+    """
     if request.api_version < PROTOCOL_NAMED_FROM:
         return True
     return None not in (request.message.protocol_type, request.message.protocol_name)

@@ -1,4 +1,4 @@
-"""ACLs between the wire and the core: the parts that DescribeAcls, CreateAcls and DeleteAcls share.
+"""Translation of ACLs between wire and core, shared by DescribeAcls, CreateAcls and DeleteAcls.
 
 Kafka's counterpart: RequestUtils, DescribeAclsResponse.aclsResources.
 """
@@ -18,7 +18,7 @@ _UNKNOWN: Final = 0
 
 
 def filter_of(filter_row: Any) -> AclFilter:
-    """The filter of a request; without pattern types (v0) it is about literal ones."""
+    """The filter of a request; without a pattern type (v0) it matches literal patterns."""
     return AclFilter(
         resource_type=int(filter_row.resource_type_filter),
         name=filter_row.resource_name_filter,
@@ -31,11 +31,11 @@ def filter_of(filter_row: Any) -> AclFilter:
 
 
 def check_creations(message: Any) -> None:
-    """Look for creations that can't be read.
+    """Check that every ACL to create can be represented.
 
     Raises:
-        MalformedFrameError: A kind is UNKNOWN: Kafka's own classes refuse to be made of that, which
-            closes the connection.
+        MalformedFrameError: A kind is UNKNOWN: Kafka's classes refuse such a value, and the
+            connection is closed.
     """
     for creation in message.creations:
         _check_known(
@@ -47,7 +47,7 @@ def check_creations(message: Any) -> None:
 
 
 def check_filters(message: Any) -> None:
-    """The same for DescribeAcls, which is a filter, or DeleteAcls, which has some.
+    """Check the filters of DescribeAcls (the message itself is one) or DeleteAcls (a list of them).
 
     Raises:
         MalformedFrameError: As for ``check_creations``.
@@ -69,7 +69,7 @@ def _check_known(*kinds: int) -> None:
 async def matching_bindings(
     request: Request, acls: Acls, acl_filter: AclFilter
 ) -> AsyncGenerator[AclBinding, None]:
-    """The bindings that a filter takes; many are looked at with breaks."""
+    """The bindings that match a filter; breaks between many."""
     for acl in acls.candidates(acl_filter):
         request.expect(1)
         if acl_filter.takes(acl):
@@ -78,7 +78,7 @@ async def matching_bindings(
 
 
 async def describe_matching(request: Request, acls: Acls, acl_filter: AclFilter) -> tuple[Any, ...]:
-    """The bindings that a filter takes, by their resources."""
+    """The bindings that match a filter, grouped by resource."""
     schema = request.schema
     by_resource: dict[tuple[int, str, int], list[Any]] = {}
     async for acl in matching_bindings(request, acls, acl_filter):
@@ -105,5 +105,5 @@ def _resource(schema: Any, resource: tuple[tuple[int, str, int], list[Any]]) -> 
 
 
 def security_disabled() -> Rejection:
-    """The answer without an authorizer."""
+    """The rejection for a cluster without an authorizer."""
     return Rejection(error=ErrorCode.security_disabled, reason=NO_AUTHORIZER)

@@ -1,6 +1,6 @@
 """AlterUserScramCredentials (key 51): set and forget the SCRAM credentials of users (KIP-554).
 
-Versions: 0 only. Passwords come salted; what is kept are the two keys of RFC 5802. Kafka's
+Only version 0. Clients send salted passwords; the cluster keeps the two keys of RFC 5802. Kafka's
 counterpart: ScramControlManager.alterCredentials.
 """
 
@@ -17,7 +17,7 @@ KEY: Final = 51
 
 
 async def handle(request: Request) -> Reply:
-    """Alter each user by itself: credentials are derived in slices, then all of them are set in one
+    """Alter each user separately. Credentials are derived in slices, then all are set in one
     step.
     """
     message = request.message

@@ -1,4 +1,4 @@
-"""CreateAcls (key 30): add ACLs; one that is there already is created once more without effect.
+"""CreateAcls (key 30): add ACLs; creating an existing one succeeds without effect.
 
 Versions: 1 knows patterns (KIP-290), 2 is flexible, 3 the resource type USER (KIP-373). Kafka's
 counterparts: AclApis.handleCreateAcls, AclControlManager.createAcls.

@@ -20,14 +20,13 @@ USER: Final = "User"
 
 
 async def handle(request: Request) -> Reply:
-    """Refuse."""
     if _is_half_an_owner(request):
         return _answer(request, ErrorCode.unknown_server_error, principal=ANONYMOUS)
     return await ask(request)
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
-    """The error at the top, and the owner and requester of the token."""
+    """The error at the top, with the owner and requester of the token."""
     if _is_half_an_owner(request):
         return _answer(request, error, principal=ANONYMOUS)
     name = getattr(request.message, "owner_principal_name", None)
@@ -38,7 +37,9 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
 
 
 def _is_half_an_owner(request: Request) -> bool:
-    """A name without a type: a real broker fails with it for every client."""
+    """Whether an owner has a name without a type: a real broker then fails the request for every
+    client.
+    """
     message = request.message
     return bool(
         getattr(message, "owner_principal_name", None)

@@ -1,4 +1,4 @@
-"""Requests for delegation tokens: who may ask, and the answers (KIP-48).
+"""Requests for delegation tokens: which clients may send them, and the answers (KIP-48).
 
 An anonymous client may not ask. Any other client gets the error that tokens are disabled, because
 the broker has no secret to make them with (``delegation.token.secret.key``).
@@ -14,18 +14,18 @@ from txnsim.security.principals import ANONYMOUS
 
 NO_TIME: Final = -1
 NEVER_SET: Final = 0
-"""The value that the controller leaves in the field."""
+"""Value of a field that the controller leaves unset."""
 
 
 async def ask(request: Request) -> Reply:
-    """Refuse."""
+    """Refuse the request."""
     if request.principal == ANONYMOUS:
         return request.refuse(ErrorCode.delegation_token_request_not_allowed)
     return request.refuse(ErrorCode.delegation_token_auth_disabled)
 
 
 def no_expiry(request: Request, error: ErrorCode) -> Reply:
-    """The error at the top, and no time at which a token ends."""
+    """The error at the top, and no expiry timestamp."""
     return request.answer(error_code=error, expiry_timestamp=time_of(request.principal))
 
 

@@ -1,4 +1,4 @@
-"""DeleteAcls (key 31): remove the ACLs that any of the filters takes.
+"""DeleteAcls (key 31): remove the ACLs that match any of the filters.
 
 Versions: 1 knows patterns (KIP-290), 2 is flexible, 3 the resource type USER (KIP-373). Kafka's
 counterparts: AclApis.handleDeleteAcls, AclControlManager.deleteAcls.
@@ -26,7 +26,7 @@ KEY: Final = 31
 check = check_filters
 
 MATCHES_MAX: Final = 100_000
-"""Of all filters of a request together: an ACL is answered for each filter that it matches."""
+"""Limit over all filters of a request; an ACL counts once for each filter that it matches."""
 TOO_MANY: Final = invalid(
     f"Cannot remove more than {RECORDS_MAX} acls in a single delete operation."
 )
@@ -64,8 +64,8 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
 
 
 async def _remove_acls(request: Request) -> _Outcomes | None:
-    """Remove what the filters match, all at one moment; decide again where the ACLs have changed
-    meanwhile. None, and nothing is removed, where they match too much.
+    """Remove the ACLs that match, all in one step; if ACLs have changed meanwhile, match again.
+    Returns None, and removes nothing, if too many match.
     """
     metadata = request.broker.metadata
     filters = await request.map_each(filter_of, request.message.filters)
@@ -91,7 +91,7 @@ async def _remove_acls(request: Request) -> _Outcomes | None:
 
 
 async def _find_acls(request: Request, acls: Acls, acl_filter: AclFilter) -> list[AclBinding]:
-    """The bindings that match the filter, cut off just above ``RECORDS_MAX``."""
+    """The bindings that match the filter; stops just above ``RECORDS_MAX``."""
     matching_acls: list[AclBinding] = []
     async with aclosing(matching_bindings(request, acls, acl_filter)) as matching:
         async for acl in matching:
@@ -102,8 +102,8 @@ async def _find_acls(request: Request, acls: Acls, acl_filter: AclFilter) -> lis
 
 
 def _has_room(removed_acls: set[AclBinding], matching_acls: list[AclBinding]) -> bool:
-    """Add what was found; whether there was room for it. Once ``RECORDS_MAX`` different ones are to
-    go, there is none for any match, not even for one of these
+    """Add the matching ACLs; False if there is no room. Once ``RECORDS_MAX`` different ACLs are to
+    be removed, every further match fails, even one of an ACL that is already in the set
     (AclControlManager.deleteAclsForFilter).
     """
     for acl in matching_acls:

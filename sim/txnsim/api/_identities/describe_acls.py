@@ -1,4 +1,4 @@
-"""DescribeAcls (key 29): the ACLs that a filter takes.
+"""DescribeAcls (key 29): the ACLs that match a filter.
 
 Versions: 1 knows patterns (KIP-290), 2 is flexible, 3 the resource type USER (KIP-373). Kafka's
 counterparts: AclApis.handleDescribeAcls, StandardAuthorizer.acls.

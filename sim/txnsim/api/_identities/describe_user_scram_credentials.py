@@ -1,7 +1,7 @@
 """DescribeUserScramCredentials (key 50): which users can log in by SCRAM, and with how many
 iterations (KIP-554).
 
-Versions: 0 only. No user named means all. Kafka's counterparts: ScramImage.describe,
+Only version 0. A request without users asks for all. Kafka's counterparts: ScramImage.describe,
 KafkaApis.handleDescribeUserScramCredentialsRequest.
 """
 
@@ -58,7 +58,7 @@ async def handle(request: Request) -> Reply:
 
 
 def _mechanisms_by_user(request: Request, names: Sequence[str]) -> dict[str, list[tuple[int, int]]]:
-    """User -> its mechanisms and their iterations, in order; of all users unless named."""
+    """Each user's (mechanism, iterations) pairs, in order; of all users if ``names`` is empty."""
     credentials_by_user: dict[str, list[tuple[int, int]]] = {}
     credentials = request.broker.image.scram
     both = ((name, kind) for name in set(names) for kind in ScramMechanism)

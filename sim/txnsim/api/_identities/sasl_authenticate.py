@@ -1,7 +1,7 @@
 """SaslAuthenticate (key 36): a token of the mechanism (KIP-152).
 
-Versions: all are answered alike. Where it belongs, before a client is known, ``server._sasl`` takes
-it; here it comes too late, or to a listener without SASL. Kafka's counterpart:
+All versions get the same answer. ``server._sasl`` handles the request during authentication. This
+handler gets it too late, or on a listener without SASL. Kafka's counterpart:
 KafkaApis.handleSaslAuthenticateRequest.
 """
 
@@ -20,7 +20,7 @@ _TOO_LATE: Final = "SaslAuthenticate request received after successful authentic
 
 
 async def handle(request: Request) -> Reply:
-    """ILLEGAL_SASL_STATE."""
+    """Answer ILLEGAL_SASL_STATE."""
     return refuse(request, ErrorCode.illegal_sasl_state)
 
 

@@ -1,7 +1,7 @@
 """SaslHandshake (key 17): which mechanisms there are (KIP-43).
 
-Versions: all are answered alike. Where it belongs, before a client is known, ``server._sasl`` takes
-it; here it comes too late, or to a listener without SASL. Kafka's counterpart:
+All versions get the same answer. ``server._sasl`` handles the request during authentication. This
+handler gets it too late, or on a listener without SASL. Kafka's counterpart:
 KafkaApis.handleSaslHandshakeRequest.
 """
 

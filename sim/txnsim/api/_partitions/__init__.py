@@ -1,1 +1,1 @@
-"""Handlers about topics and partitions: made, grown, described, reassigned, where they lie."""
+"""Handlers about topics and partitions: create, delete, describe, grow, reassign, locate."""

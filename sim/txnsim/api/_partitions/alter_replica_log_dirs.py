@@ -1,8 +1,8 @@
 """AlterReplicaLogDirs (key 34): move replicas between the directories of a broker (KIP-113).
 
-Versions: 2 is flexible. A broker has one directory here, so a replica is where it is to go, or
-there is no such directory. Kafka's counterparts: KafkaApis.handleAlterReplicaLogDirsRequest,
-ReplicaManager.alterReplicaLogDirs.
+Versions: 2 is flexible. A broker here has one directory: a replica is there already, or the
+requested directory does not exist. Kafka's counterparts:
+KafkaApis.handleAlterReplicaLogDirsRequest, ReplicaManager.alterReplicaLogDirs.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def subject(request: Request) -> Subject:
 
 
 def _requested_moves(request: Request) -> list[tuple[TopicPartition, str]]:
-    """Partition and directory; of a partition that is named twice, the last one holds."""
+    """Partition and target directory; if a partition is named twice, the last one counts."""
     return list(
         {
             TopicPartition(topic.name, partition): directory.path

@@ -1,7 +1,7 @@
 """CreateTopics (key 19): topics with partitions, replicas and configs.
 
-Versions: 4 defaults for partitions and replicas, 5 tells them (and the configs) back, 6 throttling,
-7 topic ids. Kafka's counterparts: ControllerApis.createTopics,
+Versions: 4 defaults for partitions and replicas, 5 returns them (and the configs), 6 throttling, 7
+topic ids. Kafka's counterparts: ControllerApis.createTopics,
 ReplicationControlManager.createTopics.
 """
 
@@ -28,7 +28,7 @@ DEVIATIONS: Final = (
 Outcome = TopicImage | Rejection
 
 RESULT_WEIGHT: Final = 16
-"""Weight of a topic in an answer, which has all of its configs."""
+"""Weight of a topic in an answer: it lists all of its configs."""
 
 _TWICE: Final = invalid("Duplicate topic name.")
 

@@ -80,7 +80,7 @@ def _requested_topics(request: Request) -> list[Wanted]:
 
 
 def _aliases(request: Request, requested_topics: list[Wanted]) -> dict[str, uuid.UUID]:
-    """Topics that one request names both by name and by id: id by name."""
+    """Topics that the request names both by name and by id: id by name."""
     ids = {topic_id for name, topic_id in requested_topics if name is None}
     named = [name for name, topic_id in requested_topics if name is not None and topic_id is None]
     topics = request.broker.metadata.image.topics
@@ -92,7 +92,7 @@ def _aliases(request: Request, requested_topics: list[Wanted]) -> dict[str, uuid
 
 
 def _delete(request: Request, requested_topic: Wanted, *, is_twice: bool) -> Wanted | Rejection:
-    """The deleted topics, by name and id."""
+    """The topic to delete, by name and id."""
     name, topic_id = requested_topic
     metadata = request.broker.metadata
     if name is not None and topic_id is not None:

@@ -1,4 +1,4 @@
-"""DescribeLogDirs (key 35): how large the replicas of a broker are.
+"""DescribeLogDirs (key 35): sizes of the replicas on a broker.
 
 Versions: 2 is flexible, 3 has a top-level error, 4 sizes of the disk (KIP-827), 5 cordoned
 directories. The answer leaves out partitions that this broker does not host. Kafka's counterpart:
@@ -30,7 +30,9 @@ DEVIATIONS: Final = (
 
 
 async def handle(request: Request) -> Reply:
-    """The one directory with the requested partitions; an offline one has only its error."""
+    """Describe the one directory and the requested partitions in it; an offline directory has only
+    an error.
+    """
     schema = request.schema
     if request.broker.logs.has_failed:
         failed = build(
@@ -65,12 +67,12 @@ async def handle(request: Request) -> Reply:
 
 
 def directory_of(broker: Broker) -> str:
-    """The name of a broker's one directory."""
+    """The path of a broker's one directory."""
     return f"memory/broker-{broker.broker_id}"
 
 
 def _hosted_partitions(request: Request) -> list[TopicPartition]:
-    """Each hosted partition of the request, once."""
+    """The requested partitions that this broker hosts, each once."""
     hosted = request.broker.replicas.hosted
     if request.message.topics is None:
         return list(hosted)

@@ -1,6 +1,6 @@
 """DescribeTopicPartitions (key 75): topics page by page, with a cursor.
 
-One version. Kafka's counterpart: DescribeTopicPartitionsRequestHandler.
+Only version 0. Kafka's counterpart: DescribeTopicPartitionsRequestHandler.
 """
 
 from __future__ import annotations

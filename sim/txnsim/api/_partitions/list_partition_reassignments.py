@@ -1,6 +1,6 @@
-"""ListPartitionReassignments (key 46): replicas on the move (KIP-455).
+"""ListPartitionReassignments (key 46): reassignments that are in progress (KIP-455).
 
-Versions: 0 is all there is. Partitions that rest, or don't exist, are left out. Kafka's
+Only version 0. Partitions without a reassignment, and unknown ones, are left out. Kafka's
 counterpart: ReplicationControlManager.listPartitionReassignments.
 """
 

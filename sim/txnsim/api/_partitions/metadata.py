@@ -88,7 +88,7 @@ def _id_of(topic: Any) -> uuid.UUID:
 
 
 def _by_id(request: Request, topic_id: uuid.UUID) -> Any:
-    """The topic's image, or the answer for an unknown one."""
+    """The image of the topic with that id, or the answer's row for an unknown id."""
     topic = request.broker.image.topic_by_id(topic_id)
     if topic is None:
         return failed_topic(request, ErrorCode.unknown_topic_id, name=None, topic_id=topic_id)
@@ -107,7 +107,9 @@ async def _in_order(request: Request, names: Collection[Any]) -> list[str]:
 
 
 def _by_name(request: Request, missing: list[str], name: str) -> Any:
-    """The same; names that a topic could have are added to ``missing``."""
+    """The image of the topic with that name, or the answer's row for an unknown one. Adds a missing
+    but valid name to ``missing``.
+    """
     topic = request.broker.image.topics.get(name)
     if topic is not None:
         return topic
@@ -120,7 +122,7 @@ def _by_name(request: Request, missing: list[str], name: str) -> Any:
 def failed_topic(
     request: Request, error: ErrorCode, *, name: str | None, topic_id: uuid.UUID = ZERO_ID
 ) -> Any:
-    """The entry of a topic that can't be described."""
+    """The row of a topic that can't be described."""
     if name is None and request.api_version < BY_TOPIC_ID_FROM:
         name = ""
     return build(
@@ -158,8 +160,8 @@ def _wire_id(topic_id: uuid.UUID) -> uuid.UUID | None:
 
 
 def _partition(request: Request, index: int, partition: PartitionImage) -> Any:
-    """KRaftMetadataCache.partitionMetadata: a leader is named while it is registered, and only v0
-    leaves out replicas that are away.
+    """The row of a partition: a leader is named while it is registered, and only v0 leaves out
+    offline replicas (KRaftMetadataCache.partitionMetadata).
     """
     image = request.broker.image
     has_leader = partition.leader in image.brokers
@@ -183,7 +185,7 @@ def _partition(request: Request, index: int, partition: PartitionImage) -> Any:
 
 
 async def _answer(request: Request, topics_or_rows: list[Any]) -> Reply:
-    """The answer; existing topics come as their images."""
+    """Build the answer; existing topics are given as their images, others as rows."""
     schema = request.schema
     request.expect(len(topics_or_rows))
     topics = [

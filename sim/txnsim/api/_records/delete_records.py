@@ -49,7 +49,9 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
 
 
 def _result_of(outcome: Outcome) -> tuple[int, ErrorCode]:
-    """Low watermark and error; DelayedDeleteRecords answers with both after a timeout."""
+    """Low watermark and error of a partition; after a timeout DelayedDeleteRecords answers with
+    both.
+    """
     match outcome:
         case ErrorCode():
             return -1, outcome

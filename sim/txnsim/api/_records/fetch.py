@@ -1,4 +1,4 @@
-"""Fetch (key 1): read batches from partitions, waiting for some where there are none.
+"""Fetch (key 1): read batches from partitions, and wait if there are too few.
 
 Versions: 4 isolation levels, 5 log start offset, 7 sessions, 9 leader epochs, 11 any replica
 (KIP-392), 12 divergence, 13 topic ids, 15 replica state, 16 names the current leader (KIP-951), 17
@@ -90,7 +90,7 @@ async def handle(request: Request) -> Reply:
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
-    """At the top from v7, and on every partition as long as topics have names."""
+    """The error at the top from v7 on, and on every partition in versions that name topics."""
     session_id = getattr(request.message, "session_id", NO_SESSION)
     if request.api_version >= TOPIC_IDS_FROM:
         return request.answer(error_code=error, session_id=session_id, responses=())
@@ -112,7 +112,7 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
 
 
 def subject(request: Request) -> Subject:
-    """The partitions wanted: those listed, and those of the session."""
+    """The partitions that the request lists, and those of its session."""
     if request.subject is not None:
         return request.subject
     listed = [
@@ -156,8 +156,8 @@ async def _read(request: Request, plan: Plan) -> list[FetchOutcome]:
 
 
 def _allowed_indexes(request: Request, access: Access, command: FetchCommand) -> list[int]:
-    """The places of the partitions that may be read: by consumers topic by topic, by who calls
-    itself a follower all or none.
+    """Indexes of the partitions that the client may read: a consumer needs a right on each topic; a
+    follower may read all or none.
     """
     if _replica_id(request) >= 0:
         is_follower = access.may_cluster(AclOperation.CLUSTER_ACTION)
@@ -191,7 +191,9 @@ def _session_request(
 
 
 def _requested_partitions(request: Request) -> dict[PartitionKey, FetchPartition]:
-    """What the request lists. A partition that is named twice counts once, as it was named last."""
+    """The partitions that the request lists. For a partition that is named twice the last entry
+    counts.
+    """
     requested_partitions: dict[PartitionKey, FetchPartition] = {}
     for topic in request.message.topics:
         requested_partitions.update(map(_fetch_parser(request, topic), topic.partitions))
@@ -199,9 +201,9 @@ def _requested_partitions(request: Request) -> dict[PartitionKey, FetchPartition
 
 
 async def _requested_in_slices(request: Request) -> dict[PartitionKey, FetchPartition]:
-    """The same of a large message, of which only that is kept: its elements take most of the
-    memory while the request waits. Each goes as soon as it is read, as many messages may be read
-    side by side.
+    """Like ``_requested_partitions``, for a large message. It drops each element once it is read,
+    because the message would take most of the memory while the request waits, and many may be read
+    at the same time.
     """
     requested_partitions: dict[PartitionKey, FetchPartition] = {}
     topics = list(reversed(request.message.topics))
@@ -223,7 +225,7 @@ async def _requested_in_slices(request: Request) -> dict[PartitionKey, FetchPart
 def _fetch_parser(
     request: Request, topic: Any
 ) -> Callable[[Any], tuple[PartitionKey, FetchPartition]]:
-    """The function that maps a requested partition of a topic to its key and fetch."""
+    """A function that maps each requested partition of a topic to its key and its fetch."""
     key: str | uuid.UUID | None
     name: str | None
     if request.api_version < TOPIC_IDS_FROM:
@@ -275,7 +277,7 @@ def _command(request: Request, plan: Plan) -> FetchCommand:
 def _result_of(
     request: Request, leaders: CurrentLeaders, result: tuple[PartitionKey, FetchOutcome]
 ) -> tuple[Any, Any]:
-    """A partition's topic, and the answer for the partition."""
+    """A partition's topic, and its row in the answer."""
     (key, index), outcome = result
     return key, _partition(request, key, index, outcome, leaders)
 
@@ -286,7 +288,9 @@ async def _results_in_slices(
     results: list[tuple[PartitionKey, FetchOutcome]],
     pace: Pace,
 ) -> list[tuple[Any, Any]]:
-    """``_result_of`` of a list that it empties: memory of outcomes is free for entities."""
+    """``_result_of`` for each result; empties the list, so that the memory of results is free for
+    rows.
+    """
     partitions = []
     results.reverse()
     while results:

@@ -45,7 +45,7 @@ _SINCE: Final = {
 
 CONSUMER: Final = -1
 _ISOLATIONS: Final = frozenset(IsolationLevel)
-"""A real broker has no name for another and fails with the whole request."""
+"""Any other level has no name in Kafka: a real broker fails the whole request."""
 OFFSET_NOT_AVAILABLE_FROM: Final = 5
 
 
@@ -101,7 +101,9 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
 
 
 def _to_be_answered(request: Request, topic: Any) -> Iterable[Any]:
-    """A partition that the request repeats is answered once, before 4.0 each time."""
+    """The partitions to answer: one that the request repeats is answered once; before 4.0 each
+    time.
+    """
     partitions: tuple[Any, ...] = topic.partitions
     if request.broker.release.rules.repeated_partitions_are_answered_once:
         return {partition.partition_index: partition for partition in partitions}.values()
@@ -153,8 +155,9 @@ async def _find(
 def _without_high_watermark(
     request: Request, target: int, found_offset: ListedOffset
 ) -> ListedOffset:
-    """A new leader that has not heard from its followers has no safe high watermark: its offset
-    could be below one that the last leader answered (KIP-207, Partition.fetchOffsetForTimestamp).
+    """The answer of a leader without a high watermark. A new leader that has not heard from its
+    followers could answer an offset below one that the previous leader answered (KIP-207,
+    Partition.fetchOffsetForTimestamp).
     """
     if target == EARLIEST_LOCAL or (target != LATEST and found_offset.offset >= 0):
         return found_offset

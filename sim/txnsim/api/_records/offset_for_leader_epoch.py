@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch (key 23): where a leader epoch ended, so that a reader finds out about
+"""OffsetForLeaderEpoch (key 23): the end offset of a leader epoch, so that a reader can detect
 truncation.
 
 Versions: 3 a replica id, 4 flexible. Kafka's counterpart:

@@ -46,7 +46,7 @@ ADMIN_CLIENT_ID: Final = "__admin_client"
 _LENGTH_MIN: Final = 14
 """Least length that a record of the oldest format has (LegacyRecord.RECORD_OVERHEAD_V0)."""
 _FLAGS_POSITION: Final = 22
-"""The lower byte of a batch's attributes."""
+"""Position of the lower byte of a batch's attributes."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND: Final = timedelta(milliseconds=1)
 
@@ -71,12 +71,12 @@ async def handle(
     operation: TransactionOperation | None = None,
     client_outcome: Callable[[ProduceOutcome], ProduceOutcome] | None = None,
 ) -> Reply:
-    """Append; answered as ``acks`` says.
+    """Append the batches; ``acks`` says when to answer.
 
     Args:
         request: The request.
-        operation: What its version supports; by default what Kafka ships.
-        client_outcome: Changes a partition's outcome into the one that the client gets.
+        operation: What this version supports (KIP-890); by default as Kafka ships it.
+        client_outcome: Maps a partition's outcome to the one that the client sees.
     """
     message = request.message
     results: Outcomes = []
@@ -173,14 +173,16 @@ def _key(topic: Any) -> Any:
 
 
 def _topic(request: Request, topic: Any) -> tuple[Any, str | None]:
-    """(what the answer calls the topic, its name if it is known)."""
+    """(name or id of the topic in the answer, its name if it is known)."""
     if request.api_version < TOPIC_IDS_FROM:
         return topic.name, topic.name
     return topic.topic_id, request.broker.replicas.image.topic_names.get(topic.topic_id)
 
 
 def _part(request: Request, name: str | None, data: Any) -> ProducePartition | ProduceOutcome:
-    """The partition's batch, or why it is not even offered to the log, in KafkaApis' order."""
+    """The batch of a partition, or the error that keeps it from the log; checks are in the order of
+    KafkaApis.
+    """
     if name is None:
         return ProduceOutcome(error=ErrorCode.unknown_topic_id)
     topic_partition = TopicPartition(name, data.index)
@@ -197,7 +199,9 @@ def _part(request: Request, name: str | None, data: Any) -> ProducePartition | P
 
 
 def _header(records: Came) -> BatchHeader | ProduceOutcome:
-    """The header of the one whole batch in a Produce (ProduceRequest.validateRecords)."""
+    """The header of the only batch in a partition's records, or an error
+    (ProduceRequest.validateRecords).
+    """
     size = _next_batch_size(records, 0)
     if isinstance(size, ProduceOutcome):
         return size
@@ -221,10 +225,10 @@ def _header(records: Came) -> BatchHeader | ProduceOutcome:
 
 
 def carries_transactions(message: Any) -> bool:
-    """Whether any batch is transactional, also one for a partition that is not there
+    """Whether any batch is transactional, including batches for unknown partitions
     (RequestUtils.hasTransactionalRecords).
 
-    A partition may have one batch. Megabytes of others are refused later; so many are looked at.
+    A partition may have one batch, and more are refused later; so only a bounded number is checked.
     """
     further_batches = FURTHER_BATCHES_MAX
     for topic in message.topic_data:
@@ -244,7 +248,7 @@ def carries_transactions(message: Any) -> bool:
 
 
 def _next_batch_size(records: Came, position: int) -> int | ProduceOutcome | None:
-    """How large the batch at ``position`` is; None where the bytes end before it does
+    """The size of the batch at ``position``; None if the bytes end before the batch does
     (ByteBufferLogInputStream.nextBatch).
     """
     remaining = len(records) - position
@@ -286,7 +290,7 @@ def _answer(request: Request, results: Outcomes) -> Reply:
 
 
 def _answer_in_steps(request: Request, results: Outcomes) -> Generator[int, None, Reply]:
-    """The answer to many partitions, with a break after each."""
+    """Build the answer; yields after each partition for a break."""
     schema = request.schema
     by_key: dict[Any, list[Any]] = {}
     leaders = CurrentLeaders(request)
@@ -340,7 +344,7 @@ def _partition(
 
 @prepared
 def _answer_template(api_version: int, key: Any, index: int) -> ByteGap:
-    """The answer to a batch that was appended to one partition, but for its offsets."""
+    """The encoded answer for one successfully appended batch, with gaps for its offsets."""
     schema = codec.response_schema(KEY, api_version)
 
     def make(offsets: tuple[int, ...]) -> Any:

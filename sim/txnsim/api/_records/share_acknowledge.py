@@ -1,8 +1,8 @@
-"""ShareAcknowledge (key 79): a member of a share group says what became of its records (KIP-932).
+"""ShareAcknowledge (key 79): a member of a share group acknowledges records (KIP-932).
 
-Versions: 1 the first stable one, 2 renews locks (KIP-1222) and tells how long they last. A share
-session goes on with it, or ends with epoch -1; a ShareFetch opens it. Kafka's counterpart:
-KafkaApis.handleShareAcknowledgeRequest.
+Versions: 1 the first stable one, 2 renews locks (KIP-1222) and tells how long they last. It
+continues a share session, or ends it with epoch -1; only a ShareFetch opens one. Kafka's
+counterpart: KafkaApis.handleShareAcknowledgeRequest.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ KEY: Final = 79
 
 
 async def handle(request: Request) -> Reply:
-    """Carry out what is said of each partition; answer once it is persisted."""
+    """Apply the acknowledgements of each partition; answer once they are persisted."""
     error = refusal(request)
     if error is not None:
         return refuse(request, error)

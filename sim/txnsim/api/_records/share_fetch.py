@@ -1,9 +1,9 @@
-"""ShareFetch (key 78): records for a member of a share group, which it locks (KIP-932).
+"""ShareFetch (key 78): acquire records for a member of a share group (KIP-932).
 
-Versions: 1 the first stable one, 2 keeps to the limit of records where it is asked to (KIP-1206)
-and renews locks (KIP-1222). It says what became of earlier records, too. The request with epoch 0
-opens the member's share session here, -1 ends it; between, it names only what is new. Kafka's
-counterpart: KafkaApis.handleShareFetchRequest.
+Versions: 1 the first stable one, 2 can limit the number of records strictly (KIP-1206) and renew
+locks (KIP-1222). A request may also acknowledge earlier records. The request with epoch 0 opens the
+member's share session on this broker, -1 ends it; in between, a request names only what has
+changed. Kafka's counterpart: KafkaApis.handleShareFetchRequest.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _NOTHING: Final = ShareFetchAnswer()
 
 
 async def handle(request: Request) -> Reply:
-    """Carry out what the member says, then read and lock records for it, or wait for some."""
+    """Apply acknowledgements, then acquire records for the member, or wait for some."""
     error = refusal(request) or _renewal_complaint(request)
     if error is not None:
         return refuse(request, error)
@@ -97,7 +97,7 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
 
 
 def subject(request: Request) -> Subject:
-    """The partitions that are named, and those of the session."""
+    """The partitions that the request names, and those of its session."""
     topic_partitions = dict.fromkeys(places(requested_partitions(request, request.message.topics)))
     if refusal(request) is None:
         session = request.broker.share_fetching.sessions.find(member_of(request))
@@ -115,7 +115,7 @@ def subject(request: Request) -> Subject:
 
 
 def _renewal_complaint(request: Request) -> ErrorCode | None:
-    """What renews locks fetches nothing."""
+    """The error of a request that renews locks and fetches as well."""
     message = request.message
     limits = (
         *(message.max_bytes, message.min_bytes, message.max_records),
@@ -172,8 +172,8 @@ def _session(request: Request) -> ShareSession | Rejection:
 async def _fetch_partitions(
     request: Request, topics: Mapping[SharedPartition, str | None]
 ) -> Outcomes | None:
-    """Read partitions of the session; None where the whole request fails: it has an unknown mode,
-    or, up to 4.3, an unknown topic.
+    """Acquire records from the partitions of the session. None if the whole request fails: unknown
+    acquire mode or, up to 4.3, unknown topic.
     """
     message = request.message
     refused: Outcomes = {}
@@ -220,7 +220,7 @@ async def _answer(
     outcomes: Mapping[SharedPartition, ShareFetchAnswer],
     ack_rejections: Answers,
 ) -> Reply:
-    """Topics with acquired records and errors of acknowledgements."""
+    """Build the answer: topics with acquired records, and errors of acknowledgements."""
     schema = request.schema
     leaders = CurrentLeaders(request)
     topics: dict[str, list[Any]] = {}

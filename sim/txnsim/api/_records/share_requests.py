@@ -1,4 +1,4 @@
-"""What ShareFetch and ShareAcknowledge have in common: who may ask, and acknowledgements.
+"""What ShareFetch and ShareAcknowledge share: checks of the request, and acknowledgements.
 
 Kafka's counterparts: handleAcknowledgements and validateAcknowledgementBatches of KafkaApis.
 """
@@ -24,11 +24,13 @@ MEMBER_ID_MAX: Final = 36
 _NO_ID: Final = uuid.UUID(int=0)
 _MOVED: Final = frozenset({ErrorCode.not_leader_or_follower, ErrorCode.fenced_leader_epoch})
 Answers = dict[SharedPartition, Rejection | None]
-"""Partition -> error of its acknowledgements, None where they are persisted."""
+"""The error of each partition's acknowledgements; None once they are persisted."""
 
 
 def refusal(request: Request) -> ErrorCode | None:
-    """Error of the whole request: share groups are off, or a group or member id is invalid."""
+    """The error of the whole request: share groups are disabled, or a group or member id is
+    invalid.
+    """
     message = request.message
     if not is_on(request):
         return ErrorCode.unsupported_version
@@ -41,7 +43,7 @@ def refusal(request: Request) -> ErrorCode | None:
 
 
 def is_on(request: Request) -> bool:
-    """Whether the cluster has share groups."""
+    """Whether share groups are enabled in the cluster."""
     return bool(request.broker.image.features.get(SHARE_VERSION, 0))
 
 
@@ -50,14 +52,16 @@ def member_of(request: Request) -> SessionKey:
 
 
 def is_renewal(request: Request) -> bool:
-    """It may renew locks (KIP-1222)."""
+    """Whether the request may renew locks (KIP-1222)."""
     return bool(getattr(request.message, "is_renew_ack", False))
 
 
 def requested_partitions(
     request: Request, topics: Iterable[Any]
 ) -> dict[SharedPartition, tuple[str | None, Any]]:
-    """Partitions below topics with ids, each with its topic's name; None of an unknown id."""
+    """The partitions that topics with ids list, each with its topic's name (None for an unknown id)
+    and its element.
+    """
     names = request.broker.image.topic_names
     parts_by_partition: dict[SharedPartition, tuple[str | None, Any]] = {}
     for topic in topics:
@@ -72,7 +76,7 @@ def requested_partitions(
 def places(
     parts_by_partition: dict[SharedPartition, tuple[str | None, Any]],
 ) -> tuple[TopicPartition, ...]:
-    """The same as a fault plan names them; an unknown topic has an empty name."""
+    """The partitions by topic name, for fault plans; the name of an unknown topic is empty."""
     return tuple(
         TopicPartition(name or "", partition.partition)
         for partition, (name, _) in parts_by_partition.items()
@@ -80,7 +84,7 @@ def places(
 
 
 def error_at(request: Request, name: str | None, index: int) -> ErrorCode | None:
-    """Why the client gets nothing of a partition, wherever its records are."""
+    """Why the client can't use a partition, whichever broker leads it; None if it can."""
     if name is None:
         return ErrorCode.unknown_topic_id
     access = request.access
@@ -92,14 +96,14 @@ def error_at(request: Request, name: str | None, index: int) -> ErrorCode | None
 
 
 class Acknowledging:
-    """The acknowledgements of one request, on their way to the share coordinator."""
+    """The acknowledgements of one request on their way to the share coordinator."""
 
     def __init__(self) -> None:
         self._refused: Answers = {}
         self._waiting: dict[SharedPartition, Pending[Rejection | None]] = {}
         self._empty: Answers = {}
         self.has_tripped = False
-        """Kafka answers none of it: UNKNOWN_SERVER_ERROR."""
+        """True if Kafka would answer the whole request with UNKNOWN_SERVER_ERROR."""
 
     def begin(
         self, request: Request, partition: SharedPartition, name: str | None, batches: Iterable[Any]
@@ -130,8 +134,8 @@ class Acknowledging:
             self._empty[partition] = None
 
     async def answers(self) -> Answers:
-        """Wait for the share coordinator to persist the acknowledgements. Partitions of which
-        nothing was said count as done, but only beside others.
+        """Wait until the share coordinator has persisted the acknowledgements. Partitions without
+        acknowledgement batches are in the result only if another partition has some.
         """
         if not self._waiting:
             return self._refused
@@ -140,7 +144,7 @@ class Acknowledging:
 
 
 async def begin_acknowledging(request: Request) -> Acknowledging:
-    """Carry out what the request says of each partition."""
+    """Start the acknowledgements of each partition of the request."""
     acknowledging = Acknowledging()
 
     def begin(named_part: tuple[SharedPartition, tuple[str | None, Any]]) -> None:
@@ -154,7 +158,9 @@ async def begin_acknowledging(request: Request) -> Acknowledging:
 
 
 def _complaint(request: Request, batches: Iterable[AcknowledgementBatch]) -> ErrorCode | None:
-    """Offset ranges are ascending, with one acknowledge type, or one for each offset."""
+    """The error of acknowledgement batches: offset ranges must ascend, and each has one type or a
+    type for each offset.
+    """
     has_renewals = request.api_version >= RENEW_FROM
     highest = AcknowledgeType.RENEW if has_renewals else AcknowledgeType.REJECT
     last_offset_before = -1
@@ -177,7 +183,7 @@ def _complaint(request: Request, batches: Iterable[AcknowledgementBatch]) -> Err
 async def by_topic(
     request: Request, response: Callable[..., Any], topics: Mapping[str, Sequence[Any]]
 ) -> tuple[Any, ...]:
-    """What is answered of partitions, below their topics; ``response`` is the message of one."""
+    """Group the answers of partitions by topic; ``response`` is the class for a topic."""
     of_topics = await request.map_each(
         lambda topic_and_rows: response(
             topic_id=uuid_from(topic_and_rows[0]), partitions=tuple(topic_and_rows[1])
@@ -190,7 +196,7 @@ async def by_topic(
 def current_leader(
     request: Request, leaders: CurrentLeaders, topic_id: uuid.UUID, index: int, error: ErrorCode
 ) -> Any:
-    """The leader to go to, where this broker is none; zeroes elsewhere."""
+    """The current leader of the partition if this broker does not lead it; else zeroes."""
     if error in _MOVED:
         return leaders.leader_of(topic_id, index)
     return request.schema.LeaderIdAndEpoch(leader_id=0, leader_epoch=0)

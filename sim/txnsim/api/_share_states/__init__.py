@@ -1,3 +1,3 @@
-"""Handlers of the share coordinator: the state of share partitions. Only brokers send these
+"""Handlers of the share coordinator, for the state of share partitions. Only brokers send these
 requests.
 """

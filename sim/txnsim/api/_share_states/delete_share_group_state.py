@@ -1,6 +1,6 @@
-"""DeleteShareGroupState (key 86): the state of a share partition is forgotten.
+"""DeleteShareGroupState (key 86): delete the state of a share partition.
 
-Version 0 alone. The group coordinator asks for it when offsets or the group are deleted. Kafka's
+Only version 0. The group coordinator sends it when offsets or the group are deleted. Kafka's
 counterpart: ShareCoordinatorService.deleteState.
 """
 

@@ -1,7 +1,7 @@
-"""InitializeShareGroupState (key 83): a share partition gets its first state, or a new one.
+"""InitializeShareGroupState (key 83): set the initial state of a share partition, or reset it.
 
-Version 0 alone. The group coordinator asks for it when members subscribe to a topic, and when
-offsets are altered. Kafka's counterpart: ShareCoordinatorService.initializeState.
+Only version 0. The group coordinator sends it when members subscribe to a topic, and when offsets
+are altered. Kafka's counterpart: ShareCoordinatorService.initializeState.
 """
 
 from __future__ import annotations

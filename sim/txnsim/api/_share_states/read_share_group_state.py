@@ -1,6 +1,6 @@
-"""ReadShareGroupState (key 84): the state of a share partition, for its new leader.
+"""ReadShareGroupState (key 84): read the state of a share partition, for its new leader.
 
-Version 0 alone. The leader names its leader epoch, which fences the leaders before it. Kafka's
+Only version 0. The request has the leader's epoch, which fences earlier leaders. Kafka's
 counterpart: ShareCoordinatorService.readState.
 """
 

@@ -1,7 +1,7 @@
 """ReadShareGroupStateSummary (key 87): the start offset of a share partition and its epochs.
 
-Versions: 1 answers how many deliveries are complete (KIP-1226). The group coordinator asks for it
-when offsets are described. Kafka's counterpart: ShareCoordinatorService.readStateSummary.
+Versions: 1 adds the number of completed deliveries (KIP-1226). The group coordinator sends it when
+offsets are described. Kafka's counterpart: ShareCoordinatorService.readStateSummary.
 """
 
 from __future__ import annotations

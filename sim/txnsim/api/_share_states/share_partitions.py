@@ -1,7 +1,8 @@
-"""What the five requests to a share coordinator have in common: topics with partitions of a group.
+"""What the five requests to a share coordinator share: each lists partitions of one group, by
+topic.
 
-Each partition is a command, and has an answer of its own. Fields that a message and a command, or a
-message and an answer, have under the same name are the same.
+Each partition becomes a command, and gets its own answer. Fields of the same name in a message and
+its command, or in an answer and its message, are copied.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ from txnsim.wire import codec
 def handler_of(
     command: Callable[..., ShareCommand], *, needs_partitions: bool = True
 ) -> Callable[[Request], Coroutine[Any, Any, Reply]]:
-    """A handler.
+    """Make a handler.
 
     Args:
-        command: Class of its commands.
-        needs_partitions: One topic without partitions leaves nothing to be answered; else such a
-            topic is passed by.
+        command: Class of the command for each partition.
+        needs_partitions: If True, one topic without partitions makes the answer empty; otherwise
+            such a topic is skipped.
     """
 
     async def handle(request: Request) -> Reply:
@@ -89,7 +90,7 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
 
 
 def subject(request: Request) -> Subject:
-    """The partitions of topics that are there."""
+    """The partitions of topics that exist."""
     names = request.broker.image.topic_names
     return Subject(
         partitions=tuple(
@@ -121,7 +122,9 @@ def _result(request: Request, answer: ShareAnswer) -> Any:
 
 
 def _answer(request: Request, results_by_topic: dict[Any, dict[int, Any]]) -> Reply:
-    """The answer's message; its class of topics is the one that ends with Result besides."""
+    """Build the answer. The class of its topics is the one whose name ends with Result, besides
+    PartitionResult.
+    """
     schema = request.schema
     (topic_result,) = (
         getattr(schema, name)

@@ -1,6 +1,6 @@
-"""WriteShareGroupState (key 85): a leader writes what has become of records.
+"""WriteShareGroupState (key 85): a leader writes the delivery states of records.
 
-Versions: 1 has how many deliveries are complete (KIP-1226). Kafka's counterpart:
+Versions: 1 adds the number of completed deliveries (KIP-1226). Kafka's counterpart:
 ShareCoordinatorService.writeState.
 """
 

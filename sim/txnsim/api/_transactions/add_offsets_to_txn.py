@@ -1,6 +1,6 @@
-"""AddOffsetsToTxn (key 25): the transaction is going to commit positions of this group.
+"""AddOffsetsToTxn (key 25): add a group's positions to the transaction.
 
-It adds the group's partition of ``__consumer_offsets``; transactions v2 (KIP-890) do without it.
+It adds the group's partition of ``__consumer_offsets``; transactions v2 (KIP-890) don't need it.
 Versions: 2 brings PRODUCER_FENCED, 4 TRANSACTION_ABORTABLE. Kafka's counterpart:
 KafkaApis.handleAddOffsetsToTxnRequest.
 """

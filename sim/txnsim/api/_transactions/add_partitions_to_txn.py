@@ -1,4 +1,4 @@
-"""AddPartitionsToTxn (key 24): the transaction is going to write to these partitions.
+"""AddPartitionsToTxn (key 24): add partitions to the transaction before it writes to them.
 
 Versions: up to 3 a producer asks for its own transaction; 2 brings PRODUCER_FENCED. v4 is the batch
 form between brokers (KIP-890: verify, or add implicitly), 5 knows TRANSACTION_ABORTABLE. v4 and v5
@@ -106,7 +106,7 @@ async def _handle_batch(request: Request) -> Reply:
 
 
 def batch_command(message: Any) -> AddPartitionsToTxnCommand:
-    """What a batched request asks for."""
+    """The command for a batched request."""
     return AddPartitionsToTxnCommand(
         transactions=tuple(
             TxnPartitions(
@@ -122,7 +122,7 @@ def batch_command(message: Any) -> AddPartitionsToTxnCommand:
 
 
 async def answer_batch(request: Request, reply: AddPartitionsToTxnReply) -> Reply:
-    """The answer to a batch, in the order of the request; a large one is made with breaks."""
+    """Build the answer to a batch, in the order of the request; breaks in a large one."""
     if reply.error:
         return request.refuse(ErrorCode(reply.error))
     schema = request.schema
@@ -148,7 +148,7 @@ async def _of_transaction(
 ) -> tuple[Any, ...]:
     """The results of one transaction.
 
-    One error for all partitions repeats the topics as the request has them. Errors of single
+    If all partitions have the same error, the topics are as in the request. Otherwise the errors of
     partitions are grouped by topic (AddPartitionsToTxnRequest.errorResponseForTransaction,
     AddPartitionsToTxnResponse.resultForTransaction).
     """
@@ -178,8 +178,8 @@ def _success_bytes(api_version: int, topics: tuple[tuple[str, tuple[int, ...]], 
 
 
 def _partition_errors(request: Request, partitions: tuple[TopicPartition, ...]) -> PartitionErrors:
-    """Internal, forbidden and unknown partitions; if there are any, all others are not even
-    attempted.
+    """The errors of internal, forbidden and unknown partitions. If there are any, the other
+    partitions are not attempted.
     """
     image = request.broker.replicas.image
     access = request.access
@@ -230,7 +230,7 @@ def _topics(
 def _as_asked(
     topics: Iterable[Any], errors: Mapping[TopicPartition, int]
 ) -> Iterator[tuple[str, list[tuple[int, int]]]]:
-    """Each topic of the request with its partitions and their errors."""
+    """Each topic of the request, with its partitions and their errors, in the request's order."""
     for topic in topics:
         yield (
             topic.name,

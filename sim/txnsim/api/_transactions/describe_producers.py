@@ -1,7 +1,7 @@
 """DescribeProducers (key 61): the producer state of partitions, open transactions included
 (KIP-664).
 
-One version. Any replica answers. Kafka's counterpart: KafkaApis.handleDescribeProducersRequest.
+Only version 0. Any replica answers. Kafka's counterpart: KafkaApis.handleDescribeProducersRequest.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ KEY: Final = 61
 subject = of_topics
 
 _NO_SUCH_TOPIC: Final = "This server does not host this topic-partition."
-"""The message for an unknown topic; an unknown partition has none."""
+"""The message for an unknown topic; an unknown partition has no message."""
 
 
 async def handle(request: Request) -> Reply:
-    """List every producer that the partitions know."""
+    """List every producer of each partition."""
     return _answer(request, await each_heavy_partition(request, partial(_partition, request)))
 
 

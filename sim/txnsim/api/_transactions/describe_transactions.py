@@ -1,6 +1,6 @@
-"""DescribeTransactions (key 65): what the coordinator holds of given transactional ids (KIP-664).
+"""DescribeTransactions (key 65): the coordinator's state of the given transactional ids (KIP-664).
 
-One version. Kafka's counterparts: KafkaApis.handleDescribeTransactionsRequest,
+Only version 0. Kafka's counterparts: KafkaApis.handleDescribeTransactionsRequest,
 TransactionCoordinator.handleDescribeTransactions.
 """
 
@@ -29,11 +29,11 @@ UNKNOWN_TIME: Final = -1
 async def handle(
     request: Request, *, start_of: Callable[[DescribedTxn], int] | None = None
 ) -> Reply:
-    """Describe each id by itself.
+    """Describe each id separately.
 
     Args:
         request: The request.
-        start_of: The start that is told of a transaction; by default what Kafka tells.
+        start_of: Returns the start time to show for a transaction; by default as Kafka does.
     """
     describe = partial(_describe, request, start_of or attrgetter("start_timestamp_ms"))
     return request.answer(
@@ -54,7 +54,7 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
 
 
 def subject(request: Request) -> Subject:
-    """Each id asked about."""
+    """Each requested id."""
     return of_transactions(request.message.transactional_ids)
 
 

@@ -23,7 +23,7 @@ TRANSACTIONS_V2_FROM: Final = 5
 
 
 async def handle(request: Request, *, v2_from: int = TRANSACTIONS_V2_FROM) -> Reply:
-    """Decide it; answered when the decision is logged, before any marker is sent."""
+    """Commit or abort; answered once the decision is logged, before any marker is sent."""
     message = request.message
     outcome = await request.broker.coordinator.end_txn(
         EndTxn(
@@ -66,7 +66,7 @@ def _with_identity(api_version: int) -> ByteGap:
 
 
 def subject(request: Request) -> Subject:
-    """The transaction and its result."""
+    """The transaction, and whether it is committed or aborted."""
     message = request.message
     return Subject(
         transactional_id=message.transactional_id,

@@ -24,7 +24,9 @@ FENCED_KNOWN_FROM: Final = 4
 
 
 async def handle(request: Request, *, by_text: bool = False) -> Reply:
-    """Allocate, bump or fence; by ``--kip-text`` keep what is prepared, if asked."""
+    """Allocate a producer id, bump the epoch, or fence; under ``--kip-text`` keep a prepared
+    transaction if asked to.
+    """
     message = request.message
     producer_id = getattr(message, "producer_id", -1)
     producer_epoch = getattr(message, "producer_epoch", -1)

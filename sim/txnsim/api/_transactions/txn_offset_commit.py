@@ -1,7 +1,7 @@
 """TxnOffsetCommit (key 28): commit a group's positions as part of a transaction.
 
-Versions: 2 carries leader epochs, 3 who commits (KIP-447: a member that is not in the group any
-more is fenced), 4 knows TRANSACTION_ABORTABLE. From 5 on it adds the group's partition of
+Versions: 2 carries leader epochs, 3 the member that commits (KIP-447: one that has left the group
+is fenced), 4 knows TRANSACTION_ABORTABLE. From 5 on it adds the group's partition of
 ``__consumer_offsets`` to the transaction by itself (transactions v2, KIP-890). 6 (Kafka 4.4) names
 topics by id, and has the errors of OffsetCommit for a missing group and a stale member epoch
 (KIP-1319). Kafka's counterpart: KafkaApis.handleTxnOffsetCommitRequest.
@@ -45,13 +45,14 @@ async def handle(
     renamed: Callable[[ErrorCode], ErrorCode] | None = None,
     failed: Callable[[ErrorCode], ErrorCode] | None = None,
 ) -> Reply:
-    """Ask the transaction's coordinator, then commit; pending until the marker.
+    """Verify with the transaction coordinator, then commit; the positions are pending until the
+    marker.
 
     Args:
         request: The request.
-        operation: What its version supports; by default what Kafka ships.
-        renamed: What an error of the transaction's coordinator is called, where that differs.
-        failed: What an error of all positions is called, where that differs.
+        operation: What this version supports (KIP-890); by default as Kafka ships it.
+        renamed: Maps an error of the transaction coordinator to the one that the client sees.
+        failed: Maps an error of all positions to the one that the client sees.
     """
     message = request.message
     broker = request.broker
@@ -126,7 +127,7 @@ def _operation(api_version: int) -> TransactionOperation:
 
 
 def _in_words_of(request: Request, results: Results) -> Results:
-    """Clients of the first versions don't know COORDINATOR_LOAD_IN_PROGRESS here."""
+    """Replace COORDINATOR_LOAD_IN_PROGRESS in the first versions, whose clients don't know it."""
     if request.api_version >= LOADING_KNOWN_FROM:
         return results
     later, earlier_word = (

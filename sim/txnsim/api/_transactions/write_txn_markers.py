@@ -29,13 +29,13 @@ DEVIATIONS: Final = (
 
 
 async def handle(request: Request) -> Reply:
-    """Write the markers; answered when all of them are."""
+    """Write the markers; answered once all are written."""
     reply = await request.broker.write_txn_markers(command_of(request.message))
     return NoResponse.NEVER if reply.is_forgotten else await answer_in_slices(request, reply)
 
 
 def command_of(message: Any) -> WriteTxnMarkersCommand:
-    """The markers of a request; one of v1 says no transaction version (KIP-1228)."""
+    """The command for a request; markers of v1 have no transaction version (KIP-1228)."""
     return WriteTxnMarkersCommand(
         markers=tuple(
             TxnMarker(
@@ -56,7 +56,7 @@ def command_of(message: Any) -> WriteTxnMarkersCommand:
 
 
 async def answer_in_slices(request: Request, reply: WriteTxnMarkersReply) -> Reply:
-    """The reply as a message; a large one is made with breaks."""
+    """Build the answer; breaks in a large one."""
     request.expect(sum(len(results) for _, results in reply.results))
     schema = request.schema
     markers = [
@@ -104,5 +104,5 @@ def _marker(
 
 
 def subject(request: Request) -> Subject:
-    """Producer and partitions of each marker."""
+    """The producer and partitions of each marker."""
     return subject_of(command_of(request.message))

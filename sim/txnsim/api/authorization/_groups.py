@@ -1,6 +1,4 @@
-"""Rights on groups, for APIs that not only refuse: the answer leaves out what the client may not
-see.
-"""
+"""Rights on groups, for APIs whose answers leave out what the client may not see."""
 
 from __future__ import annotations
 
@@ -43,7 +41,9 @@ _FORBIDDEN: Final = ErrorCode.topic_authorization_failed
 
 
 async def list_groups(request: Request, access: Access, handler: Handler) -> Reply:
-    """All with DESCRIBE on the cluster, else those that may be described."""
+    """List all groups with DESCRIBE on the cluster, else the groups that the client may
+    describe.
+    """
     answer: Any = await handler.handle(request)
     if access.may_cluster(AclOperation.DESCRIBE):
         return answer
@@ -56,7 +56,7 @@ async def list_groups(request: Request, access: Access, handler: Handler) -> Rep
 
 
 def _with_operations(request: Request, access: Access, group: Any) -> Any:
-    """With its authorized operations, where the request asks for them."""
+    """The group with its authorized operations, if the request asks for them."""
     is_asked = getattr(request.message, "include_authorized_operations", False)
     if not is_asked or group.error_code is not ErrorCode.none:
         return group
@@ -66,7 +66,7 @@ def _with_operations(request: Request, access: Access, group: Any) -> Any:
 
 
 def _described_with_topics(request: Request, access: Access, group: Any) -> Any:
-    """A group that has topics which may not be described is an error as well."""
+    """The group, or an error if one of its topics may not be described."""
     names = {
         topic.topic_name
         for member in group.members
@@ -92,7 +92,7 @@ def _described_with_topics(request: Request, access: Access, group: Any) -> Any:
 
 
 def _described_streams_group(request: Request, access: Access, group: Any) -> Any:
-    """The same of a group whose topology has such topics."""
+    """The streams group, or an error if a topic of its topology may not be described."""
     parts = group.topology.subtopologies if group.topology is not None else ()
     names = {
         name
@@ -111,7 +111,7 @@ def _described_streams_group(request: Request, access: Access, group: Any) -> An
 
 
 async def consumer_group_heartbeat(request: Request, access: Access, handler: Handler) -> Reply:
-    """DESCRIBE on every topic that is subscribed by name."""
+    """Require DESCRIBE on every topic that the member subscribes to by name."""
     names = request.message.subscribed_topic_names or ()
     if all(access.may_topic(AclOperation.DESCRIBE, name) for name in names):
         return await handler.handle(request)
@@ -119,7 +119,7 @@ async def consumer_group_heartbeat(request: Request, access: Access, handler: Ha
 
 
 async def offset_delete(request: Request, access: Access, handler: Handler) -> Reply:
-    """READ on each topic. A refused topic does not fail the whole request."""
+    """Require READ on each topic. A refused topic does not fail the whole request."""
     allowed, denied = await split_allowed(
         request,
         lambda topic: None if access.may_topic(AclOperation.READ, topic.name) else _FORBIDDEN,
@@ -141,7 +141,7 @@ async def offset_delete(request: Request, access: Access, handler: Handler) -> R
 
 
 async def share_group_offsets(request: Request, access: Access, handler: Handler) -> Reply:
-    """DESCRIBE on each group and each topic; where a group does not name its topics, those that may
+    """Require DESCRIBE on each group and each topic. If the request names no topics, those that may
     not be described are left out.
     """
     groups = request.message.groups
@@ -167,14 +167,14 @@ async def share_group_offsets(request: Request, access: Access, handler: Handler
 
 
 def _visible_topics(access: Access, group: Any) -> tuple[Any, ...]:
-    """The topics of a group that may be described."""
+    """The topics of a group that the client may describe."""
     return tuple(
         topic for topic in group.topics if access.may_topic(AclOperation.DESCRIBE, topic.topic_name)
     )
 
 
 def _visible_offsets(request: Request, access: Access, requested_group: Any, group: Any) -> Any:
-    """Drop forbidden topics from a described group, or put an error on those asked by name."""
+    """The group without forbidden topics, or with an error on those that the request names."""
     if group.error_code is not ErrorCode.none:
         return group
     if requested_group.topics is None:
@@ -188,7 +188,7 @@ def _visible_offsets(request: Request, access: Access, requested_group: Any, gro
 
 
 async def alter_share_offsets(request: Request, access: Access, handler: Handler) -> Reply:
-    """READ on each topic. A refused topic does not fail the whole request."""
+    """Require READ on each topic. A refused topic does not fail the whole request."""
     allowed, denied = await split_allowed(
         request, partial(_unreadable_topic, access), request.message.topics
     )
@@ -201,7 +201,9 @@ async def alter_share_offsets(request: Request, access: Access, handler: Handler
 
 
 async def delete_share_offsets(request: Request, access: Access, handler: Handler) -> Reply:
-    """READ on each topic. The coordinator answers even a request with none: group not found."""
+    """Require READ on each topic. Even if none remains the coordinator answers, with group not
+    found.
+    """
     allowed, denied = await split_allowed(
         request, partial(_unreadable_topic, access), request.message.topics
     )

@@ -1,7 +1,7 @@
-"""Requests that name resources one by one: those forbidden are taken out, the handler answers the
-rest, and the errors are put into its answer.
+"""Requests that list resources: the forbidden ones are removed, the handler answers for the others,
+and the errors are added to its answer.
 
-The errors are worded by the handler's own ``refuse``, so they look as the API's version wants them.
+The handler's own ``refuse`` builds the errors, so they have the form that the API's version needs.
 """
 
 from __future__ import annotations
@@ -22,32 +22,32 @@ from txnsim.wire import codec
 
 R = TypeVar("R")
 Guard = Callable[[Request, Access, Handler], Awaitable[Reply]]
-"""Asks the handler for the allowed part of a request."""
+"""Lets the handler answer the allowed part of a request."""
 
 
 class ResourcePart(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a request names resources, and where its answer does."""
+    """The fields of a request and its answer that list resources."""
 
     asked: str
-    """Field of the request."""
+    """Field of the request that lists resources."""
     answered: str
-    """Field of the answer."""
+    """Field of the answer that lists their results."""
     error: Callable[[Request, Access, Any], ErrorCode | None]
-    """The error of a forbidden element; None for an allowed one."""
+    """Returns the error of a forbidden element; None for an allowed one."""
     has_entries: bool = False
-    """Whether a refusal has an entry for each element, whatever the others are."""
+    """Whether a refusal lists an entry for each element."""
     shown: Callable[[Request, Access, Any], Any] | None = None
-    """An element of the answer as the client may see it, where that differs."""
+    """Returns an element of the answer as the client may see it; None if clients see all of it."""
 
 
 REFUSED_AT_ONCE: Final = 128
-"""Elements with entries of their own that are refused without a break."""
+"""Number of elements with their own entries that are refused without a break."""
 
 
 async def handle_parts(
     request: Request, access: Access, handler: Handler, part: ResourcePart
 ) -> Reply:
-    """Handle the allowed elements, and refuse the others."""
+    """Let the handler answer for the allowed elements, and add the errors of the others."""
     allowed, refusals = await split_allowed(
         request, partial(part.error, request, access), getattr(request.message, part.asked)
     )
@@ -69,7 +69,7 @@ async def handle_parts(
 async def shown_parts(
     request: Request, access: Access, handler: Handler, part: ResourcePart
 ) -> Reply:
-    """The same where the answer shows a part of what the handler says."""
+    """Like ``handle_parts``, for an API of whose answer the client may see only a part."""
     assert part.shown is not None
     answer: Any = await handle_parts(request, access, handler, part)
     elements = getattr(answer, part.answered)
@@ -85,7 +85,7 @@ async def shown_parts(
 async def split_allowed(
     request: Request, denial: Callable[[Any], R | None], elements: Collection[Any]
 ) -> tuple[list[Any], list[tuple[Any, R]]]:
-    """The allowed elements, and each denied element with its denial."""
+    """Split elements into the allowed ones, and the denied ones with their denials."""
     allowed: list[Any] = []
     denied: list[tuple[Any, R]] = []
     denials = await request.map_each(denial, elements, weight=4)
@@ -100,7 +100,7 @@ async def split_allowed(
 async def _refuse_elements(
     request: Request, handler: Handler, part: ResourcePart, elements: list[Any], error: ErrorCode
 ) -> tuple[Any, ...] | NoResponse:
-    """What the answer says of elements that are all refused."""
+    """The refused elements as the answer lists them."""
     step = REFUSED_AT_ONCE if part.has_entries else len(elements)
     refused_elements: list[Any] = []
     for start in range(0, len(elements), step):
@@ -113,7 +113,7 @@ async def _refuse_elements(
 
 
 def with_elements(request: Request, field: str, elements: list[Any]) -> Request:
-    """The request with only those elements."""
+    """The request with only these elements."""
     return with_message(request, dataclasses.replace(request.message, **{field: tuple(elements)}))
 
 
@@ -123,7 +123,7 @@ def with_message(request: Request, message: Any) -> Request:
 
 
 def readable(request: Request, reply: Reply) -> Any:
-    """The reply as a message, also where the handler has encoded it already."""
+    """The reply as a message, decoded if the handler has already encoded it."""
     if not isinstance(reply, bytes):
         return reply
     key, version = request.api_key, request.api_version
@@ -132,7 +132,7 @@ def readable(request: Request, reply: Reply) -> Any:
 
 
 def with_more_elements(reply: Any, field: str, elements: tuple[Any, ...]) -> Any:
-    """The reply with further elements."""
+    """The reply with additional elements."""
     return dataclasses.replace(reply, **{field: (*getattr(reply, field), *elements)})
 
 
@@ -140,7 +140,7 @@ def with_more_elements(reply: Any, field: str, elements: tuple[Any, ...]) -> Any
 
 
 def _topic(operation: AclOperation, field: str = "name") -> Any:
-    """Topics that are named."""
+    """A part whose elements are topics."""
 
     def error(request: Request, access: Access, element: Any) -> ErrorCode | None:
         name = topic_name(request, element, field)
@@ -150,8 +150,8 @@ def _topic(operation: AclOperation, field: str = "name") -> Any:
 
 
 def topic_name(request: Request, element: Any, field: str = "name") -> str | None:
-    """The name of a topic that an element gives by name or by id; None where the id is unknown:
-    the handler says so, because ids are no secret.
+    """The name of a topic that an element gives by name or id. None for an unknown id: the handler
+    answers that, because ids are no secret.
     """
     name = getattr(element, field, None)
     topic_id = getattr(element, "topic_id", None)
@@ -161,7 +161,7 @@ def topic_name(request: Request, element: Any, field: str = "name") -> str | Non
 
 
 def _leader_epoch(request: Request, access: Access, element: Any) -> ErrorCode | None:
-    """Followers ask for epochs as well."""
+    """The error of an element of OffsetForLeaderEpoch; followers may ask too."""
     if access.may_cluster(AclOperation.CLUSTER_ACTION):
         return None
     error: ErrorCode | None = _topic(AclOperation.DESCRIBE, "topic")(request, access, element)
@@ -169,7 +169,7 @@ def _leader_epoch(request: Request, access: Access, element: Any) -> ErrorCode |
 
 
 def by_id(operation: AclOperation, kind: ResourceType) -> Any:
-    """Groups or transactional ids."""
+    """A part whose elements are group ids or transactional ids."""
 
     def error(_request: Request, access: Access, name: str) -> ErrorCode | None:
         return access.denial(operation, kind, name)
@@ -184,14 +184,16 @@ _BY_CONFIG_TYPE: Final = {
     16: ResourceType.CLUSTER,  # CLIENT_METRICS
     32: ResourceType.GROUP,
 }
-"""ConfigResource.Type -> the resource whose right is needed."""
+"""ConfigResource.Type -> the type of resource on which a right is required."""
 
 
 _NO_LOGGERS: Final = frozenset({8})
 
 
 def _configs(operation: AclOperation, *, excluded: frozenset[int] = frozenset()) -> Any:
-    """Resources that have configs; ``excluded`` are types that the API does not know."""
+    """A part whose elements are config resources; ``excluded`` are types that the API does not
+    know.
+    """
 
     def error(_request: Request, access: Access, element: Any) -> ErrorCode | None:
         number = int(element.resource_type)
@@ -249,4 +251,4 @@ PARTS: Final[Mapping[int, ResourcePart]] = {
     # DescribeProducers
     61: ResourcePart(asked="topics", answered="topics", error=_topic(AclOperation.READ)),
 }
-"""API key -> its resources."""
+"""API key -> the part of the request that lists resources."""

@@ -1,7 +1,7 @@
-"""What a refusal says beside its error code.
+"""The message of a refusal, beside its error code.
 
-Handlers word their refusals for errors of any kind; those of rights have texts of Kafka's own,
-which some APIs give and some don't, as measured on a real broker.
+Handlers build refusals for any kind of error. For missing rights Kafka has its own messages, which
+some APIs send and others don't, as measured on a real broker.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _SILENT: Final = frozenset(
         93,  # StreamsGroupTopologyDescriptionUpdate
     }
 )
-"""API keys whose refusals say nothing."""
+"""API keys whose refusals have no message."""
 _MESSAGE: Final = "error_message"
 _ALTER_CONFIGS: Final = frozenset({33, 44})
 """AlterConfigs and IncrementalAlterConfigs."""
@@ -47,7 +47,7 @@ _BROKER_LOGGER: Final = 8
 
 
 async def with_texts(request: Request, answer: Any) -> Any:
-    """The answer of a refusal with Kafka's texts; a large one is gone through with breaks."""
+    """The refusal with Kafka's messages; breaks in a large one."""
     fields = _fields(answer.__class__)
     changes: dict[str, Any] = {}
     for name in fields:
@@ -66,7 +66,7 @@ async def with_texts(request: Request, answer: Any) -> Any:
 
 @cache
 def _fields(kind: Any) -> tuple[str, ...]:
-    """Of a message's class; none of anything else."""
+    """Field names of a message's class; empty for any other class."""
     if not dataclasses.is_dataclass(kind):
         return ()
     return tuple(field.name for field in dataclasses.fields(kind))

@@ -1,4 +1,4 @@
-"""Rights on topics where more is to be done than to refuse some of them: Metadata, CreateTopics,
+"""Rights on topics, for APIs that need more than refusing some of them: Metadata, CreateTopics,
 DeleteTopics, DescribeTopicPartitions, DescribeCluster.
 """
 
@@ -35,7 +35,9 @@ _SHORT_TEXT: Final = "Authorization failed."
 
 
 async def metadata(request: Request, access: Access, handler: Handler) -> Reply:
-    """Topics that may not be described: an error where the request names them, else left out."""
+    """Topics that may not be described get an error if the request names them, else they are left
+    out.
+    """
     message = request.message
     is_all = message.topics is None or (
         request.api_version < metadata_api.NONE_MEANS_ALL_FROM and not message.topics
@@ -63,7 +65,7 @@ async def metadata(request: Request, access: Access, handler: Handler) -> Reply:
 
 
 def _metadata_denial(request: Request, access: Access, topic: Any) -> Any | None:
-    """The error for a topic that the client may not describe, or not create."""
+    """The row of a topic that the client may not describe or create; None if it may."""
     image = request.broker.image
     topic_id = getattr(topic, "topic_id", None)
     if topic_id is not None and topic_id.int:
@@ -98,7 +100,7 @@ def _may_create(access: Access, name: str) -> bool:
 
 
 async def _with_operations(request: Request, access: Access, answer: Any) -> Any:
-    """The bit fields of authorized operations on the topics and the cluster."""
+    """The answer with the authorized operations on the topics and the cluster."""
     message = request.message
     if getattr(message, "include_topic_authorized_operations", False):
         topics = await request.map_each(partial(_with_topic_bits, access), answer.topics, weight=4)
@@ -116,7 +118,9 @@ def _with_topic_bits(access: Access, topic: Any) -> Any:
 
 
 def _cluster_bits(access: Access) -> int:
-    """An empty answer for a client that may not describe the cluster."""
+    """Bit field of authorized operations on the cluster; 0 for a client that may not describe
+    it.
+    """
     if not access.may_cluster(AclOperation.DESCRIBE):
         return 0
     return access.bits(CLUSTER_OPERATIONS, access.may_cluster)
@@ -137,7 +141,7 @@ def _uncreatable(_request: Request, access: Access, topic: Any) -> ErrorCode | N
 
 
 def _show_created(request: Request, access: Access, topic: Any) -> Any:
-    """Configs are shown with DESCRIBE_CONFIGS only."""
+    """The created topic; its configs are shown only with DESCRIBE_CONFIGS."""
     if topic.error_code is _FORBIDDEN:
         return dataclasses.replace(topic, error_message=_SHORT_TEXT)
     if topic.error_code is not ErrorCode.none or request.api_version < 5:
@@ -154,8 +158,8 @@ def _show_created(request: Request, access: Access, topic: Any) -> Any:
 
 
 async def delete_topics(request: Request, access: Access, handler: Handler) -> Reply:
-    """DELETE on the cluster or on the topic. The answer names the topic of an id only with
-    DESCRIBE.
+    """Require DELETE on the cluster or on the topic. The answer gives the name of a topic that was
+    requested by id only with DESCRIBE.
     """
     if access.may_cluster(AclOperation.DELETE):
         return await handler.handle(request)
@@ -197,7 +201,7 @@ def _deletion_denial(request: Request, access: Access, topic: Any) -> Any | None
 
 
 async def describe_topic_partitions(request: Request, access: Access, handler: Handler) -> Reply:
-    """Forbidden topics are errors where the request names them, else left out."""
+    """Forbidden topics get an error if the request names them, else they are left out."""
     message = request.message
     may = partial(access.may_topic, AclOperation.DESCRIBE)
     denied: set[str] = set()
@@ -228,8 +232,8 @@ async def describe_topic_partitions(request: Request, access: Access, handler: H
 
 
 def _from_cursor(request: Request, allowed_topics: list[Any]) -> Request:
-    """The request for those topics. A cursor at one of all topics may stand at one that is gone or
-    forbidden by now: it goes on with the next.
+    """The request for these topics. If the cursor of a request for all topics points at one that is
+    deleted or forbidden now, the answer continues with the next.
     """
     message = request.message
     cursor = message.cursor

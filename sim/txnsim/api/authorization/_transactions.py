@@ -1,4 +1,4 @@
-"""Rights on transactional ids where more is to be done than to refuse the request."""
+"""Rights on transactional ids, for APIs that need more than refusing the request."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from txnsim.security.acls import AclOperation, ResourceType
 
 
 def _with_visible_topics(_request: Request, access: Access, state: Any) -> Any:
-    """Leave out the topics that the client may not describe."""
+    """The transaction without the topics that the client may not describe."""
     topics = tuple(
         topic for topic in state.topics if access.may_topic(AclOperation.DESCRIBE, topic.topic)
     )

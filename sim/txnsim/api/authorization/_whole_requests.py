@@ -1,7 +1,7 @@
-"""Rights without which a whole request is refused.
+"""Rights that a whole request needs.
 
-Where several are asked for they are checked in this order, and the first that is missing gives the
-error. Kafka's counterpart: KafkaApis.
+If it needs several, they are checked in this order, and the first missing one gives the error.
+Kafka's counterpart: KafkaApis.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _TRANSACTIONAL_ID: Final = ResourceType.TRANSACTIONAL_ID
 
 
 def refusal(request: Request, access: Access) -> ErrorCode | None:
-    """The error that refuses the whole request; None where nothing is missing."""
+    """The error that refuses the whole request; None if no right is missing."""
     for check in CHECKS.get(request.api_key, ()):
         error = check(request, access)
         if error is not None:
@@ -40,7 +40,7 @@ def _cluster(*operations: AclOperation) -> tuple[Check]:
 
 
 def _group(operation: AclOperation) -> Check:
-    """That right on the group that the request is of."""
+    """A check for that right on the request's group."""
 
     def check(request: Request, access: Access) -> ErrorCode | None:
         return access.denial(operation, ResourceType.GROUP, request.message.group_id)
@@ -49,17 +49,17 @@ def _group(operation: AclOperation) -> Check:
 
 
 def _sync_group(request: Request, access: Access) -> ErrorCode | None:
-    """READ on the group; the handler refuses an incomplete request first."""
+    """Require READ on the group; the handler refuses an incomplete request before that."""
     return _READ_GROUP(request, access) if sync_group.names_its_protocol(request) else None
 
 
 def _transactional_id(request: Request, access: Access) -> ErrorCode | None:
-    """WRITE on the transactional id."""
+    """Require WRITE on the transactional id."""
     return access.denial(AclOperation.WRITE, _TRANSACTIONAL_ID, request.message.transactional_id)
 
 
 def _produce(request: Request, access: Access) -> ErrorCode | None:
-    """WRITE on the transactional id, but only if there is anything transactional to write."""
+    """Require WRITE on the transactional id, only if a batch is transactional."""
     message = request.message
     if message.transactional_id is None or not produce.carries_transactions(message):
         return None
@@ -67,7 +67,7 @@ def _produce(request: Request, access: Access) -> ErrorCode | None:
 
 
 def _init_producer_id(request: Request, access: Access) -> ErrorCode | None:
-    """A transactional id of one's own; without one, something to write to."""
+    """Require WRITE on the transactional id; without an id, a right to write idempotently."""
     message = request.message
     own_id = message.transactional_id
     if own_id is not None:
@@ -82,7 +82,7 @@ def _init_producer_id(request: Request, access: Access) -> ErrorCode | None:
 
 
 def _add_partitions(request: Request, access: Access) -> ErrorCode | None:
-    """Up to v3 of a producer, from v4 of a broker."""
+    """Up to v3 check the producer's rights, from v4 on the broker's."""
     if request.api_version >= add_partitions_to_txn.BATCHED_FROM:
         return None if access.may_cluster(AclOperation.CLUSTER_ACTION) else _NO_CLUSTER
     own_id = request.message.v3_and_below_transactional_id
@@ -93,7 +93,9 @@ _READ_GROUP: Final = _group(AclOperation.READ)
 
 
 def _share(request: Request, access: Access) -> ErrorCode | None:
-    """READ on the group; without share groups, or without a group, the handler refuses first."""
+    """Require READ on the group; if share groups are disabled or the group is missing, the handler
+    refuses first.
+    """
     is_refused = not share_requests.is_on(request) or request.message.group_id is None
     return None if is_refused else _READ_GROUP(request, access)
 
@@ -142,4 +144,4 @@ CHECKS: Final[Mapping[int, tuple[Check, ...]]] = {
     92: (_group(AclOperation.DELETE),),  # DeleteShareGroupOffsets
     93: (_READ_GROUP,),  # StreamsGroupTopologyDescriptionUpdate
 }
-"""API key -> the check that comes before all others."""
+"""API key -> the checks that come before all others."""

@@ -30,7 +30,7 @@ GUARDS: Final[Mapping[int, Guard]] = {
 
 
 def guard_apis(apis: ApiTable, authorizer: Authorizer) -> ApiTable:
-    """The same table behind the gate."""
+    """The same APIs, with the rights checked before each handler."""
     return msgspec.structs.replace(
         apis,
         handlers={

@@ -1,7 +1,6 @@
-"""The letter of KIP-664, KIP-890 and KIP-994 where Apache Kafka ships something else.
+"""Behaviour by the text of KIP-664, KIP-890 and KIP-994 where Apache Kafka ships something else.
 
-Only the listener that ``--kip-text`` opens uses these modules: each module is a
-handler of ``txnsim.api`` with the text's behaviour in the place of Kafka's, ``table`` puts them
-together, and ``differences`` lists what the texts say against what Kafka ships, with the tests that
-hold both.
+Only the listener that ``--kip-text`` opens uses these modules: each module is a handler of
+``txnsim.api`` that behaves as the text says, ``table`` lists them, and ``differences`` compares the
+texts with what Kafka ships and names the tests of both.
 """

@@ -1,7 +1,7 @@
 """The errors of KIP-890's text: which ones make a producer abort, and which ones make it retry.
 
 The text has one error for "something went wrong on the server, abort and go on", and does not say
-code by code what becomes of it. It is read so here:
+code by code what becomes of it. We read it as follows:
 
 - A server failure without a known reason (UNKNOWN_SERVER_ERROR) is TRANSACTION_ABORTABLE in every
   version of a transactional API that knows this error.
@@ -55,16 +55,17 @@ _PASSING_AT_COORDINATOR: Final = dict.fromkeys(
 server_failure: Final = _rename_by(
     {ErrorCode.unknown_server_error: ErrorCode.transaction_abortable}
 )
-"""An error of any transactional API, in a version that knows TRANSACTION_ABORTABLE."""
+"""The error of any transactional API, in a version that knows TRANSACTION_ABORTABLE."""
 produce_error: Final = _rename_by(
     {**_UNKNOWN_TRANSACTION, ErrorCode.concurrent_transactions: ErrorCode.not_enough_replicas}
 )
-"""An error of a transactional Produce, in a version that knows TRANSACTION_ABORTABLE."""
+"""The error of a transactional Produce, in a version that knows TRANSACTION_ABORTABLE."""
 verification_error: Final = _rename_by(
     {ErrorCode.transaction_abortable: ErrorCode.invalid_txn_state}
 )
-"""The coordinator's error for a partition that it should verify."""
+"""The coordinator's error for a partition that it should verify but that is not in the transaction.
+"""
 passing_error: Final = _rename_by(_PASSING_AT_COORDINATOR)
-"""A verification error of TxnOffsetCommit, in any version."""
+"""The error of a verification for TxnOffsetCommit, in any version."""
 txn_offset_commit_error: Final = _rename_by({**_UNKNOWN_TRANSACTION, **_PASSING_AT_COORDINATOR})
-"""The same in a version that knows TRANSACTION_ABORTABLE."""
+"""The error of TxnOffsetCommit, in a version that knows TRANSACTION_ABORTABLE."""

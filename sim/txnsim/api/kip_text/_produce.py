@@ -2,8 +2,8 @@
 knows TRANSACTION_ABORTABLE.
 
 Kafka split it in two, v11 for the error and v12 for the implicit add. Here v11 does both; v12 and
-v13 do as well, as they follow it. ``kip_text.errors`` translates the errors. The short time for
-which Kafka asks again by itself while the last transaction is ending is kept.
+v13 do as well, as they follow it. ``kip_text.errors`` translates the errors. As in Kafka, the
+broker retries by itself for a short time while the previous transaction is ending.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NEW_FROM: Final = 11
 
 
 async def handle(request: Request) -> Reply:
-    """Append. A new version adds implicitly and answers with the errors of the text."""
+    """Append. Newer versions add partitions implicitly, and answer with the errors of the text."""
     if request.api_version < NEW_FROM:
         return await produce.handle(request)
     return await produce.handle(

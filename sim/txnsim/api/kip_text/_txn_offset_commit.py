@@ -2,7 +2,7 @@
 the transaction and knows TRANSACTION_ABORTABLE, and COORDINATOR_NOT_AVAILABLE for temporary errors.
 
 Kafka split it in two, v4 for the error and v5 for the implicit add. Here v4 does both, and so does
-v5, which follows it. Only what the transaction's coordinator says is put in other words.
+v5, which follows it. Only errors of the transaction coordinator are translated.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """WriteTxnMarkers by the text of KIP-664: an operator names the transaction that is to be aborted.
 
-In v1 each partition may say since which offset the transaction is open. Coordinator epoch -1 then
-says that the marker is from no coordinator: only the producer's exact epoch counts
-(INVALID_PRODUCER_EPOCH), the transaction must be open since there (INVALID_TXN_STATE), and the
-coordinator epoch that the partition knows stays (``log.leader_append.check_marker_of``). The epoch
-is looked at first. A start offset beside a coordinator's epoch is checked in addition to Kafka's
-rules, and without one these are all there is.
+In v1 each partition may give the offset at which the transaction started. Coordinator epoch -1 then
+means that the marker is not from a coordinator: only the producer's exact epoch counts
+(INVALID_PRODUCER_EPOCH), the transaction must have started at that offset (INVALID_TXN_STATE), and
+the coordinator epoch that the partition knows stays (``log.leader_append.check_marker_of``). The
+epoch is checked first. A start offset beside a coordinator's epoch is checked in addition to
+Kafka's rules, and without one these are all there is.
 
 A principal that may act as a broker may write markers; the right to alter the cluster, which Kafka
 accepts as well, is not enough.
@@ -33,7 +33,7 @@ OWN_VERSION = 1
 
 
 def decode(header: codec.RequestHeader, frame: bytes) -> Any:
-    """The message, v1 in the layout of the text."""
+    """Decode the message; v1 has the layout of the text."""
     if header.api_version == OWN_VERSION:
         return codec.run_to_end(codec.decode_in_steps(header, frame, WriteTxnMarkersRequest))
     return codec.decode_request(header, frame)
@@ -54,7 +54,7 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
 
 
 def subject(request: Request) -> Subject:
-    """Producer and partitions of each marker."""
+    """The producer and partitions of each marker."""
     return subject_of(_command(request))
 
 
@@ -70,7 +70,9 @@ def _command(request: Request) -> WriteTxnMarkersCommand:
 
 
 def _markers(marker: Any) -> list[TxnMarker]:
-    """One marker for all partitions that name the same start; the answer is by producer id."""
+    """One marker for all partitions with the same start offset; the answer is grouped by producer
+    id.
+    """
     by_start: dict[int, list[TopicPartition]] = {}
     for topic in marker.topics:
         for partition in topic.partitions:

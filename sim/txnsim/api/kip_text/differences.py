@@ -13,16 +13,16 @@ import msgspec
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
-    """One place where a text and a release disagree."""
+    """One point where a KIP's text and a Kafka release disagree."""
 
     row: str
-    """Its name: number of the KIP and a word."""
+    """Its name: the number of the KIP and a word."""
     text: str
     shipped: str
     where: str
-    """Module of ours that obeys the text, else the one that does as Kafka ships."""
+    """Our module that follows the text; if there is none, the module that does as Kafka ships."""
     unheld: str | None = None
-    """Why the text's behaviour can't be had, where it can't."""
+    """Why the text's behaviour can't be offered, if so."""
 
 
 _NAMES: Final = "names of fields are not on the wire"

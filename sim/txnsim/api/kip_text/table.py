@@ -34,7 +34,7 @@ DEVIATIONS: Final = (
 )
 
 LISTENER: Final = "KIP_TEXT"
-"""Name of the listener, for ``BrokerImage.address``."""
+"""The listener's name, for ``BrokerImage.address``."""
 
 INIT_PRODUCER_ID: Final = init_producer_id.KEY
 
@@ -44,7 +44,7 @@ _RANGES: Final[Mapping[int, tuple[int, int]]] = {
     end_txn.KEY: (0, 4),
     DESCRIBE_TRANSACTIONS: version_range(DESCRIBE_TRANSACTIONS),
 }
-"""Versions where the texts count otherwise."""
+"""Version ranges of APIs where the texts count versions differently."""
 
 END_BUMPS_FROM: Final = 4
 """EndTxn v4 bumps the epoch and returns the identity to go on with. Kafka ships that as v5, and v4
@@ -60,8 +60,8 @@ _RENAMED: Final[Mapping[int, tuple[int, Callable[[ErrorCode], ErrorCode]]]] = {
     TXN_OFFSET_COMMIT: (txn_offset_commit.NEW_FROM, server_failure),
     end_txn.KEY: (END_BUMPS_FROM, server_failure),
 }
-"""API key -> the first version that refuses a transactional request in the words of the text, and
-what it calls an error.
+"""API key -> the first version that answers a transactional request with the errors of the text,
+and the function that maps an error.
 """
 
 _OWN: Final[Mapping[int, Mapping[str, Any]]] = {

@@ -88,7 +88,7 @@ def _not_hosted(request: Request) -> Reply:
 
 
 def _answer(request: Request, **values: object) -> Any:
-    """The answer's message; it has no throttle time."""
+    """Build the answer, which has no throttle time."""
     return build(request.schema.DescribeQuorumResponse, **values)
 
 

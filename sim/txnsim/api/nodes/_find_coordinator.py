@@ -42,13 +42,13 @@ _TEXTS: Final = {
     ErrorCode.invalid_request: INVALID_REQUEST_TEXT,
     **TEXTS,
 }
-"""Kafka's own texts (Errors): v1 to v3 always give one, later versions only where the whole request
+"""Kafka's messages (Errors): v1 to v3 always send one, later versions only if the whole request
 fails.
 """
 
 
 class KeyType(IntEnum):
-    """The kind of a key."""
+    """What a key identifies: a group, a transactional id or a share partition."""
 
     GROUP = 0
     TRANSACTION = 1
@@ -61,7 +61,7 @@ class FoundCoordinator(msgspec.Struct, frozen=True, kw_only=True):
     error: ErrorCode
     broker: BrokerImage | None = None
     message: str = ""
-    """Text of the error, where Kafka gives one in a batch."""
+    """The error message that Kafka gives in a batch."""
 
 
 async def handle(request: Request) -> Reply:
@@ -88,7 +88,7 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
 
 
 def subject(request: Request) -> Subject:
-    """Each transactional id asked about."""
+    """Each requested transactional id."""
     message = request.message
     if getattr(message, "key_type", KeyType.GROUP) != KeyType.TRANSACTION:
         return NO_SUBJECT

@@ -1,8 +1,8 @@
 """GetTelemetrySubscriptions (key 71): which metrics a client is to push, and how often (KIP-714).
 
-Versions: 0 is all there is. Advertised only where the broker takes client metrics, as Apache Kafka
-does with a metrics reporter that is a ClientTelemetryExporter (`client_telemetry_enable`). Kafka's
-counterpart: ClientMetricsManager.processGetTelemetrySubscriptionRequest.
+Only version 0. Advertised only where the broker takes client metrics, as Apache Kafka does with a
+metrics reporter that is a ClientTelemetryExporter (`client_telemetry_enable`). Kafka's counterpart:
+ClientMetricsManager.processGetTelemetrySubscriptionRequest.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ refuse = refuse_at_top_level(
 
 
 async def handle(request: Request) -> Reply:
-    """Answer which metrics a client has to push."""
+    """Answer with the metrics that the client has to push."""
     broker = request.broker
     subscription = await in_slices(
         request,
@@ -58,8 +58,8 @@ async def handle(request: Request) -> Reply:
 
 
 async def in_slices(request: Request, steps: Generator[int, None, T]) -> T:
-    """Run steps, with breaks where there are many subscriptions. A client that leaves in a break
-    is not noted.
+    """Run steps, with breaks if there are many subscriptions. A client that disconnects in a break
+    is not recorded.
     """
     request.expect(WEIGHT * len(request.broker.image.client_metrics))
     if request.pace is None:
@@ -69,7 +69,7 @@ async def in_slices(request: Request, steps: Generator[int, None, T]) -> T:
 
 
 def client_of(request: Request) -> TelemetryClient:
-    """The client that sent the request; it is forgotten when its connection ends."""
+    """The client that sent the request; it is forgotten when its connection closes."""
     link = request.link
     link.at_close(request.broker.client_metrics.forget_connection)
     return TelemetryClient(

@@ -1,7 +1,7 @@
 """PushTelemetry (key 72): metrics of a client (KIP-714).
 
-Versions: 0 is all there is. Advertised only where the broker takes client metrics
-(`client_telemetry_enable`). Kafka's counterpart: ClientMetricsManager.processPushTelemetryRequest.
+Only version 0. Advertised only where the broker takes client metrics (`client_telemetry_enable`).
+Kafka's counterpart: ClientMetricsManager.processPushTelemetryRequest.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ DEVIATIONS: Final = (
 
 
 async def handle(request: Request) -> Reply:
-    """Take the pushed metrics."""
+    """Accept the pushed metrics."""
     broker, message = request.broker, request.message
     push = Push(
         instance_id=message.client_instance_id,

@@ -1,6 +1,6 @@
-"""UnregisterBroker (key 64): forget a broker that is gone for good.
+"""UnregisterBroker (key 64): remove the registration of a broker that will not come back.
 
-Versions: 0 is all there is. Kafka's counterpart: ClusterControlManager.unregisterBroker.
+Only version 0. Kafka's counterpart: ClusterControlManager.unregisterBroker.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Versions: 0 can only upgrade, 1 has upgrade types and dry runs, 2 answers at the top level only. All
 or nothing. Kafka's counterpart: FeatureControlManager.updateFeatures. Version 0 has a flag that
-allows downgrades, but QuorumController reads the upgrade type alone, which is then its default.
+allows downgrades, but QuorumController reads only the upgrade type, which has its default there.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ KEY: Final = 57
 UPGRADE_TYPES_FROM: Final = 1
 TOP_LEVEL_ONLY_FROM: Final = 2
 NO_ERROR: Final = "NONE"
-"""Kafka's text for success, where it fills in the text of an error."""
+"""Kafka's text for success in the field of the error message."""
 
 
 async def handle(request: Request) -> Reply:
-    """Update all features or none."""
+    """Update all features or none of them."""
     if request.broker.release.rules.features_change_together:
         return _all_or_none(request)
     return _each_by_itself(request)
@@ -45,7 +45,7 @@ def _all_or_none(request: Request) -> Reply:
 
 
 def _each_by_itself(request: Request) -> Reply:
-    """Before KAFKA-16308: those that can change do, and every feature has its result."""
+    """Before KAFKA-16308 each feature is updated separately and has its own result."""
     metadata = request.broker.metadata
     image = metadata.image
     results: dict[str, tuple[ErrorCode, str | None]] = {}

@@ -1,9 +1,9 @@
 """ApiVersions (key 18): what this broker speaks, and the finalized features.
 
 Versions: 3 is flexible and carries features, 4 also those supported from level 0 (KAFKA-17011). In
-5 (Kafka 4.4) a client may say which cluster and node it means, and gets REBOOTSTRAP_REQUIRED from
-another one (KIP-1242). The answer's header is always v0, and a version above ours is answered in v0
-with UNSUPPORTED_VERSION, so that a newer client can ask again. Kafka's counterparts:
+5 (Kafka 4.4) a client may name the cluster and node that it expects, and gets REBOOTSTRAP_REQUIRED
+from another one (KIP-1242). The answer's header is always v0, and a version above ours is answered
+in v0 with UNSUPPORTED_VERSION, so that a newer client can ask again. Kafka's counterparts:
 KafkaApis.handleApiVersionsRequest, ApiVersionManager.
 """
 
@@ -47,7 +47,7 @@ async def handle(request: Request) -> Reply:
 
 
 def _listed_versions(request: Request) -> Mapping[int, tuple[int, int]]:
-    """The versions of this broker; of APIs that the controller answers, those that it knows, too
+    """The versions of this broker. For APIs that the controller handles, both must know the version
     (ApiVersionsResponse.intersectForwardableApis).
     """
     broker, own = request.broker, request.apis.advertised
@@ -63,8 +63,8 @@ def _listed_versions(request: Request) -> Mapping[int, tuple[int, int]]:
 
 
 def is_valid(request: Request) -> bool:
-    """Whether the client gives its software a name and a version that can be shown, and says both
-    cluster and node or neither.
+    """Whether the client's software name and version are printable, and cluster and node are given
+    both or not at all.
     """
     if request.api_version < FEATURES_FROM:
         return True
@@ -78,7 +78,7 @@ def is_valid(request: Request) -> bool:
 
 
 def is_meant(request: Request) -> bool:
-    """Whether this is the broker that the client means to talk to."""
+    """Whether this is the cluster and node that the client expects."""
     if request.api_version < MEANT_FROM or request.message.cluster_id is None:
         return True
     broker, message = request.broker, request.message
@@ -87,7 +87,9 @@ def is_meant(request: Request) -> bool:
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
-    """The error at the top; UNSUPPORTED_VERSION comes with the range of this very API."""
+    """The error at the top; UNSUPPORTED_VERSION comes with the version range of ApiVersions
+    itself.
+    """
     own = {KEY: request.apis.accepted[KEY]} if error is ErrorCode.unsupported_version else {}
     return _answer(request, error, ranges=own)
 

@@ -1,1 +1,1 @@
-"""``txnsim txns``: its commands, the words of the KIPs, the rights that they need."""
+"""``txnsim txns``: its commands, the KIPs' forms of them, and the rights that they need."""

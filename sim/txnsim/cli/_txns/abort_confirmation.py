@@ -1,8 +1,8 @@
-"""What ``abort`` does around Kafka's own request: it says what would be lost, wants a word where
-that is known to be committed, and writes down what was done.
+"""Checks around ``abort``: it shows what would be lost, needs ``--force`` if that is known to be
+committed, and records what was done.
 
-Kafka's tool does none of it: its abort discards records that were acknowledged as committed
-(KAFKA-20734), and those whose COMMIT marker is on its way.
+Kafka's tool has none of this: its abort discards records that were acknowledged as committed
+(KAFKA-20734), and records whose COMMIT marker is on its way.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from txnsim.txn.past_decision import Decision
 
 
 class Guarded(msgspec.Struct, frozen=True, kw_only=True):
-    """An abort that looks before it writes."""
+    """An abort that judges the transaction before it writes the marker."""
 
     force: bool = False
     audit_file: Path = AUDIT_FILE
     again: str = PROGRAM
-    """How this program was called."""
+    """The command line of this program, for advice."""
 
     async def abort(
         self, admin: Admin, spec: AbortSpec, *, now_ms: int, send: Callable[[], Awaitable[None]]
@@ -37,8 +37,9 @@ class Guarded(msgspec.Struct, frozen=True, kw_only=True):
         """Judge the transaction, then send the marker.
 
         Raises:
-            ClientError: It is known to be committed and nobody insists; or the leader refused.
-            ConfigError: The audit file can't be written: then nothing is done.
+            ClientError: The transaction is known to be committed and ``--force`` was not given; or
+                the leader refused.
+            ConfigError: The audit file can't be written; nothing was done.
         """
         judged = await self._judge(admin, spec, now_ms)
         committed = None if judged is None else _commit_reason(judged)
@@ -73,7 +74,7 @@ class Guarded(msgspec.Struct, frozen=True, kw_only=True):
 
     @staticmethod
     async def _judge(admin: Admin, spec: AbortSpec, now_ms: int) -> JudgedTransaction | None:
-        """The judged transaction; None if the survey fails, which does not stop the abort."""
+        """The judged transaction; None if the survey fails, which does not prevent the abort."""
         try:
             surveyed = await survey(
                 admin, now_ms=now_ms, partitions=[spec.partition], older_than_ms=ANY_AGE
@@ -92,7 +93,7 @@ class Guarded(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NeedsForceError(ClientError):
-    """An abort that would discard what was committed."""
+    """An abort would discard committed records."""
 
 
 def _remark(judged: JudgedTransaction) -> None:

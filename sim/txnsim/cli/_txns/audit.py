@@ -1,8 +1,7 @@
-"""The file that says what ``repair`` and ``abort`` have done: a line of JSON before each attempt
-and one after it.
+"""The audit file of ``repair`` and ``abort``: a JSON line before each attempt and one after it.
 
-While one command has it open, a second one waits. So two operators in one directory repair one
-after the other, and the second one sees what the first one did.
+While one command has the file open, a second one waits. So two operators in one directory repair
+one after the other, and the second one sees what the first one did.
 """
 
 from __future__ import annotations
@@ -30,14 +29,14 @@ def _wait_for(file: FileIO, path: Path | None) -> None:
 
 
 class Audit:
-    """The file, held open for the time of a command.
+    """The audit file, open while a command runs.
 
     Args:
-        path: The file; None: nothing will be done, so nothing is written down.
-        cluster_id: Stands in every line.
+        path: The file; None for a command that changes nothing.
+        cluster_id: Written into every line.
 
     Raises:
-        ConfigError: It can't be written.
+        ConfigError: The file can't be written.
     """
 
     def __init__(self, path: Path | None, cluster_id: str) -> None:
@@ -57,7 +56,9 @@ class Audit:
             self._file.close()
 
     def write(self, **entry: Any) -> None:
-        """Add a line. What can't be written down is not done: an OSError ends the command."""
+        """Add a line. A failed write ends the command with an OSError, so that nothing is done
+        without a record.
+        """
         if self._file is not None:
             line = msgspec.json.encode({"cluster_id": self._cluster_id, **entry})
             append(self._file, line + b"\n")

@@ -2,8 +2,8 @@
 columns and messages.
 
 Beyond Kafka's tool: ``--json`` on every subcommand, global options also behind the subcommand, an
-error at once where there is no broker or no such topic (Kafka's waits a minute), and a second line
-that says what to do. What is sent is exactly what Kafka's tool sends. Kafka's counterpart is
+immediate error if there is no broker or no such topic (Kafka's tool waits a minute), and a second
+line with advice. The requests are exactly those of Kafka's tool. Kafka's counterpart is
 ``TransactionsCommand``; ``txns_commands`` holds what each subcommand does.
 """
 
@@ -63,7 +63,7 @@ from txnsim.types import TopicPartition
 from txnsim.wire.filters import TransactionFilters, fits
 
 FAILED: Final = 1
-"""Exit status of what the cluster refuses."""
+"""Exit status when the cluster refuses."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -133,7 +133,7 @@ def _add_globals(parser: argparse.ArgumentParser, *, default: Any) -> None:
 
 
 def add_connection(parser: argparse.ArgumentParser, *, default: Any) -> None:
-    """Declare the options that say which cluster it is, and how to get in."""
+    """Declare the options that say which cluster to connect to, and how to log in."""
     parser.add_argument(
         "--bootstrap-server",
         metavar="host:port",
@@ -255,15 +255,15 @@ _long = _number(64)
 
 
 rewrite = txns_kip_text.rewrite
-"""What the command line means, before it is parsed."""
+"""Translates other spellings of the command line before it is parsed."""
 
 
 # Run
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run one subcommand; a failure is a message and exit status 1, as of Kafka's tool, misuse one
-    with the status that it has in every command.
+    """Run one subcommand. A failure prints a message and returns 1, as Kafka's tool does; misuse
+    has the same status as in every command.
     """
     try:
         settings, bootstrap = settings_of(args)
@@ -278,14 +278,14 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _program_text(args: argparse.Namespace) -> str:
-    """This program with the global options that it was given."""
+    """The command line of this program with its global options, for printed commands."""
     config = args.command_config
     options = () if config is None else ("--command-config", str(config))
     return program_at(args.bootstrap_server, *options)
 
 
 def complain(failure: CommandFailure | ClientError, command: str) -> None:
-    """Print why a command failed, and what may be done about it."""
+    """Print why a command failed, and advice."""
     match failure:
         case CommandFailure():
             TERMINAL.fail(failure.text)
@@ -298,7 +298,7 @@ def complain(failure: CommandFailure | ClientError, command: str) -> None:
 
 
 def settings_of(args: argparse.Namespace) -> tuple[ClientSettings, str]:
-    """How to connect, and where to, as ``add_connection`` has them."""
+    """The client settings and bootstrap servers that ``add_connection``'s options name."""
     settings, bootstrap = ClientSettings(), None
     if args.command_config is not None:
         settings, bootstrap, ignored = read_client_properties(args.command_config)
@@ -337,7 +337,7 @@ async def _watch(
 
 
 def _advise(error: ClientError, command: str) -> None:
-    """A second line: what may be done about it."""
+    """Print advice as a second line."""
     cause = error.__cause__
     match error:
         case ConnectionLostError() if isinstance(cause, OSError):
@@ -385,7 +385,9 @@ _MINUTE_MS: Final = 60_000
 
 
 class CommandFailure(Exception):
-    """The command failed; ``text`` is what Kafka's tool would say, ``cause`` what led to it."""
+    """The command failed; ``text`` is the message of Kafka's tool, ``cause`` the error behind
+    it.
+    """
 
     def __init__(self, text: str, cause: ClientError | None = None) -> None:
         super().__init__(text)
@@ -398,12 +400,12 @@ class MisuseFailure(CommandFailure):
 
 
 def command_failure(failure: str, cause: ClientError) -> CommandFailure:
-    """A failure in the words of ``TransactionsCommand.printErrorAndExit``."""
+    """A failure with the message of ``TransactionsCommand.printErrorAndExit``."""
     return CommandFailure(f"{failure}: {cause}. Enable debug logging for additional detail.", cause)
 
 
 class ListCommand(msgspec.Struct, frozen=True, kw_only=True):
-    """``list``."""
+    """The ``list`` command."""
 
     filters: TransactionFilters = TransactionFilters()
     broker_ids: tuple[int, ...] | None = None
@@ -436,14 +438,16 @@ class ListCommand(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DescribeTransaction(msgspec.Struct, frozen=True, kw_only=True):
-    """``describe``."""
+    """The ``describe`` command."""
 
     transactional_id: str
     broker_id: int | None = None
-    """Ask this broker, not the coordinator."""
+    """Ask this broker instead of the coordinator."""
 
     async def execute(self, admin: Admin, *, now_ms: int) -> Output:
-        """Ask its coordinator. The duration goes on growing after the end, as the start stays."""
+        """Ask the coordinator. As in Kafka's tool the duration keeps growing after the end, because
+        the start time stays.
+        """
         key = self.transactional_id
         outcome = (await admin.describe_transactions((key,), broker_id=self.broker_id))[key]
         if isinstance(outcome, ClientError):
@@ -467,7 +471,7 @@ class DescribeTransaction(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DescribeProducers(msgspec.Struct, frozen=True, kw_only=True):
-    """``describe-producers``."""
+    """The ``describe-producers`` command."""
 
     partition: TopicPartition
     broker_id: int | None = None
@@ -500,7 +504,7 @@ _PRODUCERS: Final[Columns[ProducerState]] = {
 
 
 class AbortTransaction(msgspec.Struct, frozen=True, kw_only=True):
-    """``abort``: by start offset, which wins, or by the whole identity."""
+    """The ``abort`` command: by start offset if given, else by the whole identity."""
 
     partition: TopicPartition
     start_offset: int | None = None
@@ -510,7 +514,7 @@ class AbortTransaction(msgspec.Struct, frozen=True, kw_only=True):
     guarded: Guarded = Guarded()
 
     def __post_init__(self) -> None:
-        """Refuse what can't be sent, before anything is connected."""
+        """Refuse invalid arguments before connecting."""
         if self.start_offset is not None:
             return
         if self.producer_id is None:
@@ -540,10 +544,11 @@ class AbortTransaction(msgspec.Struct, frozen=True, kw_only=True):
         return Output(values={"aborted": spec})
 
     async def spec(self, admin: Admin) -> AbortSpec:
-        """Whose transaction it is, asked of the leader where only its start was given.
+        """The identity of the transaction; if only its start offset is given, the leader is asked.
 
         Raises:
-            CommandFailure: It could not be asked, or no transaction is open since there.
+            CommandFailure: The leader could not be asked, or no open transaction starts at that
+                offset.
         """
         if self.start_offset is None:
             assert self.producer_id is not None
@@ -569,7 +574,7 @@ class AbortTransaction(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FindHanging(msgspec.Struct, frozen=True, kw_only=True):
-    """``find-hanging``."""
+    """The ``find-hanging`` command."""
 
     topic: str | None = None
     partition: int | None = None
@@ -577,7 +582,7 @@ class FindHanging(msgspec.Struct, frozen=True, kw_only=True):
     max_transaction_timeout_min: int = 15
 
     def __post_init__(self) -> None:
-        """Refuse a search without bounds, before anything is connected."""
+        """Refuse a search without bounds before connecting."""
         if self.topic is None and self.broker_id is None:
             raise MisuseFailure(
                 "The `find-hanging` command requires either --topic or --broker-id to limit the"
@@ -587,7 +592,7 @@ class FindHanging(msgspec.Struct, frozen=True, kw_only=True):
             raise MisuseFailure("The --partition argument requires --topic to be provided")
 
     async def execute(self, admin: Admin, *, now_ms: int) -> Output:
-        """Search, compare, list."""
+        """Find open transactions, ask their coordinators, list the hanging ones."""
         if self.topic is not None and self.partition is not None:
             failure = "Failed to describe producers for 1 partitions on broker "
             failure += "Optional.empty" if self.broker_id is None else f"Optional[{self.broker_id}]"
@@ -619,12 +624,12 @@ class FindHanging(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ForceTerminate(msgspec.Struct, frozen=True, kw_only=True):
-    """``forceTerminateTransaction``."""
+    """The ``forceTerminateTransaction`` command."""
 
     transactional_id: str
 
     async def execute(self, admin: Admin, *, now_ms: int) -> Output:  # noqa: ARG002 - all commands are called alike
-        """Fence the producer, which aborts what it has open."""
+        """Fence the producer, which aborts its open transaction."""
         description = (await admin.describe_transactions((self.transactional_id,))).get(
             self.transactional_id
         )
@@ -654,11 +659,11 @@ def command_from(args: argparse.Namespace, program: str) -> Command:
     """The command that the arguments ask for.
 
     Args:
-        args: As parsed.
-        program: How the program was called, with its global options, for commands that are printed.
+        args: The parsed arguments.
+        program: The command line of this program with its global options, for printed commands.
 
     Raises:
-        ConfigError: As below.
+        ConfigError: An option needs ``--kip-text``, or does not go with ``--all``.
         CommandFailure: The arguments do not go together.
     """
     word = txns_kip_text.misplaced_option(args)
@@ -710,7 +715,7 @@ def command_from(args: argparse.Namespace, program: str) -> Command:
 
 
 def _partition_of(args: argparse.Namespace) -> TopicPartition:
-    """``orders 0``, or ``orders-0`` as it is printed."""
+    """Parse a partition: ``orders 0``, or ``orders-0`` as it is printed."""
     if args.partition is not None:
         return TopicPartition(args.topic, args.partition)
     topic, hyphen, number = args.topic.rpartition("-")
@@ -785,7 +790,7 @@ def _scope(args: argparse.Namespace) -> Scope:
 
 
 async def _must_exist(admin: Admin, partition: TopicPartition, failure: str) -> None:
-    """Fail at once for a partition that does not exist; Kafka's tool asks for it a minute long."""
+    """Fail at once for a partition that does not exist; Kafka's tool retries for a minute."""
     try:
         topics = await admin.describe_topics((partition.topic,))
     except ClientError as error:

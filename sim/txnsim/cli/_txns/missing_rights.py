@@ -1,8 +1,8 @@
-"""Which right a user of ``txnsim txns`` lacks, when a broker refuses: one line, fit for the one who
-grants it.
+"""Which right a user of ``txnsim txns`` lacks when a broker refuses: one line for the administrator
+who can grant it.
 
-Brokers say only of which kind of resource it is; which operation, the command knows
-(docs/security.md has the same table).
+Brokers name only the type of resource; the operation follows from the command (docs/security.md has
+the same table).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from txnsim.errors import ErrorCode
 
 _EVERY_ID: Final = "DESCRIBE on every transactional id (the name * or all prefixes)"
 EVERY_TOPIC: Final = "READ on every topic (the name *)"
-"""The right for a search of the whole cluster; Metadata omits hidden topics."""
+"""The right that a search of the whole cluster needs, because Metadata omits hidden topics."""
 _READ_TOPIC: Final = "READ on the topic"
 _ALTER: Final = "ALTER or CLUSTER_ACTION on the cluster"
 
@@ -44,8 +44,8 @@ RIGHTS: Final[Mapping[str, Mapping[ErrorCode, str]]] = {
         ErrorCode.cluster_authorization_failed: _ALTER,
     },
 }
-"""Subcommand -> error -> what has to be granted. ``list`` is never refused: what may not be seen is
-left out.
+"""Subcommand -> error -> the right to grant. ``list`` is never refused: it leaves out what may not
+be seen.
 """
 
 

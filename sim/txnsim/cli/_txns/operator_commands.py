@@ -1,8 +1,8 @@
 """Subcommands of ``txnsim txns`` that Kafka's tool does not have: a search of the whole cluster, a
-repair that looks before and after, and why a reader stands still.
+repair with checks before and after, and an explanation why a reader does not advance.
 
-Their exit statuses are made for cron: see ``HANGS`` and ``INCOMPLETE``. Nothing is written to a
-cluster without ``--yes``.
+Their exit statuses suit cron: see ``HANGS`` and ``INCOMPLETE``. Nothing is written to a cluster
+without ``--yes``.
 """
 
 from __future__ import annotations
@@ -27,31 +27,33 @@ from txnsim.txn.past_decision import READ_THE_LOG, Decided, Decision
 from txnsim.types import TopicPartition
 
 HANGS: Final = 3
-"""Exit status: something hangs, or does so still."""
+"""Exit status: a transaction hangs, or still hangs after the repair."""
 INCOMPLETE: Final = 4
-"""Exit status: nothing that was seen hangs, but not all partitions could be looked at."""
+"""Exit status: no hanging transaction was found, but some partitions could not be examined."""
 
 
 class Command(Protocol):
-    """One subcommand with its arguments."""
+    """A subcommand with its arguments."""
 
     async def execute(self, admin: Admin, *, now_ms: int) -> Output:
-        """Do it.
+        """Run the command.
 
         Raises:
-            CommandFailure: With the message to print.
+            CommandFailure: The command failed; the error has the message to print.
         """
 
 
 class FindAll(msgspec.Struct, frozen=True, kw_only=True):
-    """``find-hanging --all``."""
+    """The ``find-hanging --all`` command."""
 
     scope: Scope
     again: str
-    """How this program was called, for the commands that are printed."""
+    """The command line of this program, for printed commands."""
 
     async def execute(self, admin: Admin, *, now_ms: int) -> Output:
-        """Search everything, judge everything, tell what hangs, why, and how to end it."""
+        """Search the whole cluster and judge every open transaction; say what hangs, why, and how
+        to end it.
+        """
         search = await self.scope.search(admin, now_ms=now_ms)
         lines = []
         for finding in (*search.hanging, *search.younger_hanging):
@@ -88,20 +90,21 @@ class FindAll(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RepairHanging(msgspec.Struct, frozen=True, kw_only=True):
-    """``repair``: end what hangs."""
+    """The ``repair`` command: end hanging transactions."""
 
     scope: Scope
     yes: bool = False
-    """False: only show what would be done."""
+    """If False, only show what would be done."""
     audit_file: Path
     guess: Decision | None = None
-    """What to write where the decision is unknown."""
+    """The outcome to write if the decision is unknown."""
 
     async def execute(self, admin: Admin, *, now_ms: int) -> Output:
-        """Search; judge each one anew, abort it, look whether it is gone; keep a record.
+        """Search, judge each hanging transaction again, end it, check that it is gone, and record
+        it.
 
         Raises:
-            ConfigError: The audit file can't be written: then nothing is done.
+            ConfigError: The audit file can't be written; nothing was done.
         """
         search = await self.scope.search(admin, now_ms=now_ms)
         cluster_id = (await admin.describe_cluster()).cluster_id
@@ -154,13 +157,12 @@ class RepairHanging(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Why(msgspec.Struct, frozen=True, kw_only=True):
-    """``why TOPIC PARTITION``."""
+    """The ``why TOPIC PARTITION`` command."""
 
     partition: TopicPartition
     again: str
 
     async def execute(self, admin: Admin, *, now_ms: int) -> Output:
-        """Ask and explain."""
         explanation = await explain(admin, self.partition, now_ms=now_ms, program=self.again)
         return Output(
             lines=explanation.sentences,
@@ -180,14 +182,14 @@ _HEALED: Final = frozenset({Outcome.REPAIRED, Outcome.ENDED_TWICE, Outcome.NO_LO
 
 
 def _status(search: SearchResult, unhealed: Sequence[object]) -> int:
-    """Exit status of a search, given the transactions that still hang."""
+    """Exit status of a search, from the transactions that still hang."""
     if unhealed or search.younger_hanging:
         return HANGS
     return INCOMPLETE if search.is_incomplete else 0
 
 
 def hanging_columns(now_ms: int) -> Columns[OpenTransaction]:
-    """Those of Kafka's ``find-hanging``; durations are counted to a time."""
+    """The columns of Kafka's ``find-hanging``; durations are counted up to ``now_ms``."""
     return {
         "Topic": lambda transaction: transaction.partition.topic,
         "Partition": lambda transaction: transaction.partition.partition,
@@ -201,7 +203,7 @@ def hanging_columns(now_ms: int) -> Columns[OpenTransaction]:
 
 
 def _or_none(number: int | None) -> int:
-    """As Kafka's tool writes that there is none."""
+    """The number, or -1 for None, as Kafka's tool prints it."""
     return -1 if number is None else number
 
 

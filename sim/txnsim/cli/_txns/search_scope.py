@@ -1,7 +1,8 @@
-"""What ``find-hanging --all`` and ``repair`` look at, what is open there, what could not be seen.
+"""The search of ``find-hanging --all`` and ``repair``: its scope, the open transactions, what could
+not be seen.
 
-An age is only a limit of what is shown: readers stand still behind a young transaction as well. So
-all that is open is judged, and what is younger than asked for is counted.
+An age only limits what is shown: young transactions hold readers back too. So every open
+transaction is judged, and those younger than the requested age are counted.
 """
 
 from __future__ import annotations
@@ -33,21 +34,21 @@ class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
 
     partitions: int
     findings: tuple[JudgedTransaction, ...]
-    """Open transactions of the age that was asked for, oldest write first."""
+    """Open transactions of the requested age, oldest write first."""
     younger: tuple[JudgedTransaction, ...]
     """Open transactions younger than the requested age."""
     unread: Mapping[TopicPartition, ClientError]
     unseen: tuple[ClientError, ...]
-    """Missing rights, because of which the search may be incomplete."""
+    """Missing rights, for which the search may be incomplete."""
 
     @property
     def hanging(self) -> tuple[JudgedTransaction, ...]:
-        """Those of that age that no marker will end."""
+        """Those of the requested age that no marker will end."""
         return _hanging(self.findings)
 
     @property
     def younger_hanging(self) -> tuple[JudgedTransaction, ...]:
-        """The younger ones that no marker will end."""
+        """Those younger than the requested age that no marker will end."""
         return _hanging(self.younger)
 
     @property
@@ -62,25 +63,25 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
     topic: str | None = None
     partition: int | None = None
     max_transaction_timeout_min: int | None = None
-    """Only what is older; None: 15 minutes, and any age on a partition that is named."""
+    """Only older transactions; None means 15 minutes, or any age if a partition is named."""
 
     def __post_init__(self) -> None:
-        """Refuse what does not go together, before anything is connected."""
+        """Refuse contradictory arguments before connecting."""
         if self.partition is not None and self.topic is None:
             raise ConfigError("The --partition argument requires --topic to be provided")
 
     @property
     def older_than_ms(self) -> int:
-        """The age from which on, exclusively."""
+        """The exclusive lower bound of the age in ms."""
         if self.max_transaction_timeout_min is not None:
             return self.max_transaction_timeout_min * _MINUTE_MS
         return MAX_TRANSACTION_TIMEOUT_MS if self.partition is None else ANY_AGE
 
     async def search(self, admin: Admin, *, now_ms: int) -> SearchResult:
-        """Search it, with progress on a terminal.
+        """Search the scope, with progress on a terminal.
 
         Raises:
-            ClientError: There is no such topic or partition, it has no leader, or a coordinator
+            ClientError: The topic or partition does not exist or has no leader, or a coordinator
                 could not be asked.
         """
         if self.topic is not None and self.partition is not None:
@@ -152,7 +153,7 @@ def _tell_unread(search: SearchResult) -> None:
 
 
 def tell_missing(command: str, errors: Iterable[ErrorCode | None]) -> None:
-    """Each right that was missing, once."""
+    """Print each missing right once."""
     for missing in dict.fromkeys(missing_right(command, error) for error in errors):
         if missing is not None:
             TERMINAL.warn(missing)

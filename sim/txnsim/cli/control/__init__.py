@@ -1,4 +1,4 @@
-"""Commands that ask the control port of a running simulator: one module per noun.
+"""Commands that use the control port of a running simulator: one module per noun.
 
-``port`` finds it and asks it; ``_words`` reads what people write for times and topics.
+``port`` finds the port and sends requests; ``_words`` parses times and topics.
 """

@@ -1,4 +1,4 @@
-"""``txnsim brokers``: brokers of a running simulator: who lives; kill, stop, start, isolate."""
+"""``txnsim brokers``: list, kill, stop, start and isolate brokers of a running simulator."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WAIT_MS: Final = 30_000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what ``brokers`` takes."""
+    """Declare the arguments of ``brokers``."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
 
     def branch(name: str, line: str) -> argparse.ArgumentParser:
@@ -50,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Do it; returns the exit status."""
+    """Run the subcommand; returns the exit status."""
     port = port_of(args)
     if args.action == "list":
         TERMINAL.tell(args, port.get("brokers"), _COLUMNS)

@@ -1,4 +1,4 @@
-"""``txnsim clock``: look at the clock of a running simulator, let time pass, set a clock."""
+"""``txnsim clock``: show, advance and set the clock of a running simulator."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from txnsim.text import time_text
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what ``clock`` takes."""
+    """Declare the arguments of ``clock``."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     show = actions.add_parser("show", help="what time it is there")
     add_port(show)
@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _passes_ms(text: str) -> int:
-    """A time that passes."""
+    """Parse a duration by which the clock advances."""
     if text.startswith("-"):
         ago = text.removeprefix("-")
         raise ArgumentTypeError(
@@ -39,7 +39,7 @@ def _passes_ms(text: str) -> int:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Do it; returns the exit status."""
+    """Run the subcommand; returns the exit status."""
     port = port_of(args)
     match args.action:
         case "show":

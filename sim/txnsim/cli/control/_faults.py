@@ -1,4 +1,6 @@
-"""``txnsim faults``: arm rules in a running simulator, watch them, let go what they hold."""
+"""``txnsim faults``: arm fault rules in a running simulator, show their state, release what they
+hold.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,7 @@ _CHOICE: Final[Mapping[str, tuple[type, str, str]]] = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what ``faults`` takes."""
+    """Declare the arguments of ``faults``."""
     parser.epilog = "Points and actions: docs/fault-points.md, docs/faults.md."
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     arm = actions.add_parser("arm", help="put a rule in force, or a file of rules")
@@ -109,7 +111,7 @@ def _add_rule(arm: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Do it; returns the exit status."""
+    """Run the subcommand; returns the exit status."""
     port = port_of(args)
     match args.action:
         case "arm":
@@ -168,7 +170,7 @@ def _read(file: str) -> Any:
 
 
 def _rule(args: argparse.Namespace) -> dict[str, Any]:
-    """The rule that the options say."""
+    """The rule that the options describe."""
     missing = [
         option
         for option, value in (("an ID", args.id), ("--point", args.point), ("--do", args.do))

@@ -1,4 +1,4 @@
-"""``txnsim topics``: topics of a running simulator: look, make, delete, move leaders."""
+"""``txnsim topics``: list, create and delete topics of a running simulator, and move leaders."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from txnsim.cli.output import TERMINAL, Columns, Table
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what ``topics`` takes."""
+    """Declare the arguments of ``topics``."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     listing = actions.add_parser("list", help="every topic")
     listing.add_argument("--internal", action="store_true", help="Kafka's own topics as well")
@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Do it; returns the exit status."""
+    """Run the subcommand; returns the exit status."""
     port = port_of(args)
     match args.action:
         case "list":

@@ -1,7 +1,7 @@
-"""What people write on a command line for times, topics and partitions.
+"""Parsers for times, topics and partitions on the command line.
 
-Each function is a ``type`` of argparse: what is wrong is an ``ArgumentTypeError`` that shows the
-form that is wanted.
+Each function is a ``type`` of argparse: a mistake is an ``ArgumentTypeError`` that shows the
+expected form.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ _PARTITION_RE: Final = re.compile(r"(.+)-(\d{1,9})")
 
 
 def duration_ms(text: str) -> int:
-    """A time in whole milliseconds: ``1500ms``, ``30s``, ``2m``, ``1h``, ``7d``. Without a unit it
-    is refused: who writes 5 means seconds.
+    """A time in whole milliseconds: ``1500ms``, ``30s``, ``2m``, ``1h``, ``7d``. A number without a
+    unit is refused, because 5 could be meant as seconds.
     """
     word = text.strip().lower()
     if word.isascii() and word.isdigit() and word.strip("0"):
@@ -32,7 +32,7 @@ def duration_ms(text: str) -> int:
 
 
 def new_topic(text: str) -> tuple[str, int]:
-    """A topic to be made, ``orders`` or ``orders:3``; -1 partitions: as many as is the default."""
+    """A topic to create, ``orders`` or ``orders:3``; -1 partitions means the default number."""
     name, colon, partitions = text.partition(":")
     if not name or (colon and (not partitions.isdigit() or int(partitions) < 1)):
         raise ArgumentTypeError(f"{text!r}: expected NAME or NAME:PARTITIONS, as in orders:3")

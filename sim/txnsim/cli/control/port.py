@@ -1,8 +1,8 @@
-"""The control port, as commands ask it: where it is, which token it wants, what it answers.
+"""The client of the control port: finds its address and token, sends requests, reads answers.
 
-Where it is comes from ``--http``, else from ``--ready-file``, else from ``TXNSIM_HTTP``, else from
-``TXNSIM_READY_FILE``, else it is the port that ``txnsim serve --http`` takes. The standard
-library asks: a command needs no extra.
+The address is that of ``--http``, else of ``--ready-file``, else of ``TXNSIM_HTTP``, else of
+``TXNSIM_READY_FILE``, else the default port of ``txnsim serve --http``. Requests use the standard
+library, so that a command needs no extra.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ _IN_COMMANDS: Final = {
     "GET /api/v1/topics": "`txnsim topics list`",
     "DELETE /api/v1/faults/": "`txnsim faults disarm` ",
 }
-"""Request in the port's advice -> the command for it."""
+"""Request that the port's advice names -> the command that does the same."""
 
 Json = Any
-"""JSON, as Python has it."""
+"""A JSON value as Python objects."""
 
 
 class ControlPortError(TxnsimError):
-    """The control port can't be reached, or has refused; the message says what to do next."""
+    """The control port can't be reached, or refused; the message says what to do next."""
 
 
 class ControlPort:
@@ -64,11 +64,11 @@ class ControlPort:
         patience: float = PATIENCE_SECONDS,
         **query: object,
     ) -> Json:
-        """Change something."""
+        """Send a POST request."""
         return self._ask("POST", path, query, body, patience)
 
     def delete(self, *path: str | int) -> Json:
-        """Take something away."""
+        """Send a DELETE request."""
         return self._ask("DELETE", path, {}, None, PATIENCE_SECONDS)
 
     def _ask(
@@ -130,7 +130,7 @@ class ControlPort:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare how a command finds the control port, and ``--json``."""
+    """Declare the options that locate the control port, and ``--json``."""
     group = parser.add_argument_group("the control port")
     group.add_argument(
         "--http",
@@ -157,7 +157,7 @@ def port_of(args: argparse.Namespace, environment: Mapping[str, str] | None = No
 
     Raises:
         ConfigError: An address, a token or a ready file is wrong.
-        ControlPortError: The ready file is not there, or its process has no control port.
+        ControlPortError: The ready file does not exist, or its process has no control port.
     """
     environment = os.environ if environment is None else environment
     token = args.token or token_from(environment)
@@ -178,7 +178,7 @@ def _path(text: str | None) -> Path | None:
 
 
 def _url(name: str, text: str) -> str:
-    """An address in full."""
+    """Complete an address to a URL."""
     url = text
     if text.isdigit():
         url = f"http://127.0.0.1:{text}"

@@ -1,4 +1,4 @@
-"""What commands share that run until a signal comes: ``txnsim serve``, ``txnsim proxy``."""
+"""What commands share that run until a signal arrives: ``txnsim serve``, ``txnsim proxy``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from txnsim.cli.parsing import new_file
 from txnsim.runtime.wall_clock import monotonic_ms
 
 END_MS_MAX: Final = 4_500
-"""After a signal the process is gone within five seconds."""
+"""Time in ms after which the process ends, so that it is gone within five seconds of a signal."""
 LOOK_S: Final = 0.1
 
 
@@ -31,7 +31,7 @@ class LongRunning:
 
     @staticmethod
     def add_log_arguments(parser: argparse._ActionsContainer) -> None:
-        """Declare what is logged, and how."""
+        """Declare the options of the log."""
         parser.add_argument(
             "--log-level",
             choices=LEVELS,
@@ -48,7 +48,7 @@ class LongRunning:
 
     @staticmethod
     def add_script_arguments(parser: argparse._ActionsContainer) -> None:
-        """Declare what scripts and tests need that start the command."""
+        """Declare the options for scripts and tests that start the command."""
         parser.add_argument(
             "--ready-file",
             type=new_file,
@@ -64,11 +64,11 @@ class LongRunning:
         )
 
     def __init__(self, args: argparse.Namespace) -> None:
-        """Set logs up, see that the ready file can be made, and learn the token of the control
+        """Set up logs, check that the ready file can be created, and read the token of the control
         port.
 
         Raises:
-            ConfigError: The ready file can't be made, or the token can't be one.
+            ConfigError: The ready file can't be created, or the token is invalid.
         """
         set_up_logs(level=args.log_level, log_format=LogFormat(args.log_format))
         self._ready_file: Path | None = args.ready_file
@@ -76,12 +76,12 @@ class LongRunning:
             ready_file.check(self._ready_file)
             ready_file.remove_old(self._ready_file)
         self.token = control_token.token_from(os.environ)
-        """The control port's token (``TXNSIM_TOKEN``); None where it is not set."""
+        """The control port's token (``TXNSIM_TOKEN``); None if it is not set."""
 
     @staticmethod
     def stop_of(args: argparse.Namespace) -> asyncio.Event:
-        """Set when it is time to end: by SIGINT or SIGTERM, or with standard input where that was
-        asked for. From now on the log tells now and then what it has left out.
+        """An event that is set by SIGINT or SIGTERM, or at the end of standard input if asked for.
+        From now on the log regularly reports what it has suppressed.
         """
         stop = asyncio.Event()
         loop = asyncio.get_running_loop()
@@ -98,25 +98,25 @@ class LongRunning:
 
     @staticmethod
     def say_ready(args: argparse.Namespace, facts: Mapping[str, Any]) -> None:
-        """Write the ready file where one is wanted.
+        """Write the ready file if one was asked for.
 
         Args:
-            args: Of the command.
-            facts: What was started; with a token in it the file is for its owner alone.
+            args: The command's arguments.
+            facts: The facts about what was started; with a token only the owner may read the file.
 
         Raises:
-            ConfigError: It can't be written.
+            ConfigError: The file can't be written.
         """
         if args.ready_file is not None:
             content = msgspec.json.encode(facts)
             ready_file.write(args.ready_file, content, is_secret="token" in facts)
 
     def shown_token(self, token: str) -> str:
-        """The token of a control port in words: who has set it knows it."""
+        """The token as text to print; ``TXNSIM_TOKEN`` is only named, because the user has set it."""
         return f"that of {control_token.VARIABLE}" if token == self.token else token
 
     def say_ended(self) -> None:
-        """Take the ready file away: what was started is about to stop."""
+        """Remove the ready file, because the server is about to stop."""
         if self._ready_file is not None:
             ready_file.remove_ours(self._ready_file)
 
@@ -127,7 +127,7 @@ class LongRunning:
 
 
 def _end(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
-    """End, whatever runs: what is not over in time is not waited for."""
+    """End the process in any case: tasks that take too long are not waited for."""
     stop.set()
     threading.Thread(target=_end_at_last, args=(loop,), daemon=True).start()
 
@@ -148,7 +148,7 @@ def _tell_left_out_for_ever(loop: asyncio.AbstractEventLoop) -> None:
 
 
 def _stop_at_eof(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
-    """Set ``stop`` when standard input ends; what comes before is read and forgotten."""
+    """Set ``stop`` when standard input ends; its contents are ignored."""
 
     def read() -> None:
         if not os.read(sys.stdin.fileno(), 65_536):
