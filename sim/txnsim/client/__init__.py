@@ -1,23 +1,23 @@
-"""A small asynchronous wire client, against a txnsim cluster or a real Apache Kafka alike.
+"""A small asynchronous wire client, for a txnsim cluster or a real Apache Kafka.
 
-Tools, scenarios and tests use it. It speaks for itself, through public requests only, and so sees
-no more than any client does.
+Tools, scenarios and tests use it. It uses public requests only, and so sees no more than any client
+does.
 
 - ``connection``: one connection; requests, correlation ids, timeouts. ``versions`` are negotiated,
   ``authentication`` logs in, ``operator_login`` does so for an operator.
-- ``cluster``: bootstrap, leaders, coordinators, one connection per broker; ``metadata`` are its
+- ``cluster``: bootstrap, leaders, coordinators, one connection per broker; ``metadata`` has its
   values, ``backoff`` its pauses and deadlines, ``tracing`` its part of the trace.
 - ``producer``: plain, idempotent and transactional; its decisions are pure: ``session`` (identity,
   sequences, which transaction protocol) and ``reactions`` (what an error code means to a producer).
-  ``_coordinator_requests`` asks its coordinator.
-- ``members``: a consumer in a group, of both protocols; ``_positions`` are a group's.
+  ``_coordinator_requests`` sends requests to its coordinator.
+- ``members``: a consumer in a group, of both protocols; ``_positions`` reads a group's positions.
 - ``consumer``: assigned partitions; ``fetching`` is one Fetch, ``isolation`` filters aborted
   transactions, purely, ``offsets`` finds an offset by time.
 - ``admin`` and ``_txn_admin``: what Kafka's ``Admin`` offers around transactions.
   ``_requests_by_key`` finds the broker of each key.
 - ``inspection``: what hangs, why readers wait, and what repairs it.
 - ``requests``, ``txn_requests``, ``group_requests``: requests from plain values.
-- ``raw``: one broker, frame by frame, for what compares brokers.
+- ``raw``: one broker, frame by frame, for comparisons of brokers.
 - ``errors``: errors by their possible next step.
 
 Kafka's counterpart is its module *clients*.

@@ -1,9 +1,8 @@
-"""What a transactional producer asks of its coordinator, retried until it is decided.
+"""Requests of a transactional producer to its coordinator, retried until they are decided.
 
-Kafka's counterpart are the request handlers inside ``TransactionManager``. Answers that are lost
-are asked for again with the same
-identity: the coordinator recognises a repeated EndTxn, and a repeated InitProducerId with an
-    expected identity (KIP-360).
+Kafka's counterpart are the request handlers inside ``TransactionManager``. A request whose answer
+is lost is repeated with the same identity: the coordinator recognises a repeated EndTxn, and a
+repeated InitProducerId with an expected identity (KIP-360).
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ def _error(answer: Any) -> ErrorCode:
 
 
 class CoordinatorRequests(msgspec.Struct, eq=False):
-    """The coordinator's side of one ``TxnSession``."""
+    """Sends the coordinator requests of one ``TxnSession``."""
 
     _cluster: Cluster
     _session: TxnSession
@@ -63,14 +62,14 @@ class CoordinatorRequests(msgspec.Struct, eq=False):
         )
 
     def want(self, partition: TopicPartition) -> None:
-        """A record for this partition was queued: the next AddPartitionsToTxn names it, too."""
+        """Queue a partition for the next AddPartitionsToTxn, because a record for it was queued."""
         self._to_add[partition] = None
 
     async def add_partition(
         self, partition: TopicPartition, given_up: Callable[[], bool], deadline: Deadline
     ) -> None:
-        """Make the partition part of the transaction (old protocol); what waits at the same time
-        goes along.
+        """Add the partition to the transaction (old protocol), with all partitions that wait at
+        that time.
 
         Raises:
             AbortableError: The transaction can't go on, or was given up meanwhile.
@@ -102,7 +101,7 @@ class CoordinatorRequests(msgspec.Struct, eq=False):
             self._session.note_added_partitions(unregistered)
 
     async def end(self, *, committed: bool) -> None:
-        """Commit or abort, and bump the epoch where the session's plan says so.
+        """Commit or abort, and bump the epoch if the session's plan says so.
 
         Raises:
             AbortableError: The transaction can only be aborted.
@@ -143,9 +142,10 @@ class CoordinatorRequests(msgspec.Struct, eq=False):
         error_of: Callable[[Any], ErrorCode] = _error,
         deadline: Deadline | None = None,
     ) -> Any:
-        """Ask the coordinator until it decides; returns the good answer. A refusal of an end is in
-        doubt where an attempt before may have taken effect. INVALID_TXN_STATE never is: the
-        coordinator knows this identity, and its transaction has not had the end that is asked for.
+        """Ask the coordinator until it decides; returns the successful answer. A refusal of an
+        EndTxn leaves the outcome unknown if an earlier attempt may have taken effect.
+        INVALID_TXN_STATE does not: the coordinator knows this identity, and its transaction has not
+        ended as requested.
         """
         deadline = deadline if deadline is not None else self._cluster.deadline()
         backoff = self._cluster.backoff()
@@ -212,8 +212,9 @@ class CoordinatorRequests(msgspec.Struct, eq=False):
 
 
 def worst_partition_error(message: Any) -> ErrorCode:
-    """One error for the whole answer: OPERATION_NOT_ATTEMPTED only says that another partition has
-    the reason."""
+    """The error that stands for the whole answer; OPERATION_NOT_ATTEMPTED only means that another
+    partition has failed.
+    """
     errors = [
         ErrorCode(row.partition_error_code)
         for topic in message.results_by_topic_v3_and_below

@@ -22,12 +22,12 @@ async def committed_positions(
     *,
     stable: bool = False,
 ) -> dict[TopicPartition, int]:
-    """Where a group would go on; -1 where it never committed.
+    """The committed position of each partition; -1 if the group never committed one.
 
     Args:
         cluster: Connections to use.
         group_id: Id of the group.
-        partitions: Which; None: all that the group has.
+        partitions: The partitions; None for all that the group has.
         stable: Fail with UNSTABLE_OFFSET_COMMIT rather than return a position that an open
             transaction may change (KIP-447).
 

@@ -1,9 +1,9 @@
-"""Requests about many keys: find each key's broker, ask every broker once for its keys, and repeat
-this for the rest.
+"""Requests about many keys: find each key's broker, send each broker one request for its keys, and
+repeat this for undecided keys.
 
 Each key has its own outcome, so that one missing topic does not spoil the answer for the others.
-Kafka's counterparts are ``AdminApiDriver`` with its lookup strategies
-(``PartitionLeaderStrategy``, ``CoordinatorStrategy``) and handlers.
+Kafka's counterparts are ``AdminApiDriver`` with its lookup strategies (``PartitionLeaderStrategy``,
+``CoordinatorStrategy``) and handlers.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ V = TypeVar("V")
 
 
 class KeyLookup(msgspec.Struct, Generic[K], kw_only=True):
-    """What a lookup found; keys in neither are looked up again, and ``waiting`` says why."""
+    """The result of a lookup. A key that it does not contain is looked up again; ``waiting`` says
+    why.
+    """
 
     mapped: dict[K, int] = {}
     failed: dict[K, ClientError] = {}
@@ -46,7 +48,9 @@ class KeyedResponse(msgspec.Struct, Generic[K, V], kw_only=True):
 
 
 _UNSAID: Final = UNSAID | {ErrorCode.concurrent_transactions}
-"""A coordinator that answers the second has raised the epoch, and aborts what is open first."""
+"""Errors after which a request may have taken effect. With CONCURRENT_TRANSACTIONS a coordinator
+has already raised the epoch, and aborts the open transaction first.
+"""
 
 LookUp = Callable[[Cluster, Sequence[K], Deadline], Awaitable[KeyLookup[K]]]
 AskBroker = Callable[[int, Sequence[K]], Awaitable[KeyedResponse[K, V]]]
@@ -61,7 +65,7 @@ async def run_by_key(
     ask: AskBroker[K, V],
     timeout_ms: float | None = None,
 ) -> dict[K, V | ClientError]:
-    """Decide every key, or time is up.
+    """Ask until every key has an outcome or time is up.
 
     Returns:
         Key -> outcome, in the order of ``keys``. Keys left when time was up have a RetriableError
@@ -95,7 +99,9 @@ class _KeyRun(msgspec.Struct, Generic[K, V], eq=False):
     _outcomes: dict[K, V | ClientError] = {}
     _reasons: dict[K, str] = {}
     _in_doubt: set[K] = set()
-    """Asked of a broker that gave no answer, or none that says whether it took effect."""
+    """Keys of requests that got no answer, or an answer that does not say whether they took
+    effect.
+    """
 
     @property
     def done(self) -> bool:
@@ -130,7 +136,7 @@ class _KeyRun(msgspec.Struct, Generic[K, V], eq=False):
                 )
 
     async def ask_brokers(self) -> None:
-        """Ask every broker once for its keys, all brokers at a time."""
+        """Send every broker one request for its keys, to all brokers in parallel."""
         groups: dict[int, list[K]] = {}
         for key in self._keys:
             if key in self._brokers and key not in self._outcomes:

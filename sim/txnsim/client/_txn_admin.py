@@ -1,5 +1,4 @@
-"""An operator's requests about transactions: list, describe, find those that hang,
-abort, fence.
+"""An operator's requests about transactions: list, describe, find hanging ones, abort, fence.
 
 Every method sends ordinary requests. The coordinator does not learn of an abort by marker, exactly
 as with Kafka's own tools. The wording of refusals is that of the Java ``Admin``, because ``txnsim
@@ -66,7 +65,7 @@ BATCH_MAX: Final = 500
 """
 
 OPERATOR: Final = -1
-"""Coordinator epoch of a marker that is from no coordinator (text of KIP-664)."""
+"""Coordinator epoch of a marker that an operator sends (text of KIP-664)."""
 
 _E = ErrorCode
 _RELOCATE: Final = frozenset(
@@ -84,7 +83,7 @@ Producers = tuple[ProducerState, ...]
 
 
 class TransactionAdmin:
-    """Transactions of a cluster, from outside."""
+    """An operator's requests about the transactions of a cluster."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
@@ -102,10 +101,11 @@ class TransactionAdmin:
         """Ask every broker for the transactions it coordinates.
 
         Args:
-            filters: Only those that pass; all of them unless given.
-            broker_ids: Ask these alone (text of KIP-664).
+            filters: Only transactions that match; all if None.
+            broker_ids: Ask only these brokers (text of KIP-664).
             timeout_ms: ``api_timeout_ms`` unless given.
-            named: Fields of ``TransactionFilters``, in place of ``filters``: ``pattern="sh.*"``.
+            named: Fields of ``TransactionFilters`` instead of ``filters``, such as
+                ``pattern="sh.*"``.
 
         Returns:
             Broker id -> listings, or why that broker could not answer.
@@ -163,7 +163,7 @@ class TransactionAdmin:
         TRANSACTIONAL_ID_NOT_FOUND.
 
         Args:
-            transactional_ids: Which.
+            transactional_ids: The ids to describe.
             broker_id: Ask this broker instead of their coordinators; then NOT_COORDINATOR is final.
         """
 
@@ -198,7 +198,7 @@ class TransactionAdmin:
         """Ask leaders, or the replicas on one broker, for the active producers of partitions.
 
         Args:
-            partitions: Which.
+            partitions: The partitions to describe.
             broker_id: A replica to ask instead of the leaders; then NOT_LEADER_OR_FOLLOWER is
                 final.
             timeout_ms: ``api_timeout_ms`` unless given.
@@ -255,10 +255,11 @@ class TransactionAdmin:
 
         Args:
             now_ms: The wall clock to measure ages by.
-            topic: Only this one; all, internal ones included, unless given.
-            partition: Only this one of ``topic``.
-            broker_id: Only partitions with a replica there, which is then asked.
-            max_transaction_timeout_ms: Younger ones are not looked at.
+            topic: Only this topic; all, including internal ones, if None.
+            partition: Only this partition of ``topic``.
+            broker_id: Only partitions with a replica on this broker, which is asked instead of the
+                leader.
+            max_transaction_timeout_ms: Younger transactions are ignored.
 
         Raises:
             ClientError: A step failed; the message says which.
@@ -291,14 +292,14 @@ class TransactionAdmin:
     async def known_to_coordinators(
         self, producer_ids: set[int]
     ) -> tuple[dict[int, str], dict[str, TransactionDescription | None]]:
-        """What all coordinators know of these producers.
+        """What all coordinators know about these producers.
 
         Returns:
             Producer id -> transactional id, without unknown producers; transactional id ->
-            description, None where it has been forgotten meanwhile.
+            description, None if the coordinator has forgotten it meanwhile.
 
         Raises:
-            ClientError: A coordinator did not answer, so that nothing can be said.
+            ClientError: A coordinator did not answer, so the result would be incomplete.
         """
         ids = await self._transactional_ids(producer_ids)
         descriptions: dict[str, TransactionDescription | None] = {}
@@ -318,7 +319,8 @@ class TransactionAdmin:
     async def partitions_to_search(
         self, topic: str | None = None, partition: int | None = None, broker_id: int | None = None
     ) -> list[TopicPartition]:
-        """Partitions of all topics, of one, or one partition, as far as they have a replica there.
+        """The partitions of all topics or of one topic, or one partition; with ``broker_id`` only
+        those that have a replica on that broker.
 
         Raises:
             ClientError: A topic could not be described.
@@ -359,7 +361,7 @@ class TransactionAdmin:
     # Repair
 
     async def identify(self, which: OpenSince, *, timeout_ms: float | None = None) -> AbortSpec:
-        """The whole identity of the transaction that is open since there, as the leader has it.
+        """The identity of the open transaction that starts at the given offset, from the leader.
 
         Raises:
             ClientError: The leader could not say, or has no such transaction
@@ -386,9 +388,9 @@ class TransactionAdmin:
             timeout_ms: Timeout of each of the requests; ``api_timeout_ms`` unless given.
 
         Raises:
-            ClientError: No such transaction, or refused: not allowed, fenced, or an epoch that the
-                partition has left behind.
-            RetriableError: No leader took it in time.
+            ClientError: No such transaction, or refused: not authorized, fenced, or an epoch older
+                than the partition's.
+            RetriableError: No leader accepted it in time.
         """
         match which:
             case OpenSince():
@@ -405,12 +407,12 @@ class TransactionAdmin:
         producer_epoch: int,
         start_offset: int,
     ) -> None:
-        """Abort the transaction that this producer has open since there, and no other (text of
-        KIP-664): for the listener of ``--kip-text``.
+        """Abort the producer's open transaction only if it starts at ``start_offset`` (text of
+        KIP-664); for the listener of ``--kip-text``.
 
         Raises:
             ClientError: There is no such transaction, or the producer is at another epoch.
-            RetriableError: No leader took it in time.
+            RetriableError: No leader accepted it in time.
         """
         marker = Marker(
             producer_id=producer_id,
@@ -426,7 +428,7 @@ class TransactionAdmin:
         """Send a marker to the leaders of its partitions.
 
         Raises:
-            ClientError: One of them has refused it.
+            ClientError: A leader refused it.
         """
         outcomes = await self.write_txn_marker(marker, timeout_ms=timeout_ms, what=what)
         for outcome in outcomes.values():
@@ -493,7 +495,7 @@ class TransactionAdmin:
 
 
 def _stranger(broker_id: int, live_broker_ids: Collection[int]) -> ClientError:
-    """The outcome where only that broker could have answered."""
+    """The outcome if the broker that should answer is not in the cluster."""
     brokers = ", ".join(str(live_id) for live_id in live_broker_ids)
     return ConnectionLostError(
         f"broker {broker_id} is not in the cluster, whose brokers are {brokers}",

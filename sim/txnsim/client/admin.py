@@ -1,5 +1,5 @@
-"""Topics, configuration, features and the cluster itself, next to all that ``txn_admin`` does with
-transactions.
+"""An operator's requests about topics, configs, features, groups and the cluster; ``_txn_admin``
+adds those about transactions.
 
 Kafka's counterpart is ``KafkaAdminClient``. Requests that change something go to any broker, which
 forwards them to the controller (KRaft).
@@ -43,16 +43,16 @@ from txnsim.errors import ErrorCode
 from txnsim.types import IsolationLevel, TopicPartition
 
 TIMEOUT_MS: Final = 30_000
-"""The broker's time for a change."""
+"""Timeout in ms that a broker gets for a change."""
 TOPIC_RESOURCE = 2
 BROKER_RESOURCE = 4
 GROUP_RESOURCE = 32
 ALL_BROKERS = ""
-"""Resource name of the default that holds for all brokers."""
+"""Resource name of the default that applies to all brokers."""
 
 
 class ClusterDescription(msgspec.Struct, frozen=True, kw_only=True):
-    """The members of the cluster."""
+    """The brokers of the cluster, its id and its controller."""
 
     cluster_id: str
     controller_id: int
@@ -60,7 +60,7 @@ class ClusterDescription(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CreatedTopic(msgspec.Struct, frozen=True, kw_only=True):
-    """A created topic; -1 and None for fields missing from the broker's version."""
+    """A created topic; -1 and None for fields that the broker's version does not have."""
 
     name: str
     topic_id: UUID | None = None
@@ -122,8 +122,9 @@ class Admin(TransactionAdmin):
             await backoff.wait(deadline)
 
     async def wait_without_topics(self, names: Collection[str], *, timeout_ms: float) -> None:
-        """Wait while brokers name deleted topics: KRaft's controller answers a deletion before they
-        hear of it. What is accepted will be gone, so a broker that hears of nothing is no failure.
+        """Wait until brokers no longer list deleted topics: KRaft's controller answers a deletion
+        before brokers learn of it. A broker that lists them at the deadline is no failure, because
+        an accepted deletion will happen.
         """
         if names:
             await self._each_says(
@@ -133,9 +134,9 @@ class Admin(TransactionAdmin):
     async def wait_for_leader(
         self, partition: TopicPartition, broker_id: int, *, timeout_ms: float
     ) -> bool:
-        """Wait until every broker that answers names this leader; False where one does not in time.
-        A broker that still knows the old leader asks the wrong coordinator, and tells its producers
-        NOT_ENOUGH_REPLICAS.
+        """Wait until every broker that answers names this leader; False if one does not in time. A
+        broker that still knows the old leader asks the wrong coordinator, and answers producers
+        with NOT_ENOUGH_REPLICAS.
         """
 
         def is_named(view: ClusterMetadata) -> bool:
@@ -177,7 +178,9 @@ class Admin(TransactionAdmin):
         }
 
     async def describe_topics(self, names: Sequence[str] | None) -> tuple[TopicMetadata, ...]:
-        """Topics with leaders and replicas, or with the error in their place; None: all topics."""
+        """Topics with leaders and replicas, or each with its error; all topics if ``names`` is
+        None.
+        """
         return (await self.cluster.refresh(names)).topics
 
     async def describe_partition(self, partition: TopicPartition) -> PartitionMetadata:
@@ -264,17 +267,17 @@ class Admin(TransactionAdmin):
         """The state of a transactional id.
 
         Raises:
-            ClientError: It is not told; ``error`` says why.
+            ClientError: The coordinator refused; ``error`` says why.
         """
         return or_raised((await self.describe_transactions([transactional_id]))[transactional_id])
 
     async def producers_of(
         self, partition: TopicPartition, *, broker_id: int | None = None
     ) -> tuple[ProducerState, ...]:
-        """Who has written to a partition, as its leader or a broker knows it.
+        """The producers of a partition, from its leader or from one broker.
 
         Raises:
-            ClientError: It is not told; ``error`` says why.
+            ClientError: The broker refused; ``error`` says why.
         """
         answers = await self.describe_producers([partition], broker_id=broker_id)
         return or_raised(answers[partition])
@@ -287,10 +290,10 @@ class Admin(TransactionAdmin):
         return ErrorCode(message.results[0].error_code)
 
     async def shows_group(self, group_id: str) -> bool:
-        """Whether its coordinator lists a group, among those that we may describe.
+        """Whether a group's coordinator lists it for us, which it does only if we may describe it.
 
         Raises:
-            ClientError: It lists none.
+            ClientError: The coordinator did not list its groups.
         """
         message = await self.cluster.ask_group_coordinator(group_id, list_groups())
         error = ErrorCode(message.error_code)
@@ -311,15 +314,15 @@ class Admin(TransactionAdmin):
         )
 
     async def commit_positions(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """Put a group without members at positions."""
+        """Set the positions of a group without members."""
         request = offset_commit(group_id, GroupMetadata(), offsets)
         await self.cluster.ask_group_coordinator(group_id, request)
 
     # Cluster
 
     async def describe_cluster(self) -> ClusterDescription:
-        """Brokers, cluster id, controller; by Metadata where DescribeCluster is not known (before
-        Kafka 2.8), as Java's clients do it.
+        """Brokers, cluster id, controller; by Metadata if the broker does not know DescribeCluster
+        (before Kafka 2.8), as Java's clients do.
 
         Raises:
             ClientError: Refused.
@@ -354,13 +357,13 @@ class Admin(TransactionAdmin):
         """Change finalized feature levels, all or none.
 
         Args:
-            levels: Feature -> level; 0 takes the feature out.
+            levels: Feature -> level; 0 removes the feature.
             upgrade_type: 1 upgrade, 2 safe downgrade, 3 unsafe downgrade.
-            validate_only: Only find out whether it could be done.
-            timeout_ms: The broker's time for it.
+            validate_only: Only check whether the change is possible.
+            timeout_ms: The broker's timeout for the change.
 
         Raises:
-            ClientError: Refused; INVALID_UPDATE_VERSION for a level that can't be.
+            ClientError: Refused; INVALID_UPDATE_VERSION for an impossible level.
         """
         request = requests.update_features(
             levels,
@@ -382,7 +385,7 @@ class Admin(TransactionAdmin):
     ) -> dict[tuple[int, str], ClientError | None]:
         """Set or delete configuration entries; (resource type, name) -> None on success.
 
-        Entries of one broker go to that broker, as they are its own; the rest to any.
+        Entries of one broker are sent to that broker, others to any broker.
         """
         outcomes: dict[tuple[int, str], ClientError | None] = {}
         by_broker: dict[int, list[ConfigChange]] = {}
@@ -413,8 +416,8 @@ class Admin(TransactionAdmin):
         return refused
 
     async def config_at(self, broker_id: int, name: str, *, topic: str | None = None) -> str | None:
-        """A configuration of a broker, or of a topic as that broker knows it; None where it has no
-        such one.
+        """A config of a broker, or of a topic as that broker knows it; None if there is no such
+        config.
 
         Raises:
             ClientError: Refused.
@@ -440,7 +443,7 @@ class Admin(TransactionAdmin):
             or_raised(failure)
 
     async def group_configs(self, group: str, names: Sequence[str]) -> dict[str, str]:
-        """These configurations of a group, as far as it has them.
+        """The values of these configs of a group; configs that it does not have are left out.
 
         Raises:
             ClientError: Refused.
@@ -466,7 +469,9 @@ class Admin(TransactionAdmin):
     async def _change(
         self, request: VersionedRequest, errors_of: Callable[[Any], list[int]]
     ) -> Any:
-        """Ask any broker, again while no controller is there to obey (NOT_CONTROLLER)."""
+        """Send a request to any broker; repeat it while there is no controller to process it
+        (NOT_CONTROLLER).
+        """
         deadline: Deadline = self.cluster.deadline()
         backoff = self.cluster.backoff()
         while True:

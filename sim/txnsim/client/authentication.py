@@ -1,6 +1,6 @@
-"""How a connection says who it is: the requests of one authentication by SASL, in order.
+"""SASL authentication of a connection: its requests, in order.
 
-It is fed answers and says what to ask next; ``connection`` sends. Kafka's counterpart:
+It takes answers and returns the next request; ``connection`` sends it. Kafka's counterpart:
 SaslClientAuthenticator.
 """
 
@@ -18,23 +18,23 @@ from txnsim.security.login import Credential, Login, LoginError, login
 from txnsim.security.options import ClientTls, SecurityProtocol
 
 RENEWAL_FACTOR: Final = 0.85
-"""Part of a session after which a client authenticates again: the earliest that
+"""Fraction of a session after which a client authenticates again: the earliest that
 SaslClientAuthenticator draws, so that clocks and latency don't matter (KIP-368).
 """
 
 
 class ClientSecurity(msgspec.Struct, frozen=True, kw_only=True):
-    """The way to reach brokers, and the login."""
+    """How to reach and to authenticate with brokers."""
 
     protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
     tls: ClientTls = ClientTls()
     mechanism: str = ""
-    """That of SASL."""
+    """SASL mechanism; empty without SASL."""
     credential: Credential | None = None
 
 
 class Authentication:
-    """One run, from the handshake to the broker's last word."""
+    """One authentication, from the handshake to the broker's last answer."""
 
     def __init__(self, security: ClientSecurity, *, now_ms: int, nonce: str) -> None:
         """Begin.
@@ -49,17 +49,17 @@ class Authentication:
         )
         self._has_shaken_hands = False
         self.lifetime_ms = 0
-        """How long the session lasts, as the broker's last answer has it; 0: no end."""
+        """Lifetime of the session in ms, from the broker's last answer; 0 means unlimited."""
 
     def handshake(self) -> VersionedRequest:
         """The first request."""
         return asks(ClientApi.SASL_HANDSHAKE, mechanism=self._mechanism)
 
     def take(self, answer: Any) -> VersionedRequest | None:
-        """What to ask after an answer; None: the broker knows us.
+        """Take an answer and return the next request; None once we are authenticated.
 
         Raises:
-            AuthenticationError: It does not.
+            AuthenticationError: The broker refused.
         """
         if not self._has_shaken_hands:
             self._has_shaken_hands = True

@@ -1,7 +1,7 @@
-"""Waiting on the runtime's clock: pauses, deadlines, growing pauses between attempts.
+"""Pauses, deadlines and exponential backoff on the runtime's clock.
 
-All of it is monotonic time: advancing the cluster clock neither shortens a pause nor expires a
-request. No jitter is added, so that a run repeats itself.
+All times are monotonic: advancing the cluster clock neither shortens a pause nor expires a request.
+No jitter is added, so that runs are reproducible.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ from txnsim.types import TopicPartition
 BOOTSTRAP = -1
 
 LOST = (ConnectionLostError, RequestTimeoutError)
-"""Failures of a connection: the request may be repeated where that does no harm."""
+"""Failures of a connection; the request may be repeated if that does no harm."""
 
 
 def parse_bootstrap(text: str) -> tuple[tuple[str, int], ...]:
@@ -84,7 +84,7 @@ class Cluster:
         dial: Dial = dial_asyncio,
         tracer: Tracer | None = None,
     ) -> None:
-        """Know where to begin; nothing is connected yet. Needs a running event loop.
+        """Set up a client; nothing is connected yet. Needs a running event loop.
 
         Args:
             bootstrap: ``host:port``, several separated by commas.
@@ -92,10 +92,11 @@ class Cluster:
             clock: The system's clock unless given.
             tasks: Owner of background tasks; the cluster's own unless given.
             dial: Opens transports; the running loop does unless given.
-            tracer: Gets calls, requests and records; of a cluster in the same process.
+            tracer: Records calls, requests and records; the tracer of a cluster in the same
+                process.
 
         Raises:
-            ConfigError: ``bootstrap`` is not of that form, or a certificate or key is none.
+            ConfigError: ``bootstrap`` is malformed, or a certificate or key is invalid.
             MissingExtraError: The SASL mechanism needs a library.
         """
         self.addresses = parse_bootstrap(bootstrap)
@@ -103,7 +104,7 @@ class Cluster:
         self.clock = clock if clock is not None else _system_clock()
         self.tasks = tasks if tasks is not None else LoopTasks(asyncio.get_running_loop())
         self.trace = ClientTrace(tracer, self.settings.client_id)
-        """The client in the trace of its run."""
+        """This client's part of the trace."""
         self.view = ClusterMetadata()
         self.features = FinalizedFeatures()
         """Finalized features with the highest epoch seen on any connection."""
@@ -128,12 +129,12 @@ class Cluster:
         await self.close()
 
     async def connect(self) -> None:
-        """Reach one bootstrap address and learn the brokers. Fails at once where no broker answers.
+        """Connect to a bootstrap address and learn the brokers. Fails at once if no broker answers.
 
         Raises:
             AuthenticationError: TLS or SASL has failed there.
             ConnectionLostError: None of the addresses answers.
-            RequestTimeoutError: None of them in time.
+            RequestTimeoutError: None of them answers in time.
             NotSupportedError: A broker answered, but we have no version in common.
         """
         message = await (await self.any_connection()).request(requests.metadata(()))
@@ -189,7 +190,7 @@ class Cluster:
         return await self._open(broker_id, lane, address.host, address.port)
 
     async def disconnect(self, *, lane: str = "") -> None:
-        """Close the connections of a lane; what waits for answers there fails."""
+        """Close the connections of a lane; requests in flight there fail."""
         closing = {
             key: connection for key, connection in self._connections.items() if key[1] == lane
         }
@@ -363,7 +364,7 @@ class Cluster:
             await backoff.wait(deadline)
 
     def _no_leader(self, partition: TopicPartition) -> ErrorCode:
-        """Why there is no leader, if that may pass; otherwise raises."""
+        """Why there is no leader, if that may change; otherwise raises."""
         topic = self.view.topic(partition.topic)
         partition_view = topic.partition(partition.partition) if topic is not None else None
         number = 0
@@ -386,7 +387,7 @@ class Cluster:
     # Coordinators
 
     async def coordinator(self, transactional_id: str, *, deadline: Deadline | None = None) -> int:
-        """The broker that coordinates a transactional id; remembered until forgotten.
+        """The broker that coordinates a transactional id; cached until ``forget_coordinator``.
 
         Raises:
             RetriableError: None was available in time.
@@ -454,7 +455,8 @@ class Cluster:
     async def find_coordinators(
         self, transactional_ids: tuple[str, ...], deadline: Deadline
     ) -> dict[str, tuple[int, int]]:
-        """Ask once for several coordinators; one by one where the broker can't do better (KIP-699).
+        """Ask once for several coordinators; one by one if the broker does not support batches
+        (KIP-699).
 
         Returns:
             Transactional id -> (error, broker id).

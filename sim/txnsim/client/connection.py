@@ -1,4 +1,4 @@
-"""One connection to one broker: bytes out, answers in, each in its time.
+"""One connection to one broker: pipelined requests, each with a timeout.
 
 Requests are pipelined and answers are found by correlation id, so that an answer that a fault
 swallowed does not shift the ones behind it. A request without an answer in time closes the
@@ -48,8 +48,9 @@ from txnsim.wire.apis import api_name
 from txnsim.wire.codec import FrameReader, encode_request, read_response, request_schema
 
 FRAME_BYTES_MAX: Final = 256 * 1024 * 1024
-"""Largest answer accepted; several times ``fetch.max.bytes``, and yet a bound on what a confused
-peer can make us buffer."""
+"""Largest answer accepted. It is several times ``fetch.max.bytes``, and bounds what a faulty peer
+can make us buffer.
+"""
 
 _CORRELATION: Final = Struct(">i").unpack_from
 _ERROR: Final = Struct(">h").unpack_from
@@ -84,7 +85,7 @@ class ClientSettings(msgspec.Struct, frozen=True, kw_only=True):
     software_version: str = "unknown"
     """Sent to brokers in ApiVersions (KIP-511)."""
     security: ClientSecurity = ClientSecurity()
-    """security.protocol and what belongs to it."""
+    """security.protocol and its settings."""
 
 
 class _PendingRequest(msgspec.Struct, eq=False):
@@ -95,7 +96,7 @@ class _PendingRequest(msgspec.Struct, eq=False):
     future: asyncio.Future[Any]
     timer: TimerHandle
     sent: int = NO_CAUSE
-    """Trace index of its sending."""
+    """Trace index of the event of its sending."""
     call: Call | None = None
 
 
@@ -129,7 +130,7 @@ class Connection(asyncio.Protocol):
         self._peer = peer or address
         """The other end, in the trace."""
         self._line = ""
-        """Our own address, by which the other end knows the connection."""
+        """Our own address, by which the peer identifies the connection."""
         self.features = FinalizedFeatures()
         """Finalized features as this connection's last ApiVersions answer has them."""
         self.versions: dict[int, VersionRange] = {}
@@ -142,7 +143,7 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.WriteTransport | None = None
         self._lost: ClientError | None = None
         self._held: list[bytes] | None = None
-        """Frames that wait until the broker knows us again; None: none has to."""
+        """Frames held back during re-authentication; None if there is none."""
         self._renewal_ms: int | None = None
         """Time after which requests wait for a re-authentication; None: no limit."""
         self._closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -160,7 +161,7 @@ class Connection(asyncio.Protocol):
         trace: ClientTrace | None = None,
         peer: str = "",
     ) -> Connection:
-        """Connect, negotiate versions, and say who we are where the listener asks.
+        """Connect, negotiate versions, and authenticate if the listener requires it.
 
         Raises:
             AuthenticationError: TLS or SASL has failed.
@@ -346,7 +347,7 @@ class Connection(asyncio.Protocol):
     # Authentication
 
     def authenticate(self) -> asyncio.Future[None]:
-        """Say who we are; the future fails with AuthenticationError where the broker objects."""
+        """Authenticate; the future fails with AuthenticationError if the broker refuses."""
         security = self._settings.security
         now_ms = self._clock.now_ms()
         authentication = Authentication(security, now_ms=now_ms, nonce=random_hex())
@@ -414,7 +415,7 @@ class Connection(asyncio.Protocol):
         self._line = str(transport.get_extra_info("sockname"))
 
     def data_received(self, data: bytes) -> None:
-        """Bytes of the broker."""
+        """Process bytes from the broker."""
         try:
             for frame in self._reader.receive_data(data):
                 self._answer(frame)
@@ -460,7 +461,7 @@ class Connection(asyncio.Protocol):
             call.future.set_result(message)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The broker, the network or we closed it."""
+        """Called when the broker, the network or we have closed the connection."""
         reason = f": {exc}" if exc is not None else ""
         # With TLS 1.3 a broker that does not take our certificate says so after the handshake.
         kind = AuthenticationError if isinstance(exc, ssl.SSLError) else ConnectionLostError
@@ -481,10 +482,10 @@ class Connection(asyncio.Protocol):
                 entry.future.set_exception(error)
 
     def close(self) -> None:
-        """Close; what waits for an answer fails with ConnectionLostError."""
+        """Close; requests in flight fail with ConnectionLostError."""
         self._lose(ConnectionLostError(f"the connection to {self.address} was closed by us"))
 
     async def wait_closed(self) -> None:
-        """Return once the transport has gone."""
+        """Return once the transport is closed."""
         if self._transport is not None:
             await self._closed

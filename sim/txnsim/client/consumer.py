@@ -45,8 +45,7 @@ class Consumer:
 
         Args:
             cluster: Connections to use.
-            isolation: isolation.level; read_committed unless given, other than with Kafka's
-                clients.
+            isolation: isolation.level; unlike Kafka's clients read_committed by default.
             min_bytes: fetch.min.bytes.
             fetch_wait_ms: fetch.max.wait.ms.
         """
@@ -57,7 +56,7 @@ class Consumer:
         self._positions: dict[TopicPartition, int] = {}
         self._polls: list[_Poll] = []
         self.last: dict[TopicPartition, FetchResult] = {}
-        """The newest answer of each partition: watermarks, last stable offset, error."""
+        """The latest answer of each partition: watermarks, last stable offset, error."""
 
     async def __aenter__(self) -> Consumer:
         return self
@@ -101,7 +100,7 @@ class Consumer:
             self._positions[partition] = or_raised(result).offset
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Go on elsewhere; records of a Fetch in flight for the old position are dropped."""
+        """Set the position; records of a Fetch in flight for the old position are dropped."""
         self._positions[partition] = offset
 
     async def poll(self, max_wait_ms: int = 1_000) -> list[ConsumedRecord]:
@@ -157,14 +156,14 @@ class Consumer:
     async def _ask(
         self, broker_id: int, positions: dict[TopicPartition, int], options: FetchOptions
     ) -> list[FetchResult] | TxnsimError:
-        """A Fetch whose failure is a value: it is reported by the poll that collects it."""
+        """Send a Fetch; a failure is returned, so that the poll that collects it reports it."""
         try:
             return await ask_leader(self._cluster, broker_id, positions, options)
         except (ClientError, CorruptBatchError, MissingExtraError) as error:
             return error
 
     def _collect(self) -> tuple[list[ConsumedRecord], bool]:
-        """The records of finished Fetches, and whether there was an error that may pass."""
+        """The records of finished Fetches, and whether one had an error that may pass."""
         ended_polls = [poll for poll in self._polls if poll.task.done()]
         self._polls = [poll for poll in self._polls if not poll.task.done()]
         records: list[ConsumedRecord] = []

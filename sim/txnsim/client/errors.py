@@ -63,7 +63,7 @@ class IllegalUseError(ClientError):
 
 
 class RetriableError(ClientError):
-    """It was retried until its time was up, and may work later."""
+    """Retried until time was up; may work later."""
 
 
 class AbortableError(ClientError):
@@ -75,9 +75,8 @@ class FatalError(ClientError):
 
 
 class AuthenticationError(FatalError):
-    """The broker does not take our credentials, or TLS tells that it is not the one we want.
-
-    Trying again would not help (AuthenticationException).
+    """The broker refuses our credentials, or its certificate is not the expected one. A retry would
+    not help (AuthenticationException).
     """
 
 
@@ -90,10 +89,10 @@ def code_name(error: int) -> str:
 
 
 def or_raised(outcome: T | ClientError) -> T:
-    """What was asked for.
+    """The outcome, if it is a success.
 
     Raises:
-        ClientError: It is a failure instead.
+        ClientError: The outcome is this failure.
     """
     if isinstance(outcome, ClientError):
         raise outcome

@@ -1,7 +1,7 @@
-"""A single Fetch: everything the answer says, the records as the isolation level lets them through.
+"""A single Fetch: everything in the answer, with the records that the isolation level allows.
 
-Scenarios and tests judge by it; ``consumer`` is made of it. No fetch sessions: KIP-227 allows a
-client to do without. Kafka's counterparts are ``Fetcher`` and ``FetchCollector``.
+Scenarios and tests use it directly; ``consumer`` is built on it. No fetch sessions: KIP-227 allows
+a client to do without. Kafka's counterparts are ``Fetcher`` and ``FetchCollector``.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ T = TypeVar("T")
 
 
 class Beside(Protocol):
-    """Does work beside the loop."""
+    """Runs work outside the event loop."""
 
     def __call__(self, work: Callable[[], T], /) -> Awaitable[T]:
-        """What the work returns."""
+        """The result of the work."""
 
 
 class FetchResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,13 +49,13 @@ class FetchResult(msgspec.Struct, frozen=True, kw_only=True):
     last_stable_offset: int = -1
     log_start_offset: int = -1
     aborted: tuple[AbortedTransaction, ...] | None = None
-    """None where the broker gave no list (read_uncommitted)."""
+    """None if the broker gave no list (read_uncommitted)."""
     records: tuple[ConsumedRecord, ...] = ()
-    """What the isolation level lets through."""
+    """The records that the isolation level allows."""
     markers: tuple[SeenMarker, ...] = ()
-    """Those among them that end transactions."""
+    """The transaction markers among the fetched batches."""
     is_whole: bool = True
-    """False where the cleaner took batches or markers from among them."""
+    """False if the log cleaner has removed batches or markers in between."""
     next_offset: int
     size_bytes: int = 0
     """Bytes of record batches in the answer, visible or not."""
@@ -72,7 +72,7 @@ class FetchOptions(msgspec.Struct, frozen=True, kw_only=True):
     min_bytes: int = 1
     max_bytes: int = FETCH_BYTES_MAX
     beside: Beside | None = None
-    """Where many records are read; None: in the event loop."""
+    """Runs the reading of many records; None for the event loop."""
 
 
 async def fetch(
@@ -88,20 +88,19 @@ async def fetch(
     timeout_ms: float | None = None,
     beside: Beside | None = None,
 ) -> FetchResult:
-    """Fetch once from one partition's leader; looked up and asked again where the leader
-    moved.
+    """Fetch once from a partition's leader; repeated if the leader has moved.
 
     Args:
         cluster: Connections to use.
         topic: Topic of the partition.
         partition: Partition of the topic.
-        offset: Where to begin.
+        offset: The first offset to read.
         isolation: Which records are visible.
         max_wait_ms: How long the broker may wait for ``min_bytes``; 0: not at all.
         min_bytes: Bytes worth an answer.
-        max_bytes: Bytes of the answer, about.
+        max_bytes: Approximate limit on the answer in bytes.
         timeout_ms: Timeout of the whole call; ``api_timeout_ms`` unless given.
-        beside: Does the reading of the records, which may be many.
+        beside: Runs the reading of the records, which may be many.
 
     Raises:
         RetriableError: No leader answered in time.
@@ -141,8 +140,9 @@ async def ask_leader(
     *,
     leader_epochs: Mapping[TopicPartition, int] | None = None,
 ) -> list[FetchResult]:
-    """One Fetch of several partitions to one broker. Errors are in the results; wrong leaders leave
-    the cache. A leader of another epoch than given refuses (KIP-320)."""
+    """One Fetch of several partitions to one broker. Errors are in the results; wrong leaders are
+    removed from the cache. A leader whose epoch differs from the given one refuses (KIP-320).
+    """
     topic_ids = {}
     for target in positions:
         topic = cluster.view.topic(target.topic)

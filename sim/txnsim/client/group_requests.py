@@ -1,4 +1,4 @@
-"""Requests about groups and their positions: made from plain values, as in ``requests``."""
+"""Requests about groups and their positions, built from plain values as in ``requests``."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ COORDINATOR_GROUP = 0
 
 
 class GroupMetadata(msgspec.Struct, frozen=True, kw_only=True):
-    """Who commits positions, as a member of the group (Java's ConsumerGroupMetadata)."""
+    """The member that commits positions (Java's ConsumerGroupMetadata)."""
 
     generation: int = -1
-    """Of a classic group; the member epoch of the new protocol."""
+    """Generation in a classic group; member epoch in the new protocol."""
     member_id: str = ""
     instance_id: str | None = None
 
@@ -45,10 +45,10 @@ def find_group_coordinator(group_id: str) -> VersionedRequest:
 def committed_topics(
     request: str, offsets: Mapping[TopicPartition, int], **fields: Any
 ) -> list[Row]:
-    """The positions in a request that commits them.
+    """The topics of a request that commits positions.
 
     Args:
-        request: Its name, with which those of its rows begin.
+        request: The request's name, which is the prefix of its rows' names.
         offsets: The positions.
         fields: Further fields of each partition.
     """
@@ -72,8 +72,9 @@ def offset_fetch(
 
     Args:
         group_id: Id of the group.
-        partitions: Which; None: all that it has.
-        stable: UNSTABLE_OFFSET_COMMIT instead of a position that an open transaction may change.
+        partitions: The partitions; None for all that the group has.
+        stable: Ask for UNSTABLE_OFFSET_COMMIT instead of a position that an open transaction may
+            change.
     """
     return asks(
         ClientApi.OFFSET_FETCH,
@@ -87,7 +88,9 @@ def offset_fetch(
 
 
 def delete_groups(group_ids: Sequence[str]) -> VersionedRequest:
-    """Delete groups without members, and their positions; each is asked of its coordinator."""
+    """Delete groups without members, with their positions; the request goes to the groups'
+    coordinator.
+    """
     return asks(ClientApi.DELETE_GROUPS, groups_names=tuple(group_ids))
 
 
@@ -124,7 +127,7 @@ def describe_share_group_offsets(group_id: str) -> VersionedRequest:
 def alter_share_group_offsets(
     group_id: str, offsets: Mapping[TopicPartition, int]
 ) -> VersionedRequest:
-    """Give share partitions of a share group without members other start offsets."""
+    """Set the start offsets of share partitions in a share group without members."""
 
     def row(partition: TopicPartition) -> Row:
         return Row(
@@ -138,6 +141,6 @@ def alter_share_group_offsets(
 
 
 def delete_share_group_offsets(group_id: str, topics: Sequence[str]) -> VersionedRequest:
-    """Delete what a share group without members has of topics."""
+    """Delete the state that a share group without members has for these topics."""
     rows = [Row("DeleteShareGroupOffsetsRequestTopic", topic_name=name) for name in topics]
     return asks(ClientApi.DELETE_SHARE_GROUP_OFFSETS, group_id=group_id, topics=rows)

@@ -1,5 +1,5 @@
-"""The records of fetched bytes that a consumer may hand to its user: no control records, and with
-read_committed no aborted ones.
+"""Filters fetched records for the user of a consumer: no control records, and with read_committed
+no aborted ones.
 
 Pure. A broker sends whole batches, and with read_committed the list of aborted transactions that
 touch them; leaving those out is the client's work. The rule is that of Kafka's ``CompletedFetch``:
@@ -34,7 +34,7 @@ class AbortedTransaction(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConsumedRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A record as a consumer delivers it, with what its batch said of the producer."""
+    """A record as a consumer delivers it, with the producer that its batch names."""
 
     partition: TopicPartition
     offset: int
@@ -48,7 +48,7 @@ class ConsumedRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class SeenMarker(msgspec.Struct, frozen=True, kw_only=True):
-    """A marker that was passed."""
+    """A transaction marker among fetched batches."""
 
     offset: int
     producer_id: int
@@ -65,7 +65,7 @@ class Visible(msgspec.Struct, frozen=True, kw_only=True):
     next_offset: int
     markers: tuple[SeenMarker, ...] = ()
     is_whole: bool = True
-    """False where the cleaner took batches or markers from among them."""
+    """False if the log cleaner has removed batches or markers in between."""
 
 
 def visible_records(
@@ -79,7 +79,7 @@ def visible_records(
     """Read fetched bytes.
 
     Args:
-        partition: Where they come from.
+        partition: The partition of the bytes.
         data: Whole batches; the first may begin before ``fetch_offset``, a partial one at the end
             is ignored.
         fetch_offset: Records below are left out.
@@ -87,8 +87,8 @@ def visible_records(
         aborted: The answer's list, in any order; the same producer id may occur several times.
 
     Returns:
-        The records in order, and the offset after the last batch: also of batches that hold
-        nothing visible.
+        The records in order, and the offset after the last batch: including batches without visible
+            records.
 
     Raises:
         CorruptBatchError: The bytes are no record batches.

@@ -1,5 +1,5 @@
-"""The cluster as a Metadata answer shows it: brokers, topics, leaders. Values and how they come
-about, without I/O.
+"""The cluster as a Metadata answer shows it: brokers, topics, leaders. Values and functions that
+build them, without I/O.
 
 Kafka's counterpart is ``MetadataSnapshot`` (``MetadataCache`` in older releases), whose rule
 applies here too: a partition's leader epoch never goes back, because a broker that lags may answer
@@ -41,7 +41,7 @@ class PartitionMetadata(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TopicMetadata(msgspec.Struct, frozen=True, kw_only=True):
-    """A topic, or the error for it."""
+    """A topic, or its error."""
 
     name: str
     topic_id: UUID | None = None
@@ -56,7 +56,7 @@ class TopicMetadata(msgspec.Struct, frozen=True, kw_only=True):
         return not self.error and bool(leaders) and min(leaders) >= 0
 
     def partition(self, index: int) -> PartitionMetadata | None:
-        """The partition of that number."""
+        """The partition with that index."""
         for partition in self.partitions:
             if partition.partition == index:
                 return partition
@@ -64,7 +64,7 @@ class TopicMetadata(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClusterMetadata(msgspec.Struct, frozen=True, kw_only=True):
-    """The known state of the cluster, with every topic ever requested."""
+    """The known state of the cluster, with every topic that was ever requested."""
 
     cluster_id: str | None = None
     controller_id: int = -1
@@ -126,8 +126,8 @@ def _parse_topic(row: Any) -> TopicMetadata:
 
 
 def merge(earlier: ClusterMetadata, answered: ClusterMetadata) -> ClusterMetadata:
-    """What to believe after another answer: its brokers, its topics, and the topics that it was
-    not asked for.
+    """The metadata after another answer: its brokers and topics, plus the known topics that were
+    not requested.
 
     A partition of the same topic id whose leader epoch went back keeps its known state.
     """

@@ -32,7 +32,7 @@ _MOVED: Final = frozenset(
 
 
 class FoundOffset(msgspec.Struct, frozen=True, kw_only=True):
-    """An offset; -1 where no record is late enough."""
+    """An offset; -1 if no record has such a timestamp."""
 
     offset: int
     timestamp_ms: int = -1
@@ -46,7 +46,7 @@ async def list_offsets(
     isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
     timeout_ms: float | None = None,
 ) -> dict[TopicPartition, FoundOffset | ClientError]:
-    """Look offsets up.
+    """Look up offsets.
 
     Args:
         cluster: Connections to use.

@@ -1,7 +1,8 @@
-"""How an operator's client logs in where brokers ask who it is, as that of the control port.
+"""How an operator's client, such as the control port's, logs in to brokers that require
+authentication.
 
-Who may ask the control port may do everything to the cluster. So what it asks over the wire is
-asked as a super user whose password is known.
+Users of the control port may do everything with the cluster. So its requests to brokers are sent as
+a super user whose password is known.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from txnsim.security.scram import BY_SASL_NAME
 
 
 def operator_login(security: SecurityOptions) -> tuple[str, ClientSecurity] | None:
-    """The name of a listener, and how to reach it; None where the listener in clear does, or where
-    no password of a super user is known.
+    """The name of a listener, and how to log in there; None if the plaintext listener suffices, or
+    if no super user's password is known.
 
     Raises:
         OSError: The certificate of the authority can't be read.
@@ -43,7 +44,9 @@ def operator_login(security: SecurityOptions) -> tuple[str, ClientSecurity] | No
 
 
 def _authority(security: SecurityOptions, listener: SecureListener) -> str | None:
-    """Whom to trust: the authority that signs certificates of clients, as a rule brokers' too."""
+    """The authority to trust: the one that signs client certificates, which usually signs brokers'
+    too.
+    """
     tls = listener.tls or security.tls
     if tls is None or tls.authority is None:
         return None
@@ -53,7 +56,9 @@ def _authority(security: SecurityOptions, listener: SecureListener) -> str | Non
 def _passwords(
     security: SecurityOptions, listener: SecureListener
 ) -> Iterator[tuple[str, str, str]]:
-    """Mechanism, user and password, of PLAIN first: those of SCRAM may have been changed."""
+    """(mechanism, user, password), first those of PLAIN, because SCRAM passwords may have been
+    changed.
+    """
     users_by_mechanism: dict[str, Mapping[str, str]] = {
         PLAIN: security.plain_users if listener.plain_users is None else listener.plain_users
     }

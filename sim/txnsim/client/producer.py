@@ -1,13 +1,13 @@
 """A producer: plain, idempotent or transactional, in the old transaction flow and in transactions
 v2.
 
-``send`` never waits: it gives a future per record, and a task per partition makes batches of what
-has gathered and delivers them one after the other. ``reactions`` decides what to do about an error,
+``send`` never waits: it returns a future per record, and a task per partition groups queued records
+into batches and delivers them one after the other. ``reactions`` decides what to do about an error,
 ``session`` what a transaction does next. This module connects the two with the cluster.
 
 Kafka's counterparts are ``KafkaProducer``, ``RecordAccumulator``, ``Sender`` and
-``TransactionManager``; different from there, at most one batch per partition is on its way, so
-that no retry can overtake.
+``TransactionManager``; different from there, at most one batch per partition is in flight, so that
+no retry can overtake another batch.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _UNSAID: Final = UNSAID | {ErrorCode.network_exception}
 
 
 class RecordMetadata(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a record went; ``offset`` is -1 with acks=0."""
+    """The partition and offset of a written record; ``offset`` is -1 with acks=0."""
 
     partition: TopicPartition
     offset: int
@@ -70,7 +70,7 @@ class _Outgoing(msgspec.Struct, eq=False):
 
 
 class _Lane(msgspec.Struct, eq=False):
-    """The queue of one partition: the records not yet sent, and the task that sends them."""
+    """The queue of one partition: its unsent records, and the task that sends them."""
 
     queue: deque[_Outgoing] = msgspec.field(default_factory=deque)
     task: asyncio.Task[None] | None = None
@@ -81,8 +81,8 @@ class Producer:
 
     Use it as an asynchronous context manager, or ``close`` it. The transactional life is Java's:
     ``init_transactions`` once, then ``begin``, ``send``…, ``commit`` or ``abort``. Errors say what
-    is possible next: ``AbortableError``, ``FatalError``, or ``RetriableError`` for what only took
-    too long.
+    is possible next: ``AbortableError``, ``FatalError``, or ``RetriableError`` if it only took too
+    long.
     """
 
     def __init__(
@@ -101,10 +101,10 @@ class Producer:
 
         Args:
             cluster: Connections to use.
-            transactional_id: Makes it transactional.
+            transactional_id: Makes the producer transactional.
             transaction_timeout_ms: transaction.timeout.ms, sent to the coordinator.
             idempotent: enable.idempotence; a transactional producer always is.
-            acks: -1, 0 or 1; all but -1 only without idempotence.
+            acks: -1, 0 or 1; 0 and 1 only without idempotence.
             delivery_timeout_ms: delivery.timeout.ms: how long a record may take from ``send`` on,
                 retries included.
             request_timeout_ms: request.timeout.ms of Produce; the cluster's unless given.
@@ -144,7 +144,7 @@ class Producer:
 
     @property
     def identity(self) -> ProducerIdAndEpoch:
-        """Producer id and epoch now in use; (-1, -1) before there is one."""
+        """The current producer id and epoch; (-1, -1) before there is one."""
         return self.session.identity
 
     @property
@@ -239,8 +239,8 @@ class Producer:
         """Queue a record and return at once.
 
         Args:
-            topic: Where to.
-            partition: Where to; this producer does not choose partitions.
+            topic: The topic to write to.
+            partition: The partition; this producer does not choose one.
             value: None is a tombstone.
             key: Key of the record.
             timestamp_ms: Timestamp of the record; the cluster clock's now unless given.
@@ -248,7 +248,8 @@ class Producer:
             delivery_timeout_ms: Instead of the producer's.
 
         Returns:
-            Future of where the record went. It fails with AbortableError, FatalError or
+            A future of the record's partition and offset. It fails with AbortableError, FatalError
+                or
             RetriableError.
 
         Raises:
@@ -452,7 +453,9 @@ class Producer:
         )
 
     def _given_up(self, error: ClientError) -> ClientError:
-        """A batch is lost: the transaction with it, or the sequences behind it."""
+        """The error of a lost batch; it makes the transaction abortable, or the later sequences
+        unusable.
+        """
         if self.transactional_id is not None:
             return self.session.abortable(error)
         if self._idempotent:
@@ -486,8 +489,9 @@ class Producer:
                 await backoff.wait(deadline)
 
     def _bump_locally(self) -> None:
-        """The next epoch, all sequences from 0: an idempotent producer may do so alone
-        (KIP-360)."""
+        """Start the next epoch with all sequences at 0, which an idempotent producer may do by
+        itself (KIP-360).
+        """
         identity = self.session.identity
         if identity == ProducerIdAndEpoch.NONE:
             return
@@ -512,7 +516,7 @@ class Producer:
 
 
 def _size(record: Record) -> int:
-    """About how many bytes a record takes; enough to decide where a batch ends."""
+    """Approximate size of a record in bytes; enough to decide where a batch ends."""
     return 24 + len(record.key or b"") + len(record.value or b"")
 
 

@@ -1,8 +1,8 @@
-"""What an error code means to a producer: retry, look elsewhere, abort, or give up.
+"""What a producer does about an error code: retry, look up the broker again, abort, or give up.
 
 One table per kind of request, pure. Kafka's counterparts are the ``handleResponse`` methods of
 ``TransactionManager`` and, for Produce, ``Sender.canRetry`` with
-``TransactionManager.maybeTransitionToErrorState``; the rows were read there.
+``TransactionManager.maybeTransitionToErrorState``; the tables follow them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class RequestKind(Enum):
     ABORT = auto()
     PRODUCE_TRANSACTIONAL = auto()
     PRODUCE = auto()
-    """By an idempotent or plain producer."""
+    """Produce of an idempotent or plain producer."""
 
 
 class Reaction(Enum):
@@ -35,13 +35,13 @@ class Reaction(Enum):
     LOOK_UP = auto()
     """Retry after a new lookup of coordinator or leader."""
     RESTART = auto()
-    """Idempotent producers: again, under a bumped epoch and from sequence 0."""
+    """For idempotent producers: retry under a bumped epoch, from sequence 0."""
     FAIL = auto()
-    """This batch is lost; the producer goes on, under a bumped epoch."""
+    """The batch is lost; the producer goes on under a bumped epoch."""
     ABORT = auto()
     """The transaction must be aborted."""
     ABORT_IF_BUMP = auto()
-    """The same, if the epoch can be bumped afterwards; otherwise give up."""
+    """The transaction must be aborted, if the epoch can be bumped afterwards; otherwise give up."""
     GIVE_UP = auto()
     """The producer is finished."""
 
@@ -77,9 +77,9 @@ UNSAID: Final = frozenset(
         _E.unknown_server_error,
     }
 )
-"""Errors that leave open whether what was asked for is in the log. The broker may have written it,
-and then it was not replicated in time, or the broker leads no more. The next leader may have it
-(``TransactionStateManager.appendTransactionToLog``).
+"""Errors after which it is unknown whether the log has the change. The broker may have written it,
+but it was not replicated in time, or the broker has lost the leadership. The next leader may have
+it (``TransactionStateManager.appendTransactionToLog``).
 """
 
 _COORDINATOR_MOVED: Final = {
@@ -155,7 +155,7 @@ OTHERWISE: Final[Mapping[RequestKind, Reaction]] = {
     RequestKind.PRODUCE_TRANSACTIONAL: Reaction.ABORT,
     RequestKind.PRODUCE: Reaction.FAIL,
 }
-"""For errors that neither have a row nor are retriable."""
+"""The reaction to errors that have no row and are not retriable."""
 
 _PRODUCES: Final = frozenset({RequestKind.PRODUCE, RequestKind.PRODUCE_TRANSACTIONAL})
 

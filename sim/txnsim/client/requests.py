@@ -1,8 +1,8 @@
-"""The requests of this client, each made from plain values for whatever version is negotiated.
+"""The requests of this client, built from plain values for the negotiated version.
 
 One function per API, named as Kafka names it. Fields that a version lacks are left out
-(``codec.build``), so a function says once what it wants. Scenarios that must send something no
-honest client would send call these with ``within``.
+(``codec.build``), so a function lists its fields once. Scenarios that need a version which no
+proper client would choose pass ``within``.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ COORDINATOR_TRANSACTION = 1
 
 
 class Row:
-    """A struct of a message: the name of its class, and its fields. It is made once the version is
-    known, and with it the rows in its lists.
+    """A struct in a message: the name of its class, and its fields. It is built once the version is
+    known, and so are the rows in its lists.
     """
 
     __slots__ = ("fields", "kind")
@@ -43,7 +43,7 @@ class Row:
         self.fields = fields
 
     def build(self, schema: ModuleType) -> Any:
-        """The struct, as a version's schema has it."""
+        """Build the struct from a version's schema."""
         kind = getattr(schema, self.kind)
         fields_of_kind = kind.__dataclass_fields__
         values = {
@@ -55,7 +55,7 @@ class Row:
 
 
 def _build_value(value: Any, schema: ModuleType) -> Any:
-    """A row, a list of rows, or what goes as it is."""
+    """Build a row or a list of rows; any other value stays as it is."""
     if isinstance(value, list):
         return tuple(row.build(schema) for row in value)
     return value.build(schema) if isinstance(value, Row) else value
@@ -70,7 +70,7 @@ def asks(
     answered: bool = True,
     **fields: Any,
 ) -> VersionedRequest:
-    """A request of an API with these fields; lists are of rows."""
+    """A request of an API with these fields; lists contain rows."""
     message = Row(f"{api.name.title().replace('_', '')}Request", **fields)
     return VersionedRequest(
         api=api,
@@ -93,12 +93,12 @@ def per_topic(
     """A row for each topic, in order of first appearance.
 
     Args:
-        kind: What such a row is called.
-        partitions: In any order.
-        row: What there is of each partition; its number unless given.
-        called: The field of the topic's name.
-        under: The field of its partitions.
-        topic_ids: By name, where the topic may go by its id.
+        kind: The name of the row's class.
+        partitions: The partitions, in any order.
+        row: Builds the row of a partition; by default its index.
+        called: The field for the topic's name.
+        under: The field for its partitions.
+        topic_ids: Topic ids by name, if topics may be named by id.
     """
     topics: dict[str, list[Any]] = {}
     for partition in partitions:
@@ -156,13 +156,13 @@ class Marker(msgspec.Struct, frozen=True, kw_only=True):
     partitions: tuple[TopicPartition, ...]
     transaction_version: int = 0
     start_offset: int | None = None
-    """Where the transaction that is to end must have begun: for ``named_txn_markers`` only."""
+    """Start offset of the transaction to end; only for ``named_txn_markers``."""
 
 
 def named_txn_markers(markers: Sequence[Marker]) -> VersionedRequest:
     """End the transactions that began at given offsets, by the text of KIP-664.
 
-    For the listener of ``--kip-text``: every other one takes this layout for a broken request.
+    Only for the listener of ``--kip-text``: every other one rejects this layout as malformed.
     """
 
     def place(marker: Marker) -> Callable[[TopicPartition], Row]:
@@ -224,7 +224,7 @@ def describe_transactions(transactional_ids: Sequence[str]) -> VersionedRequest:
 def list_transactions(filters: TransactionFilters = _ALL) -> VersionedRequest:
     """Ask one broker for the transactions it coordinates.
 
-    A filter that the version chosen can't say is refused when the message is made, with a
+    A filter that the chosen version can't express is refused when the message is built, with a
     NotSupportedError in the words of Java's ``ListTransactionsRequest.Builder``.
     """
 
@@ -287,7 +287,7 @@ def fetch(
     leader_epochs: Mapping[TopicPartition, int] | None = None,
     timeout_ms: float | None = None,
 ) -> VersionedRequest:
-    """Read from offsets, without a fetch session. From version 13 on topics go by id."""
+    """Read from offsets, without a fetch session. From version 13 on topics are named by id."""
     epochs = leader_epochs or {}
     highest = (
         12
@@ -352,7 +352,7 @@ class NewTopic(msgspec.Struct, frozen=True, kw_only=True):
     replication_factor: int = -1
     configs: tuple[tuple[str, str], ...] = ()
     assignments: tuple[tuple[int, ...], ...] = ()
-    """Replicas of each partition; then ``partitions`` and ``replication_factor`` stay -1."""
+    """Replicas of each partition; ``partitions`` and ``replication_factor`` must then be -1."""
 
 
 def create_topics(
@@ -396,7 +396,7 @@ def delete_topics(names: Sequence[str], *, timeout_ms: int) -> VersionedRequest:
 
 
 def describe_cluster() -> VersionedRequest:
-    """Ask for the brokers, the cluster's id and who answers for its controller."""
+    """Ask for the brokers, the cluster id and the controller."""
     return asks(
         ClientApi.DESCRIBE_CLUSTER,
         include_cluster_authorized_operations=False,
@@ -428,7 +428,7 @@ def update_features(
 
 
 class ConfigChange(msgspec.Struct, frozen=True, kw_only=True):
-    """One entry of IncrementalAlterConfigs; ``value`` None goes back to the default."""
+    """One entry of IncrementalAlterConfigs; a ``value`` of None restores the default."""
 
     resource_type: int
     """2 topic, 4 broker, 32 group."""
@@ -475,7 +475,7 @@ def describe_configs(
 # Partitions
 
 PREFERRED: Final = 0
-"""Election type: the first replica, only while in sync."""
+"""Election type: elect the first replica, only if it is in sync."""
 
 
 def delete_records(before: Mapping[TopicPartition, int], *, timeout_ms: int) -> VersionedRequest:
@@ -493,7 +493,7 @@ def delete_records(before: Mapping[TopicPartition, int], *, timeout_ms: int) -> 
 def alter_partition_reassignments(
     replicas: Mapping[TopicPartition, Sequence[int]], *, timeout_ms: int
 ) -> VersionedRequest:
-    """Give partitions other replicas."""
+    """Change the replicas of partitions."""
 
     def row(partition: TopicPartition) -> Row:
         new_replicas = tuple(replicas[partition])

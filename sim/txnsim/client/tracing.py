@@ -1,8 +1,8 @@
-"""A client of ours in the trace: a node of its own, its calls and what they came to.
+"""A client in the trace: a node of its own, with its calls and their results.
 
-A call is a root: nothing in the cluster has caused it. The requests that it leads to, also those of
-tasks that it starts, are due to it, and its result is due to the last answer that it got. A call
-within a call is part of that one and tells nothing of its own.
+A call has no cause in the cluster. It causes its requests, including those of tasks that it starts,
+and its result is caused by the last answer that it got. A call inside another call has no events of
+its own.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ TEXT_MAX: Final = 100
 
 
 class Call(msgspec.Struct, eq=False):
-    """A call under way."""
+    """A call in progress."""
 
     event: int
     answered: int = NO_CAUSE
-    """Trace index of the last answer that came for it."""
+    """Trace index of the last answer to one of its requests."""
     result: dict[str, object] = {}
     """The fields of its result event: ``error``, ``result``."""
 
@@ -38,7 +38,7 @@ _call: ContextVar[Call | None] = ContextVar("txnsim_client_call", default=None)
 
 
 class ClientTrace:
-    """The events of one client for the trace of its run."""
+    """Records the events of one client in the trace of its run."""
 
     __slots__ = ("_tracer", "node")
 
@@ -55,7 +55,7 @@ class ClientTrace:
 
     @contextlib.contextmanager
     def call(self, name: str, **args: object) -> Iterator[Call | None]:
-        """Events inside have this call as their cause; yields None while nothing is recorded."""
+        """Events inside have this call as their cause; yields None if nothing is recorded."""
         tracer = self._tracer
         if tracer is None or not tracer.on or _call.get() is not None:
             yield None
@@ -82,7 +82,7 @@ class ClientTrace:
             )
 
     def trace_delivery(self, partition: TopicPartition, records: Iterable[ConsumedRecord]) -> None:
-        """A consumer gets these records, which the last answer has brought."""
+        """Trace the records that a consumer delivers from the last answer."""
         tracer, call = self._tracer, _call.get()
         if tracer is None or not tracer.on:
             return
@@ -101,7 +101,7 @@ class ClientTrace:
     def sent(
         self, line: str, peer: str, api: int, version: int, correlation: int, size: int
     ) -> int:
-        """A request is written; by ``line`` its receiver finds its cause."""
+        """Trace a sent request. The receiver finds its cause by ``line``."""
         tracer, call = self._tracer, _call.get()
         assert tracer is not None, "asked for only while the trace is on"
         answered = NO_CAUSE if call is None else call.answered
@@ -139,7 +139,7 @@ class ClientTrace:
 
     @staticmethod
     def current_call() -> Call | None:
-        """The call that is under way in this context."""
+        """The call in progress in this context."""
         return _call.get()
 
 

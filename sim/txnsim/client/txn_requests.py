@@ -13,15 +13,15 @@ from txnsim.types import TopicPartition
 
 
 class TxnRequests(msgspec.Struct, frozen=True):
-    """Requests to transaction and group coordinators, made from plain values."""
+    """Builds requests to transaction and group coordinators from plain values."""
 
     transactional_id: str | None
     producer_id: int = -1
     producer_epoch: int = -1
 
     def init(self, *, timeout_ms: int, two_phase: bool = False) -> VersionedRequest:
-        """Ask for an identity; with an expected one (KIP-360) version 3 is the least that can say
-        it, and two-phase commit (KIP-939) takes version 6.
+        """Ask for an identity. With an expected identity (KIP-360) at least version 3 is needed,
+        and version 6 for two-phase commit (KIP-939).
         """
         least = 3 if self.producer_id >= 0 else 0
         within = VersionRange(6, 6) if two_phase else VersionRange(least, 5)
@@ -64,9 +64,9 @@ class TxnRequests(msgspec.Struct, frozen=True):
         within: VersionRange = ANY,
         member: GroupMetadata | None = None,
     ) -> VersionedRequest:
-        """Write a group's positions as part of the transaction; version 5 adds the group by itself
-        (KIP-890). With ``member`` the group's coordinator checks who asks (KIP-447, from version
-        3).
+        """Commit a group's positions as part of the transaction; version 5 adds the group by itself
+        (KIP-890). With ``member`` the group's coordinator checks the member (KIP-447, from version
+        3 on).
         """
         return asks(
             ClientApi.TXN_OFFSET_COMMIT,

@@ -1,4 +1,4 @@
-"""The API versions of this client, and the ones that a broker and this client have in common.
+"""The API versions of this client, and those that it shares with a broker.
 
 Pure. Kafka's counterpart is ``NodeApiVersions.latestUsableVersion``; refusals use its words.
 """
@@ -28,14 +28,14 @@ _ALL: Final = 32767
 
 
 class ClientApi(IntEnum):
-    """The APIs that this client uses, by their keys. It speaks every version there are messages
-    for (``wire.registry``). Where it does not, its own lowest or highest follows with the reason.
+    """The APIs that this client uses, by their keys. It supports every version that has messages
+    (``wire.registry``); exceptions have their own lowest or highest version, with the reason.
     """
 
     ours: VersionRange
 
     def __new__(cls, key: int, lowest: int = 0, highest: int = _ALL) -> Self:
-        """The number of an API, which knows its versions."""
+        """A member whose value is the API key, and that knows its versions."""
         api = int.__new__(cls, key)
         api._value_ = key
         least, most = version_range(key)
@@ -111,9 +111,9 @@ class ByHand(msgspec.Struct, frozen=True, kw_only=True):
 
     api: int
     build: Callable[[ModuleType], Any]
-    """Makes the message from the schema of the version chosen."""
+    """Builds the message from the schema of the chosen version."""
     timeout_ms: float | None = None
-    """Instead of ``request_timeout_ms``."""
+    """Overrides ``request_timeout_ms``."""
     answered: bool = True
     """False for Produce with acks=0, which no broker answers."""
 
@@ -131,12 +131,12 @@ def choose_version(
     """The highest version that the broker, we and ``within`` have in common.
 
     Args:
-        api: Which API.
-        broker: What the broker's ApiVersions answer said.
+        api: The API.
+        broker: The versions in the broker's ApiVersions answer.
         within: Further limits, such as "not above 4" of the old transaction protocol.
 
     Raises:
-        ClientTooOldError: The versions that the broker has, or that are wanted, are newer.
+        ClientTooOldError: The versions of the broker, or of ``within``, are newer than ours.
         NotSupportedError: The broker does not know the API, or its versions are older.
     """
     broker_range = broker.get(api)
@@ -174,7 +174,7 @@ class FinalizedFeatures(msgspec.Struct, frozen=True, kw_only=True):
     levels: tuple[tuple[str, int], ...] = ()
 
     def level(self, feature: str) -> int:
-        """The level of a feature; 0 where it is not listed, as Kafka leaves level 0 out."""
+        """The level of a feature; 0 if it is not listed, because Kafka leaves out level 0."""
         return dict(self.levels).get(feature, 0)
 
 

@@ -1,22 +1,22 @@
 """Files to settings: ``load(path)`` reads our YAML or a broker's ``server.properties``.
 
-- ``_files``: ``load`` and what it answers, a ``Configuration``; ``settings_of`` for programs.
-- ``properties``: the syntax of Java's property files, with line numbers; ``lookup`` finds those of
-  one listener before the common ones.
+- ``_files``: ``load`` and its result, a ``Configuration``; ``settings_of`` for programs.
+- ``properties``: the syntax of Java's property files, with line numbers; ``lookup`` prefers those
+  of one listener to the common ones.
 - ``_kafka_names``: every property of a real broker, and why some have no effect here.
-- ``_listeners``, ``_nodes``: what a broker's listeners mean here, and which node a file is of.
+- ``_listeners``, ``_nodes``: what a broker's listeners mean here, and which node a file belongs to.
 - ``_broker_security``, ``_security_section``: security in a broker's properties and in our YAML;
   ``_stores`` reads keystores.
 - ``client_settings``, ``_client_security``: what a client's properties mean here.
 - ``yaml_bounds``: a YAML document of a bounded size, with the line of each key.
-- ``presets``: settings that go together, by one name.
+- ``presets``: named groups of settings.
 - ``_model``: the pydantic models; imported only when a file is read, because pydantic costs more
-  time to import than the rest of the program. ``complaints`` are its errors in our words,
-  ``json_schema`` is for editors.
+  time to import than the rest of the program. ``complaints`` words its errors, ``json_schema``
+  makes a schema for editors.
 
 An unknown or wrong setting is an error that names file, line and field. A setting that a real
-broker knows, but that has no use here, is accepted with a warning: a simulator that drops settings
-in silence would hide mistakes.
+broker knows, but that has no use here, is accepted with a warning: silently dropping settings would
+hide mistakes.
 
 Kafka's counterpart: KafkaConfig and its ConfigDef. The names below are public.
 """

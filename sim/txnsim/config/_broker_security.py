@@ -1,7 +1,7 @@
 """Security in a broker's properties: TLS, SASL, principals, the authorizer.
 
-Each listener is read with its own properties in front of everybody's (``listener.name.NAME.``).
-Kafka's counterparts: BrokerSecurityConfigs, SslConfigs, SaslConfigs, ChannelBuilders, JaasContext.
+For each listener its own properties (``listener.name.NAME.``) override the common ones. Kafka's
+counterparts: BrokerSecurityConfigs, SslConfigs, SaslConfigs, ChannelBuilders, JaasContext.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ STANDARD_AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAutho
 ZOOKEEPER_AUTHORIZERS: Final = frozenset(
     {"kafka.security.auth.SimpleAclAuthorizer", "kafka.security.authorizer.AclAuthorizer"}
 )
-"""Kafka's own, up to 2.3 and up to 3.9, with the same rights (KIP-801)."""
+"""Kafka's authorizers up to 2.3 and up to 3.9, which grant the same rights (KIP-801)."""
 _MAY_BE_NAMED: Final = (
     "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",
     "org.apache.kafka.common.security.oauthbearer.internals.unsecured."
     "OAuthBearerUnsecuredValidatorCallbackHandler",
 )
-"""Kafka classes whose behaviour is built in here."""
+"""Kafka's classes whose behaviour is built in, so that a file may name them."""
 _CLIENT_AUTH: Final = {auth.value: auth for auth in ClientAuth}
 _BOOLEANS: Final = {"true": True, "false": False}
 _REAUTH: Final = "connections.max.reauth.ms"
@@ -51,7 +51,7 @@ T = TypeVar("T")
 
 
 class FileSecurity(msgspec.Struct, frozen=True, kw_only=True):
-    """What a file says of security."""
+    """The security settings of a file."""
 
     options: SecurityOptions
     used: frozenset[str]
@@ -63,12 +63,12 @@ class FileSecurity(msgspec.Struct, frozen=True, kw_only=True):
 def read_security(
     entries: Mapping[str, Property], listeners: tuple[FileListener, ...]
 ) -> FileSecurity:
-    """Security of all listeners, except the plain one: the first PLAINTEXT listener."""
+    """The security of all listeners except the plain one, which is the first PLAINTEXT listener."""
     return _SecurityReader(entries).read(listeners)
 
 
 def plain_listener(listeners: tuple[FileListener, ...]) -> FileListener | None:
-    """The first PLAINTEXT listener, None without one. Clients find the cluster by it."""
+    """The first PLAINTEXT listener, by which clients find the cluster; None if there is none."""
     return next(
         (listener for listener in listeners if listener.protocol is SecurityProtocol.PLAINTEXT),
         None,
@@ -76,7 +76,7 @@ def plain_listener(listeners: tuple[FileListener, ...]) -> FileListener | None:
 
 
 class _SecurityReader:
-    """Reads one file and collects the remarks on it."""
+    """Reads the security settings of one file and collects remarks."""
 
     def __init__(self, entries: Mapping[str, Property]) -> None:
         self._entries = entries
@@ -129,7 +129,9 @@ class _SecurityReader:
         )
 
     def _try(self, read: Callable[[], T], otherwise: T) -> T:
-        """Settings that are read, so that one run reports all errors."""
+        """Run a reader of settings; collect its error and use the default instead, so that one run
+        reports all errors.
+        """
         try:
             return read()
         except WrongPropertyError as error:
@@ -229,8 +231,9 @@ class _SecurityReader:
             raise WrongPropertyError(entry, str(error)) from None
 
     def _add_scram_users(self, mechanism: str, entry: Property, module: LoginModule) -> None:
-        """The broker's own user exists, or it could not log in to the others. In Kafka the users of
-        clients are made by other means. Each mechanism has credentials of its own.
+        """Create the broker's own user, without which it could not log in to other brokers. In
+        Kafka the users of clients are created by other means. Each mechanism has its own
+        credentials.
         """
         options, listed = module.options, _users(module)
         users = self._scram_users.setdefault(mechanism, {})
@@ -342,7 +345,7 @@ def _bearer_rules(entry: Property, module: LoginModule) -> BearerRules:
 
 
 def _reauth_ms(properties: PropertyLookup, mechanisms: tuple[str, ...]) -> int | None:
-    """Lifetime of sessions in milliseconds; None for the cluster's default."""
+    """Lifetime of authenticated sessions in ms; None for the cluster's default."""
     own = [
         entry
         for mechanism in mechanisms

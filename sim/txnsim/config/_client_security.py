@@ -1,7 +1,7 @@
 """How a client reaches brokers, in Java's properties: ``security.protocol`` and the rest.
 
-Settings that can't be obeyed are refused: a client that asks for TLS must not connect in clear.
-Kafka's counterparts: CommonClientConfigs, SaslConfigs, SslConfigs, ChannelBuilders.
+Unsupported settings are refused: a client that asks for TLS must not connect in plaintext. Kafka's
+counterparts: CommonClientConfigs, SaslConfigs, SslConfigs, ChannelBuilders.
 """
 
 from __future__ import annotations
@@ -30,14 +30,16 @@ _FOREIGN: Final = (
     "sasl.oauthbearer.jwt.retriever.class",
     "sasl.oauthbearer.token.endpoint.url",
 )
-"""Where a client is to get its credentials from: other programs than this one."""
+"""Callback handlers, with which a client gets its credentials from other programs; not
+supported.
+"""
 
 
 def read_client_security(entries: Mapping[str, Property]) -> tuple[ClientSecurity, set[str]]:
     """Protocol, certificates and credentials of a client, and the properties that were used.
 
     Raises:
-        WrongValueError: A property can't be obeyed.
+        WrongValueError: A property is not supported.
     """
     properties = PropertyLookup(entries)
     protocol = properties.choice("security.protocol", PROTOCOLS, SecurityProtocol.PLAINTEXT)
@@ -52,10 +54,10 @@ def read_client_security(entries: Mapping[str, Property]) -> tuple[ClientSecurit
 
 
 def read_tls_versions(properties: PropertyLookup) -> tuple[str, ...]:
-    """``ssl.enabled.protocols``; none where it does not say.
+    """The versions in ``ssl.enabled.protocols``; empty if it is not set.
 
     Raises:
-        WrongValueError: There is one that is not spoken.
+        WrongValueError: A version is not supported.
     """
     entry = properties.get("ssl.enabled.protocols")
     versions = properties.names("ssl.enabled.protocols")
@@ -77,7 +79,7 @@ def _tls(properties: PropertyLookup) -> ClientTls:
 
 
 def _login(properties: PropertyLookup) -> tuple[str, Credential]:
-    """Mechanism and credential."""
+    """The SASL mechanism and the credential."""
     for name in _FOREIGN:
         entry = properties.get(name)
         if entry is not None and entry.value.strip():

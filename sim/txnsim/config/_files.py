@@ -1,7 +1,8 @@
-"""A file's entries, judged and turned into a ``Configuration``.
+"""Validates a file's entries and turns them into a ``Configuration``.
 
-Both kinds of file end in the same two models, so that a value has the same bounds wherever it is
-written. All problems of a file are reported at once, each as ``file:line: field: what is wrong``.
+Both kinds of file are read into the same two models, so that a value has the same bounds wherever
+it is written. All problems of a file are reported at once, each as ``file:line: field: what is
+wrong``.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     """Accepted settings that change nothing, for people."""
 
     def onto(self, options: ClusterOptions) -> ClusterOptions:
-        """The cluster's options, overridden by the file."""
+        """The cluster's options, with those of the file in their place."""
         changes = {
             "brokers": self.brokers,
             "first_broker_id": self.first_broker_id,
@@ -88,10 +89,10 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _FIRST_ENTRY: Final = re.compile(rb"(?m)^[ \t]*[^\s:=#!][^\s:=]*[ \t]*(?P<sign>[:=])")
-"""Of a file whose name does not tell its kind."""
+"""The first entry of a file whose name does not tell its kind."""
 UNKNOWN: Final = f"no such setting here, nor property of a Kafka {REFERENCE.name} broker"
 PROBLEMS_MAX: Final = 100
-"""Of one file: to say what was meant instead of a name takes some milliseconds."""
+"""Limit per file, because each suggestion for a wrong name takes some milliseconds."""
 
 
 class _Problems:
@@ -104,20 +105,20 @@ class _Problems:
         self._strangers: list[tuple[int, str]] = []
 
     def add(self, line: int, field: str, message: str) -> None:
-        """Note one.
+        """Add an error.
 
         Raises:
-            ConfigError: There are so many that no more are looked for.
+            ConfigError: The limit is reached.
         """
         self._found.append(self._problem_line(line, field, message))
         if len(self._found) == PROBLEMS_MAX:
             raise self._too_many()
 
     def passed_by(self, line: int, field: str) -> None:
-        """Note a name that nobody here knows and a broker passes by.
+        """Note a name that is unknown here and that a broker ignores.
 
         Raises:
-            ConfigError: There are so many that this is no broker's file.
+            ConfigError: There are so many that this can't be a broker's file.
         """
         if field.removeprefix("settings.").startswith(CONFLUENT):
             return
@@ -135,7 +136,7 @@ class _Problems:
             self.add(lines.get(known_path, 1), ".".join(path), in_words(detail, model=model))
 
     def add_settings(self, error: ValidationError, entries: dict[str, Property]) -> None:
-        """The same for the settings, which people may have given under Kafka's names."""
+        """Add the errors of settings, which the file may give under Kafka's names."""
         from txnsim.config._model import settings_model
 
         for detail in error.errors(include_url=False):
@@ -143,7 +144,9 @@ class _Problems:
             self.add(entry.line, entry.name, in_words(detail, model=settings_model()))
 
     def add_disagreements(self, settings: Settings, origins: Mapping[str, Property]) -> None:
-        """Settings that are well each, and with which a broker does not start together."""
+        """Add an error for settings that are valid separately but with which a broker does not
+        start.
+        """
         from txnsim.metadata.group_configs import settings_complaints
 
         reported_names: set[str] = set()
@@ -179,7 +182,7 @@ def load(path: Path) -> Configuration:
             properties from a file of any name.
 
     Returns:
-        What the file asks for, and warnings about entries without effect.
+        The configuration, with warnings about entries without effect.
 
     Raises:
         ConfigError: The file can't be read, or has unknown or wrong entries; the message has one
@@ -249,7 +252,7 @@ def _from_yaml(data: bytes, *, path: Path) -> Configuration:
 def settings_of(
     named_values: Mapping[str, object], *, where: str
 ) -> tuple[Settings, tuple[str, ...]]:
-    """Settings given by name in a program, ours or Kafka's, judged like those of a YAML file.
+    """Settings given by name in a program, ours or Kafka's, validated like those of a YAML file.
 
     Returns:
         The settings, and warnings about names without effect.
@@ -272,7 +275,7 @@ def _named_settings(
     is_copied: bool = True,
 ) -> tuple[Settings, list[tuple[str, Property]]]:
     """Settings under our names or Kafka's, and those without effect; defaults after a problem.
-    Names of nobody pass where the settings may be copied from a broker's file.
+    Unknown names are allowed if the settings may be copied from a broker's file.
     """
     from pydantic import ValidationError
 
@@ -391,7 +394,7 @@ class _Unknown(msgspec.Struct, frozen=True):
 
 
 class _PassedBy(msgspec.Struct, frozen=True):
-    """Of a name that no broker has (``OF_NOBODY``)."""
+    """A name that no broker has (``OF_NOBODY``)."""
 
 
 def _fate(
@@ -412,7 +415,7 @@ def _fate(
 
 
 def _fate_of_listeners(name: str, listeners: Listeners) -> str | _Unknown:
-    """Why a property of one listener has no effect."""
+    """Why a property of a listener has no effect."""
     listener, _, suffix = name.removeprefix(_LISTENER_PREFIX).partition(".")
     clients = {client.name for client in listeners.clients}
     if listener.upper() in listeners.controllers:
@@ -429,7 +432,7 @@ def _fate_of_listeners(name: str, listeners: Listeners) -> str | _Unknown:
 
 
 def _our_name(label: str) -> str | None:
-    """The field of ``Settings`` that goes by this name, ours or Kafka's."""
+    """The field of ``Settings`` with this name, ours or Kafka's; None if there is none."""
     setting_docs = documentation()
     if label in setting_docs:
         return label
@@ -458,8 +461,8 @@ def _parse_value(name: str, text: str) -> int | float | bool | str:
 
 
 def _stranger(label: str, *, ours: bool) -> _PassedBy | _Unknown:
-    """What becomes of a name that neither Kafka nor, in its place, this program has. Copied files
-    have names that other programs read, and a broker passes them by; a typing error is none.
+    """How to treat a name that neither Kafka nor this program knows. Copied files have names that
+    other programs read, which a broker ignores; a misspelt name is an error.
     """
     if label.startswith(CONFLUENT):
         return _PassedBy()
@@ -474,7 +477,7 @@ def _unknown_property(similar: str | None) -> _Unknown:
 
 
 def _warnings(entries: list[tuple[str, Property]], *, file: str) -> tuple[str, ...]:
-    """One line for each reason."""
+    """The warnings about entries without effect: one line for each reason."""
     by_reason: dict[str, list[str]] = {}
     for reason, entry in entries:
         by_reason.setdefault(reason, []).append(entry.name)

@@ -1,9 +1,9 @@
 """The properties of a real broker, and why some have no effect here.
 
-``known()`` is what ``KafkaConfig.configDef()`` of the reference lists. It tells a property that
-we do without from a typing error. Settings of ours and the properties that name listeners have an
-effect, and so do those of security. Every other one stands in ``kafka_properties.txt`` below the
-reason why it has none.
+``known_properties()`` is the list of ``KafkaConfig.configDef()`` in the reference release. It
+distinguishes a property that we do not need from a misspelt one. Our settings, and properties of
+listeners and security, have an effect. ``kafka_properties.txt`` lists all others below the reason
+why they have none.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ LISTENER_PROPERTIES: Final = frozenset(
         "listeners",
     }
 )
-"""Read by ``txnsim.config._listeners``: where clients find us."""
+"""Read by ``txnsim.config._listeners``: where clients connect."""
 
 AUTHORIZER_PROPERTIES: Final = frozenset({"allow.everyone.if.no.acl.found", "super.users"})
-"""StandardAuthorizer's own, which KafkaConfig does not list."""
+"""Properties of StandardAuthorizer, which KafkaConfig does not list."""
 
 SECURITY_PROPERTIES: Final = AUTHORIZER_PROPERTIES | {
     "authorizer.class.name",
@@ -58,24 +58,26 @@ NOT_OPENED: Final = "its listener is not opened"
 NO_LISTENER_FOR_IT: Final = "no listener has a use for it"
 OF_PLUGINS: Final = "Java classes can't be loaded, and it is for one of them"
 OF_NOBODY: Final = f"a broker of Apache Kafka {REFERENCE.name} has no such property"
-"""It passes it by with a warning, as we do (AbstractConfig.logUnused)."""
+"""The warning for an unknown property, which a broker ignores with a warning too
+(AbstractConfig.logUnused).
+"""
 BEFORE_4: Final = "Kafka 4 has no such property any more"
-"""An old server.properties is read, and what it has of these is named."""
+"""The warning for properties that an old server.properties may still have."""
 
 CONFLUENT: Final = "confluent."
-"""What the many properties of Confluent's own server begin with."""
+"""Prefix of the many properties of Confluent's own server."""
 _PREFIXES: Final = {
     "remote.log.metadata.manager.impl.prefix": "rlmm.config.",
     "remote.log.storage.manager.impl.prefix": "rsm.config.",
 }
-"""Under whose value the properties of a plugin stand, and Kafka's defaults
+"""The property that sets the prefix of a plugin's properties -> Kafka's default prefix
 (RemoteLogManagerConfig).
 """
 _PROVIDERS: Final = "config.providers."
 _NEAR: Final = 0.85
-"""How alike a misspelt name is."""
+"""Least similarity of a misspelt name."""
 _WORDS_MIN: Final = 3
-"""Minimum number of words for a match by the first words of a property."""
+"""Least number of words for matching a property by its first words."""
 
 ZOOKEEPER: Final = "zookeeper."
 
@@ -111,16 +113,14 @@ def why_without_effect(name: str) -> str | None:
 
 
 def plugin_prefixes(properties: Mapping[str, str]) -> tuple[str, ...]:
-    """What the names of plugins' properties begin with, by the properties of a file."""
+    """Prefixes of plugins' properties, as a file sets them."""
     named = (properties.get(name, "").strip() or default for name, default in _PREFIXES.items())
     return (*named, *_PREFIXES.values(), _PROVIDERS)
 
 
 def nearest(name: str, other_names: Iterable[str] = ()) -> str | None:
-    """The property that was meant by a name that is nearly one; None where it is near nothing.
-
-    Near is a name with a slip of the pen, with the words of another one in another order, or that
-    ends too early.
+    """The property that a misspelt name most likely means; None if none is similar. Similar names
+    have a typing error, the same words in another order, or lack the last words.
     """
     from difflib import get_close_matches  # seldom needed
 

@@ -16,7 +16,7 @@ from txnsim.config.properties import Property
 from txnsim.security.options import SecurityProtocol
 
 ALL_INTERFACES: Final = "0.0.0.0"
-"""What a listener without a host binds (SocketServer)."""
+"""The address that a listener without a host binds (SocketServer)."""
 MAP: Final = "listener.security.protocol.map"
 
 _LISTENER_RE: Final = re.compile(
@@ -36,22 +36,24 @@ class FileListener(msgspec.Struct, frozen=True, kw_only=True):
     port: int
     advertised_host: str | None = None
     advertised_port: int | None = None
-    """Where it is another one: somebody on the way translates ports."""
+    """Set if it differs from the port, because something in between translates ports."""
     entry: Property
 
 
 class Listeners(msgspec.Struct, frozen=True, kw_only=True):
-    """What the properties say of listeners."""
+    """The listeners in a file's properties."""
 
     clients: tuple[FileListener, ...] = ()
     """In the order of the file; empty if the file has none."""
     controllers: frozenset[str] = frozenset()
     closed: tuple[Remark, ...] = ()
-    """Why listeners of the file are not opened."""
+    """Remarks on listeners of the file that are not opened, with reasons."""
     closed_names: frozenset[str] = frozenset()
     refused: tuple[Remark, ...] = ()
     odd: tuple[Remark, ...] = ()
-    """What is told otherwise where there are several brokers, each with ports of its own."""
+    """Remarks on listeners whose ports change if there are several brokers, each with its own
+    ports.
+    """
 
 
 class _Address(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,7 +62,7 @@ class _Address(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def bound_everywhere(advertised: str) -> str:
-    """Listeners of the same names and ports that every interface has."""
+    """A ``listeners`` value with the same names and ports, bound to all interfaces."""
     texts = (part.strip() for part in advertised.split(","))
     return ",".join(
         f"{match['name']}://{ALL_INTERFACES}:{match['port']}" if match else text
@@ -70,7 +72,7 @@ def bound_everywhere(advertised: str) -> str:
 
 
 def read_listeners(properties: Mapping[str, Property]) -> Listeners:
-    """Listeners with protocols and the hosts that clients connect to."""
+    """The listeners with their protocols and the hosts that clients connect to."""
     controllers = frozenset(_names(properties, "controller.listener.names"))
     try:
         return _read(properties, controllers)
@@ -129,7 +131,7 @@ def _other(outside: int, own: int) -> int | None:
 
 
 def _addresses(entry: Property | None, controllers: frozenset[str]) -> dict[str, _Address]:
-    """Listeners for clients, by name."""
+    """The listeners for clients, by name."""
     by_name: dict[str, _Address] = {}
     if entry is None:
         return by_name
@@ -153,7 +155,9 @@ def _names(properties: Mapping[str, Property], name: str) -> set[str]:
 
 
 def _protocols(properties: Mapping[str, Property]) -> dict[str, SecurityProtocol]:
-    """From ``listener.security.protocol.map``; by default a protocol's name is its listener's."""
+    """Protocols by listener name, from ``listener.security.protocol.map``; by default a listener's
+    name is its protocol.
+    """
     if MAP not in properties:
         return dict(SecurityProtocol.__members__)
     by_name = {}

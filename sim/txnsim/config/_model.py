@@ -1,7 +1,7 @@
 """The contents of a file, as pydantic models. Imported only when a file is read.
 
 The bounds are those of Kafka's ConfigDef: a value that a real broker refuses at start is refused
-here with the same border.
+here too.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ INT32_MIN: Final = -(2**31)
 INT64_MIN: Final = -(2**63)
 
 BROKERS_MAX: Final = 100
-"""Bound of our own: all brokers live in one event loop."""
+"""A limit of our own: all brokers share one event loop."""
 
 _LOWEST: Final = {
     "add_partitions_to_txn_retry_backoff_max_ms": 0,
@@ -86,7 +86,7 @@ _LOWEST: Final = {
     "share_coordinator_snapshot_update_records_per_snapshot": 0,
     "transaction_version": 0,
 }
-"""Where Kafka's lower bound is not 1."""
+"""Kafka's lower bounds that are not 1."""
 
 _HIGHEST: Final = {
     "compression_gzip_level": 9,
@@ -128,7 +128,7 @@ _HIGHEST: Final = {
     "transaction_version": 2,
     "unclean_leader_election_interval_ms": INT64_MAX,
 }
-"""Where the type is not int32."""
+"""Upper bounds that are lower than the type int32 allows."""
 
 _PATTERNS: Final = {
     "cluster_id": r"^[A-Za-z0-9_-]{22}$",  # Uuid.toString: 16 bytes in base64url, not padded
@@ -147,7 +147,9 @@ _NONZERO: Final = frozenset(
         "log_retention_ms",
     }
 )
-"""Numbers that may be negative or positive (KafkaConfig.validateValues, GzipCompression)."""
+"""Numbers that may be negative or positive but not 0 (KafkaConfig.validateValues,
+GzipCompression).
+"""
 
 _CONFIG: Final = ConfigDict(extra="forbid", strict=True, frozen=True)
 
@@ -178,7 +180,7 @@ class ListenerSection(BaseModel):
     model_config = _CONFIG
 
     protocol: Protocol | None = None
-    """Unless given, the listener's name is its protocol."""
+    """By default the listener's name."""
     host: str | None = None
     advertised_host: str | None = None
     port: Port = 0
@@ -245,7 +247,7 @@ class SecuritySection(BaseModel):
 
 
 class ClusterFile(BaseModel):
-    """Our YAML file. The command line and its defaults give the values that it does not set."""
+    """Our YAML file. The command line, or its defaults, sets the values that the file does not."""
 
     model_config = _CONFIG
 
@@ -260,13 +262,15 @@ class ClusterFile(BaseModel):
     topics: dict[TopicName, Annotated[int, Field(ge=1, le=INT32_MAX)]] = {}
     security: SecuritySection | None = None
     settings: dict[str, object] = {}
-    """Under our names or Kafka's; judged by ``settings_model``, after Kafka's are translated."""
+    """Settings under our names or Kafka's; validated by ``settings_model`` after Kafka's names are
+    translated.
+    """
 
 
 @cache
 def settings_model() -> type[BaseModel]:
-    """``txnsim.settings.Settings`` with its bounds; made from it, so that each setting is declared
-    once.
+    """A model of ``txnsim.settings.Settings`` with bounds; generated, so that each setting is
+    declared once.
     """
     hints = get_type_hints(Settings)
     fields: dict[str, Any] = {}

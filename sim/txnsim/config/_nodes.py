@@ -1,10 +1,10 @@
-"""Whose file a broker's properties are: one node of a real cluster, which says what it is there.
+"""Whose file a broker's properties are: a node of a real cluster, with its roles there.
 
-A node that is broker and only controller is a cluster of one broker, under its own number. So is a
-broker of before Kafka 4 with its ZooKeeper, and who names one voter and no roles, which images add.
-A broker alone, whose controllers are nodes of their own, is one of several brokers; their number
-is not in its file. A controller alone serves no client. Kafka's counterpart: KafkaConfig's checks
-of ``process.roles``.
+A node that is a broker and the only controller becomes a cluster of one broker with its own id. So
+does a broker before Kafka 4 with its ZooKeeper, and a node that names one voter and no roles, which
+container images add. A broker whose controllers are other nodes is one of several brokers, whose
+number its file does not contain. A node that is only a controller serves no client. Kafka's
+counterpart: KafkaConfig's checks of ``process.roles``.
 """
 
 from __future__ import annotations
@@ -29,10 +29,12 @@ _CONTROLLER_ALONE: Final = (
 
 
 class FileNode(msgspec.Struct, frozen=True, kw_only=True):
-    """The node's properties in the file."""
+    """What a file says about its node."""
 
     brokers: int | None = None
-    """1 for a file of a whole cluster; None for one of several nodes, or unsaid."""
+    """1 for a file of a whole cluster; None for one of several nodes, or if the file does not
+    say.
+    """
     broker_id: int | None = None
     used: frozenset[str] = frozenset()
     """The properties that have an effect."""

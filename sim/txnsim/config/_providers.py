@@ -1,9 +1,9 @@
-"""Values that a real broker asks a config provider for, as operators and images write them:
+"""Values that a real broker gets from a config provider, as operators and images write them:
 ``${strimzidir:/opt/kafka/init:rack.id}``, ``${file:/etc/secrets.properties:password}``.
 
-A provider is a Java class, and what it reads lies on the broker's machine. So such a value is not
-known here: its property has no effect, and a listener that needs it is not opened. Kafka's
-counterpart: AbstractConfig.resolveConfigVariables, ConfigTransformer.
+A provider is a Java class that reads files of the broker's machine. So such a value is unknown
+here: its property has no effect, and a listener that needs it is not opened. Kafka's counterpart:
+AbstractConfig.resolveConfigVariables, ConfigTransformer.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _SASL: Final = "sasl.jaas.config"
 
 
 def provided_properties(properties: Mapping[str, Property]) -> dict[str, Property]:
-    """The properties whose values stand with a provider, whether or not ``config.providers`` names
-    it: a property of Kafka never means ``${name:key}`` itself.
+    """Properties whose values come from a provider, whether or not ``config.providers`` names it:
+    no property of Kafka contains a literal ``${name:key}``.
     """
     return {name: entry for name, entry in properties.items() if _VARIABLE.search(entry.value)}
 
@@ -34,7 +34,7 @@ def provided_properties(properties: Mapping[str, Property]) -> dict[str, Propert
 def without_unopenable(
     listeners: Listeners, properties: Mapping[str, Property], unknown: Mapping[str, Property]
 ) -> Listeners:
-    """The listeners that can be opened without the values that a provider has."""
+    """The listeners that can be opened without the values of providers."""
     closed = [
         (listener, entry)
         for listener in listeners.clients
@@ -66,10 +66,10 @@ def without_unopenable(
 def _withheld(
     listener: FileListener, properties: Mapping[str, Property], unknown: Mapping[str, Property]
 ) -> Property | None:
-    """The property for whose value a listener can't be opened; None where it can.
+    """The property whose unknown value prevents a listener from opening; None if it can open.
 
     Args:
-        listener: Of the file.
+        listener: A listener of the file.
         properties: The properties whose values are known.
         unknown: The others (``provided_properties``).
     """

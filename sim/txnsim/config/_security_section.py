@@ -1,7 +1,7 @@
 """The section ``security`` of our YAML, turned into the options of a cluster.
 
-It uses the same model as the properties of a broker (``broker_security``). It adds what those can't
-have: rights and users of SCRAM, which in Kafka live in the cluster's metadata.
+It uses the same model as the properties of a broker (``broker_security``). It adds SCRAM users and
+ACLs, which in Kafka are in the cluster's metadata.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ _RESOURCES: Final = {
 
 
 def read_section(section: SecuritySection, *, directory: Path) -> SecurityOptions:
-    """The options that the section asks for.
+    """The options that the section describes.
 
     Raises:
-        ConfigError: They don't make sense together.
+        ConfigError: They contradict each other.
     """
     if section.acls and not section.authorizer:
         raise ConfigError("acls decide nothing without authorizer: true")

@@ -1,8 +1,8 @@
 """Keystores and truststores of property files, read into PEM text.
 
 PEM comes from a file or is in the property itself, where Java allows blanks instead of line ends;
-PKCS12 is read with ``cryptography``. The rules of what may be given together are those of
-Kafka's DefaultSslEngineFactory (createKeystore, createTruststore, PemParser).
+PKCS12 is read with ``cryptography``. The rules for combinations are those of Kafka's
+DefaultSslEngineFactory (createKeystore, createTruststore, PemParser).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _BLOCK: Final = re.compile(
     r"(?P<body>[A-Za-z0-9+/=\s]+)-+END\s+[^-]*-+"
 )
 _JKS: Final = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")
-"""How files of Java's own kinds of stores begin (JKS, JCEKS)."""
+"""First bytes of Java's own store formats (JKS, JCEKS)."""
 _TYPES: Final = {"PEM": "PEM", "PKCS12": "PKCS12", "JKS": "JKS"}
 _LINE: Final = 64
 NO_CRYPTOGRAPHY: Final = f"PKCS12 needs cryptography: {MissingExtraError.pip_line('security')}"
@@ -101,7 +101,7 @@ def read_truststore(properties: PropertyLookup) -> str | None:
 
 
 def _store(properties: PropertyLookup, family: str) -> tuple[str, Property | None, Property | None]:
-    """Kind, location and password of a store."""
+    """Type, location and password of a store."""
     kind = properties.choice(family + "type", _TYPES, "JKS")
     location, password = properties.get(family + "location"), properties.get(family + "password")
     return kind, _unless_empty(location), _unless_empty(password)
@@ -136,7 +136,7 @@ def _check_no_password(password: Property | None) -> None:
 
 
 def _blocks(entry: Property, text: str, kind: str) -> str:
-    """The blocks of a kind, with the line ends that OpenSSL wants."""
+    """The PEM blocks of a kind, with the line ends that OpenSSL needs."""
     pem_blocks = []
     for match in _BLOCK.finditer(text):
         if match["kind"].endswith(kind):
@@ -171,7 +171,7 @@ def _text(entry: Property) -> str:
 
 
 def _pkcs12(entry: Property, password: Property | None, *, store: str) -> tuple[str | None, str]:
-    """Key and certificates of a PKCS12 file, which the kind JKS may be as well since Java 9."""
+    """Key and certificates of a PKCS12 file; since Java 9 the type JKS may be PKCS12 too."""
     data = _bytes(entry)
     path = entry.value.strip()
     if data.startswith(_JKS):

@@ -1,7 +1,7 @@
-"""A client's properties as settings of ours, as far as our client has a use for them.
+"""A client's properties as our settings, as far as our client uses them.
 
-The way to reach brokers, and the login, are ``client_security``'s. Settings that can't be obeyed
-are refused. Kafka's counterpart is ``AdminClientConfig``.
+``_client_security`` reads how to connect and log in. Unsupported settings are refused. Kafka's
+counterpart is ``AdminClientConfig``.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _MILLISECONDS: Final = {
 
 
 class ReadProperties(msgspec.Struct, frozen=True, kw_only=True):
-    """What a client's properties say."""
+    """The settings in a client's properties."""
 
     settings: ClientSettings
     bootstrap: str | None
-    """``bootstrap.servers``."""
+    """The value of ``bootstrap.servers``."""
     ignored: tuple[str, ...]
     """Names of the properties without effect here."""
 
@@ -69,12 +69,12 @@ def read_client_settings(
 def settings_of_options(
     options: Mapping[str, str], *, defaults: ClientSettings, what: str
 ) -> ReadProperties:
-    """Read properties that a program was given.
+    """Read properties that were passed to a program.
 
     Args:
-        options: By name.
-        defaults: Settings that nothing is said about.
-        what: Stands in front of a property's name in an error.
+        options: The properties by name.
+        defaults: Settings that the properties don't change.
+        what: Prefix of a property's name in errors.
 
     Raises:
         BadInputError: A value is wrong.

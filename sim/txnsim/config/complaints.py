@@ -1,6 +1,6 @@
-"""Errors that pydantic finds in a file, in the words of the file's author.
+"""Validation errors of pydantic, reworded for the author of the file.
 
-pydantic's own are of its types (``Extra inputs are not permitted``, ``Input should be a valid
+pydantic words them by its types (``Extra inputs are not permitted``, ``Input should be a valid
 string``). The counterpart for values that ``msgspec`` reads is ``txnsim.value_errors``.
 """
 
@@ -30,7 +30,7 @@ _KINDS: Final[Mapping[str, str]] = {
     "model": "fields, as NAME: VALUE",
     "mapping": "fields, as NAME: VALUE",
 }
-"""The expected value, by the beginning of an error's type."""
+"""What was expected, by the beginning of an error's type."""
 _BOUNDS: Final[Mapping[str, tuple[str, str]]] = {
     "greater_than_equal": ("ge", "at least"),
     "greater_than": ("gt", "more than"),
@@ -40,11 +40,11 @@ _BOUNDS: Final[Mapping[str, tuple[str, str]]] = {
 
 
 def place_of(detail: Any, members: frozenset[str] = frozenset()) -> Place:
-    """Where in the file an error is.
+    """The place of an error in the file.
 
     Args:
-        detail: Of ``ValidationError.errors()``.
-        members: What pydantic puts between, where one of several kinds may stand (``members_of``).
+        detail: An element of ``ValidationError.errors()``.
+        members: Names that pydantic inserts into the path for alternatives (``members_of``).
     """
     return tuple(part for part in detail["loc"] if part != "[key]" and part not in members)
 
@@ -81,7 +81,7 @@ def members_of(model: type[BaseModel]) -> frozenset[str]:
 
 
 def without_other_kinds(problems: Iterable[tuple[Place, str]]) -> list[tuple[Place, str]]:
-    """Drop the hint at another type where fields inside the value are wrong."""
+    """Drop the complaint about a value's type if there are errors about fields inside the value."""
     problem_list = list(problems)
     return [
         (path, words)
@@ -149,7 +149,7 @@ def _field(part: str | int, model: type[BaseModel]) -> Any:
 
 
 def _model_in(annotation: Any) -> type[BaseModel] | None:
-    """The model that a field holds, however wrapped; None for plain values."""
+    """The model of a field, possibly wrapped; None for plain values."""
     if isinstance(annotation, type) and hasattr(annotation, "model_fields"):
         return annotation
     return next(filter(None, map(_model_in, get_args(annotation))), None)

@@ -1,7 +1,8 @@
-"""The JSON Schema of a cluster's configuration file, for editors: made of the models that read it.
+"""The JSON Schema of a cluster's configuration file, for editors: generated from the models that
+read it.
 
-Settings are there under our names and under Kafka's; Kafka's other properties, which are accepted
-and have no effect, are not refused.
+It has the settings under our names and Kafka's, and allows Kafka's other properties, which have no
+effect.
 """
 
 from __future__ import annotations

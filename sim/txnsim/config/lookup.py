@@ -1,7 +1,7 @@
-"""Properties by name, those of one listener before the common ones.
+"""Lookup of properties by name: those of one listener override the common ones.
 
-It remembers which settings are asked for, so that the rest can be named as without effect. Kafka's
-counterpart: AbstractConfig.valuesWithPrefixOverride.
+It records which properties were looked up, so that the others can be reported as without effect.
+Kafka's counterpart: AbstractConfig.valuesWithPrefixOverride.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class WrongPropertyError(Exception):
-    """A property that can't be obeyed."""
+    """A property is not supported."""
 
     def __init__(self, entry: Property, message: str) -> None:
         super().__init__(message)
@@ -30,16 +30,18 @@ class PropertyLookup(msgspec.Struct, eq=False):
 
     entries: Mapping[str, Property]
     prefix: str = ""
-    """What its own properties begin with: ``listener.name.outside.``."""
+    """Prefix of its own properties: ``listener.name.outside.``."""
     used: set[str] = set()
-    """Full names of the properties that were asked for and exist."""
+    """Full names of the existing properties that were looked up."""
 
     def own(self, name: str) -> Property | None:
         """A property with the prefix in front, and only that."""
         return self._used_entry(self.prefix + name)
 
     def get(self, name: str) -> Property | None:
-        """A property, its own first. Both count as used."""
+        """The property, with the prefix if it exists so, else the common one. Both count as
+        used.
+        """
         everybodys = self._used_entry(name)
         return self.own(name) or everybodys
 
@@ -53,10 +55,10 @@ class PropertyLookup(msgspec.Struct, eq=False):
         return tuple(part.strip() for part in (self.text(name) or "").split(",") if part.strip())
 
     def choice(self, name: str, value_by_word: Mapping[str, T], default: T) -> T:
-        """One of some values, in upper or lower case.
+        """One of some values, ignoring case.
 
         Raises:
-            WrongValueError: It is none of them.
+            WrongValueError: The property is none of them.
         """
         entry = self.get(name)
         if entry is None:
@@ -73,7 +75,7 @@ class PropertyLookup(msgspec.Struct, eq=False):
         """A whole number that is not negative.
 
         Raises:
-            WrongValueError: It is none.
+            WrongValueError: The property is not such a number.
         """
         entry = self.get(name)
         return default if entry is None else number_of(entry)
@@ -86,10 +88,10 @@ class PropertyLookup(msgspec.Struct, eq=False):
 
 
 def number_of(entry: Property) -> int:
-    """The whole number of a property.
+    """The value of a property as a whole number.
 
     Raises:
-        WrongValueError: It is none, or negative.
+        WrongValueError: It is no whole number, or negative.
     """
     text = entry.value.strip()
     if not (text.isascii() and text.isdigit()):

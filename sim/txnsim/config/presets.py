@@ -1,7 +1,7 @@
-"""Settings that go together, by one name: ``preset: tests``.
+"""Named groups of settings: ``preset: tests``.
 
-They are not Apache Kafka's defaults: a preset is asked for, and a setting that is given beside it
-wins.
+They differ from Apache Kafka's defaults, so a preset applies only on request, and explicit settings
+override it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from txnsim.settings import DEFAULTS, Settings
 from txnsim.text import unknown_word_message
 
 PRESET: Final = "preset"
-"""The name under which a preset stands among settings."""
+"""The key of a preset among settings."""
 
 PRESETS: Final[Mapping[str, Mapping[str, int]]] = {
     "tests": {
@@ -37,14 +37,14 @@ PRESETS: Final[Mapping[str, Mapping[str, int]]] = {
         "transaction_abort_timed_out_cleanup_interval_ms": 500,
     }
 }
-"""By our names. ``tests``: no test waits for what it does not ask about."""
+"""Presets, by our names of settings. ``tests`` removes waits that most tests don't ask about."""
 
 
 def preset_named(name: object) -> Mapping[str, int]:
     """The settings of a preset.
 
     Raises:
-        ConfigError: There is none of that name.
+        ConfigError: There is no preset of that name.
     """
     preset = PRESETS.get(name) if isinstance(name, str) else None
     if preset is None:
@@ -53,10 +53,10 @@ def preset_named(name: object) -> Mapping[str, int]:
 
 
 def with_preset(settings: Settings, name: str) -> Settings:
-    """Settings with a preset's in place of those that have Apache Kafka's default.
+    """Settings in which the preset replaces values that are Apache Kafka's defaults.
 
     Raises:
-        ConfigError: There is none of that name.
+        ConfigError: There is no preset of that name.
     """
     preset_values = {
         field: value

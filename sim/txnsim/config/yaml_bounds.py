@@ -2,11 +2,11 @@
 
 An alias stands for a whole part of the document, so a few hundred bytes can mean millions of
 values. This module bounds the size of the text, how deep it is nested, and how many values and
-characters it has once each alias counts as what it stands for. A part that breaks a bound is
-refused while it is read, with its line and the bound.
+characters it has with each alias counted at full size. A part that exceeds a bound is refused while
+it is read; the error names its line and the bound.
 
-PyYAML keeps neither lines nor repeated keys once values are built, so ``read_mapping`` reads both
-off its node tree first.
+PyYAML's values have no lines, and of repeated keys only the last, so ``read_mapping`` takes both
+from its node tree.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ import yaml
 from txnsim.errors import ConfigError, in_short
 
 BYTES_MAX: Final = 262_144
-"""Limit of a text, and of its scalars when each alias counts as what it stands for. The longest
-scenario of txnsim has 5 kB.
+"""Limit of a text, and of its scalars with each alias counted at full size. The longest scenario of
+txnsim has 5 kB.
 """
 VALUES_MAX: Final = 20_000
-"""Keys, scalars, lists and mappings together, once each alias counts as what it stands for."""
+"""Limit of keys, scalars, lists and mappings together, with each alias counted at full size."""
 DEPTH_MAX: Final = 50
 NUMBER_DIGITS_MAX: Final = 400
-"""A float has no more; Python refuses whole numbers of more than 4,300."""
+"""No float has more digits; Python refuses whole numbers of more than 4,300."""
 
 HAS_LIBYAML: Final = bool(yaml.__with_libyaml__)
-"""Whether PyYAML was built with it, as its wheels are."""
+"""Whether PyYAML was built with libyaml, as its wheels are."""
 
 _NUMBERS: Final = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 
 _Extent = tuple[int, int, int]
-"""The size of a node: how many values, levels and characters it stands for."""
+"""The size of a node: number of values, levels and characters, with aliases at full size."""
 
 
 class BoundedLoader(yaml.SafeLoader):
-    """PyYAML's safe loader with bounds; a text of a bounded size is its input."""
+    """PyYAML's safe loader with bounds; its input must be a text of bounded size."""
 
     def __init__(self, text: str | bytes, *, file: str) -> None:
         super().__init__(text)
@@ -47,7 +47,7 @@ class BoundedLoader(yaml.SafeLoader):
         self._extents: dict[yaml.Node, _Extent] = {}
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        """The next node; the target of an alias counts again."""
+        """The next node; the target of an alias is counted again."""
         mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]  # types-pyyaml
         is_alias = self.check_event(yaml.AliasEvent)
         self._depth += 1
@@ -66,7 +66,7 @@ class BoundedLoader(yaml.SafeLoader):
         return node
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:  # noqa: FBT001, FBT002 - PyYAML's
-        """The value of a node; an error of Python gets its line."""
+        """The value of a node; a Python error is reported with the node's line."""
         if node.tag in _NUMBERS and len(node.value) > NUMBER_DIGITS_MAX:
             raise self._trouble(
                 f"a number of {len(node.value)} characters, at most {NUMBER_DIGITS_MAX} are read",
@@ -101,7 +101,7 @@ class BoundedLoader(yaml.SafeLoader):
 
 
 class _CompiledLoader(BoundedLoader):
-    """The same over the events of libyaml, which finds them in a tenth of the time."""
+    """Like ``BoundedLoader``, with the events of libyaml, which parses ten times as fast."""
 
     def __init__(self, text: str | bytes, *, file: str) -> None:
         super().__init__("", file=file)
@@ -112,7 +112,7 @@ class _CompiledLoader(BoundedLoader):
         return bool(self._events.check_event(*choices))
 
     def peek_event(self) -> Any:
-        """The next event, which stays."""
+        """The next event, which stays in the stream."""
         return self._events.peek_event()
 
     def get_event(self) -> Any:
@@ -121,14 +121,14 @@ class _CompiledLoader(BoundedLoader):
 
 
 def compose_document(text: str | bytes, *, file: str) -> tuple[BoundedLoader, yaml.Node | None]:
-    """The root of the only document in ``text``, if there is one, and what builds its values.
+    """The loader, and the root of the only document in ``text``; None for an empty text.
 
-    libyaml reads it where PyYAML has that. What libyaml refuses is read again by PyYAML itself, so
-    that an error has the same words everywhere.
+    libyaml reads it if PyYAML has it. A text that libyaml refuses is read again by PyYAML itself,
+    so that errors have the same words everywhere.
 
     Raises:
-        ConfigError: It is too large, or breaks another bound.
-        yaml.YAMLError: It is no YAML.
+        ConfigError: The text is too large, or exceeds another bound.
+        yaml.YAMLError: The text is no YAML.
     """
     size = len(text) if isinstance(text, bytes) else len(text.encode("utf-8", "surrogatepass"))
     if size > BYTES_MAX:
@@ -145,8 +145,8 @@ def read_mapping(data: bytes, *, file: str) -> tuple[dict[str, Any], dict[tuple[
     """The document and, for each path of keys in it, its line counted from 1.
 
     Raises:
-        ConfigError: No YAML, more than ``yaml_bounds`` allows, no mapping at the top, a key that is
-            no text, or a key given twice.
+        ConfigError: No YAML, more than ``yaml_bounds`` allows, no mapping at the top level, a key
+            that is not text, or a repeated key.
     """
     try:
         bounded, node = compose_document(data, file=file)

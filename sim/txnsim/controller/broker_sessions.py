@@ -1,8 +1,8 @@
-"""Sessions of brokers: who is alive, and the effects of a heartbeat. Pure; time is an argument.
+"""Sessions of brokers: which are alive, and the effect of a heartbeat. Pure; time is an argument.
 
-A broker is registered, then fenced until it has followed the metadata as far as its registration,
-then unfenced; it may ask for a controlled shutdown, which is granted once it leads nothing and all
-others know. Without a heartbeat for ``broker.session.timeout.ms`` it is fenced. Kafka's
+A broker is registered, then fenced until it has read the metadata up to its registration, then
+unfenced. It may request a controlled shutdown, which is granted once it leads nothing and all other
+brokers know that. Without a heartbeat for ``broker.session.timeout.ms`` it is fenced. Kafka's
 counterparts: BrokerHeartbeatManager, BrokerHeartbeatTracker.
 """
 
@@ -75,12 +75,12 @@ class BrokerSessions:
         now_ms: int,
         metadata_offset: int,
     ) -> None:
-        """A heartbeat has been obeyed: the broker is in that state, its session goes on.
+        """Record a processed heartbeat: the broker's new state, and the renewed session.
 
         Args:
             command: The heartbeat.
-            state: What ``next_state`` said.
-            now_ms: As time passes (``Clock.elapsed_ms``).
+            state: The result of ``next_state``.
+            now_ms: The time by ``Clock.elapsed_ms``.
             metadata_offset: Offset of the image after the heartbeat; others must have seen it
                 before a controlled shutdown is over.
         """
@@ -94,19 +94,19 @@ class BrokerSessions:
             session.shutdown_offset = metadata_offset
 
     def renew(self, now_ms: int) -> None:
-        """Begin every open session anew: no broker could be heard for a while."""
+        """Restart every open session, because no broker could be heard for a while."""
         for session in self._sessions.values():
             if session.deadline_ms is not None:
                 session.deadline_ms = now_ms + self._timeout_ms
 
     def grant(self, now_ms: int, grace_ms: int) -> None:
-        """Sessions that an advance has ended go on for a moment: heartbeats are on their way."""
+        """Extend sessions that an advance of the clock has ended: heartbeats are on their way."""
         for session in self._sessions.values():
             if session.deadline_ms is not None:
                 session.deadline_ms = max(session.deadline_ms, now_ms + grace_ms)
 
     def fence(self, broker_id: BrokerId) -> None:
-        """Its session has ended."""
+        """End the broker's session."""
         session = self._sessions[broker_id]
         session.is_fenced = True
         session.deadline_ms = None
@@ -115,14 +115,14 @@ class BrokerSessions:
     # Queries
 
     def has_session(self, broker_id: BrokerId, now_ms: int) -> bool:
-        """Whether the broker's session is open: then no other broker can take its id."""
+        """Whether the broker's session is open, so that no other broker can take its id."""
         session = self._sessions.get(broker_id)
         if session is None or session.deadline_ms is None:
             return False
         return now_ms < session.deadline_ms
 
     def expired_broker(self, now_ms: int) -> BrokerId | None:
-        """The broker whose session ended first, where one has."""
+        """The broker whose session ended first; None if none has."""
         ended = [
             (session.deadline_ms, broker_id)
             for broker_id, session in self._sessions.items()
@@ -142,12 +142,12 @@ class BrokerSessions:
     def next_state(
         self, command: BrokerHeartbeatCommand, *, registered_at: int, leads: Callable[[], bool]
     ) -> BrokerState:
-        """What a heartbeat leads to (BrokerHeartbeatManager.calculateNextBrokerState).
+        """The state after a heartbeat (BrokerHeartbeatManager.calculateNextBrokerState).
 
         Args:
             command: The heartbeat.
             registered_at: Metadata offset of the broker's registration.
-            leads: Whether the broker leads anything still; asked only where it matters.
+            leads: Returns whether the broker still leads a partition; called only if it matters.
         """
         session = self._sessions[command.broker_id]
         match session.state:

@@ -53,16 +53,20 @@ DEVIATIONS: Final = (
 
 _TOPIC_NAME: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 PARTITIONS_PER_REQUEST_MAX: Final = 10_000
-"""That CreateTopics may ask for (ReplicationControlManager.MAX_PARTITIONS_PER_BATCH)."""
+"""Number of partitions that one CreateTopics may create
+(ReplicationControlManager.MAX_PARTITIONS_PER_BATCH).
+"""
 RECORDS_MAX: Final = 10_000
-"""Metadata records that one request may write (QuorumController.MAX_RECORDS_PER_USER_OP)."""
+"""Number of metadata records that one request may write
+(QuorumController.MAX_RECORDS_PER_USER_OP).
+"""
 INT_MAX: Final = 2_147_483_647
 CONFIG_VALUE_MAX: Final = 32_767
-"""Length of a config's value: Java's Short.MAX_VALUE."""
+"""Greatest length of a config's value: Java's Short.MAX_VALUE."""
 
 
 class TopicToCreate(msgspec.Struct, frozen=True, kw_only=True):
-    """A topic of CreateTopics; -1 stands for the default."""
+    """A topic of CreateTopics; -1 stands for the broker's default."""
 
     name: str
     partitions: int = -1
@@ -138,7 +142,7 @@ def batch_refusal(topics: Sequence[TopicToCreate], settings: Settings) -> Reject
 
 
 def records_of(topic: TopicImage) -> int:
-    """Metadata records that the topic takes: itself, its partitions, its configs."""
+    """Number of metadata records for a topic: itself, its partitions, its configs."""
     return 1 + len(topic.partitions) + len(topic.configs)
 
 
@@ -150,7 +154,7 @@ TOO_MANY_RECORDS: Final = Rejection(
 
 
 def name_complaint(name: str) -> str | None:
-    """Why a topic can't have that name (Kafka's Topic.validate); None where it can."""
+    """Why a topic can't have that name (Kafka's Topic.validate); None if it can."""
     if not name:
         return "the empty string is not allowed"
     if name in (".", ".."):
@@ -166,7 +170,7 @@ def name_complaint(name: str) -> str | None:
 
 
 _TOPIC_WEIGHT: Final = 4
-"""What making a topic counts for, in elements of a request."""
+"""Weight of creating a topic, in elements of a request."""
 
 
 def create_topics(
@@ -177,7 +181,9 @@ def create_topics(
     new_topic_id: Callable[[], uuid.UUID],
     keys: Mapping[str, ConfigKey] = TOPIC_CONFIGS,
 ) -> list[TopicImage | Rejection]:
-    """Each topic or its error; none if too many (ReplicationControlManager.createTopics)."""
+    """Create each topic or return its error; none if there are too many
+    (ReplicationControlManager.createTopics).
+    """
     steps = create_topics_in_steps(
         image, topics, settings=settings, new_topic_id=new_topic_id, keys=keys
     )
@@ -197,7 +203,7 @@ def create_topics_in_steps(
     new_topic_id: Callable[[], uuid.UUID],
     keys: Mapping[str, ConfigKey] = TOPIC_CONFIGS,
 ) -> Generator[int, None, list[TopicImage | Rejection]]:
-    """The same, topic by topic; each step yields how much it was."""
+    """``create_topics`` topic by topic; each step yields its weight."""
     refusal = batch_refusal(topics, settings)
     if refusal is not None:
         return [refusal] * len(topics)
@@ -219,8 +225,8 @@ def create_topics_in_steps(
 def still_holds(
     outcomes: Sequence[TopicImage | Rejection], image_before: ClusterImage, image_now: ClusterImage
 ) -> bool:
-    """Whether topics that were decided on in one image may be made in a later one. It must have the
-    same brokers, and no new topic with a colliding name.
+    """Whether a decision to create topics still holds in a later image: it must have the same
+    brokers, and no new topic with a colliding name.
     """
     if image_now.brokers is not image_before.brokers:
         return False
@@ -278,7 +284,9 @@ class _Names:
         return name in self._topics or name in self._added
 
     def like(self, name: str) -> str | None:
-        """Another topic whose metrics would have the same names (Topic.hasCollision)."""
+        """Another topic whose metrics would have the same name (Topic.hasCollision); None if there
+        is none.
+        """
         marks = sum(map(name.count, _MARKS))
         if marks > _MARKS_MAX:
             folded = _metric_name(name)
@@ -301,19 +309,21 @@ class _Names:
 _MARKS: Final = "._"
 _MARK: Final = re.compile("[._]")
 _MARKS_MAX: Final = 6
-"""Dots and underscores in a name up to which variants are looked up; else all topics."""
+"""Number of dots and underscores in a name up to which its variants are looked up; above it all
+topics are compared.
+"""
 
 
 def _metric_name(name: str) -> str:
-    """Metric names have '_' for '.'."""
+    """The name with ``_`` for each ``.``, as in metric names."""
     return name.replace(".", "_")
 
 
 def internal_topic(
     name: str, *, image: ClusterImage, settings: Settings, brokers: int | None = None
 ) -> TopicToCreate:
-    """What an auto-created topic looks like; internal topics have settings of their own
-    (AutoTopicCreationManager). ``brokers`` says how many there are, where not the image does.
+    """The topic that auto-creation creates; internal topics have their own settings
+    (AutoTopicCreationManager). ``brokers`` is their number, if it is not that of the image.
     """
     replica_count = partial(replicas_wanted, settings, brokers=brokers or len(image.brokers))
     if name == TRANSACTION_STATE_TOPIC:
@@ -468,8 +478,8 @@ def _place_replicas(
 def move_leader(
     image: ClusterImage, topic_partition: TopicPartition, leader: BrokerId | None
 ) -> tuple[ClusterImage, BrokerId] | Rejection:
-    """Make an in-sync replica the leader under the next leader epoch: the one that is named, or the
-    first other one that lives.
+    """Make an in-sync replica the leader under the next leader epoch: the named one, or else the
+    first other live one.
     """
     partition = image.partition(topic_partition)
     if partition is None:
@@ -536,8 +546,9 @@ def altered_configs(
 def _appended_by_broker(
     current: Mapping[str, str], change: ConfigEntryChange, keys: Mapping[str, ConfigKey]
 ) -> str:
-    """A list of a broker as the broker judges it, before the controller changes it: with all that
-    it did not have, also twice (ConfigAdminManager.prepareIncrementalConfigs).
+    """A broker's list config as the broker validates an APPEND before the controller applies it:
+    with all items that it did not have, including repeated ones
+    (ConfigAdminManager.prepareIncrementalConfigs).
     """
     items = split_list(current.get(change.name, keys[change.name].default))
     added = [element for element in split_list(change.value or "") if element not in items]
@@ -549,7 +560,7 @@ def changed_configs(
     changes: tuple[ConfigEntryChange, ...],
     keys: Mapping[str, ConfigKey],
 ) -> dict[str, str] | Rejection:
-    """The same for any resource, without a check of the resulting configs."""
+    """``altered_configs`` for any resource, without checking the resulting configs."""
     result = dict(current)
     if len({change.name for change in changes}) != len(changes):
         return Rejection(
@@ -580,8 +591,8 @@ def changed_configs(
 
 
 def _too_long(value: str | None) -> Rejection | None:
-    """A record of the metadata holds no longer one (ConfigurationControlManager,
-    DISALLOWED_CONFIG_VALUE_SIZE_ERROR). Java counts its 16-bit units.
+    """The error for a value that is too long for a metadata record (ConfigurationControlManager,
+    DISALLOWED_CONFIG_VALUE_SIZE_ERROR). Java counts UTF-16 units.
     """
     length = 0 if value is None else len(value)
     if value is not None and CONFIG_VALUE_MAX // 2 < length <= CONFIG_VALUE_MAX:
@@ -621,8 +632,8 @@ def _changed_value(
 
 
 def split_list(value: str) -> list[str]:
-    """As Java's ``String.split(",")`` does it: without empty items at the end. A text without any
-    comma is one item, the empty one, too (ConfigurationControlManager.incrementalAlterConfigs).
+    """Split like Java's ``String.split(",")``: without empty items at the end. A text without a
+    comma is one item, even if it is empty (ConfigurationControlManager.incrementalAlterConfigs).
     """
     if "," not in value:
         return [value]

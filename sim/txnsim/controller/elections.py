@@ -1,5 +1,4 @@
-"""Leader elections, on request or from time to time: of the preferred replica, or of any replica.
-Pure.
+"""Leader elections, on request or periodic: of the preferred replica, or of any replica. Pure.
 
 Kafka's counterparts: ReplicationControlManager.electLeader and the controller's periodic tasks
 electPreferred and electUnclean.
@@ -64,7 +63,7 @@ def elect_leader(
 
 
 def elect_unclean(image: ClusterImage, settings: Settings) -> ClusterImage:
-    """Elect any live replica of every leaderless partition, where its topic allows that
+    """Elect any live replica of every leaderless partition whose topic allows it
     (ReplicationControlManager.maybeElectUncleanLeaders).
     """
     changes: dict[TopicPartition, PartitionImage] = {}
@@ -91,8 +90,8 @@ def elect_unclean(image: ClusterImage, settings: Settings) -> ClusterImage:
 def resign_leader(
     image: ClusterImage, topic_partition: TopicPartition
 ) -> tuple[ClusterImage, ClusterImage] | Rejection:
-    """The leader steps down and is elected again: without a leader, and with the same one under a
-    later leader epoch. The coordinator of that partition has to load it again.
+    """Make the leader resign and elect it again: an image without a leader, then one with the same
+    leader under a later epoch. The coordinator of that partition has to reload it.
     """
     partition = image.partition(topic_partition)
     if partition is None:
@@ -109,7 +108,7 @@ def resign_leader(
 
 
 def rebalance_leaders(image: ClusterImage, settings: Settings) -> ClusterImage:
-    """Give partitions back to their preferred replicas where those may lead
+    """Make preferred replicas leaders again where possible
     (ReplicationControlManager.maybeBalancePartitionLeaders).
     """
     changes: dict[TopicPartition, PartitionImage] = {}

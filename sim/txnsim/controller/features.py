@@ -28,7 +28,7 @@ class FeatureUpdate(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     level: int
     upgrade_type: int
-    """``UPGRADE``, ``SAFE_DOWNGRADE``, ``UNSAFE_DOWNGRADE``, or what else a client sent."""
+    """``UPGRADE``, ``SAFE_DOWNGRADE``, ``UNSAFE_DOWNGRADE``, or any number that a client sent."""
 
 
 def update_features(
@@ -44,9 +44,9 @@ def update_features(
     Args:
         image: The metadata.
         updates: The requested levels.
-        fleet: The brokers that have to support them.
-        alone: Each feature has a result of its own, as before Kafka 4.0; off is a level that every
-            feature has, known or not.
+        fleet: The brokers, which must support the levels.
+        alone: Whether each feature has its own result, as before Kafka 4.0, when every feature,
+            even an unknown one, could be set to level 0.
     """
     supporters = (fleet or Fleet()).supporters(image.brokers)
     for update in updates:
@@ -73,7 +73,9 @@ def _is_off(update: FeatureUpdate, why: str) -> bool:
 def _feature_complaint(
     image: ClusterImage, update: FeatureUpdate, supporters: Supporters
 ) -> str | None:
-    """Why a feature can't go to that level, in the words of FeatureControlManager.updateFeature."""
+    """Why a feature can't be set to that level, in the words of
+    FeatureControlManager.updateFeature.
+    """
     why = _level_complaint(image, update, supporters)
     if why is not None:
         return f"Invalid update version {update.level} for feature {update.name}. {why}"

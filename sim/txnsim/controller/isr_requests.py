@@ -1,8 +1,8 @@
-"""AlterPartition: the ISR that a leader asks for, judged by the controller. Pure.
+"""AlterPartition: how the controller judges an ISR that a leader requests. Pure.
 
-A leader can ask with old metadata, or have lost its role: the epochs show it, in Kafka's
-order. A replica that is fenced, shuts down or has been restarted meanwhile can't join (KIP-903).
-Kafka's counterpart: ReplicationControlManager.alterPartition.
+A leader may have old metadata, or have lost its role: the epochs show it, and are checked in
+Kafka's order. A replica that is fenced, shuts down or has been restarted meanwhile can't join
+(KIP-903). Kafka's counterpart: ReplicationControlManager.alterPartition.
 """
 
 from __future__ import annotations
@@ -74,7 +74,9 @@ def decide_alter_partition(
 
 
 def _refusal(image: ClusterImage, topic: str, sender: BrokerId, change: IsrChange) -> ErrorCode:
-    """ReplicationControlManager.validateAlterPartitionData."""
+    """The error of a change (ReplicationControlManager.validateAlterPartitionData); none for a
+    valid one.
+    """
     partition = image.partition(TopicPartition(topic, change.topic_partition.partition))
     if partition is None:
         return ErrorCode.unknown_topic_or_partition

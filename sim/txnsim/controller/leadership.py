@@ -1,8 +1,8 @@
-"""Leaders and ISRs across the cluster: what a broker's coming or going means for each partition.
+"""Leaders and ISRs across the cluster: how each partition changes when a broker comes or goes.
 
-Pure. It knows the rules of a topic (its minimum of in-sync replicas, whether unclean elections are
-allowed, whether ELR is on) and applies ``metadata.partition_changes`` wherever a broker is
-concerned. Kafka's counterpart: ReplicationControlManager.generateLeaderAndIsrUpdates.
+Pure. It applies ``metadata.partition_changes`` to every partition of a broker, by the rules of its
+topic: minimum of in-sync replicas, unclean elections, ELR. Kafka's counterpart:
+ReplicationControlManager.generateLeaderAndIsrUpdates.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from txnsim.types import BrokerId, TopicPartition
 
 
 class TopicRules(msgspec.Struct, frozen=True, kw_only=True):
-    """What the configs say of a topic's leaders."""
+    """What a topic's configs say about its leaders."""
 
     min_isr: int
     allows_unclean: bool
@@ -61,17 +61,16 @@ def updated_partition(
     has_recovered: bool = False,
     placement: Placement | None = None,
 ) -> PartitionImage | None:
-    """One partition after a new ISR, other replicas or an election; None where nothing would be
-    different.
+    """A partition after a new ISR, other replicas or an election; None if nothing changes.
 
     Args:
         image: The metadata.
         topic_partition: A partition that exists.
         settings: Settings of the cluster.
-        election: Its kind; what the topic allows unless given.
-        target_isr: The ISR that is wanted; the present one unless given.
-        has_recovered: Its leader is up after an unclean election.
-        placement: The replicas that are wanted; the present ones unless given.
+        election: The kind of election; by default what the topic allows.
+        target_isr: The new ISR; by default the current one.
+        has_recovered: Whether the leader has recovered after an unclean election.
+        placement: The new replicas; by default the current ones.
     """
     topic = image.topics[topic_partition.topic]
     partition = topic.partitions[topic_partition.partition]
@@ -93,7 +92,9 @@ def updated_partition(
 
 
 def without_broker(image: ClusterImage, broker_id: BrokerId, settings: Settings) -> ClusterImage:
-    """The broker is out of every ISR and leads nothing: it was fenced or shuts down."""
+    """The image without the broker in any ISR or as a leader, because it was fenced or shuts
+    down.
+    """
     return _update_leaders(
         image,
         settings,
@@ -106,8 +107,9 @@ def without_broker(image: ClusterImage, broker_id: BrokerId, settings: Settings)
 def after_unclean_shutdown(
     image: ClusterImage, broker_id: BrokerId, settings: Settings
 ) -> ClusterImage:
-    """The broker comes back without having stopped in order: it may lack committed records, so it
-    is out of every ISR and no longer eligible (ReplicationControlManager.handleBrokerShutdown).
+    """The image after an unclean shutdown of the broker: it may lack committed records, so it
+    leaves every ISR and is no longer an eligible leader
+    (ReplicationControlManager.handleBrokerShutdown).
     """
     return _update_leaders(
         image,
@@ -120,7 +122,7 @@ def after_unclean_shutdown(
 
 
 def with_broker_back(image: ClusterImage, broker_id: BrokerId, settings: Settings) -> ClusterImage:
-    """Partitions without a leader look again, now that ``broker_id`` may lead."""
+    """The image after elections in leaderless partitions, now that ``broker_id`` may lead."""
     return _update_leaders(
         image,
         settings,
@@ -164,9 +166,9 @@ def _update_leaders(
 
 
 def without_elr(image: ClusterImage, topic: str | None = None) -> ClusterImage:
-    """No replica of a topic, or of any, is eligible to lead any more: those that left the ISR had
-    the records that were committed under another minimum (ReplicationControlManager.replay,
-    ClearElrRecord).
+    """The image without eligible leader replicas of a topic, or of all topics: those that left the
+    ISR have the records that were committed under another minimum
+    (ReplicationControlManager.replay, ClearElrRecord).
     """
     if not has_elr(image):
         return image
@@ -184,7 +186,7 @@ def without_elr(image: ClusterImage, topic: str | None = None) -> ClusterImage:
 
 
 def leads_something(image: ClusterImage, broker_id: BrokerId) -> bool:
-    """Whether some partition is led by that broker."""
+    """Whether the broker leads any partition."""
     return any(
         partition.leader == broker_id
         for topic in image.topics.values()

@@ -1,7 +1,7 @@
-"""More partitions for a topic: the rules of CreatePartitions. Pure.
+"""Additional partitions for a topic: the rules of CreatePartitions. Pure.
 
-The partitions that are there stay as they are; new ones are empty, in the leader epoch 0, and led
-by their first live replica. Kafka's counterpart: ReplicationControlManager.createPartitions.
+Existing partitions do not change; new ones are empty, in leader epoch 0, and led by their first
+live replica. Kafka's counterpart: ReplicationControlManager.createPartitions.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ def grown_topic(
 
     Args:
         image: The metadata.
-        name: Which topic.
-        count: All partitions, those that are there included.
-        assignments: The replicas of new ones.
-        records_before: What the same request writes already.
+        name: The topic.
+        count: The total number of partitions, including existing ones.
+        assignments: The replicas of the new partitions.
+        records_before: Number of metadata records that the same request already writes.
     """
     topic = image.topics.get(name)
     if topic is None:

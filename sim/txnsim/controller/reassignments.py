@@ -1,9 +1,9 @@
 """Moving replicas to other brokers (KIP-455). Pure.
 
-A reassignment goes in steps: first the partition has its old replicas and the new ones, then the
-new ones come into the ISR by fetching as any follower does, and with the AlterPartition that brings
-the last of them the old ones are gone (``metadata.partition_changes``). What needs no new replica
-is over at once. Kafka's counterparts: ReplicationControlManager.alterPartitionReassignments,
+A reassignment goes in steps: first the partition has both its old and new replicas; then the new
+ones join the ISR by fetching like any follower; the AlterPartition that adds the last of them
+removes the old ones (``metadata.partition_changes``). A reassignment without new replicas completes
+at once. Kafka's counterparts: ReplicationControlManager.alterPartitionReassignments,
 PartitionReassignmentReplicas, PartitionReassignmentRevert.
 """
 
@@ -20,7 +20,7 @@ from txnsim.settings import Settings
 from txnsim.types import TopicPartition
 
 NOT_MOVING: Final = Rejection(error=ErrorCode.no_reassignment_in_progress, reason="")
-"""Kafka sends no text where it is the error's own."""
+"""Kafka sends no message if it would be the error's own."""
 
 
 def reassign(
@@ -31,14 +31,14 @@ def reassign(
     *,
     may_change_factor: bool = True,
 ) -> ClusterImage | Rejection:
-    """Give a partition these replicas, as far as that can be done at once.
+    """Start moving a partition to these replicas, or complete the move if no new replica is needed.
 
     Args:
         image: The metadata.
         where: A partition that may or may not exist.
-        replicas: Those that it shall have, the preferred one first.
+        replicas: The target replicas, the preferred one first.
         settings: Settings of the cluster.
-        may_change_factor: Whether there may be more or fewer of them than before (KIP-860).
+        may_change_factor: Whether the replication factor may change (KIP-860).
     """
     partition = _partition(image, where)
     if isinstance(partition, Rejection):
@@ -73,7 +73,7 @@ def reassign(
 def cancel(
     image: ClusterImage, where: TopicPartition, settings: Settings
 ) -> ClusterImage | Rejection:
-    """Give a partition back the replicas that it had before its reassignment began."""
+    """Cancel a reassignment: the partition gets its earlier replicas back."""
     partition = _partition(image, where)
     if isinstance(partition, Rejection):
         return partition
@@ -99,7 +99,7 @@ def cancel(
 
 
 def reassigning(image: ClusterImage) -> dict[TopicPartition, PartitionImage]:
-    """Every partition with a reassignment."""
+    """Every partition that is being reassigned."""
     return {
         TopicPartition(topic.name, index): partition
         for topic in image.topics.values()
@@ -117,7 +117,7 @@ def _partition(image: ClusterImage, where: TopicPartition) -> PartitionImage | R
 
 
 def _final_replicas(partition: PartitionImage) -> frozenset[int]:
-    """The replicas that it will have after the present reassignment."""
+    """The replicas of the partition once its current reassignment completes."""
     return frozenset(partition.replicas) - frozenset(partition.removing)
 
 

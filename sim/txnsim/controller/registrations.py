@@ -1,8 +1,8 @@
-"""Brokers that come and go, as the controller records them. Pure.
+"""Registration, fencing and shutdown of brokers in the controller. Pure.
 
 Each incarnation of a broker has an epoch of its own, the metadata offset of its registration:
-requests of an older one get STALE_BROKER_EPOCH. It starts fenced. Each function answers
-with the image that follows, leaders and ISRs included. Kafka's counterparts: ClusterControlManager,
+requests of an older one get STALE_BROKER_EPOCH. It starts fenced. Each function returns the next
+image, including leaders and ISRs. Kafka's counterparts: ClusterControlManager,
 ReplicationControlManager.handleBrokerFenced and its neighbours.
 """
 
@@ -30,7 +30,7 @@ def register_broker(
     *,
     has_session: bool,
 ) -> ClusterImage | Rejection:
-    """The image with a new incarnation, fenced; its epoch is in its ``BrokerImage``."""
+    """The image with a new, fenced incarnation; its epoch is in its ``BrokerImage``."""
     if command.cluster_id != image.cluster_id:
         return Rejection(
             error=ErrorCode.inconsistent_cluster_id,
@@ -69,26 +69,26 @@ def register_broker(
 
 
 def is_stale(image: ClusterImage, broker_id: BrokerId, epoch: int) -> bool:
-    """Whether no present incarnation has that epoch (ClusterControlManager.checkBrokerEpoch)."""
+    """Whether no current incarnation has that epoch (ClusterControlManager.checkBrokerEpoch)."""
     broker = image.brokers.get(broker_id)
     return broker is None or broker.epoch != epoch
 
 
 def fence_broker(image: ClusterImage, broker_id: BrokerId, settings: Settings) -> ClusterImage:
-    """Out of every ISR, leaders moved away, then fenced."""
+    """The image with the broker fenced: out of every ISR, its leaders moved to other brokers."""
     image = without_broker(image, broker_id, settings)
     return _with_broker_state(image, broker_id, alive=False, in_controlled_shutdown=False)
 
 
 def unfence_broker(image: ClusterImage, broker_id: BrokerId, settings: Settings) -> ClusterImage:
-    """A member again; partitions without a leader may get it."""
+    """The image with the broker unfenced; it may become leader of leaderless partitions."""
     back = with_broker_back(image, broker_id, settings)
     return _with_broker_state(back, broker_id, alive=True, in_controlled_shutdown=False)
 
 
 def fail_directory(image: ClusterImage, broker_id: BrokerId, settings: Settings) -> ClusterImage:
-    """The broker's log directory is offline: out of every ISR, leaders moved away, until it
-    registers again (ReplicationControlManager.handleDirectoriesOffline).
+    """The image after the broker's log directory went offline: it is out of every ISR and leads
+    nothing until it registers again (ReplicationControlManager.handleDirectoriesOffline).
     """
     broker = image.brokers[broker_id]
     if broker.has_failed_directory:
@@ -100,7 +100,9 @@ def fail_directory(image: ClusterImage, broker_id: BrokerId, settings: Settings)
 def begin_controlled_shutdown(
     image: ClusterImage, broker_id: BrokerId, settings: Settings
 ) -> ClusterImage:
-    """Leaders move away while the broker still answers."""
+    """The image at the start of a controlled shutdown: leaders move away while the broker still
+    serves requests.
+    """
     image = _with_broker_state(image, broker_id, alive=True, in_controlled_shutdown=True)
     return without_broker(image, broker_id, settings)
 

@@ -1,4 +1,4 @@
-"""Where the replicas of new partitions go, and whether those may that a client names. Pure.
+"""Placement of replicas of new partitions, and validation of replicas that a client names. Pure.
 
 Kafka's counterparts: StripedReplicaPlacer, ClusterControlManager.usableBrokers,
 ReplicationControlManager.validateManualPartitionAssignment.
@@ -18,7 +18,7 @@ _INCLUDES: Final = "The manual partition assignment includes"
 
 
 def new_partition(replicas: tuple[BrokerId, ...], image: ClusterImage) -> PartitionImage:
-    """A fresh partition led by its first active replica; there is one."""
+    """A new partition led by its first active replica, which must exist."""
     isr = tuple(broker for broker in replicas if image.is_active(broker))
     return PartitionImage(
         leader=isr[0],
@@ -30,14 +30,18 @@ def new_partition(replicas: tuple[BrokerId, ...], image: ClusterImage) -> Partit
 
 
 class UsableBrokers(msgspec.Struct, frozen=True, kw_only=True):
-    """Brokers that may get replicas (ClusterControlManager.usableBrokers), each part by id."""
+    """Brokers that may get replicas (ClusterControlManager.usableBrokers), each group sorted by
+    id.
+    """
 
     active: tuple[BrokerId, ...]
     fenced: tuple[BrokerId, ...]
-    """Registered but away: they get a replica where there are not enough active ones."""
+    """Registered but not alive: they get a replica only if there are too few active brokers."""
 
     def choose_replicas(self, start: int, factor: int) -> tuple[BrokerId, ...]:
-        """``factor`` brokers, active ones in a row from ``start`` first; the first one leads."""
+        """Choose ``factor`` brokers: active ones consecutively from ``start``, then fenced ones;
+        the first one leads.
+        """
         near = min(factor, len(self.active))
         far = factor - near
         active, fenced = self.active, self.fenced
@@ -76,8 +80,8 @@ def usable_brokers(image: ClusterImage, factor: int) -> UsableBrokers | Rejectio
 def assignment_refusal(
     image: ClusterImage, brokers: tuple[BrokerId, ...], factor: int | None = None
 ) -> Rejection | None:
-    """Why a partition can't have the replicas that a client names: ``factor`` of them are wanted,
-    or any number.
+    """Why a partition can't have the replicas that a client names: there must be ``factor`` of
+    them, if given.
     """
     if not brokers:
         return bad_assignment(f"{_INCLUDES} an empty replica list.")
@@ -99,7 +103,7 @@ def assignment_refusal(
 def new_assignment_refusal(
     image: ClusterImage, brokers: tuple[BrokerId, ...], index: int, factor: int | None
 ) -> Rejection | None:
-    """The same of a new partition, which needs a leader, too."""
+    """``assignment_refusal`` for a new partition, which also needs a leader."""
     refusal = assignment_refusal(image, brokers, factor)
     if refusal is not None or any(image.is_active(broker) for broker in brokers):
         return refusal
@@ -110,7 +114,7 @@ def new_assignment_refusal(
 
 
 def bad_assignment(reason: str) -> Rejection:
-    """INVALID_REPLICA_ASSIGNMENT."""
+    """INVALID_REPLICA_ASSIGNMENT with this reason."""
     return Rejection(error=ErrorCode.invalid_replica_assignment, reason=reason)
 
 
@@ -128,7 +132,7 @@ class Usable(dict[int, UsableBrokers | Rejection]):
 
 
 class _Fresh(dict[tuple[BrokerId, ...], PartitionImage]):
-    """New partitions by their replicas: those on the same brokers are the same value."""
+    """New partitions by their replicas, so that those on the same brokers share one value."""
 
     def __init__(self, image: ClusterImage) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The log of a coordinator, as both coordinators know it, and the names of its errors towards
+"""The log of a coordinator as the coordinators see it, and how its errors are translated for
 clients.
 
 Counterpart in Kafka: PartitionWriter of the coordinator runtime.
@@ -35,7 +35,7 @@ class CoordinatorLog(Protocol):
     def admit(
         self, partition: int, subject: Callable[[TopicPartition], Subject]
     ) -> Awaitable[Rejection | None] | None:
-        """Ask whether a fault holds or refuses an append about ``subject``; None: go on."""
+        """Ask whether a fault holds or refuses an append about ``subject``; None means go on."""
 
     def append(
         self, partition: int, batch: bytes, *, guard: int = NO_GUARD
@@ -43,7 +43,7 @@ class CoordinatorLog(Protocol):
         """Append a coordinator's batch to the local log."""
 
     def batch_bytes_max(self, partition: int) -> int:
-        """``max.message.bytes`` of the topic as it is now, which is not the broker's."""
+        """The topic's current ``max.message.bytes``, which may differ from the broker's."""
 
     def high_watermark_of(self, partition: int) -> int:
         """The high watermark."""
@@ -51,14 +51,16 @@ class CoordinatorLog(Protocol):
     def wait_for_commit(
         self, partition: int, offset: int, *, timeout_ms: int
     ) -> Awaitable[ErrorCode] | None:
-        """None where all up to ``offset``, inclusive, is replicated; else an awaitable result."""
+        """None if everything up to and including ``offset`` is replicated; else an awaitable of the
+        outcome.
+        """
 
 
 class TransactionLog(Protocol):
-    """The same, as the coordinator of transactions writes to it."""
+    """The log of the transaction coordinator."""
 
     def batch_bytes_max(self, partition: int) -> int:
-        """``max.message.bytes`` of the topic as it is now, which is not the broker's."""
+        """The topic's current ``max.message.bytes``, which may differ from the broker's."""
 
     def write(
         self,
@@ -69,8 +71,8 @@ class TransactionLog(Protocol):
         timeout_ms: int,
         now_ms: int,
     ) -> ErrorCode | Awaitable[ErrorCode]:
-        """Append a batch as soon as nothing objects, and have it replicated: what came of it, or an
-        answer once that is known. ``subject`` says whom it is about.
+        """Append a batch as soon as no fault prevents it, and replicate it. Returns the error code,
+        or an awaitable of it. ``subject`` names the transactions it is about.
         """
 
 

@@ -1,10 +1,10 @@
 """Which partitions of its log a coordinator's broker leads, and under which epoch.
 
 The leader of a partition of ``__transaction_state``, ``__consumer_offsets`` or
-``__share_group_state`` coordinates the ids that fall there; its leader epoch is the coordinator
-epoch. What is owned lives for one such epoch: code that has waited for the log keeps what it
-started with and checks ``is_current`` before touching it again. That is the whole protection
-against a coordinator that moved meanwhile.
+``__share_group_state`` coordinates the ids that map to it; its leader epoch is the coordinator
+epoch. An owned partition object lives for one such epoch: code that has waited for the log checks
+with ``is_current`` that its object is still valid before changing it. That is the whole protection
+against a coordinator that has moved meanwhile.
 
 Counterpart in Kafka: the coordinators of CoordinatorRuntime; transactionMetadataCache and
 loadingPartitions of TransactionStateManager.
@@ -23,7 +23,7 @@ from txnsim.types import BrokerId, CoordinatorEpoch, TransactionalId, partition_
 
 
 class Owned(Protocol):
-    """What a coordinator knows of a partition, under one coordinator epoch."""
+    """A coordinator's state of one partition, under one coordinator epoch."""
 
     @property
     def partition(self) -> int:
@@ -35,16 +35,16 @@ class Owned(Protocol):
 
 
 class OwnedPartition(msgspec.Struct, kw_only=True, eq=False):
-    """One partition's transactional ids."""
+    """The transactional ids of one partition."""
 
     partition: int
     coordinator_epoch: CoordinatorEpoch
     node: str
-    """Name in the trace."""
+    """The coordinator's name in the trace."""
     entries: dict[TransactionalId, TxnMetadata]
     withdrawn: dict[TransactionalId, TxnTransition] = {}
-    """Moves that did not take effect here, though their records stay in the log: they were not
-    replicated in time, and the next coordinator reads them (TransactionStateManager, as well).
+    """Transitions that did not take effect although their records are in the log: they were not
+    replicated in time, and the next coordinator will read them (as in TransactionStateManager).
     """
 
 
@@ -52,34 +52,36 @@ OwnedT = TypeVar("OwnedT", bound=Owned)
 
 
 class Ownership(msgspec.Struct, Generic[OwnedT], kw_only=True, eq=False):
-    """The partitions that a broker owns, and those it is about to own."""
+    """The partitions whose ids a broker coordinates, and those that it is loading."""
 
     topic: str
     kind: str
-    """Name of the coordinator in the trace."""
+    """The coordinator's name in the trace."""
     broker_id: BrokerId
     partitions: int
     calls_off_older: bool = True
-    """Whether an unload calls off a load of any older epoch (KAFKA-18137), or of its own alone."""
+    """Whether an unload cancels loads of all older epochs (KAFKA-18137), or only a load of its own
+    epoch.
+    """
     owned: dict[int, OwnedT] = {}
     loading: dict[int, CoordinatorEpoch] = {}
 
     def find(self, name: str) -> OwnedT | Rejection:
-        """The partition of an id; refused while it is loading or elsewhere."""
+        """The partition of an id; a rejection while it is loading or if another broker has it."""
         partition = partition_for(name, self.partitions)
         return self.owned.get(partition) or self.refuse(partition)
 
     def is_current(self, owned: OwnedT) -> bool:
-        """False as soon as the partition was released or is being loaded again."""
+        """False as soon as the partition was unloaded or is being reloaded."""
         return self.owned.get(owned.partition) is owned
 
     def get(self, partition: int, coordinator_epoch: CoordinatorEpoch) -> OwnedT | None:
-        """The partition, where it is still owned under this epoch."""
+        """The partition, if it is still owned under this epoch."""
         owned = self.owned.get(partition)
         return owned if owned is not None and owned.coordinator_epoch == coordinator_epoch else None
 
     def refuse(self, partition: int) -> Rejection:
-        """Why a partition that is not owned can't be asked."""
+        """The rejection for a partition that is not owned."""
         if partition in self.loading:
             return Rejection(
                 error=ErrorCode.coordinator_load_in_progress,
@@ -91,12 +93,14 @@ class Ownership(msgspec.Struct, Generic[OwnedT], kw_only=True, eq=False):
         )
 
     def begin_load(self, partition: int, coordinator_epoch: CoordinatorEpoch) -> OwnedT | None:
-        """Mark the partition as loading; what was owned under an older epoch, which is dropped."""
+        """Mark the partition as loading. Returns what was owned under an older epoch and is now
+        dropped.
+        """
         self.loading[partition] = coordinator_epoch
         return self.owned.pop(partition, None)
 
     def finish_load(self, loaded: OwnedT) -> bool:
-        """Own the partition; False where this load was called off meanwhile."""
+        """Own the partition; False if this load was cancelled meanwhile."""
         if self.loading.get(loaded.partition) != loaded.coordinator_epoch:
             return False
         del self.loading[loaded.partition]
@@ -104,12 +108,12 @@ class Ownership(msgspec.Struct, Generic[OwnedT], kw_only=True, eq=False):
         return True
 
     def unload(self, partition: int, epoch: int | None) -> OwnedT | None:
-        """Let a partition go; what was owned.
+        """Give up a partition; returns what was owned.
 
         Args:
             partition: The partition.
-            epoch: Leader epoch under which this broker became a follower; a load of an older
-                epoch is called off (KAFKA-18137). None where the replica is deleted.
+            epoch: Leader epoch under which this broker became a follower; a load of an older epoch
+                is cancelled (KAFKA-18137). None if the replica was deleted.
         """
         loading = self.loading.get(partition)
         if loading is not None and (
@@ -123,5 +127,5 @@ class Ownership(msgspec.Struct, Generic[OwnedT], kw_only=True, eq=False):
         return f"broker/{self.broker_id}/{self.kind}/{partition}"
 
     def __iter__(self) -> Iterator[OwnedT]:
-        """The owned partitions; a snapshot, so that the caller may load and unload meanwhile."""
+        """A snapshot of the owned partitions, so that the caller may load and unload meanwhile."""
         return iter(list(self.owned.values()))

@@ -1,7 +1,7 @@
-"""Rules that make sense and yet can't strike in this cluster as it is: of a broker that it does not
-have, of a topic or partition that is not there.
+"""Valid rules that can't strike in the current cluster, because a broker, topic or partition does
+not exist.
 
-They are no mistake for certain, as topics come and go, so they are warned of and not refused.
+They cause a warning and not an error, because topics come and go.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from txnsim.text import unknown_word_message
 def doubt(
     rule: FaultRule, *, brokers: Collection[int], topics: Mapping[str, int], may_create: bool
 ) -> str | None:
-    """Why a rule strikes nothing here; None where nothing is known against it.
+    """Why a rule can't strike in this cluster; None if no reason is known.
 
     Args:
-        rule: It is well made (``rule``).
-        brokers: Ids of the cluster's brokers, those that are down included.
-        topics: Those that are there, with their partitions.
-        may_create: A topic that is not there may still come by itself, as
-            ``auto.create.topics.enable`` has it, so its absence is nothing to tell yet.
+        rule: A valid rule.
+        brokers: Ids of the cluster's brokers, including those that are down.
+        topics: Existing topics, with their partitions.
+        may_create: Whether a missing topic may still be auto-created
+            (``auto.create.topics.enable``), so that its absence is no reason.
     """
     return "; ".join(_doubts(rule, brokers, topics, may_create=may_create)) or None
 

@@ -1,8 +1,8 @@
-"""What can be done to a request, an answer or a step of a broker that is struck.
+"""The actions that a fault can apply to a request, an answer or a step of a broker.
 
-Each is a value that says itself in words (``str``). Which of them has a meaning where is in
-``faults.meanings``; what is done to the cluster instead is in ``faults.cluster_actions``. Read from
-YAML or JSON by its tag: ``{do: delay, delay_ms: 700}``.
+Each is a value whose ``str`` describes it in words. ``faults.meanings`` says which is valid where;
+``faults.cluster_actions`` has the actions on the cluster. An action is read from YAML or JSON by
+its tag: ``{do: delay, delay_ms: 700}``.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from txnsim.faults.interception import DamagedPart, RewriteHow, Rewriting, Slice
 from txnsim.text import unknown_word_message
 
 PAUSE_MS_MAX: Final = 10 * 366 * 86_400_000
-"""Ten years, as far as a clock may be set."""
+"""Ten years, the range over which a clock may be set."""
 THROTTLE_MS_MAX: Final = 2**31 - 1
-"""What an answer's field holds."""
+"""The maximum of the answer's field."""
 COPIES_MAX: Final = 1_000
-"""Copies of one request, which the broker handles one after the other."""
+"""Greatest number of copies of one request, which the broker handles one after the other."""
 BEHIND_MAX: Final = 1_000_000
 SLICE_BYTES_MAX: Final = 1 << 30
 
@@ -39,17 +39,17 @@ _BOUNDS: Final[Mapping[str, tuple[int, int]]] = {
     "heal_after_ms": (0, PAUSE_MS_MAX),
     "free_after_ms": (0, PAUSE_MS_MAX),
 }
-"""Field of an action -> the least and the most that it may be, where it is given."""
+"""Field of an action -> its minimum and maximum."""
 
 
 class BoundedAction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a rule does when it strikes: to what crosses its point, or to the cluster."""
+    """What a rule does when it strikes: an action on a crossing, or on the cluster."""
 
     def __post_init__(self) -> None:
-        """Refuse a number that is out of bounds.
+        """Refuse numbers out of bounds.
 
         Raises:
-            ValueError: One is; the message names the field and its bounds.
+            ValueError: A number is out of bounds; the message names the field and its bounds.
         """
         for field in self.__struct_fields__:
             value = getattr(self, field)
@@ -60,8 +60,8 @@ class BoundedAction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class _Action(BoundedAction, frozen=True, kw_only=True):
-    """What happens to a message or a step that crosses a fault point. In words it is the tag, with
-    its numbers.
+    """An action on a message or a step that crosses a fault point. ``str`` gives its tag and its
+    numbers.
     """
 
     def __str__(self) -> str:
@@ -75,7 +75,8 @@ class _Action(BoundedAction, frozen=True, kw_only=True):
 
 
 class Pass(_Action, frozen=True, kw_only=True, tag_field="do", tag="pass"):
-    """Let it go on: the rule only counts, can be waited for and named by ``after`` and ``until``.
+    """Let it pass: the rule only counts crossings, and can be waited for or named by ``after`` and
+    ``until``.
 
     It never decides: rules armed later may still strike the same crossing.
     """
@@ -86,17 +87,19 @@ class Hold(_Action, frozen=True, kw_only=True, tag_field="do", tag="hold"):
 
 
 class Delay(_Action, frozen=True, kw_only=True, tag_field="do", tag="delay", omit_defaults=True):
-    """Wait ``delay_ms`` of monotonic time, then go on; with ``jitter_ms`` up to so much longer."""
+    """Wait ``delay_ms`` of monotonic time, then go on; ``jitter_ms`` adds a random time up to
+    that.
+    """
 
     delay_ms: int
     jitter_ms: int | None = None
-    """Drawn anew for each crossing."""
+    """Drawn for each crossing."""
 
 
 class Reorder(_Action, frozen=True, kw_only=True, tag_field="do", tag="reorder"):
     """Wait until ``behind`` later crossings that match the rule have passed, then go on.
 
-    While one waits, the rule strikes no other; released, it goes on at once.
+    While a crossing waits, the rule strikes no other; if released, it goes on at once.
     """
 
     behind: int = 1
@@ -106,16 +109,15 @@ class Reorder(_Action, frozen=True, kw_only=True, tag_field="do", tag="reorder")
 
 
 class Stall(_Action, frozen=True, kw_only=True, tag_field="do", tag="stall"):
-    """Let the whole connection or link stand still, for ``stall_ms`` (monotonic) or until released.
-
-    What comes later on it waits too, in order, at whichever point it comes to.
+    """Stop the whole connection or link for ``stall_ms`` (monotonic), or until released. Everything
+    that follows on it waits too, in order, at whichever point it arrives.
     """
 
     stall_ms: int | None = None
 
 
 class Drop(_Action, frozen=True, kw_only=True, tag_field="do", tag="drop"):
-    """Lose it."""
+    """Lose the message."""
 
 
 class DropAnswer(_Action, frozen=True, kw_only=True, tag_field="do", tag="drop-answer"):
@@ -123,7 +125,7 @@ class DropAnswer(_Action, frozen=True, kw_only=True, tag_field="do", tag="drop-a
 
 
 class Fail(_Action, frozen=True, kw_only=True, tag_field="do", tag="error"):
-    """Answer with an error, given by Kafka's name of it (``NOT_COORDINATOR``)."""
+    """Answer with an error, named as in Kafka (``NOT_COORDINATOR``)."""
 
     error: str
 
@@ -142,7 +144,7 @@ class Fail(_Action, frozen=True, kw_only=True, tag_field="do", tag="error"):
 
 
 class Duplicate(_Action, frozen=True, kw_only=True, tag_field="do", tag="duplicate"):
-    """Let the request arrive ``times`` more; the answers to the copies are thrown away.
+    """Deliver the request ``times`` more; the answers to the copies are discarded.
 
     A copy crosses the point itself, so that another rule can hold or delay it; no rule duplicates a
     copy.
@@ -158,17 +160,17 @@ class Throttle(_Action, frozen=True, kw_only=True, tag_field="do", tag="throttle
 
 
 class Corrupt(_Action, frozen=True, kw_only=True, tag_field="do", tag="corrupt"):
-    """Damage the bytes: the ``length`` in front, the ``crc`` of the first record batch, or some
-    ``bytes`` drawn from the run's seed.
+    """Damage the bytes: the length prefix (``length``), the CRC of the first record batch
+    (``crc``), or some ``bytes`` chosen by the run's seed.
     """
 
     what: DamagedPart
 
 
 class Rewrite(_Action, frozen=True, kw_only=True, tag_field="do", tag="rewrite"):
-    """Change a field of an answer wherever in it it stands: ``set`` or ``add`` a ``value`` to a
-    number, ``reverse`` or ``clear`` a list, ``insert`` an ``entry`` at its end. To test readers
-    with answers that no broker gives.
+    """Change every field of that name in an answer: ``set`` a number to ``value`` or ``add`` it,
+    ``reverse`` or ``clear`` a list, ``insert`` an ``entry`` at its end. Tests readers with answers
+    that no broker gives.
     """
 
     field: str
@@ -176,7 +178,7 @@ class Rewrite(_Action, frozen=True, kw_only=True, tag_field="do", tag="rewrite")
     how: RewriteHow
     value: int | None = None
     entry: dict[str, int | str] | None = None
-    """A row by Kafka's names, with what has no default."""
+    """A row by Kafka's names, with a value for each field that has no default."""
 
     def __post_init__(self) -> None:
         needs = self.how in (RewriteHow.SET, RewriteHow.ADD)
@@ -204,8 +206,8 @@ class Rewrite(_Action, frozen=True, kw_only=True, tag_field="do", tag="rewrite")
 
 
 class Slice(_Action, frozen=True, kw_only=True, tag_field="do", tag="slice"):
-    """Write an answer in pieces of so many ``bytes``, one every ``every_ms`` (monotonic): a narrow
-    line.
+    """Write an answer in pieces of that many ``bytes``, one every ``every_ms`` (monotonic), as on a
+    slow connection.
     """
 
     bytes: int
@@ -223,10 +225,9 @@ class Slice(_Action, frozen=True, kw_only=True, tag_field="do", tag="slice"):
 class Disconnect(
     _Action, frozen=True, kw_only=True, tag_field="do", tag="disconnect", omit_defaults=True
 ):
-    """Break the connection or link: before a request has taken effect, or instead of its answer.
-
-    With ``reset`` a TCP connection ends with RST and not with FIN. Links of the simulator know no
-    difference.
+    """Break the connection or link: before a request takes effect, or instead of its answer. With
+    ``reset`` a TCP connection ends with RST and not with FIN; links between simulated brokers make
+    no difference.
     """
 
     reset: bool = False

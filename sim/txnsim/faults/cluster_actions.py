@@ -1,9 +1,9 @@
-"""What can be done to the cluster, at a fault point or at once (point ``now``).
+"""The actions that a fault can apply to the cluster, at a fault point or at once (point ``now``).
 
-Each is a value that says itself in words (``str``). ``server._cluster_control`` carries them
-out. What lasts (a crashed broker, a partition, a full disk, a clock that is off, a replica that
-lags) ends with its ``…_after_ms``, when its rule is released, or when its rule is disarmed; the
-``after`` times are monotonic. A ``broker`` that is left out is the one at which the rule struck.
+Each is a value whose ``str`` describes it in words. ``server._cluster_control`` carries them out. A
+lasting effect (a crashed broker, a partition, a full disk, a wrong clock, a lagging replica) ends
+after its ``…_after_ms`` (monotonic), or when its rule is released or disarmed. By default
+``broker`` is the one at which the rule struck.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from typing import Final
 from txnsim.faults.actions import BoundedAction
 
 CLOCK_MS_MAX: Final = 10 * 366 * 86_400_000
-"""Ten years: further away the clock's own arithmetic ends."""
+"""Ten years; the clock's own arithmetic goes no further."""
 
 
 class _ClusterAction(BoundedAction, frozen=True, kw_only=True):
-    """What happens to the cluster when a rule strikes; the struck crossing waits for it and then
-    passes, or meets the rule's ``then``.
+    """An action on the cluster; the struck crossing waits for it and then passes, or gets the
+    rule's ``then``.
     """
 
     @property
     def ends_after_ms(self) -> int | None:
-        """Milliseconds until the action ends by itself; None for no end, or an instant action."""
+        """Milliseconds until the effect ends by itself; None if it does not, or has no duration."""
         ends = (name for name in self.__struct_fields__ if name.endswith("_after_ms"))
         return next((getattr(self, name) for name in ends), None)
 
@@ -55,8 +55,8 @@ class MoveLeader(_ClusterAction, frozen=True, kw_only=True, tag_field="do", tag=
 
 
 class ResignLeader(_ClusterAction, frozen=True, kw_only=True, tag_field="do", tag="resign-leader"):
-    """Let a leader step down and be elected again, in a new leader epoch: a coordinator loads its
-    state anew.
+    """Make a leader resign and be elected again in a new leader epoch, so that a coordinator
+    reloads its state.
     """
 
     topic: str
@@ -69,8 +69,8 @@ class ResignLeader(_ClusterAction, frozen=True, kw_only=True, tag_field="do", ta
 class Partition(_ClusterAction, frozen=True, kw_only=True, tag_field="do", tag="partition"):
     """Cut every link between brokers of different groups; brokers in no group keep theirs.
 
-    The controller counts as a broker with the id 3000: who is to be cut off from it has to be in
-    another group than it.
+    The controller counts as a broker with the id 3000: to cut brokers off from it, put them in
+    another group.
     """
 
     groups: tuple[tuple[int, ...], ...]
@@ -89,13 +89,13 @@ class Partition(_ClusterAction, frozen=True, kw_only=True, tag_field="do", tag="
 
 
 class ClockJump(_ClusterAction, frozen=True, kw_only=True, tag_field="do", tag="clock"):
-    """Set the clock forward or back: of one broker, or of the whole cluster. No time passes:
-    periodic scans run when they would have run, and then believe the new time.
+    """Set the clock of one broker or of the whole cluster forward or back. No time passes: periodic
+    scans run when they would have run, and then see the new time.
     """
 
     by_ms: int
     broker: int | None = None
-    """None: everybody's."""
+    """None for all brokers."""
 
     def __post_init__(self) -> None:
         if self.by_ms == 0:
@@ -111,9 +111,9 @@ class ClockJump(_ClusterAction, frozen=True, kw_only=True, tag_field="do", tag="
 
 
 class FillDisk(_ClusterAction, frozen=True, kw_only=True, tag_field="do", tag="fill-disk"):
-    """Let a broker's disk be full: the next write, within five seconds, is answered
-    KAFKA_STORAGE_ERROR and takes its log directory offline. When there is room again the broker is
-    restarted, as nothing else brings a failed directory back.
+    """Fill a broker's disk: the next write, within five seconds, fails with KAFKA_STORAGE_ERROR and
+    takes its log directory offline. When there is room again the broker is restarted, because
+    nothing else brings a failed directory back.
     """
 
     broker: int | None = None
@@ -124,7 +124,7 @@ class FillDisk(_ClusterAction, frozen=True, kw_only=True, tag_field="do", tag="f
 
 
 class LagReplica(_ClusterAction, frozen=True, kw_only=True, tag_field="do", tag="lag-replica"):
-    """Let a follower fall behind in one partition: its Fetches wait until the rule is released."""
+    """Make a follower lag in one partition: its Fetches wait until the rule is released."""
 
     broker: int
     topic: str

@@ -1,7 +1,7 @@
-"""Damaged bytes: what a fault does to a message on a connection (``faults.actions.Corrupt``).
+"""Damages the bytes of a message on a connection (``faults.actions.Corrupt``).
 
-Pure: chance is handed in as ``noise``, drawn from the run's seed, and the same noise damages the
-same message in the same way.
+Pure: randomness is passed in as ``noise``, drawn from the run's seed, and the same noise damages
+the same message in the same way.
 """
 
 from __future__ import annotations
@@ -11,19 +11,21 @@ from typing import Final, assert_never
 from txnsim.faults.interception import Damage, DamagedPart
 
 CRC_OFFSET: Final = 17
-"""Of a record batch (magic 2): after base offset, length, leader epoch and magic."""
+"""Offset of the CRC in a record batch (magic 2): after base offset, length, leader epoch and
+magic.
+"""
 BATCH_HEADER_BYTES: Final = 61
 SIZE_BYTES: Final = 4
-"""Of the length in front of a message."""
+"""Size of the length prefix of a message."""
 SCRAMBLED_BYTES: Final = 4
-"""Number of changed bytes where the damage may be anywhere."""
+"""Number of changed bytes if the damage may be anywhere."""
 
 
 def damage_message(message: bytes, damage: Damage, *, batch: bytes | None) -> bytes:
-    """A whole message, its length in front, with a part of it damaged.
+    """Damage a part of a whole message, which includes its length prefix.
 
     Returns:
-        As many bytes as before. With a damaged length it says fewer bytes than there are.
+        As many bytes as before; a damaged length says fewer.
     """
     noise = damage.noise
     match damage.part:
@@ -51,7 +53,7 @@ def damage_message(message: bytes, damage: Damage, *, batch: bytes | None) -> by
 
 
 def _within(noise: bytes, size: int) -> int:
-    """A number below ``size``."""
+    """A number below ``size``, taken from the noise."""
     return int.from_bytes(noise[:2], "big") % size
 
 

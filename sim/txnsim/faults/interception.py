@@ -1,7 +1,6 @@
-"""A request, an answer or an act of a broker as it passes a fault point, and how it may go on.
+"""A request, an answer or a step of a broker that crosses a fault point, and how it may continue.
 
-Code that passes a fault point shows an ``Interceptor`` a ``Crossing`` and is answered with a
-``FaultEffect``.
+Code at a fault point passes a ``Crossing`` to an ``Interceptor`` and gets a ``FaultEffect``.
 """
 
 from __future__ import annotations
@@ -17,31 +16,29 @@ from txnsim.wire.rewriting import rewrite_field, with_entry
 
 
 class Crossing(msgspec.Struct, frozen=True, kw_only=True):
-    """A request or response passing a named fault point (``faults.points.FaultPoint`` values are
-    such names).
+    """A request, response or step that crosses a named fault point (the names are the values of
+    ``faults.points.FaultPoint``).
     """
 
     point: str
     source: str
     """``client/<client id>`` or ``broker/<id>``."""
     target: str
-    """``broker/<id>``; on a response point source and target stay those of the request."""
+    """``broker/<id>``; at a response point, source and target are those of the request."""
     api_key: int
     api_version: int
     correlation_id: int
     subject: Subject
     line: str = ""
-    """The connection or link on which it travels, unique among those that are open; empty inside a
-    broker.
-    """
+    """The connection or link, unique among the open ones; empty inside a broker."""
     is_copy: bool = False
-    """A request that arrives once more (``SubmitOutcome.DUPLICATE``)."""
+    """Whether it is a copy of a request (``SubmitOutcome.DUPLICATE``)."""
     carries_batches: bool = False
-    """A client's request or answer with record batches in it."""
+    """Whether it is a client's request or answer with record batches."""
     role: str = ""
-    """``leader`` or ``follower``, where a replica does something."""
+    """``leader`` or ``follower``, for a step of a replica."""
     kind: str = ""
-    """What is done at a point inside a broker (``faults.meanings.KINDS``)."""
+    """The kind of step at a point inside a broker (``faults.meanings.KINDS``)."""
 
 
 class SubmitOutcome(IntEnum):
@@ -49,19 +46,19 @@ class SubmitOutcome(IntEnum):
 
     PASS = 0
     DROP = 1
-    """Request: never handled. Response: handled, the answer is lost."""
+    """A request is never handled; a response is lost after its request was handled."""
     ERROR = 2
-    """Answered with ``error`` instead of being handled (request) or instead of the true answer
-    (response).
+    """The request is answered with ``error`` instead of being handled, or ``error`` replaces the
+    true answer.
     """
     DROP_ANSWER = 3
-    """Handled; the answer is lost."""
+    """The request is handled; its answer is lost."""
     DUPLICATE = 4
-    """Handled, and ``times`` more, the further answers being thrown away."""
+    """The request is handled, and ``times`` more; the further answers are discarded."""
     THROTTLE = 5
-    """The answer tells ``throttle_ms``, and the connection is muted for as long."""
+    """The answer has ``throttle_ms``, and the connection is muted for as long."""
     CORRUPT = 6
-    """Goes on with the bytes damaged (``damage``)."""
+    """The bytes are damaged (``damage``)."""
     DISCONNECT = 7
     """Its connection or link breaks."""
     REWRITE = 8
@@ -71,7 +68,7 @@ class SubmitOutcome(IntEnum):
 
 
 class DamagedPart(StrEnum):
-    """What of a message on a connection is damaged."""
+    """The part of a message that is damaged."""
 
     LENGTH = "length"
     CRC = "crc"
@@ -79,11 +76,11 @@ class DamagedPart(StrEnum):
 
 
 class Damage(msgspec.Struct, frozen=True, kw_only=True):
-    """How the bytes of a message are to be damaged."""
+    """How to damage the bytes of a message."""
 
     part: DamagedPart
     noise: bytes
-    """Drawn from the run's seed: decides where and how."""
+    """Random bytes from the run's seed, which decide where and how."""
 
 
 class RewriteHow(StrEnum):
@@ -97,7 +94,7 @@ class RewriteHow(StrEnum):
 
 
 class Rewriting(msgspec.Struct, frozen=True, kw_only=True):
-    """How a field of an answer is changed."""
+    """How to change a field of an answer."""
 
     field: str
     how: RewriteHow
@@ -105,8 +102,8 @@ class Rewriting(msgspec.Struct, frozen=True, kw_only=True):
     entry: dict[str, int | str] | None = None
 
     def apply(self, answer: Any) -> Any:
-        """The answer, changed; itself where it has no such field. A list that is null stays so, but
-        for ``clear`` and ``insert``.
+        """The changed answer; the answer itself if it has no such field. A null list stays null
+        except for ``clear`` and ``insert``.
         """
         change: Callable[[Any], Any]
         match self.how:
@@ -140,16 +137,16 @@ def _empty_list(_: Any) -> tuple[Any, ...]:
 
 
 class Slices(msgspec.Struct, frozen=True, kw_only=True):
-    """The pieces in which an answer is written."""
+    """How to write an answer in pieces."""
 
     size: int
-    """Bytes of each slice but the last."""
+    """Number of bytes of each piece but the last."""
     every_ms: int
-    """Between two of them."""
+    """Milliseconds between two pieces."""
 
 
 class FaultEffect(msgspec.Struct, frozen=True, kw_only=True):
-    """An interceptor's word on one crossing."""
+    """An interceptor's decision on one crossing."""
 
     outcome: SubmitOutcome
     error: int = 0
@@ -159,7 +156,7 @@ class FaultEffect(msgspec.Struct, frozen=True, kw_only=True):
     rewriting: Rewriting | None = None
     slices: Slices | None = None
     is_reset: bool = False
-    """A connection that breaks ends with RST."""
+    """Whether a broken connection ends with RST."""
 
     PASS: ClassVar[FaultEffect]
 
@@ -168,23 +165,24 @@ FaultEffect.PASS = FaultEffect(outcome=SubmitOutcome.PASS)
 
 
 class Interceptor(Protocol):
-    """Stands at every named fault point; ``injection.injector`` is the real one, ``PassAll`` the
-    idle one.
+    """Decides crossings at every fault point; ``injection.injector`` is the real one, ``PassAll``
+    does nothing.
     """
 
     @property
     def is_armed(self) -> bool:
-        """False: no rule is armed, a crossing need not even be described."""
+        """False if no rule is armed, so that crossings need not be described."""
 
     def cross(self, crossing: Crossing) -> FaultEffect | Awaitable[FaultEffect] | None:
-        """None: proceed. A verdict: obey it. An awaitable: held until the verdict."""
+        """None: continue. A FaultEffect: apply it. An awaitable: the crossing is held until the
+        effect is known.
+        """
 
 
 class PassAll:
-    """The interceptor of an undisturbed cluster."""
+    """The interceptor of a cluster without faults."""
 
     is_armed = False
 
     def cross(self, crossing: Crossing) -> FaultEffect | Awaitable[FaultEffect] | None:  # noqa: ARG002 - asks nothing
-        """Let everything pass."""
         return None

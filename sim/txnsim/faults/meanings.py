@@ -1,7 +1,7 @@
-"""Which action has a meaning at which point, and which kinds of things cross it.
+"""Which actions are valid at which fault point, and which kinds of crossings it has.
 
-A rule that asks for anything else is refused when it is made: a fault that could never strike, or
-would do nothing, makes a test that tests nothing. Actions on the cluster are allowed everywhere.
+A rule with any other action is refused when it is created, because a fault that could never strike
+makes a test that tests nothing. Actions on the cluster are allowed everywhere.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ TAKES: Final[Mapping[FaultPoint, tuple[type[CrossingAction], ...]]] = {
     FaultPoint.PROCESS_STOP: _WAITS,
     FaultPoint.NOW: (),
 }  # fmt: skip
-"""What a point takes besides actions on the cluster."""
+"""The actions that a point allows, besides actions on the cluster."""
 
 KINDS: Final[Mapping[FaultPoint, tuple[str, ...]]] = {
     FaultPoint.LOG_APPEND: ("data", "marker", "coordinator"),
@@ -76,16 +76,16 @@ KINDS: Final[Mapping[FaultPoint, tuple[str, ...]]] = {
     ),
     FaultPoint.SHARE_PERSIST: ("read", "write"),
 }  # fmt: skip
-"""What the criterion ``kind`` may say."""
+"""The values that the criterion ``kind`` may have."""
 
 ROLES: Final = ("leader", "follower")
-"""What the criterion ``role`` may say, at ``log.append``."""
+"""The values that the criterion ``role`` may have, at ``log.append``."""
 
 WITH_API: Final = frozenset((*FaultPoint.of_clients(), *FaultPoint.of_peers()))
 """Points that requests and answers cross."""
 
 FROM_CLIENTS: Final = frozenset(FaultPoint.of_clients())
-"""Points at which the sender is a client that has said its name."""
+"""Points at which the sender is a client whose name is known."""
 
 _WHY: Final[Mapping[tuple[FaultPoint, type[CrossingAction | ClusterAction]], str]] = {
     (FaultPoint.CLIENT_RESPONSE, Duplicate): "a stream has one answer per request",
@@ -105,13 +105,13 @@ _WHY: Final[Mapping[tuple[FaultPoint, type[CrossingAction | ClusterAction]], str
 
 
 def name_of(action: type[CrossingAction | ClusterAction]) -> str:
-    """An action's tag, as rules say it: ``drop-answer``."""
+    """An action's tag, as in rules: ``drop-answer``."""
     return str(action.__struct_config__.tag)
 
 
 def can_wait(point: str) -> bool:
-    """Whether what crosses a point can be made to wait; elsewhere an action on the cluster happens
-    behind its back.
+    """Whether a crossing of the point can be made to wait; at other points an action on the cluster
+    runs in parallel.
     """
     return Hold in TAKES[FaultPoint(point)]
 

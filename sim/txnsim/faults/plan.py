@@ -1,8 +1,8 @@
 """Declared faults: which crossing is struck, and what happens to it.
 
-A rule is a value: where (a point and criteria), when, and what is done. Counting is the injector's
-business; here are only the pure questions whether a rule concerns a crossing and whether it strikes
-it. Rules are read from YAML or JSON with ``msgspec.convert`` and written with
+A rule is a value: where (a point and criteria), when, and what is done. The injector counts; this
+module only has the pure functions that say whether a rule matches a crossing, and whether it
+strikes it. Rules are read from YAML or JSON with ``msgspec.convert`` and written with
 ``msgspec.to_builtins``::
 
     id: late
@@ -11,7 +11,7 @@ it. Rules are read from YAML or JSON with ``msgspec.convert`` and written with
     transactional_id: app
     action: {do: hold}
 
-Criteria that are left out match everything. Those on the subject must hold for one and the same
+Criteria that are left out match everything. All criteria on the subject must match the same
 transaction or marker of a batched request.
 """
 
@@ -29,18 +29,20 @@ from txnsim.wire.apis import api_name
 
 
 class MessagePart(IntEnum):
-    """How much of a message a rule wants to know."""
+    """How much of a message a rule needs to know."""
 
     NOTHING = 0
-    """The rule never concerns it."""
+    """The rule can't match it."""
     HEADER = 1
     """Its API and its sender."""
     BODY = 2
-    """Whom it is about, where its record batches are, or how its answer would look."""
+    """Its subject, its record batches, or its answer."""
 
 
 def needed_part(rule: FaultRule, point: FaultPoint, api_key: int) -> MessagePart:
-    """How much of a message of that API the rule wants to know before it crosses the point."""
+    """How much of a message of that API the rule needs to know before the message crosses the
+    point.
+    """
     if rule.point is not point or rule.api not in (None, api_key, api_name(api_key)):
         return MessagePart.NOTHING
     by_subject = (rule.transactional_id, rule.producer_id, rule.topic, rule.committed)
@@ -55,7 +57,7 @@ def needed_part(rule: FaultRule, point: FaultPoint, api_key: int) -> MessagePart
 
 
 def matches(rule: FaultRule, crossing: Crossing) -> bool:
-    """Whether a rule concerns a crossing, however often it has struck."""
+    """Whether a rule matches a crossing, however often it has struck."""
     return (
         rule.point == crossing.point
         and (rule.api is None or rule.api in (crossing.api_key, api_name(crossing.api_key)))
@@ -70,13 +72,13 @@ def matches(rule: FaultRule, crossing: Crossing) -> bool:
 
 
 def strikes(rule: FaultRule, occurrence: int, struck: int) -> bool:
-    """Whether a rule strikes the ``occurrence``-th crossing that matches it, counted from 1, if
-    chance agrees.
+    """Whether a rule strikes the ``occurrence``-th crossing that matches it (counted from 1), apart
+    from ``probability``.
 
     Args:
         rule: The rule.
-        occurrence: How many have matched, this one included.
-        struck: How many it has struck; asked only where chance decides which ones.
+        occurrence: The number of matches, including this one.
+        struck: Returns how many it has struck; called only if ``probability`` decides which ones.
     """
     if rule.occurrences:
         return occurrence in rule.occurrences
@@ -86,14 +88,14 @@ def strikes(rule: FaultRule, occurrence: int, struck: int) -> bool:
 
 
 def spent(rule: FaultRule, occurrence: int, struck: int) -> bool:
-    """Whether a rule can strike no crossing after the ``occurrence``-th that matches it."""
+    """Whether a rule can't strike any crossing after the ``occurrence``-th match."""
     if rule.occurrences:
         return occurrence >= max(rule.occurrences)
     return rule.limit is not None and _used(rule, occurrence, struck) >= rule.limit
 
 
 def _used(rule: FaultRule, occurrence: int, struck: int) -> int:
-    """How much of the limit is used up after the ``occurrence``-th."""
+    """How much of the limit is used after the ``occurrence``-th match."""
     return struck if rule.probability < 1 else occurrence - rule.nth + 1
 
 

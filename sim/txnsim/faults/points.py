@@ -1,10 +1,10 @@
-"""Every place where a fault can strike, by name.
+"""The fault points, by name.
 
-The struck code asks "may this go on?" at its point and knows nothing of faults; plans
-(``faults.plan``) name points. A crossing's ``source`` and ``target`` are always those of the
-request, at a response point too; at a point inside a broker both are that broker.
+The code at a point asks "may this go on?" and knows nothing of faults; rules name points. A
+crossing's ``source`` and ``target`` are always those of the request, at a response point too; at a
+point inside a broker both are that broker.
 
-``faults.meanings`` says which actions a point takes, docs/fault-actions.md what each does there.
+``faults.meanings`` says which actions a point allows, docs/fault-actions.md what each does there.
 """
 
 from __future__ import annotations
@@ -87,15 +87,14 @@ class FaultPoint(StrEnum):
     """A broker has been asked to stop and is about to do so: it still leads what it leads."""
 
     NOW = "now"
-    """No place but a moment: an action on the cluster happens as soon as its rule is armed, once.
-    """
+    """No point but a moment: an action on the cluster runs once, as soon as its rule is armed."""
 
     @classmethod
     def of_clients(cls) -> tuple[FaultPoint, FaultPoint]:
-        """Where requests of clients and their answers cross."""
+        """The points of clients' requests and of the answers to them."""
         return cls.CLIENT_REQUEST, cls.CLIENT_RESPONSE
 
     @classmethod
     def of_peers(cls) -> tuple[FaultPoint, FaultPoint]:
-        """The same between brokers."""
+        """The points of requests between brokers and of the answers to them."""
         return cls.PEER_REQUEST, cls.PEER_RESPONSE

@@ -1,8 +1,8 @@
-"""What a fault rule declares, and which rules are refused because they could never strike, or would
-never do what they say. ``plan`` says what a rule means for a crossing.
+"""A declared fault rule; rules that could never strike, or never do what they say, are refused.
+``plan`` applies a rule to a crossing.
 
-A fault that silently does nothing makes a test that tests nothing, so a rule is looked at as soon
-as it is made, whichever connection it comes through.
+A fault that silently does nothing makes a test that tests nothing, so a rule is validated when it
+is created, wherever it comes from.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from txnsim.wire.apis import APIS, api_name
 from txnsim.wire.rewriting import LIST, NUMBER, answer_fields, misfit
 
 OCCURRENCES_MAX: Final = 1_000
-"""Every crossing looks through them."""
+"""Greatest number of ``occurrences``, because every crossing searches them."""
 _OF_PRODUCERS: Final = (
     "Produce", "InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn",
     "TxnOffsetCommit",
@@ -32,7 +32,7 @@ _CARRIERS: Final[Mapping[str, tuple[str, ...]]] = {
     "producer_id": (*_OF_PRODUCERS, "WriteTxnMarkers"),
     "committed": ("EndTxn", "WriteTxnMarkers"),
 }
-"""The only APIs that carry a criterion: on any other such a rule would never strike."""
+"""Criterion -> the only APIs that carry it: on any other the rule would never strike."""
 
 API_KEYS: Final[Mapping[str, int]] = {name: key for key, (name, _) in APIS.items()}
 """Kafka's name of an API -> its key."""
@@ -41,13 +41,13 @@ _WITH_BATCHES: Final = {
     FaultPoint.CLIENT_REQUEST: ("Produce", 0),
     FaultPoint.CLIENT_RESPONSE: ("Fetch", 1),
 }
-"""What carries record batches, by name and key."""
+"""The API that carries record batches at a point: name and key."""
 
 _OF_CROSSINGS: Final = (
     "api", "broker", "source", "client_id", "role", "kind", "transactional_id", "producer_id",
     "topic", "partition", "committed", "limit", "occurrences", "after", "until", "then",
 )  # fmt: skip
-"""Fields of a rule that are about what crosses a point."""
+"""Fields of a rule that are criteria on a crossing."""
 
 
 Action = CrossingAction | ClusterAction
@@ -63,14 +63,13 @@ class FaultRule(
     point: FaultPoint
     action: Action
     then: CrossingAction | None = None
-    """What happens to the struck crossing once an action on the cluster is done; None: it passes.
-    """
+    """What happens to the struck crossing after an action on the cluster; None lets it pass."""
 
     # Whose request
     api: str | int | None = None
     """Kafka's name of the API or its key."""
     broker: int | None = None
-    """The request's target, at response points too; inside a broker that broker."""
+    """The request's target, also at response points; at a point inside a broker that broker."""
     source: str | None = None
     """``client/<client id>`` or ``broker/<id>``."""
     client_id: str | None = None
@@ -94,19 +93,19 @@ class FaultRule(
     limit: int | None = None
     """Number of strikes from ``nth`` on; None for all."""
     occurrences: tuple[int, ...] = ()
-    """If given, exactly these are struck; ``nth`` and ``limit`` are not used."""
+    """If given, exactly these matches are struck; ``nth`` and ``limit`` must not be set."""
     probability: float = 1.0
-    """How likely each of those is struck, drawn from the run's seed (stream ``fault.<id>``)."""
+    """The probability that each of those is struck, by the run's seed (stream ``fault.<id>``)."""
     after: str | None = None
-    """Id of a rule: before that one has struck, nothing matches."""
+    """Id of a rule: this one matches only after that one has struck."""
     until: str | None = None
-    """Id of a rule: once that one has struck, nothing matches any more."""
+    """Id of a rule: this one no longer matches once that one has struck."""
 
     def __post_init__(self) -> None:
-        """Refuse what could never strike.
+        """Refuse a rule that could never strike.
 
         Raises:
-            ValueError: The rule makes no sense; the message names the field.
+            ValueError: The rule is invalid; the message names the field.
         """
         for reason in (
             *_about_action(self),
@@ -118,17 +117,17 @@ class FaultRule(
 
     @property
     def is_on_cluster(self) -> bool:
-        """It does something to the cluster, whatever crosses."""
+        """Whether its action is one on the cluster."""
         return isinstance(self.action, ClusterAction)
 
     @property
     def answers_with_error(self) -> bool:
-        """What it strikes is answered with an error."""
+        """Whether its action is to answer with an error."""
         return isinstance(self.action, Fail)
 
     @property
     def api_key(self) -> int | None:
-        """API key of ``api``; None for an unknown API, or where the rule matches any."""
+        """API key of ``api``; None for an unknown API, or if the rule matches any."""
         return self.api if self.api is None or isinstance(self.api, int) else API_KEYS.get(self.api)
 
 

@@ -1,8 +1,9 @@
-"""Whom a request is about, so that a fault plan can match it.
+"""The subject of a request: the transactions and partitions that it is about, for matching by fault
+rules.
 
 A batched command (several transactions, several markers) has one subject per entry: the first is
-the subject itself, the rest its ``other_subjects``. A follower's Fetch is about all partitions of
-its session, also those that the request at hand does not name.
+the subject itself, the others are in its ``other_subjects``. The subject of a follower's Fetch has
+all partitions of its session, including those that the request does not name.
 """
 
 from __future__ import annotations
@@ -20,16 +21,18 @@ from txnsim.types import TopicPartition
 
 
 class Subject(msgspec.Struct, frozen=True, kw_only=True):
-    """Whom a request is about, as far as a fault plan may want to match it."""
+    """The transaction and partitions that a request is about, as far as fault rules can match
+    them.
+    """
 
     transactional_id: str | None = None
     producer_id: int | None = None
     partitions: tuple[TopicPartition, ...] = ()
     committed: bool | None = None
-    """Result carried by EndTxn or by the markers, where there is one."""
+    """Result carried by EndTxn or by the markers, if any."""
     other_subjects: tuple[Subject, ...] = ()
-    """Further subjects of a batched request (several transactions, several markers); a plan matches
-    any of them.
+    """The other subjects of a batched request (several transactions, several markers); a rule may
+    match any of them.
     """
 
 
@@ -37,7 +40,7 @@ NO_SUBJECT = Subject()
 
 
 def subject_of(command: object) -> Subject:
-    """The subject of a typed command; an empty one for commands that concern no partition."""
+    """The subject of a typed command; empty if it is not about partitions."""
     match command:
         case AddPartitionsToTxnCommand(transactions=transactions):
             return _join_subjects(
@@ -75,8 +78,8 @@ def subject_of(command: object) -> Subject:
 
 
 def trace_subjects(subject: Subject) -> list[dict[str, object]]:
-    """Whose request it is, as a trace tells it: transactional id, producer id, partitions of each
-    transaction. Empty where it is about no transaction.
+    """The subject as event fields: transactional id, producer id and partitions of each
+    transaction. Empty if it is not about a transaction.
     """
     return [
         {

@@ -2,10 +2,10 @@
 
 Every group:
 
-- ``state``: states of a classic group, the table, requests that every group takes: start here.
+- ``state``: states of a classic group, the table, requests that every group supports: start here.
 - ``commands``: commands about membership, and their effects.
 - ``shard``: one partition of ``__consumer_offsets``: groups and positions, replay and load.
-- ``migration``: a group that changes its protocol.
+- ``migration``: a change of a group's protocol.
 - ``log_format``: records as bytes; ``record_kinds`` is the table of their kinds.
 
 Positions:
@@ -20,7 +20,7 @@ The classic protocol:
 - ``rebalance``: the steps of a rebalance.
 - ``classic``: decisions: JoinGroup, SyncGroup, Heartbeat, LeaveGroup, timers.
 - ``subscription``: the data of consumers in JoinGroup and SyncGroup.
-- ``records``: what ``__consumer_offsets`` remembers, of share groups too.
+- ``records``: the records of ``__consumer_offsets``.
 
 Share groups (KIP-932) are in the package ``sharing``, streams groups (KIP-1071) in ``streams``.
 
@@ -28,11 +28,11 @@ The consumer protocol (KIP-848):
 
 - ``consumer_group``: a group, its members and epochs, replay.
 - ``consumer``: decisions: heartbeats, leaving, sessions, a member's next step to its target.
-- ``_consumer_members``: who sends a heartbeat, and whether it may.
+- ``_consumer_members``: finds and checks the sender of a heartbeat.
 - ``consumer_regex``: subscriptions by regular expression.
 - ``consumer_classic``: its members that speak the classic protocol.
 - ``assignors``: uniform and range, and the one of share groups.
-- ``_member_counts``: what is counted of the members as they come and go.
+- ``_member_counts``: counts over the members, kept up to date as they join and leave.
 - ``_topics_hash``: a number that changes with the topics consumed.
-- ``consumer_records``: what ``__consumer_offsets`` remembers.
+- ``consumer_records``: their records in ``__consumer_offsets``, and those of share groups.
 """

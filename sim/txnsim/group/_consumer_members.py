@@ -68,10 +68,10 @@ def member_of(
     new_id: Callable[[], str],
     rules: Rules,
 ) -> ConsumerMember | Rejection:
-    """The member; a new one where it joins.
+    """The member; a new one if it joins.
 
-    A static member that comes back takes over the state of its last life: ``records`` then hold the
-    records to write first.
+    A static member that returns takes over the state of its previous instance: the records to write
+    first are added to ``records``.
     """
     member_id = command.member_id or new_id()
     instance_id = command.instance_id
@@ -101,7 +101,7 @@ def member_of(
 def sender_of(
     group: ConsumerGroup, member_id: str, instance_id: str | None
 ) -> ConsumerMember | Rejection:
-    """A member that is there; an instance id belongs to one member at a time."""
+    """An existing member; an instance id belongs to one member at a time."""
     if instance_id is None:
         return group.members.get(member_id) or group.unknown_member(member_id)
     member = group.static_member(instance_id)
@@ -119,7 +119,7 @@ def sender_of(
 
 
 def subscribing(member: ConsumerMember, command: ConsumerHeartbeat) -> ConsumerMember:
-    """The member with the news of the heartbeat."""
+    """The member with the changes that the heartbeat brings."""
     names = command.topic_names
     timeout_ms = command.rebalance_timeout_ms
     return msgspec.structs.replace(
@@ -154,7 +154,9 @@ def _join_complaint(command: ConsumerHeartbeat) -> str | None:
 
 
 def _check_epoch(member: ConsumerMember, command: ConsumerHeartbeat) -> Rejection | None:
-    """A member at its last epoch may have missed an answer; with anything else it is a zombie."""
+    """Check the member's epoch: a member at its previous epoch may have missed an answer; any other
+    epoch is a zombie's.
+    """
     epoch = command.member_epoch
     if epoch == member.member_epoch:
         return None
@@ -177,7 +179,9 @@ def _check_epoch(member: ConsumerMember, command: ConsumerHeartbeat) -> Rejectio
 def _replace(
     group: ConsumerGroup, old: ConsumerMember, new_id: str, records: list[ConsumerRecord]
 ) -> ConsumerMember:
-    """Hand everything of a static member to its next life (GroupMetadataManager.replaceMember)."""
+    """Transfer the state of a static member to its new instance
+    (GroupMetadataManager.replaceMember).
+    """
     group_id = group.group_id
     new = msgspec.structs.replace(old, member_id=new_id, member_epoch=0, previous_member_epoch=0)
     records += member_tombstones(group_id, old.member_id)

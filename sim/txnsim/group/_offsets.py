@@ -1,11 +1,11 @@
-"""Committed positions of groups, and those that wait for the end of a transaction.
+"""Committed positions of groups, and positions that are pending in a transaction.
 
 A transactional commit is *pending*, by producer id, until the marker of its producer reaches this
-partition of ``__consumer_offsets``: a commit makes it the group's position, an abort forgets it
-(KIP-98). Pending positions know the producer's id only, not its epoch, as Kafka's do.
+partition of ``__consumer_offsets``: a commit makes it the group's position, an abort drops it
+(KIP-98). As in Kafka, pending positions have only the producer's id, not its epoch.
 
 A position that is in the log but not yet replicated may still be lost. A reader that must not see
-it asks for the positions below the high watermark; the position before is kept until then.
+it asks for the positions below the high watermark; the previous position is kept until then.
 
 Counterpart in Kafka: OffsetMetadataManager.
 """
@@ -21,21 +21,21 @@ from txnsim.group.records import OffsetCommitted, OffsetDeleted
 from txnsim.types import ProducerId, TopicPartition
 
 LATEST: Final = 2**63 - 1
-"""Above every offset: for readers that also see positions that are not yet replicated."""
+"""Above every offset: for readers that also see unreplicated positions."""
 
 
 class _Position(msgspec.Struct, eq=False):
-    """A group's position on a partition, or that there is none any more, since ``visible_from``."""
+    """A group's position on a partition, or its absence, since ``visible_from``."""
 
     record: OffsetCommitted | None
     record_offset: int
-    """Offset of the commit: of two commits the later one wins."""
+    """Offset of the commit record: of two commits the later one counts."""
     visible_from: int
-    """Offset of the record that made it the position: the commit or the marker."""
+    """Offset of the record that made it the position: the commit itself, or the marker."""
     previous: _Position | None
 
     def below(self, record_offset: int) -> OffsetCommitted | None:
-        """The position as of the records below ``record_offset``."""
+        """The position as of the records below ``record_offset``; None if there is none."""
         position: _Position | None = self
         while position is not None and position.visible_from >= record_offset:
             position = position.previous
@@ -49,7 +49,9 @@ def _next(
     visible_from: int,
     replicated: int,
 ) -> _Position:
-    """The position after a commit; the one before is kept for readers below the high watermark."""
+    """The position after a commit; the previous one is kept for readers below the high
+    watermark.
+    """
     if position is not None and position.visible_from < replicated:
         position.previous = None
     if visible_from < replicated:
@@ -67,15 +69,15 @@ class GroupOffsets(msgspec.Struct, eq=False):
     _committed: dict[str, _ByPartition] = {}
     _pending: dict[ProducerId, _Pending] = {}
     _open: dict[str, dict[TopicPartition, set[ProducerId]]] = {}
-    """Producers with pending positions by group and partition: ``_pending`` the other way round."""
+    """Producers with pending positions, by group and partition: the inverse of ``_pending``."""
     _places: dict[str, dict[tuple[str, TopicPartition], None]] = {}
-    """Topic -> groups and partitions with a position, committed or pending."""
+    """Topic -> (group, partition) pairs with a position, committed or pending."""
     _tombstones: dict[tuple[str, TopicPartition], None] = {}
     """Deleted positions that readers below an older high watermark still see."""
     pending_counts: dict[ProducerId, int] = {}
-    """Producer -> positions that its next marker decides."""
+    """Producer -> number of positions that its next marker decides."""
     _deleted: dict[str, int] = {}
-    """Topic -> offset below which its positions were another topic's of that name."""
+    """Topic -> offset below which its positions belonged to a deleted topic of the same name."""
 
     # Replay: living and loading alike
 
@@ -87,13 +89,13 @@ class GroupOffsets(msgspec.Struct, eq=False):
         producer_id: ProducerId | None,
         replicated: int,
     ) -> None:
-        """A commit is in the log.
+        """Apply a commit record.
 
         Args:
             record: The commit.
             record_offset: Its offset in the log.
             producer_id: The producer of its transaction; None outside of one.
-            replicated: High watermark: an older position below it need not be kept.
+            replicated: High watermark; an older position below it need not be kept.
         """
         if producer_id is None:
             self._put_position(
@@ -114,7 +116,7 @@ class GroupOffsets(msgspec.Struct, eq=False):
         self._places.setdefault(topic_partition.topic, {})[record.group_id, topic_partition] = None
 
     def apply_delete(self, record: OffsetDeleted, *, record_offset: int, replicated: int) -> None:
-        """A tombstone is in the log: it removes the position and the pending ones for it."""
+        """Apply a tombstone: remove the position and the pending ones for it."""
         group_id, topic_partition = record.group_id, record.topic_partition
         positions = self._committed.get(group_id)
         position = None if positions is None else positions.get(topic_partition)
@@ -137,9 +139,9 @@ class GroupOffsets(msgspec.Struct, eq=False):
     def apply_marker(
         self, producer_id: ProducerId, *, committed: bool, marker_offset: int, replicated: int
     ) -> None:
-        """The producer's transaction has ended here; one that has nothing pending changes nothing.
+        """Apply a transaction marker; it changes nothing if nothing is pending.
 
-        A plain commit that was written after the pending one stays the position.
+        A plain commit that was written after the pending one remains the position.
         """
         self.pending_counts.pop(producer_id, None)
         for group_id, pending in self._pending.pop(producer_id, {}).items():
@@ -168,7 +170,7 @@ class GroupOffsets(msgspec.Struct, eq=False):
                 del self._open[group_id]
 
     def pending_of(self, producer_id: ProducerId) -> tuple[tuple[str, TopicPartition, int], ...]:
-        """(group, partition, offset) of what the producer's next marker decides."""
+        """(group, partition, offset) of each position that the producer's next marker decides."""
         return tuple(
             (group_id, topic_partition, record.position)
             for group_id, pending in self._pending.get(producer_id, {}).items()
@@ -176,7 +178,7 @@ class GroupOffsets(msgspec.Struct, eq=False):
         )
 
     def prune(self, *, replicated: int) -> None:
-        """Forget the positions that were kept for readers of an older high watermark."""
+        """Drop positions that were kept for readers of an older high watermark."""
         for group_id, topic_partition in tuple(self._tombstones):
             position = self._committed.get(group_id, {}).get(topic_partition)
             if position is None or position.record is not None:
@@ -190,7 +192,7 @@ class GroupOffsets(msgspec.Struct, eq=False):
     def committed_offset(
         self, group_id: str, topic_partition: TopicPartition, *, below: int = LATEST
     ) -> OffsetCommitted | None:
-        """The group's position as of the records below an offset."""
+        """The group's position, as of the records below an offset."""
         position = self._committed.get(group_id, {}).get(topic_partition)
         if position is None or (self._deleted and self._is_old(position)):
             return None
@@ -212,27 +214,27 @@ class GroupOffsets(msgspec.Struct, eq=False):
         return tuple(self._committed.get(group_id, ()))
 
     def count_in(self, group_id: str) -> int:
-        """Committed positions of a group."""
+        """Number of a group's committed positions."""
         return len(self._committed.get(group_id, ()))
 
     def count_of(self, topic: str) -> int:
-        """Groups and partitions of the topic with a position."""
+        """Number of (group, partition) pairs with a position on the topic."""
         return len(self._places.get(topic, ()))
 
     def places_of(self, topic: str) -> tuple[tuple[str, TopicPartition], ...]:
-        """Group and partition of each position on a topic, committed or pending."""
+        """(group, partition) of each position on a topic, committed or pending."""
         return tuple(self._places.get(topic, ()))
 
     # Deleted topics whose tombstones are still being written
 
     def topic_deleted(self, topic: str, *, end_offset: int) -> None:
-        """Hide the positions of a deleted topic: one of the same name may be created before all
+        """Hide the positions of a deleted topic: a topic of the same name may be created before all
         tombstones are in the log.
         """
         self._deleted[topic] = end_offset
 
     def is_deleted(self, group_id: str, topic_partition: TopicPartition) -> bool:
-        """Whether the position there, and each pending one, belongs to a deleted topic."""
+        """Whether the position, and every pending one, belongs to a deleted topic."""
         end_offset = self._deleted.get(topic_partition.topic, -1)
         position = self._committed.get(group_id, {}).get(topic_partition)
         if position is not None and position.record_offset >= end_offset:
@@ -249,7 +251,7 @@ class GroupOffsets(msgspec.Struct, eq=False):
         return position.record_offset < end_offset
 
     def is_pending(self, group_id: str, topic_partition: TopicPartition) -> bool:
-        """Some transaction has a position pending there."""
+        """Whether a transaction has a pending position there."""
         return topic_partition in self._open.get(group_id, {})
 
     def pending_partitions(self, group_id: str) -> tuple[TopicPartition, ...]:
@@ -278,7 +280,7 @@ class GroupOffsets(msgspec.Struct, eq=False):
         self._forget(group_id, topic_partition)
 
     def _forget(self, group_id: str, topic_partition: TopicPartition) -> None:
-        """Remove a partition from the index unless a position is left."""
+        """Remove a partition from the index unless it still has a position."""
         if topic_partition in self._committed.get(
             group_id, ()
         ) or topic_partition in self._open.get(group_id, ()):

@@ -1,10 +1,10 @@
-"""A number that changes with the topics that a group consumes (KIP-1101).
+"""A hash of the topics that a group consumes (KIP-1101).
 
-A coordinator that sees another number than the one it stored has to compute a new assignment. It is
-a sum over topics, so that one more takes no look at the others.
+If the hash differs from the stored one, the coordinator has to compute a new assignment. It is a
+sum over topics, so that an additional topic can be added without looking at the others.
 
-Counterpart in Kafka: ModernGroup.computeMetadataHash. Kafka's numbers differ from ours, as only a
-group coordinator reads them.
+Counterpart in Kafka: ModernGroup.computeMetadataHash. Kafka's values differ from ours; only a group
+coordinator reads them.
 """
 
 from __future__ import annotations
@@ -24,40 +24,40 @@ DEVIATIONS: Final = (
 
 
 def topics_hash(names: Iterable[str], image: ClusterImage) -> int:
-    """The number for topics by name; those that don't exist don't count, 0 for none."""
+    """The hash of these topics; missing ones don't count, and it is 0 without topics."""
     existing_topics = image.existing(frozenset(names))
     return _to_signed(sum(_number(image.topics[name]) for name in existing_topics))
 
 
 class TopicsHash:
-    """Topics hash of a group, updated topic by topic as subscriptions change."""
+    """The topics hash of a group, updated topic by topic as subscriptions change."""
 
     __slots__ = ("_changed", "_counted", "_image", "_sum")
 
     def __init__(self) -> None:
         self._image: ClusterImage | None = None
         self._counted: dict[str, tuple[TopicImage, int]] = {}
-        """Subscribed topic -> its image and its addend."""
+        """Subscribed topic -> its image and its summand."""
         self._sum = 0
         self._changed: set[str] = set()
 
     def copy(self) -> TopicsHash:
-        """Independent copy."""
+        """An independent copy."""
         later = TopicsHash()
         later._image, later._sum = self._image, self._sum
         later._counted, later._changed = dict(self._counted), set(self._changed)
         return later
 
     def note_changes(self, names: AbstractSet[str], counts: Counter[str], count: int) -> None:
-        """Note those of these topics that are counted so often: 1 after their first subscriber
-        joined, 0 after their last one left.
+        """Update the subscribed topics: of ``names``, those whose count equals ``count`` (1 after
+        their first subscriber joined, 0 after their last one left).
         """
         if self._image is not None:  # else all count as changed at first
             existing_topics = self._image.existing(names)
             self._changed.update([name for name in existing_topics if counts[name] == count])
 
     def refresh(self, names: Mapping[str, int], image: ClusterImage) -> None:
-        """Bring the sum up to the current subscriptions and the metadata image."""
+        """Update the sum for the current subscriptions and the metadata image."""
         if self._image is not image:
             if self._image is None or self._image.topics is not image.topics:
                 self._changed = set((image.topics.keys() & names.keys()) | self._counted.keys())
@@ -71,7 +71,7 @@ class TopicsHash:
     def value_with(
         self, added_topics: Iterable[str], removed_topics: Iterable[str], image: ClusterImage
     ) -> int:
-        """Hash with existing topics added to the subscribed ones, and others removed."""
+        """The hash with existing topics added to the subscribed ones, and others removed."""
         total = self._sum
         for name in added_topics:
             total += _number(image.topics[name])

@@ -1,11 +1,11 @@
 """Assign partitions to the members of a group: pure functions.
 
 Kafka's three assignors. *uniform* balances over all topics together and moves as little as it can;
-*range* gives each member neighbouring partitions, the same ones of topics with equal numbers. The
-third one is of share groups (KIP-932), where several members may get the same partition.
+*range* gives each member adjacent partitions, the same ones in topics with equal partition counts.
+The third one is for share groups (KIP-932), where several members may get the same partition.
 
-Counterpart in Kafka: UniformAssignor, RangeAssignor. Where Kafka goes through hash maps, members
-here are taken in the order in which they joined, topics by id.
+Counterpart in Kafka: UniformAssignor, RangeAssignor. Where Kafka iterates over hash maps, this
+module takes members in the order in which they joined, and topics by id.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ class AssignableMember(msgspec.Struct, frozen=True, kw_only=True):
     member_id: str
     instance_id: str | None = None
     topics: frozenset[uuid.UUID]
-    """Those that exist."""
+    """Its subscribed topics that exist."""
     owned: frozenset[TopicIdPartition] = frozenset()
-    """Its target so far."""
+    """Its previous target."""
 
 
 Assignor = Callable[[list[AssignableMember], Mapping[uuid.UUID, int]], Target]
@@ -45,7 +45,7 @@ Assignor = Callable[[list[AssignableMember], Mapping[uuid.UUID, int]], Target]
 
 
 def assign_uniform(members: list[AssignableMember], partitions: Mapping[uuid.UUID, int]) -> Target:
-    """Balance first, stickiness second (UniformAssignor)."""
+    """Assign with balance as the first goal and stickiness as the second (UniformAssignor)."""
     if not members:
         return {}
     if len({member.topics for member in members}) == 1:
@@ -56,7 +56,7 @@ def assign_uniform(members: list[AssignableMember], partitions: Mapping[uuid.UUI
 def _uniform_homogeneous(
     members: list[AssignableMember], partitions: Mapping[uuid.UUID, int]
 ) -> Target:
-    """Everybody subscribes to the same: all numbers of partitions differ by one at most."""
+    """All members have the same subscription: their numbers of partitions differ by one at most."""
     topics = sorted(members[0].topics)
     owned = frozenset[TopicIdPartition]().union(*(member.owned for member in members))
     free = [(topic, index) for topic in topics for index in range(partitions[topic])]
@@ -93,9 +93,9 @@ def _uniform_homogeneous(
 def _uniform_heterogeneous(
     members: list[AssignableMember], partitions: Mapping[uuid.UUID, int]
 ) -> Target:
-    """Assign where subscriptions differ. Topics with the fewest subscribers go first, each
-    partition to the member with the fewest partitions. Then partitions move from the member with
-    the most to the one with the fewest, as long as that makes the target more even.
+    """Assign if subscriptions differ. Topics with the fewest subscribers come first, and each
+    partition goes to the member with the fewest partitions. Then partitions move from the member
+    with the most to the one with the fewest, as long as that balances the target.
     """
     target = {member.member_id: set(_valid(member, partitions)) for member in members}
     takers = _Takers(members, target)
@@ -113,8 +113,8 @@ def _uniform_heterogeneous(
 def _valid(
     member: AssignableMember, partitions: Mapping[uuid.UUID, int]
 ) -> frozenset[TopicIdPartition]:
-    """Partitions that a member had and may keep. A large set is copied and looked at by topic, as
-    the hash of a UUID is a call of Python.
+    """Partitions that a member had and may keep. A large set is checked topic by topic, because
+    hashing a UUID is slow in Python.
     """
     invalid_partitions = []
     topic: uuid.UUID | None = None
@@ -129,11 +129,11 @@ def _valid(
 
 
 class _Takers:
-    """Who may take the partitions of a topic, the one with the fewest partitions first; of equals
-    the one that joined first.
+    """The members that may take partitions of a topic, sorted by number of partitions, then by
+    order of joining.
 
-    Members with one subscription stand in one heap, so a partition asks as many heaps as there are
-    different subscriptions to its topic.
+    Members with the same subscription share a heap, so a partition looks at as many heaps as its
+    topic has different subscriptions.
     """
 
     def __init__(
@@ -157,16 +157,16 @@ class _Takers:
         self._fewest = [entry for line in lines.values() for entry in line]
         heapify(self._fewest)
         self.steps = 0
-        """Heap lookups so far."""
+        """Number of heap lookups so far."""
         self.giver: str | None = None
-        """The member that gives now. Its place in the heaps may be too late."""
+        """The member that is giving up partitions; its entries in the heaps may be outdated."""
 
     def topics(self) -> list[uuid.UUID]:
-        """The topics, those with the fewest takers first."""
+        """The topics, those with the fewest subscribers first."""
         return sorted(self._count, key=lambda topic: (self._count[topic], topic))
 
     def least(self, topic: uuid.UUID) -> str:
-        """Who gets the topic's next partition."""
+        """The member that gets the topic's next partition."""
         lines, target = self._lines[topic], self._target
         self.steps += len(lines)
         least: tuple[int, int, str] | None = None
@@ -180,7 +180,7 @@ class _Takers:
         return least[2]
 
     def fewest(self) -> int:
-        """Smallest number of partitions of any member."""
+        """The smallest number of partitions of any member."""
         return self._first_valid(self._fewest)[0]
 
     def give(self, partition: TopicIdPartition, member_id: str) -> None:
@@ -188,7 +188,7 @@ class _Takers:
         self.has_changed(member_id)
 
     def has_changed(self, member_id: str) -> None:
-        """A member has more partitions, or fewer."""
+        """Update the heaps after a member's number of partitions has changed."""
         entry = len(self._target[member_id]), self._order[member_id], member_id
         for heap in (self._line_of[member_id], self._fewest):
             if heap[0][2] == member_id:
@@ -197,7 +197,7 @@ class _Takers:
                 heappush(heap, entry)
 
     def _first_valid(self, line: list[tuple[int, int, str]]) -> tuple[int, int, str]:
-        """The first entry that is still true: what a member had before stays in the heap."""
+        """The first valid entry of a heap; outdated entries stay in it."""
         target = self._target
         while (number := len(target[line[0][2]])) != line[0][0]:
             if number < line[0][0] and line[0][2] == self.giver:
@@ -209,11 +209,13 @@ class _Takers:
 _ROUNDS_MAX: Final = 16
 """UniformHeterogeneousAssignmentBuilder.MAX_ITERATION_COUNT."""
 _STEPS_MAX: Final = 100_000
-"""A group so tangled that evening it out takes more steps stays as uneven as it is then."""
+"""Limit of steps for balancing; a group that needs more stays unbalanced."""
 
 
 def _even_out(target: dict[str, set[TopicIdPartition]], takers: _Takers) -> None:
-    """Each move brings two members nearer to each other, so it ends."""
+    """Move partitions until the target is balanced. Each move brings two members closer, so it
+    terminates.
+    """
     steps_max = takers.steps + _STEPS_MAX
     for _ in range(_ROUNDS_MAX):
         moved = False
@@ -241,8 +243,8 @@ def _even_out(target: dict[str, set[TopicIdPartition]], takers: _Takers) -> None
 
 
 def assign_range(members: list[AssignableMember], partitions: Mapping[uuid.UUID, int]) -> Target:
-    """Neighbouring partitions of each topic to its subscribers in order: static members by instance
-    id first, then the others by member id (RangeAssignor).
+    """Give each subscriber adjacent partitions of a topic: static members first, by instance id,
+    then the others by member id (RangeAssignor).
     """
     ordered = sorted(
         members,
@@ -274,7 +276,7 @@ def assign_range(members: list[AssignableMember], partitions: Mapping[uuid.UUID,
 
 
 ASSIGNORS: Final[Mapping[str, Assignor]] = {UNIFORM: assign_uniform, RANGE: assign_range}
-"""Client-side name -> assignor; the first is the default."""
+"""Name that clients use -> assignor; the first is the default."""
 
 
 # Share groups (KIP-932): several members may get the same partition.
@@ -289,10 +291,10 @@ SIMPLE: Final = "simple"
 def assign_simple(
     members: Sequence[AssignableMember], assignable: Mapping[uuid.UUID, Sequence[int]]
 ) -> Target:
-    """Balance, and move little.
+    """Assign evenly with few changes.
 
     Args:
-        members: In the order in which they joined.
+        members: Members in the order in which they joined.
         assignable: Topic -> its initialised partitions.
     """
     topics = sorted({topic for member in members for topic in member.topics})
@@ -341,7 +343,7 @@ def _share(
     subscribed: Sequence[str],
     owned: Mapping[str, set[TopicIdPartition]],
 ) -> None:
-    """Fill up members evenly, sharing each partition between ``sharing`` members."""
+    """Give members an even number of partitions, each partition to ``sharing`` members."""
     sharing = -(-len(subscribed) // len(partitions)) if partitions else 0
     share = sharing * len(partitions) / len(subscribed)
     quota = dict.fromkeys(owned, 0)
@@ -377,8 +379,8 @@ def _fill(
     unfilled: list[str],
     owned: Mapping[str, set[TopicIdPartition]],
 ) -> None:
-    """Go round the members that lack something. A round in which nobody takes anything ends it all:
-    what comes later goes to nobody (assignRemainingPartitions).
+    """Go round the members that lack partitions. After a round in which no member takes one, the
+    remaining partitions stay unassigned (assignRemainingPartitions).
     """
     index, has_given = 0, False
     for partition, having in sorted(holders.items()):

@@ -1,13 +1,12 @@
-"""The classic group protocol: who joins, waits, is assigned, is removed.
+"""The classic group protocol: decisions on joining, waiting, assignment and removal of members.
 
-A group moves through *generations*. A rebalance asks everybody to join again
-(PreparingRebalance), makes the next generation of those that came (CompletingRebalance), and ends
-when its leader's assignment is in the log (Stable).
+A group moves through *generations*. A rebalance asks all members to rejoin (PreparingRebalance),
+forms the next generation from those that did (CompletingRebalance), and ends when the leader's
+assignment is in the log (Stable).
 
-Like Kafka's, this machine changes a group in place, and returns effects for its caller: answer
-requests that wait, arm and disarm timers, append records. Those effects are carried out in order.
-It knows no clock and no log; a timer that fires and a record that was written (or not) come back as
-calls.
+Like Kafka's, this machine changes a group in place, and returns effects that its caller carries out
+in order: answer waiting requests, arm and disarm timers, append records. It knows no clock and no
+log: the caller reports timers that fire, and records that were written or not.
 
 Counterpart in Kafka: the classic half of GroupMetadataManager.
 """
@@ -52,17 +51,17 @@ _NONE: Final = ErrorCode.none
 
 
 NEW_MEMBER_JOIN_TIMEOUT_MS: Final = 300_000
-"""How long a new member may wait for its first generation without a sign of life; not a setting in
+"""How long a new member may wait for its first generation without a heartbeat, in ms; no setting in
 Kafka either.
 """
 
 
 PROTOCOLS_MAX: Final = 100
-"""Protocols of one member: more are no assignors of a client's."""
+"""Limit of protocols of one member; a real client has only a few assignors."""
 
 
 class ClassicProtocol:
-    """The rules; the groups are the caller's."""
+    """The rules of the classic protocol; the caller keeps the groups."""
 
     __slots__ = ("_new_id", "_rebalance", "_settings")
 
@@ -70,7 +69,7 @@ class ClassicProtocol:
         self._settings = settings
         self._rebalance = Rebalance(initial_delay_ms=settings.group_initial_rebalance_delay_ms)
         self._new_id = new_id
-        """A random UUID as text."""
+        """Returns a random UUID as text."""
 
     # JoinGroup
 
@@ -83,7 +82,7 @@ class ClassicProtocol:
         is_new_group: bool,
         now_ms: int,
     ) -> Effects:
-        """A client wants to be in the next generation."""
+        """Handle a client that wants to join the next generation."""
         out: Effects = []
         if len(command.protocols) > PROTOCOLS_MAX:
             refuse_join(out, waiter, ErrorCode.invalid_request, command.member_id)
@@ -214,8 +213,8 @@ class ClassicProtocol:
         now_ms: int,
         out: Effects,
     ) -> None:
-        """The instance has started again: it gets a new id, and who still uses the old one is
-        fenced (KIP-345).
+        """Replace a static member that has restarted: it gets a new id, and requests with the old
+        one are fenced (KIP-345).
         """
         leader_before = group.leader or ""
         old, new = group.replace_static(old_id, new_id)
@@ -253,7 +252,7 @@ class ClassicProtocol:
     def static_member_stored(
         self, group: ClassicGroup, then: StaticMemberStored, error: ErrorCode
     ) -> Effects:
-        """The new id of a static member is in the log, or could not be written."""
+        """Continue once the new id of a static member is in the log, or could not be written."""
         out: Effects = []
         member = group.members.get(then.new_member_id)
         if member is None:  # replaced or removed meanwhile; it has its error
@@ -290,7 +289,9 @@ class ClassicProtocol:
         return out
 
     def adopt_group(self, group: ClassicGroup, *, now_ms: int) -> Effects:
-        """A stable group comes from another protocol: everybody has a session, and joins again."""
+        """Take over a stable group from another protocol: every member gets a session, and has to
+        rejoin.
+        """
         out: Effects = []
         for member_id in group.members:
             out += self.extend_session(group, member_id)
@@ -300,7 +301,7 @@ class ClassicProtocol:
     # SyncGroup
 
     def sync(self, group: ClassicGroup, command: SyncGroup, *, waiter: Waiter) -> Effects:
-        """A member asks for its assignment; the leader brings all of them."""
+        """Handle a member that asks for its assignment; the leader sends all of them."""
         out: Effects = []
         refusal = self._check_sync(group, command)
         if refusal is not None:
@@ -342,7 +343,7 @@ class ClassicProtocol:
     def assignment_stored(
         self, group: ClassicGroup, then: AssignmentStored, error: ErrorCode, *, now_ms: int
     ) -> Effects:
-        """The leader's assignment is in the log, or could not be written."""
+        """Continue once the leader's assignment is in the log, or could not be written."""
         out: Effects = []
         if group.state is not _S.COMPLETING_REBALANCE or then.generation != group.generation:
             return out  # the group has moved on, and waiting members have their answer
@@ -380,7 +381,7 @@ class ClassicProtocol:
     def heartbeat(
         self, group: ClassicGroup, command: Heartbeat
     ) -> tuple[Rejection | None, Effects]:
-        """Mark a member alive; with an error it has to join again."""
+        """Mark a member alive; with an error if it has to rejoin."""
         if group.state is _S.DEAD:
             return _rejection(ErrorCode.coordinator_not_available, group, "is dead"), []
         refusal = group.check_member(command.member_id, command.group_instance_id)
@@ -394,13 +395,13 @@ class ClassicProtocol:
         return None, alive
 
     def extend_session(self, group: ClassicGroup, member_id: str) -> Effects:
-        """A request has shown that the member is alive."""
+        """Extend a member's session, because a request has shown that it is alive."""
         return [session(group.group_id, member_id, group.members[member_id].session_timeout_ms)]
 
     def leave(
         self, group: ClassicGroup, command: LeaveGroup, *, now_ms: int
     ) -> tuple[LeaveReply, Effects]:
-        """Members leave, or an administrator has them leave."""
+        """Remove members that leave, or that an administrator removes."""
         if group.state is _S.DEAD:
             return LeaveReply(error=ErrorCode.coordinator_not_available), []
         out: Effects = []
@@ -438,7 +439,9 @@ class ClassicProtocol:
     def sessions_over(
         self, group: ClassicGroup, member_ids: Sequence[str], *, now_ms: int
     ) -> Effects:
-        """Members were silent for their session timeout, or did not use the id that they got."""
+        """Remove members that were silent for their session timeout, or did not use their new
+        id.
+        """
         out: Effects = []
         pending_before = len(group.pending_join)
         for member_id in member_ids:
@@ -459,13 +462,14 @@ class ClassicProtocol:
     def join_over(
         self, group: ClassicGroup, *, delay_ms: int, remaining_ms: int | None, now_ms: int
     ) -> Effects:
-        """The time to join again has passed; or the delay of a first rebalance, which is extended
-        as long as new members come.
+        """End the time to rejoin; or the delay of a first rebalance, which is extended as long as
+        new members join.
 
         Args:
             group: The group.
             delay_ms: How long the timer ran.
-            remaining_ms: How much longer a first rebalance may be delayed; else None.
+            remaining_ms: How much longer a first rebalance may be delayed; None for other
+                rebalances.
             now_ms: The cluster's time.
         """
         out: Effects = []

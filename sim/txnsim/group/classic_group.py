@@ -1,4 +1,4 @@
-"""A classic group: its members, and questions about them. It decides nothing.
+"""A classic group: its members, and queries about them, without decisions.
 
 Membership lives in memory; the log has only the last assigned generation. Members keep the order in
 which they joined: the first one in it becomes leader.
@@ -53,7 +53,7 @@ class ClassicMember(msgspec.Struct, kw_only=True, eq=False):
 
     @classmethod
     def joining(cls, command: JoinGroup, member_id: str) -> ClassicMember:
-        """A member as it comes in."""
+        """A member that joins."""
         return cls(
             member_id=member_id,
             group_instance_id=command.group_instance_id,
@@ -67,8 +67,8 @@ class ClassicMember(msgspec.Struct, kw_only=True, eq=False):
 
     @property
     def is_alive_by_waiting(self) -> bool:
-        """A member that waits for an answer can't be expected to send heartbeats; a new member must
-        show itself once before its waiting counts (hasSatisfiedHeartbeat).
+        """Whether it counts as alive because it waits for an answer, and so can't be expected to
+        send heartbeats; a new member must have sent a request before (hasSatisfiedHeartbeat).
         """
         if self.is_new:
             return False
@@ -81,7 +81,7 @@ class ClassicMember(msgspec.Struct, kw_only=True, eq=False):
         raise InvariantViolation(f"{self.member_id} does not support the protocol {protocol}")
 
     def vote(self, candidates: frozenset[str]) -> str:
-        """The protocol it wants most among those that all support."""
+        """The protocol that it prefers among those that all members support."""
         for name, _ in self.protocols:
             if name in candidates:
                 return name
@@ -89,7 +89,7 @@ class ClassicMember(msgspec.Struct, kw_only=True, eq=False):
 
 
 class ClassicGroup:
-    """A group that assigns partitions on the side of its members."""
+    """A group whose leader, a member, assigns partitions."""
 
     type: Final = GroupType.CLASSIC
 
@@ -104,16 +104,16 @@ class ClassicGroup:
         self.state_timestamp_ms: int | None = now_ms
         self.members: dict[str, ClassicMember] = {}
         self.awaiting_join_count = 0
-        """Members whose JoinGroup waits."""
+        """Number of members whose JoinGroup waits."""
         self._supporting: Counter[str] = Counter()
-        """Protocol -> members that support it."""
+        """Protocol -> number of members that support it."""
         self._topics = TopicsReader()
         self.not_upgradable: Rejection | None = None
-        """Why the group can't change its protocol, as it was found for these members."""
+        """Why the group can't change its protocol, as determined for its current members."""
         self.static_members: dict[str, str] = {}
         """Instance id -> member id."""
         self.pending_join: dict[str, None] = {}
-        """Ids that were handed out and whose owners have not joined yet (KIP-394)."""
+        """Ids that were handed out but not used yet (KIP-394)."""
         self.pending_sync: dict[str, None] = {}
         self.new_member_added = False
         """Whether a member joined while the first rebalance was delayed."""
@@ -121,7 +121,9 @@ class ClassicGroup:
 
     @classmethod
     def from_record(cls, record: ClassicGroupStored) -> ClassicGroup:
-        """The group as a coordinator finds it in the log; no member waits, no session runs yet."""
+        """The group as a coordinator loads it from the log; no member waits, no session runs
+        yet.
+        """
         state = _S.STABLE if record.members else _S.EMPTY
         group = cls(record.group_id, state=state, now_ms=record.state_timestamp_ms)
         if record.state_timestamp_ms == -1:
@@ -144,16 +146,16 @@ class ClassicGroup:
 
     @property
     def protocol_type_or_empty(self) -> str:
-        """The protocol type, "" where no member has given one."""
+        """The protocol type, "" if no member has given one."""
         return self.protocol_type or ""
 
     @property
     def is_empty(self) -> bool:
-        """No members, and no rebalance under way."""
+        """Whether it has no members and no rebalance in progress."""
         return self.state is _S.EMPTY
 
     def check_member(self, member_id: str, group_instance_id: str | None) -> Rejection | None:
-        """Whether that is a member; an instance id belongs to one member at a time (KIP-345)."""
+        """Check that this is a member; an instance id belongs to one member at a time (KIP-345)."""
         if group_instance_id is not None:
             holder = self.static_members.get(group_instance_id)
             if holder is None:
@@ -193,7 +195,7 @@ class ClassicGroup:
         command: CommitOffsets,  # noqa: ARG002 - a member of the generation may commit all positions
         partition: TopicIdPartition,  # noqa: ARG002 - the same
     ) -> Rejection | None:
-        """Classic groups judge the whole commit at once."""
+        """None: classic groups check a commit as a whole."""
         return None
 
     def check_offset_fetch(
@@ -204,7 +206,9 @@ class ClassicGroup:
         return self._dead(ErrorCode.group_id_not_found) if self.state is _S.DEAD else None
 
     def check_offset_delete(self) -> Rejection | None:
-        """ClassicGroup.validateOffsetDelete: of a live group only where subscriptions are known."""
+        """ClassicGroup.validateOffsetDelete: in a group with members allowed only if subscriptions
+        are known.
+        """
         if self.state is _S.DEAD:
             return self._dead(ErrorCode.group_id_not_found)
         if self.state in _ACTIVE and self.protocol_type != CONSUMER_PROTOCOL_TYPE:
@@ -218,11 +222,13 @@ class ClassicGroup:
         return self._not_empty() if self.state in _ACTIVE else None
 
     def tombstones(self) -> tuple[ClassicGroupDeleted, ...]:
-        """The one record that deletes it."""
+        """The one record that deletes the group."""
         return (ClassicGroupDeleted(group_id=self.group_id),)
 
     def has_subscriber(self, topic: str) -> bool:
-        """Some member consumes the topic; of consumers whose subscription can't be read, all."""
+        """Whether a member consumes the topic; True for any topic if a consumer's subscription
+        can't be read.
+        """
         if self._subscribed is not None:
             return topic in self._subscribed
         return self.protocol_type == CONSUMER_PROTOCOL_TYPE
@@ -259,23 +265,23 @@ class ClassicGroup:
         self.pending_join.pop(member.member_id, None)
 
     def await_join(self, member: ClassicMember, waiter: Waiter | None) -> None:
-        """The member's JoinGroup waits for the next generation, or waits no more."""
+        """Let the member's JoinGroup wait for the next generation, or stop waiting."""
         self.awaiting_join_count += (waiter is not None) - (member.awaiting_join is not None)
         member.awaiting_join = waiter
 
     def speak(self, member: ClassicMember, protocols: Protocols) -> None:
-        """The member supports these protocols from now on."""
+        """Set the protocols that the member supports."""
         self._count_protocols(member, -1)
         member.protocols = protocols
         self._count_protocols(member, 1)
 
     def assign(self, member: ClassicMember, assignment: bytes) -> None:
-        """The member's assignment from now on."""
+        """Set the member's assignment."""
         member.assignment = assignment
         self.not_upgradable = None
 
     def remove(self, member_id: str) -> ClassicMember | None:
-        """Let a member go, or an id that was handed out; the next in line leads."""
+        """Remove a member, or an id that was handed out; the next member becomes leader."""
         member = self.members.pop(member_id, None)
         if member is not None:
             self._count_protocols(member, -1)
@@ -289,7 +295,7 @@ class ClassicGroup:
         return member
 
     def replace_static(self, old_id: str, new_id: str) -> tuple[ClassicMember, ClassicMember]:
-        """Give a static member another id; (the member as it was, the member as it is)."""
+        """Change a static member's id; returns the member before and after."""
         old = self.members.pop(old_id)
         self.awaiting_join_count -= old.awaiting_join is not None
         self.not_upgradable = None
@@ -304,8 +310,8 @@ class ClassicGroup:
         return old, new
 
     def elect_joined_leader(self) -> bool:
-        """The leader stays if it has joined again, else the first member that has; False where no
-        member has.
+        """Keep the leader if it has rejoined, else elect the first member that has; False if none
+        has.
         """
         if self.leader is None:
             return False
@@ -324,7 +330,7 @@ class ClassicGroup:
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """The most patient member's."""
+        """The longest rebalance timeout of the members."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     # Protocols
@@ -340,15 +346,15 @@ class ClassicGroup:
         return any(self._supporting[name] == members > 0 for name in names)
 
     def select_protocol(self) -> str:
-        """Of the protocols that all members support, the one that most members prefer; of equals
-        the first in the list.
+        """The protocol that most members prefer among those that all support; of equals the first
+        in the list.
         """
         candidates = self._candidates()
         votes = Counter(member.vote(candidates) for member in self.members.values())
         return max(votes, key=lambda name: votes[name])
 
     def adopt_protocol(self, protocol: str) -> None:
-        """The protocol of members that come from a group of the consumer protocol."""
+        """Set the protocol of members that come from a group of the consumer protocol."""
         self.protocol = protocol
         self._subscribed = self._computed_subscription()
 
@@ -356,14 +362,14 @@ class ClassicGroup:
 
     @property
     def can_rebalance(self) -> bool:
-        """Whether PreparingRebalance may follow."""
+        """Whether the group may move to PreparingRebalance."""
         return self.state in VALID_PREVIOUS_STATES[_S.PREPARING_REBALANCE]
 
     def move_to(self, state: ClassicGroupState, *, now_ms: int) -> None:
         """Change the state.
 
         Raises:
-            InvariantViolation: The table does not allow it.
+            InvariantViolation: The table does not allow the transition.
         """
         if self.state not in VALID_PREVIOUS_STATES[state]:
             raise InvariantViolation(
@@ -374,7 +380,7 @@ class ClassicGroup:
         self.state_timestamp_ms = now_ms
 
     def next_generation(self, *, now_ms: int) -> None:
-        """The members that are there are a generation; without any the group is empty."""
+        """Make the current members a generation; without members the group becomes empty."""
         self.generation += 1
         self.protocol = self.select_protocol() if self.members else None
         self._subscribed = self._computed_subscription()
@@ -385,7 +391,7 @@ class ClassicGroup:
         """The record for the log.
 
         Args:
-            assignments: By member id; unless given, those that the members hold.
+            assignments: Assignments by member id; by default the current ones.
         """
         protocol = self.protocol
         return ClassicGroupStored(
@@ -415,7 +421,7 @@ class ClassicGroup:
     # Refusals
 
     def wrong_generation(self, generation: int) -> Rejection:
-        """The request is of another generation."""
+        """The rejection of a request with another generation."""
         return Rejection(
             error=ErrorCode.illegal_generation,
             reason=f"group {self.group_id} is at generation {self.generation}, not {generation}",

@@ -1,8 +1,8 @@
-"""Commands for a group coordinator about membership, and its answers: in classic groups, and in
-those of the consumer protocol (KIP-848).
+"""Commands to a group coordinator about membership, and its answers: in classic groups, and in
+groups of the consumer protocol (KIP-848).
 
-API versions have been translated away by the handlers. A waiting request is named by a number that
-the shell gave it; the answer comes as an effect with that number.
+Handlers have translated API versions. The shell numbers waiting requests; the answer is an effect
+with that number.
 """
 
 from __future__ import annotations
@@ -36,13 +36,15 @@ class JoinGroup(msgspec.Struct, frozen=True, kw_only=True):
     rebalance_timeout_ms: int
     protocol_type: str
     protocols: tuple[tuple[str, bytes], ...]
-    """(name, metadata), the most wanted first."""
+    """(name, metadata), the preferred one first."""
     member_id_required: bool = True
-    """A new dynamic member has to join again with the id that it gets (v4, KIP-394)."""
+    """Whether a new dynamic member has to rejoin with the id that it gets (v4, KIP-394)."""
     may_describe: Callable[[str], bool] | None = None
-    """Whether the member may describe a topic; None where every client may."""
+    """Whether the member may describe a topic; None if every client may."""
     assignment_skippable: bool = True
-    """The answer can tell a returning static leader to skip the assignment (v9, KIP-814)."""
+    """Whether the answer can tell a returning static leader to skip the assignment (v9,
+    KIP-814).
+    """
 
 
 class JoinReply(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,11 +58,11 @@ class JoinReply(msgspec.Struct, frozen=True, kw_only=True):
     skip_assignment: bool = False
     member_id: str = NO_MEMBER
     members: tuple[tuple[str, str | None, bytes], ...] = ()
-    """(member id, instance id, metadata); for the leader only."""
+    """(member id, instance id, metadata) of every member; only for the leader."""
 
 
 class SyncGroup(msgspec.Struct, frozen=True, kw_only=True):
-    """Learn my assignment; the leader brings everybody's."""
+    """A member asks for its assignment; the leader sends all assignments."""
 
     group_id: str
     generation: int
@@ -82,7 +84,7 @@ class SyncReply(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Heartbeat(msgspec.Struct, frozen=True, kw_only=True):
-    """I am alive."""
+    """A member says that it is alive."""
 
     group_id: str
     generation: int
@@ -112,40 +114,38 @@ class AnswerWaiter(msgspec.Struct, frozen=True, kw_only=True):
 
     waiter: Waiter
     reply: JoinReply | SyncReply | None
-    """None: it will never be answered, as its member asked again elsewhere, or was removed while it
-    waited for an assignment. Kafka forgets the request just so.
+    """None: it will never be answered, because its member has sent another one, or was removed
+    while it waited for an assignment. Kafka drops the request likewise.
     """
 
 
 class TimerKind(Enum):
-    """Events that a group can wait for. In a group of the consumer protocol each is of one member;
-    JOIN and SYNC are of its members that speak the classic one.
+    """Events that a group waits for. In a group of the consumer protocol each timer belongs to a
+    member; JOIN and SYNC exist for its classic members.
     """
 
     HEARTBEAT = "session"
-    """A member's session (or its stay in the waiting room) ends."""
+    """A member's session ends, or the time for a new member to use its id."""
     JOIN = "join"
     """Continue a rebalance without the members that did not join."""
     SYNC = "sync"
-    """Members that have joined and did not sync are removed."""
+    """Remove members that have joined and did not sync."""
     REVOCATION = "revocation"
-    """A member of the consumer protocol has to have given partitions up, or one of a streams group
-    tasks.
-    """
+    """A member has to have revoked partitions, or tasks in a streams group."""
     ASSIGNMENT = "assignment"
-    """A streams group has waited for members; the first assignment is made."""
+    """A streams group has waited for members; make the first assignment."""
 
 
 class TimerSet(msgspec.Struct, frozen=True, kw_only=True):
-    """Arm a timer, or move it. Each (kind, group, member) has one timer."""
+    """Arm a timer, or change its time. Each (kind, group, member) has one timer."""
 
     kind: TimerKind
     group_id: str
     member_id: str = NO_MEMBER
-    """In a classic group for HEARTBEAT only."""
+    """In a classic group only for HEARTBEAT."""
     delay_ms: int
     keeps_first: bool = False
-    """One that is armed already is not moved."""
+    """Whether an armed timer keeps its time."""
     generation: int = -1
     """For SYNC: the generation it was armed for; for REVOCATION: the member's epoch."""
     remaining_ms: int | None = None
@@ -153,14 +153,14 @@ class TimerSet(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def session(group_id: str, member_id: str, delay_ms: int) -> TimerSet:
-    """A member's session starts again."""
+    """Restart a member's session."""
     return TimerSet(
         kind=TimerKind.HEARTBEAT, group_id=group_id, member_id=member_id, delay_ms=delay_ms
     )
 
 
 class TimerCancelled(msgspec.Struct, frozen=True, kw_only=True):
-    """Disarm a timer, armed or not."""
+    """Disarm a timer; does nothing if it is not armed."""
 
     kind: TimerKind
     group_id: str
@@ -168,7 +168,7 @@ class TimerCancelled(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AssignmentStored(msgspec.Struct, frozen=True, kw_only=True):
-    """The action after the leader's assignment is in the log."""
+    """What to do once the leader's assignment is in the log."""
 
     group_id: str
     generation: int
@@ -176,8 +176,8 @@ class AssignmentStored(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StaticMemberStored(msgspec.Struct, frozen=True, kw_only=True):
-    """What to do once a static member's new id is in the log; if the append fails, the old id comes
-    back.
+    """What to do once a static member's new id is in the log; if the append fails, the old id is
+    restored.
     """
 
     group_id: str
@@ -203,8 +203,8 @@ AfterWrite = AssignmentStored | StaticMemberStored | NewGroupStored
 
 
 class RecordsToAppend(msgspec.Struct, frozen=True, kw_only=True):
-    """Append these records; afterwards, written or not, ``then``. They don't change what the
-    coordinator holds: that has happened already, or does in ``then``.
+    """Append these records, then call ``then``, whether they were written or not. They don't change
+    the coordinator's state: that has happened already, or happens in ``then``.
     """
 
     records: tuple[GroupRecord, ...]
@@ -215,16 +215,18 @@ Effect = AnswerWaiter | TimerSet | TimerCancelled | RecordsToAppend
 
 
 MayDescribe = Callable[[str], bool] | None
-"""Whether a client may describe a topic; None where every client may."""
+"""Whether a client may describe a topic; None if every client may."""
 
 
 class ConsumerHeartbeat(msgspec.Struct, frozen=True, kw_only=True):
-    """Join, stay, change the subscription, report owned partitions, or leave; None: as before."""
+    """Join, stay, change the subscription, report owned partitions, or leave; None means
+    unchanged.
+    """
 
     group_id: str
     member_id: str
     member_epoch: int
-    """0: join; -1: leave; -2: leave for a while, of static members."""
+    """0: join; -1: leave; -2: static member leaves for a while."""
     instance_id: str | None = None
     rack_id: str | None = None
     rebalance_timeout_ms: int = -1
@@ -235,11 +237,11 @@ class ConsumerHeartbeat(msgspec.Struct, frozen=True, kw_only=True):
     client_id: str
     client_host: str
     member_id_required: bool = True
-    """Clients choose their id themselves (v1)."""
+    """Whether clients must choose their id themselves (v1)."""
     may_describe: MayDescribe = None
-    """Topics that the member may not describe don't belong to a regular expression."""
+    """Topics that the member may not describe don't match a regular expression."""
     classic: ClassicMetadata | None = None
-    """For a member of the classic protocol that joins with JoinGroup: its metadata."""
+    """The metadata of a classic member that joins with JoinGroup."""
 
 
 class HeartbeatReply(msgspec.Struct, frozen=True, kw_only=True):
@@ -248,7 +250,7 @@ class HeartbeatReply(msgspec.Struct, frozen=True, kw_only=True):
     member_id: str
     member_epoch: int
     assignment: tuple[TopicIdPartition, ...] | None = None
-    """Sorted; None: as before."""
+    """Sorted; None means unchanged."""
     heartbeat_interval_ms: int = 0
 
 
@@ -257,19 +259,19 @@ class ResolveRegexes(msgspec.Struct, frozen=True, kw_only=True):
 
     regexes: tuple[str, ...]
     may_describe: MayDescribe = None
-    """The rights of the member whose heartbeat led to it."""
+    """The rights of the member whose heartbeat caused it."""
 
 
 ConsumerEffect = TimerSet | TimerCancelled | ResolveRegexes
 
 
 class ConsumerOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What a heartbeat, a timer or a lookup leads to."""
+    """The result of a heartbeat, a timer or a lookup."""
 
     records: tuple[ConsumerRecord, ...] = ()
     reply: HeartbeatReply | None = None
     effects: tuple[ConsumerEffect, ...] = ()
     classic_without: frozenset[str] = frozenset()
-    """Without these members only classic ones are left: the group is to be one of those, instead of
-    writing records.
+    """If these members are removed, only classic ones remain: convert the group to a classic one
+    instead of writing records.
     """

@@ -1,8 +1,8 @@
 """The consumer protocol: decisions on heartbeats, timers and regular expressions (KIP-848). Pure.
 
-One request does everything, the heartbeat: it joins, subscribes, reports the owned partitions,
-brings the assignment, and leaves. Its decision is a list of records; the group changes when they
-are in the log.
+The heartbeat is the only request: members use it to join, subscribe, report owned partitions, get
+their assignment, and leave. A decision is a list of records; the group changes once they are in the
+log.
 
 Counterpart in Kafka: the consumer half of GroupMetadataManager.
 """
@@ -58,13 +58,13 @@ class ConsumerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     max_size: int = 2_147_483_647
     classic_max_size: int = 2_147_483_647
-    """``group.max.size``: a larger group is not downgraded."""
+    """``group.max.size``: a larger group is not converted to a classic one."""
     assignors: tuple[str, ...] = tuple(ASSIGNORS)
     """Assignors that a member may choose; the first one is the default."""
     may_downgrade: bool = True
-    """Whether a group becomes classic again while members go on."""
+    """Whether a group may become classic again while it has members."""
     may_upgrade: bool = True
-    """Whether a classic group becomes one of the consumer protocol while members go on."""
+    """Whether a classic group with members may become one of the consumer protocol."""
     may_mix: bool = True
     """Whether a group may have members of both protocols."""
     regex_refresh_ms: int = 600_000
@@ -75,15 +75,15 @@ DEFAULT_INTERVALS: Final = GroupIntervals(45_000, 5_000, 1_000)
 
 
 class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
-    """The rules; the groups are the caller's."""
+    """The rules of the consumer protocol; the caller keeps the groups."""
 
     settings: ConsumerSettings
     rules: Rules
-    """Of the broker's release."""
+    """The rules of the broker's release."""
     intervals_of: Callable[[str], GroupIntervals] = lambda _: DEFAULT_INTERVALS
-    """Group id -> intervals of the group."""
+    """Group id -> the group's intervals."""
     new_id: Callable[[], str]
-    """A random UUID as text."""
+    """Returns a random UUID as text."""
 
     # Heartbeat
 
@@ -182,7 +182,7 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
         now_ms: int,
         records: list[ConsumerRecord],
     ) -> ConsumerMember | Rejection:
-        """Raise the group's epoch, make a target, lead the member a step towards it."""
+        """Raise the group's epoch, compute a target, and move the member a step towards it."""
         epoch = group.epoch
         is_new = group.epoch == group.first_epoch == 0  # before KAFKA-20268
         bumps_epoch = is_new or change.bumps_epoch or self._prefers_another(group, updated)
@@ -230,7 +230,7 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
         return step
 
     def _prefers_another(self, group: ConsumerGroup, updated: ConsumerMember) -> bool:
-        """Whether another assignor is to assign from now on (hasPreferredServerAssignorChanged)."""
+        """Whether the group prefers another assignor now (hasPreferredServerAssignorChanged)."""
         default = self.settings.assignors[0]
         assignor_before, assignor_after = (
             group.preferred_assignor(updated=new_member) or default
@@ -277,7 +277,7 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
     def leave(
         self, group: ConsumerGroup, command: ConsumerHeartbeat, *, image: ClusterImage
     ) -> ConsumerOutcome | Rejection:
-        """A member leaves, for good or for a while."""
+        """Remove a member, for good or for a while."""
         reply = HeartbeatReply(member_id=command.member_id, member_epoch=command.member_epoch)
         member = sender_of(group, command.member_id, command.instance_id)
         if isinstance(member, Rejection):
@@ -297,8 +297,8 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
     def timers_after_load(
         self, group_id: str, member: ConsumerMember
     ) -> tuple[ConsumerEffect, ...]:
-        """Timers of a member that a new coordinator finds in the log; a static one that is away
-        for a while has a session too, within which it must be back.
+        """Timers of a member that a new coordinator loads from the log. A static member that is
+        away for a while also has a session, within which it must return.
         """
         revocation = _revocation(group_id, member)
         awaited = (revocation,) if isinstance(revocation, TimerSet) else ()
@@ -307,7 +307,9 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
     def too_late(
         self, group: ConsumerGroup, timers: Iterable[TimerSet], *, image: ClusterImage
     ) -> ConsumerOutcome:
-        """Remove silent members, and those late to revoke that still have their timer's epoch."""
+        """Remove members whose sessions expired, and members that did not revoke in time (if they
+        are still at their timer's epoch).
+        """
         late: dict[str, ConsumerMember] = {}
         for timer in timers:
             member = group.members.get(timer.member_id)
@@ -327,9 +329,7 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
         reply: HeartbeatReply | None,
         image: ClusterImage,
     ) -> ConsumerOutcome:
-        """Remove members, each named once; the group may be downgraded to a classic group
-        afterwards.
-        """
+        """Remove members, each named once; the group may then be converted to a classic group."""
         group_id = group.group_id
         ids = frozenset(member.member_id for member in leaving)
         effects = tuple(
@@ -357,13 +357,15 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
         return ConsumerOutcome(records=tuple(records), reply=reply, effects=effects)
 
     def _session(self, group_id: str, member: ConsumerMember) -> TimerSet:
-        """Start a member's session. A member of the classic protocol has a timeout of its own."""
+        """Start a member's session; a classic member has its own timeout."""
         own = member.classic or self.intervals_of(group_id)
         return session(group_id, member.member_id, own.session_timeout_ms)
 
 
 def _is_full_request(command: ConsumerHeartbeat) -> bool:
-    """Whether a heartbeat has all fields: its client has missed an answer, and needs a full one."""
+    """Whether a heartbeat has all fields: its client has missed an answer, and needs a complete
+    one.
+    """
     return (
         command.rebalance_timeout_ms != -1
         and (command.topic_names is not None or command.topic_regex is not None)
@@ -372,7 +374,9 @@ def _is_full_request(command: ConsumerHeartbeat) -> bool:
 
 
 def _revocation(group_id: str, member: ConsumerMember) -> TimerSet | TimerCancelled:
-    """A member has to give partitions up within its rebalance timeout, or nothing is awaited."""
+    """The timer for a member that has to revoke partitions within its rebalance timeout; cancelled
+    if it has not.
+    """
     kind = TimerKind.REVOCATION
     if member.uses_classic_protocol or member.state is not MemberState.UNREVOKED_PARTITIONS:
         return TimerCancelled(kind=kind, group_id=group_id, member_id=member.member_id)
@@ -402,17 +406,17 @@ def _topic_ids(
 
 
 class MemberTarget(msgspec.Struct, frozen=True, kw_only=True):
-    """A member's target, and what it still waits for."""
+    """A member's target, and the state that limits its next step."""
 
     assignment_epoch: int
     """Epoch of the target assignment."""
     partitions: frozenset[TopicIdPartition]
     subscribed: frozenset[uuid.UUID]
-    """Topics that it subscribes to and that exist."""
+    """Its subscribed topics that exist."""
     subscription_changed: bool = False
-    """It has just subscribed to something else."""
+    """Whether it has just changed its subscription."""
     owned: frozenset[TopicIdPartition] | None
-    """Partitions that the member reports as owned; None for no change."""
+    """Partitions that the member reports as owned; None means unchanged."""
     owner_of: Callable[[TopicIdPartition], str | None]
 
     def still_has(self, revoked: Mapping[TopicIdPartition, int]) -> bool:
@@ -424,8 +428,8 @@ def reconcile(member: ConsumerMember, goal: MemberTarget) -> ConsumerMember | Re
     """The member after one step.
 
     Returns:
-        The member, the same one where there is nothing to do; FENCED_MEMBER_EPOCH where its state
-        is of a later release and it must start again.
+        The member, unchanged if there is nothing to do; FENCED_MEMBER_EPOCH if its state is of a
+            later release, so that it must start over.
     """
     match member.state:
         case MemberState.STABLE:
@@ -451,7 +455,7 @@ def reconcile(member: ConsumerMember, goal: MemberTarget) -> ConsumerMember | Re
 
 
 def _next(member: ConsumerMember, goal: MemberTarget) -> ConsumerMember:
-    """Give up partitions outside of the target, take those that are free."""
+    """Revoke partitions outside of the target; assign those of the target that are free."""
     # Sets and dicts take over each other's hashes: that of a UUID is a call of Python.
     target = _of_topics(goal.partitions, goal.subscribed)
     kept_partitions = member.assigned
@@ -488,7 +492,7 @@ def _next(member: ConsumerMember, goal: MemberTarget) -> ConsumerMember:
 def _of_topics(
     partitions: frozenset[TopicIdPartition], topics: Collection[uuid.UUID]
 ) -> frozenset[TopicIdPartition]:
-    """Those of some topics."""
+    """The partitions of these topics."""
     is_one, topic_id = False, None
     other_partitions = []
     for partition in partitions:
@@ -501,7 +505,7 @@ def _of_topics(
 
 
 def _revoke_unsubscribed(member: ConsumerMember, goal: MemberTarget) -> ConsumerMember:
-    """Revoke partitions of unsubscribed topics at once, whatever the target says."""
+    """Revoke partitions of unsubscribed topics at once, regardless of the target."""
     kept_partitions = {
         partition: epoch
         for partition, epoch in member.assigned.items()

@@ -1,8 +1,8 @@
-"""Members that speak the classic protocol within a group of the consumer protocol (KIP-848). Pure.
+"""Classic members of a group of the consumer protocol (KIP-848). Pure.
 
-Their JoinGroup is a heartbeat that joins, the generation is their member epoch, and SyncGroup
-returns their assignment. The group has no leader, so each of them acts as a follower. The answer to
-Heartbeat makes them join again whenever they have to give up partitions or can get some.
+Their JoinGroup is a joining heartbeat, their generation is the member epoch, and SyncGroup returns
+their assignment. The group has no leader, so all of them are followers. The answer to Heartbeat
+makes them rejoin whenever they have to revoke partitions or can get some.
 
 Counterpart in Kafka: GroupMetadataManager.classicGroupJoinToConsumerGroup and its siblings.
 """
@@ -42,14 +42,14 @@ Effects = tuple[ConsumerEffect, ...]
 
 
 class ClassicMembers(msgspec.Struct, eq=False):
-    """The rules; the groups are the caller's."""
+    """The rules for classic members; the caller keeps the groups."""
 
     protocol: ConsumerProtocol
 
     def join(
         self, group: ConsumerGroup, command: JoinGroup, *, image: ClusterImage, now_ms: int
     ) -> tuple[JoinReply, ConsumerOutcome]:
-        """A client joins, or joins again, with its subscription."""
+        """Handle a client that joins, or rejoins, with its subscription."""
         if not self.protocol.settings.may_mix or not _supports(group, command):
             return _refusal(ErrorCode.inconsistent_group_protocol)
         name, metadata = command.protocols[0]
@@ -171,7 +171,7 @@ class ClassicMembers(msgspec.Struct, eq=False):
     def leave(
         self, group: ConsumerGroup, command: LeaveGroup, *, image: ClusterImage
     ) -> tuple[LeaveReply, ConsumerOutcome]:
-        """Members leave, also those of the consumer protocol."""
+        """Remove members, including those of the consumer protocol."""
         answers: list[tuple[str, str | None, ErrorCode]] = []
         leaving: dict[str, ConsumerMember] = {}
         for member_id, instance_id in command.members:
@@ -190,7 +190,7 @@ class ClassicMembers(msgspec.Struct, eq=False):
 def find_member(
     group: ConsumerGroup, member_id: str, instance_id: str | None
 ) -> ConsumerMember | Rejection:
-    """The member; an instance may be named without the id of its member."""
+    """The member; it may be named by its instance id without a member id."""
     if instance_id is not None and member_id == NO_MEMBER:
         return group.static_member(instance_id) or group.unknown_member(member_id)
     return sender_of(group, member_id, instance_id)
@@ -217,7 +217,7 @@ def _supports(group: ConsumerGroup, command: JoinGroup) -> bool:
 
 
 def _waits(group: ConsumerGroup, member: ConsumerMember) -> bool:
-    """Whether another member still has a partition of its target."""
+    """Whether another member still owns a partition of the member's target."""
     target = group.target.get(member.member_id, frozenset())
     return any(
         group.owner_of(partition) not in (None, member.member_id)
@@ -232,7 +232,7 @@ def _session(group: ConsumerGroup, member: ConsumerMember) -> TimerSet:
 
 
 def _rejoin(group: ConsumerGroup, member: ConsumerMember) -> TimerSet:
-    """The timer for the member to rejoin, counted from the first request."""
+    """The timer within which the member must rejoin, counted from the first request to do so."""
     return TimerSet(
         kind=TimerKind.JOIN,
         group_id=group.group_id,

@@ -1,10 +1,10 @@
-"""A group that speaks the consumer protocol (KIP-848): members, epochs, target assignment.
+"""A group of the consumer protocol (KIP-848): members, epochs, target assignment.
 
 The coordinator assigns. A change of subscriptions or topics raises the *group epoch*; a *target
-assignment* is made for it; each member is led to its target step by step, giving up what it loses
-before others get it, and its *member epoch* is the target's once it has.
+assignment* is computed for it; each member moves to its target step by step, and revokes partitions
+before others get them; its *member epoch* is the target's once it has done so.
 
-Everything here changes through ``apply``, with records, living and loading alike. Counterpart in
+All state changes through ``apply`` with records, both in operation and when loading. Counterpart in
 Kafka: ConsumerGroup, ConsumerGroupMember, GroupMetadataManager.replay.
 """
 
@@ -46,7 +46,7 @@ NEVER_MS: Final = -(2**62)
 LEFT: Final = -1
 """Member epoch of a member that leaves."""
 LEFT_FOR_A_WHILE: Final = -2
-"""Member epoch of a static member that will be back."""
+"""Member epoch of a static member that will return."""
 
 OFFSET_COMMIT_WITH_EPOCHS: Final = 9
 """First version of OffsetCommit for members of this protocol."""
@@ -54,14 +54,14 @@ OFFSET_COMMIT_WITH_EPOCHS: Final = 9
 NO_MEMBER_WITH_EPOCH: Final = Rejection(
     error=ErrorCode.unknown_server_error, reason="OffsetFetch has an epoch and no member."
 )
-"""A real broker looks for the member null, and fails."""
+"""A real broker looks up the member null, and fails."""
 
 
 class MemberState(IntEnum):
     """A member's progress towards its target; the value is the number in the log."""
 
     STABLE = 0
-    """The member owns what its epoch assigns."""
+    """The member owns all partitions of its epoch."""
     UNREVOKED_PARTITIONS = 1
     """The member has not confirmed a requested revocation yet."""
     UNRELEASED_PARTITIONS = 2
@@ -71,7 +71,7 @@ class MemberState(IntEnum):
 
 
 class ConsumerMember(msgspec.Struct, frozen=True, kw_only=True):
-    """A member. ``assigned`` and ``pending_revocation`` are never changed in place."""
+    """A member of the group. ``assigned`` and ``pending_revocation`` are never changed in place."""
 
     member_id: str
     member_epoch: int = 0
@@ -92,7 +92,7 @@ class ConsumerMember(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_stable(self) -> bool:
-        """Whether it owns what its epoch assigns."""
+        """Whether it owns all partitions of its epoch."""
         return self.state is MemberState.STABLE
 
     @property
@@ -114,12 +114,12 @@ class Resolved(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def first_epoch(rules: Rules) -> int:
-    """The epoch of a group, of members or of shares, that nobody has joined."""
+    """The epoch of a group (of members or of shares) that nobody has joined."""
     return 1 if rules.consumer_groups_begin_at_one else 0
 
 
 class ConsumerGroup:
-    """A group that assigns partitions on the side of the coordinator."""
+    """A group whose coordinator assigns partitions."""
 
     type: Final = GroupType.CONSUMER
 
@@ -128,14 +128,14 @@ class ConsumerGroup:
         self._rules = rules
         self.first_epoch: Final = first_epoch(rules)
         self.epoch = self.first_epoch
-        """No member is at this epoch before the first target assignment (ModernGroup)."""
+        """No member has this epoch before the first target assignment (ModernGroup)."""
         self.metadata_hash = 0
         self.assignment_epoch = self.epoch
-        """A new group needs no target: the first one is made once the topics of a member are known
-        (TargetAssignmentMetadata.INITIAL).
+        """A new group needs no target: the first one is computed once the topics of a member are
+        known (TargetAssignmentMetadata.INITIAL).
         """
         self.assigned_at_ms = 0
-        """When the last target assignment was made; 0: none counts."""
+        """When the last target assignment was computed; 0 if none counts."""
         self.members: dict[str, ConsumerMember] = {}
         self.static_members: dict[str, str] = {}
         self.target: dict[str, frozenset[TopicIdPartition]] = {}
@@ -144,17 +144,17 @@ class ConsumerGroup:
         self._counts = True
         self._last_lookup: tuple[int, int] | None = None
         self._owners: dict[TopicIdPartition, str] = {}
-        """Partition -> member that owns it, or has not released it yet."""
+        """Partition -> the member that owns it or has not released it yet."""
         self.refreshed_version = -1
-        """Metadata offset at which subscriptions were last held against the topics that there are;
-        memory only.
+        """Metadata offset at which subscriptions were last compared with the existing topics; only
+        in memory.
         """
 
     # Group
 
     @property
     def state_name(self) -> str:
-        """The state's name on the wire; it follows from the epochs."""
+        """The state's name on the wire, derived from the epochs."""
         if not self.members:
             return "Empty"
         if self.epoch > self.assignment_epoch:
@@ -164,16 +164,18 @@ class ConsumerGroup:
 
     @property
     def protocol_type_or_empty(self) -> str:
-        """Always that of consumers."""
+        """Always ``consumer``."""
         return "consumer"
 
     @property
     def is_empty(self) -> bool:
-        """No members."""
+        """Whether it has no members."""
         return not self.members
 
     def check_offset_commit(self, command: CommitOffsets) -> Rejection | None:
-        """ConsumerGroup.validateOffsetCommit, but for partitions of an older epoch (KIP-1251)."""
+        """ConsumerGroup.validateOffsetCommit, without the check of partitions of an older epoch
+        (KIP-1251).
+        """
         generation, member_id = command.generation, command.member_id
         if generation < 0 and not self.members:
             return None
@@ -199,7 +201,7 @@ class ConsumerGroup:
         self, command: CommitOffsets, partition: TopicIdPartition
     ) -> Rejection | None:
         """Whether a member may commit this position. A member at an older epoch may commit only for
-        partitions that it has had since then, which separates a slow member from a zombie
+        partitions that it has owned since then, which distinguishes a slow member from a zombie
         (KIP-1251).
         """
         member = self.members.get(command.member_id)
@@ -221,7 +223,7 @@ class ConsumerGroup:
         return None if member.member_epoch == member_epoch else self._stale(member, member_epoch)
 
     def check_offset_delete(self) -> Rejection | None:
-        """Subscriptions are known, so that is decided topic by topic."""
+        """None: subscriptions are known, so that is decided topic by topic."""
         return None
 
     def check_delete(self) -> Rejection | None:
@@ -251,11 +253,11 @@ class ConsumerGroup:
         return tuple(records)
 
     def has_subscriber(self, topic: str) -> bool:
-        """Some member consumes the topic, by name or by regular expression."""
+        """Whether a member consumes the topic, by name or by regular expression."""
         return self.tally.has_subscriber(topic)
 
     def offsets_expire_from(self) -> ExpiryBase | None:
-        """Positions of topics that no member consumes expire from their commit on."""
+        """Positions of topics that no member consumes expire, counted from their commit."""
         return from_commit
 
     # Members
@@ -274,11 +276,11 @@ class ConsumerGroup:
         return self._owners.get(partition)
 
     def regex_users(self, regex: str) -> int:
-        """Members that subscribe by this regular expression."""
+        """Number of members that subscribe by this regular expression."""
         return self.tally.regexes.get(regex, 0)
 
     def last_lookup(self) -> tuple[int, int]:
-        """Newest timestamp and metadata offset among resolved regular expressions."""
+        """Newest timestamp and metadata offset of the resolved regular expressions."""
         if self._last_lookup is None:
             lookups = self.resolved.values()
             self._last_lookup = (
@@ -288,8 +290,8 @@ class ConsumerGroup:
         return self._last_lookup
 
     def preferred_assignor(self, *, updated: ConsumerMember | None = None) -> str | None:
-        """The assignor with the most votes, counting ``updated`` in place of its old state; of
-        equals the one that a member wants who joined first.
+        """The assignor with the most votes, with ``updated`` instead of its old state; of equals
+        the choice of the member that joined first.
         """
         votes = self.tally.assignors
         if updated is not None:
@@ -310,7 +312,7 @@ class ConsumerGroup:
         )
 
     def members_with(self, updated: ConsumerMember | None) -> Iterator[ConsumerMember]:
-        """Members in order of joining, with ``updated`` in place of its old state."""
+        """Members in order of joining, with ``updated`` instead of its old state."""
         if updated is None:
             yield from self.members.values()
             return
@@ -324,8 +326,8 @@ class ConsumerGroup:
     def with_records(
         self, records: Iterable[ConsumerRecord], *, recounts: bool = True
     ) -> ConsumerGroup:
-        """A copy of the group with the records applied; ``recounts`` is False where they leave the
-        tally as it is, as those of a member that goes on under another id.
+        """A copy of the group with the records applied; ``recounts`` is False if they leave the
+        counts unchanged, such as those of a member whose id changes.
         """
         later = copy(self)
         later.members = dict(self.members)
@@ -343,7 +345,7 @@ class ConsumerGroup:
     # Replay
 
     def apply(self, record: ConsumerRecord) -> None:
-        """A record is in the log."""
+        """Apply a record that is in the log."""
         match record:
             case SubscriptionStored():
                 self._update(_with_subscription(self._member(record.member_id), record))
@@ -466,7 +468,7 @@ def _with_assignment(member: ConsumerMember, record: CurrentStored) -> ConsumerM
 
 
 def _without_assignment(member: ConsumerMember) -> ConsumerMember:
-    """The member between the tombstones of its assignment and of itself."""
+    """The member after the tombstones of its assignment, before its own tombstone."""
     return msgspec.structs.replace(
         member, member_epoch=LEFT, previous_member_epoch=LEFT, assigned={}, pending_revocation={}
     )

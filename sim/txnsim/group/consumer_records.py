@@ -1,8 +1,9 @@
-"""What ``__consumer_offsets`` remembers of groups that speak the consumer protocol (KIP-848), and
-of share groups (KIP-932).
+"""Records of ``__consumer_offsets`` about groups of the consumer protocol (KIP-848) and share
+groups (KIP-932).
 
-Unlike a classic group, such a group is nothing but its records: every heartbeat that changes
-something writes them, and a coordinator that loads knows all that the last one knew.
+Unlike a classic group, such a group consists only of its records: every heartbeat that changes
+something writes them, and a coordinator that loads them knows everything that the previous one
+knew.
 
 Counterpart in Kafka: GroupCoordinatorRecordHelpers.
 """
@@ -33,7 +34,7 @@ class _OfRegex(_OfGroup, frozen=True, kw_only=True):
 
 
 class ClassicMetadata(msgspec.Struct, frozen=True, kw_only=True):
-    """What a member of the classic protocol has sent, in a group of the consumer protocol."""
+    """The metadata that a classic member has sent, in a group of the consumer protocol."""
 
     session_timeout_ms: int
     protocols: tuple[tuple[str, bytes], ...]
@@ -69,7 +70,7 @@ class EpochDeleted(_OfGroup, frozen=True, kw_only=True):
 
 
 class TopicsDeleted(_OfGroup, frozen=True, kw_only=True):
-    """What coordinators of before 4.1 remembered of the group's topics is gone, if any."""
+    """Deletes the topics that coordinators before 4.1 stored for the group, if any."""
 
 
 class TargetEpochStored(_OfGroup, frozen=True, kw_only=True):
@@ -154,7 +155,7 @@ class _OfShareMember(_OfShareGroup, frozen=True, kw_only=True):
 
 
 class ShareTopic(msgspec.Struct, frozen=True, kw_only=True, order=True):
-    """Partitions of a topic whose share state is being initialised, or is."""
+    """Partitions of a topic whose share state is initialised or being initialised."""
 
     topic_id: uuid.UUID
     topic_name: str
@@ -222,7 +223,7 @@ class ShareCurrentStored(_OfShareMember, frozen=True, kw_only=True):
     member_epoch: int
     previous_member_epoch: int
     state: int = 0
-    """Of MemberState; a member of a share group is always stable."""
+    """A MemberState; a member of a share group is always stable."""
     partitions: tuple[TopicIdPartition, ...] = ()
     """Sorted."""
 
@@ -232,18 +233,18 @@ class ShareCurrentDeleted(_OfShareMember, frozen=True, kw_only=True):
 
 
 class ShareTopicsStored(_OfShareGroup, frozen=True, kw_only=True):
-    """Topics whose share state is on its way to the share coordinator, is there, or goes."""
+    """Topics whose share state is being initialised, initialised, or being deleted."""
 
     initializing: tuple[ShareTopic, ...] = ()
     """Sorted by topic id, like the two other kinds."""
     initialized: tuple[ShareTopic, ...] = ()
     deleting: tuple[DeletingTopic, ...] = ()
     stored_at_ms: int = 0
-    """Stands in no log: after a load, the time of the load (ShareProtocol.resumed)."""
+    """Not in the log: after a load, the time of the load (ShareProtocol.resumed)."""
 
 
 class ShareTopicsDeleted(_OfShareGroup, frozen=True, kw_only=True):
-    """The tombstone of what is initialised."""
+    """The tombstone of the share state topics."""
 
 
 ShareTombstone = (

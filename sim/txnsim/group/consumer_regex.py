@@ -1,8 +1,8 @@
 """Subscriptions by regular expression: when they are looked up, and what that changes (KIP-848).
 
-An expression is RE2/J's, as everywhere in Kafka's broker. It stands for the topics that it matched
-when it was last looked up; a lookup is made after a heartbeat, never in it, and at most every ten
-seconds. Pure. Counterpart in Kafka: GroupMetadataManager.maybeUpdateRegularExpressions,
+Expressions have RE2/J syntax, as everywhere in Kafka's broker. An expression stands for the topics
+that it matched in its last lookup; lookups happen after a heartbeat, never during it, and at most
+every ten seconds. Pure. Counterpart in Kafka: GroupMetadataManager.maybeUpdateRegularExpressions,
 handleRegularExpressionsResult, TopicRegexResolver.
 """
 
@@ -23,18 +23,20 @@ from txnsim.metadata.image import ClusterImage
 from txnsim.patterns import compile_pattern
 
 REFRESH_MIN_MS: Final = 10_000
-"""Expressions are looked up again no sooner than that
+"""Least time between two lookups in ms
 (GroupMetadataManager.REGEX_BATCH_REFRESH_MIN_INTERVAL_MS).
 """
 
 
 class SubscriptionChange(msgspec.Struct, frozen=True, kw_only=True):
-    """What a heartbeat changes about topics by name and by regular expression."""
+    """How a heartbeat changes a subscription by names and by regular expression."""
 
     records: tuple[ConsumerRecord, ...]
     is_another: bool
     bumps_epoch: bool
-    """The topics behind the new subscription are known, so the group can get a new assignment."""
+    """Whether the topics of the new subscription are known, so that the group can get a new
+    assignment.
+    """
     lookups: tuple[str, ...] = ()
     """Expressions to look up after the heartbeat."""
 
@@ -48,7 +50,7 @@ def subscription_change(
     refresh_ms: int,
     now_ms: int,
 ) -> SubscriptionChange | Rejection:
-    """What a heartbeat changes."""
+    """The change of subscription that a heartbeat brings."""
     old, new = member.topic_regex or "", updated.topic_regex or ""
     names_changed = updated.topic_names != member.topic_names
     records: list[ConsumerRecord] = []
@@ -86,13 +88,13 @@ def subscription_change(
 
 
 Found = Mapping[str, tuple[str, ...]]
-"""Expressions, and the topics that match them."""
+"""Expression -> the topics that match it."""
 
 
 def matching_topics(
     regexes: Sequence[str], *, image: ClusterImage, may_describe: MayDescribe = None
 ) -> Generator[int, None, Found]:
-    """Find the topics that match expressions; yields after some of them how much work they were.
+    """Find the topics that match expressions; yields the work done, after some topics.
 
     Topics that the asking member may not describe are left out for the whole group, as in
     TopicRegexResolver.filterTopicDescribeAuthorizedTopics, and are not matched at all.
@@ -119,7 +121,7 @@ def matching_topics(
 def resolve(
     group: ConsumerGroup, topics_by_regex: Found, *, image: ClusterImage, now_ms: int
 ) -> tuple[RegexStored | EpochStored, ...]:
-    """What expressions stand for from now on; a difference raises the group's epoch."""
+    """The records for new matches of expressions; a difference raises the group's epoch."""
     records: list[RegexStored | EpochStored] = []
     changed = False
     stands_for: dict[str, frozenset[str]] = {}

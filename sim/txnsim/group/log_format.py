@@ -1,8 +1,8 @@
 """Records of ``__consumer_offsets``, byte for byte as Kafka writes them.
 
-A key begins with its kind, a value with its version. Every version can be read, the newest that the
-release writes is written. This module does not know what a kind means, and it skips an unknown
-kind, as Kafka skips records of a newer version.
+A key begins with its kind, a value with its version. It reads every version, and writes the newest
+one that the release writes. This module does not know what a kind means, and skips unknown kinds,
+as Kafka skips records of a newer version.
 
 Counterpart in Kafka: GroupCoordinatorRecordSerde.
 """
@@ -50,8 +50,8 @@ def encode_batch(
     producer_id: int = NO_PRODUCER_ID,
     producer_epoch: int = NO_PRODUCER_EPOCH,
 ) -> bytes:
-    """One record batch, uncompressed; transactional where a producer is given, also one of a
-    negative id other than -1 (CoordinatorRuntime).
+    """Encode records as one uncompressed batch; transactional if a producer is given, even if its
+    id is negative but not -1 (CoordinatorRuntime).
     """
     pieces = (
         records.pieces
@@ -74,14 +74,16 @@ def encode_batch(
 
 
 class EncodedRecords(tuple[GroupRecord, ...]):
-    """Records whose bytes have been made already: many of them take longer than one turn bears."""
+    """Records that are already encoded, because encoding many takes longer than one turn of the
+    loop may.
+    """
 
     pieces: Sequence[bytes]
-    """What ``encode_in_batch`` gave for each."""
+    """The result of ``encode_in_batch`` for each."""
 
 
 def share_out(records: Sequence[GroupRecord], *, batch_bytes_max: int) -> Iterator[EncodedRecords]:
-    """Records that need not go together, in as many batches as it takes."""
+    """Records that need not be atomic, split into as many batches as necessary."""
     for batch_records, pieces in in_batches(
         records, encode_in_batch, batch_bytes_max=batch_bytes_max
     ):
@@ -91,13 +93,13 @@ def share_out(records: Sequence[GroupRecord], *, batch_bytes_max: int) -> Iterat
 
 
 def encode_in_batch(record: GroupRecord, number: int) -> bytes:
-    """A record as it stands in a batch, with ``number`` records in front of it."""
+    """A record's bytes in a batch, after ``number`` other records."""
     key, value = encode_record(record)
     return framed_record(Record(key=key, value=value), offset_delta=number, timestamp_delta_ms=0)
 
 
 def encoding_in_batch(record: GroupRecord, number: int) -> Generator[int, None, bytes]:
-    """The same with breaks in a value that is long."""
+    """Like ``encode_in_batch``, with breaks in a long value."""
     kind_number = KIND_OF.get(type(record), -1)
     kind = kinds().get(kind_number)
     if kind is None or isinstance(record, kind.deleted):
@@ -167,13 +169,13 @@ def _encode_message(kind_or_version: int, message: Any) -> bytes:
 
 
 def decode_record(key: bytes, value: bytes | None) -> GroupRecord | None:
-    """What a record of the log says.
+    """Decode a record of the log.
 
     Returns:
-        None where its kind, or the version of its value, is not known.
+        The record; None if its kind or the version of its value is unknown.
 
     Raises:
-        CorruptLogRecordError: The bytes are not what their kind and version say.
+        CorruptLogRecordError: The bytes don't match their kind and version.
     """
     try:
         (number,) = _KIND.unpack_from(key)

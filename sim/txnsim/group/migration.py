@@ -1,8 +1,8 @@
-"""A group changes its protocol while its members go on: classic to consumer and back (KIP-848).
+"""Conversion of a group with members from the classic to the consumer protocol and back (KIP-848).
 
-A classic group becomes one of the consumer protocol when a first member of that joins. Its members
-stay as they are, speaking the classic protocol within the new group; the target is their
-assignment. It becomes classic again when only they are left.
+A classic group becomes one of the consumer protocol when the first member that uses it joins. Its
+members keep using the classic protocol within the new group, and their assignment becomes the
+target. The group becomes classic again when only classic members are left.
 
 Counterpart in Kafka: GroupMetadataManager.convertToConsumerGroup, convertToClassicGroup,
 ConsumerGroup.fromClassicGroup, ClassicGroup.fromConsumerGroup. Pure.
@@ -45,7 +45,9 @@ DEVIATIONS: Final = (
 def upgrade(
     group: ClassicGroup, *, max_size: int, image: ClusterImage
 ) -> tuple[ConsumerRecord, ...] | Rejection:
-    """Records of the consumer group made from a classic one; the generation becomes the epoch."""
+    """The records of a consumer group converted from a classic one; the generation becomes the
+    epoch.
+    """
     if group.not_upgradable is None:
         upgraded = _upgrade(group, max_size=max_size, image=image)
         if not isinstance(upgraded, Rejection):
@@ -125,7 +127,7 @@ def _upgrade_member(
 
 
 def may_downgrade(group: ConsumerGroup, leaving: Collection[str], *, max_size: int) -> bool:
-    """Only members of the classic protocol are left, and they are a group."""
+    """Whether only classic members are left, and they can form a classic group."""
     remaining_count = len(group.members) - len(leaving)
     classic = group.tally.classic - sum(
         group.members[member_id].uses_classic_protocol for member_id in leaving
@@ -136,7 +138,7 @@ def may_downgrade(group: ConsumerGroup, leaving: Collection[str], *, max_size: i
 def downgrade(
     group: ConsumerGroup, leaving: Collection[str], *, image: ClusterImage, now_ms: int
 ) -> ClassicGroup:
-    """The classic group of the members that stay, with their targets."""
+    """The classic group of the remaining members, with their targets."""
     classic = ClassicGroup(group.group_id, state=ClassicGroupState.STABLE, now_ms=now_ms)
     classic.generation = group.epoch
     for member in group.members.values():
@@ -168,7 +170,7 @@ def downgrade(
 def assignment_for(
     metadata: bytes, partitions: Iterable[TopicIdPartition], image: ClusterImage
 ) -> bytes:
-    """Partitions as a member of the classic protocol reads them."""
+    """Encode partitions as a classic member's assignment."""
     by_topic: dict[str, list[int]] = defaultdict(list)
     for topic_id, index in sorted(partitions):
         name = image.topic_names.get(topic_id)
@@ -189,7 +191,7 @@ def by_id(
 
 
 def not_upgraded(group: ClassicGroup, why: str) -> Rejection:
-    """The group stays a classic one, so it is none of the consumer protocol."""
+    """The rejection of a heartbeat to a group that stays classic."""
     return Rejection(
         error=ErrorCode.group_id_not_found,
         reason=f"Cannot upgrade classic group {group.group_id} to consumer group because {why}",

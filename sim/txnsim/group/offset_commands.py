@@ -1,7 +1,6 @@
-"""Commands for a group coordinator about positions, and its answers.
+"""Commands to a group coordinator about positions, and its answers.
 
-API versions have been translated away by the handlers, but for the one that decides on the error of
-a missing group.
+Handlers have translated API versions, except the one that decides the error for a missing group.
 """
 
 from __future__ import annotations
@@ -34,25 +33,27 @@ class CommitOffsets(msgspec.Struct, frozen=True, kw_only=True):
     member_id: str = ""
     group_instance_id: str | None = None
     generation: int = NO_GENERATION
-    """Generation, or member epoch of the consumer protocol."""
+    """Generation, or member epoch in the consumer protocol."""
     positions: tuple[NewPosition, ...]
     retention_ms: int = -1
-    """Their own retention (up to v4); -1: the coordinator's."""
+    """Retention of these positions (up to v4); -1 for the coordinator's."""
     is_transactional: bool = False
     missing_group_named: bool = True
-    """A missing group may be called so (OffsetCommit v9); else it is an illegal generation."""
+    """Whether a missing group has its own error (OffsetCommit v9); else it is an illegal
+    generation.
+    """
     stale_epoch_named: bool = True
-    """A stale member epoch may be called so (OffsetCommit, TxnOffsetCommit v6); else it is an
-    illegal generation.
+    """Whether a stale member epoch has its own error (OffsetCommit, TxnOffsetCommit v6); else it is
+    an illegal generation.
     """
     keeps_topic_ids: bool = True
-    """Ids of topics are written down (OffsetCommit, TxnOffsetCommit v6)."""
+    """Whether topic ids are stored (OffsetCommit, TxnOffsetCommit v6)."""
     api_version: int = 0
-    """Version of the request: members of the consumer protocol need one with epochs."""
+    """Version of the request; members of the consumer protocol need one with epochs."""
 
 
 class CommittingProducer(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """On whose behalf positions are committed in a transaction."""
+    """The producer and its transaction, for a commit of positions."""
 
     transactional_id: TransactionalId
     producer_id: ProducerId
@@ -67,17 +68,17 @@ class FetchOffsets(msgspec.Struct, frozen=True, kw_only=True):
 
     group_id: str
     partitions: tuple[TopicPartition, ...] | None
-    """None: all that there are."""
+    """None for all partitions with a position."""
     topic_ids: dict[str, uuid.UUID] = {}
-    """Ids of the requested topics, where the request names them by id."""
+    """Ids of the requested topics, if the request names topics by id."""
     member_id: str | None = None
     member_epoch: int = -1
     require_stable: bool = False
-    """A position that a transaction may still change is no answer (KIP-447)."""
+    """Whether a position that a transaction may still change is refused (KIP-447)."""
 
 
 class Position(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A position as it is answered."""
+    """A position in an answer."""
 
     topic_partition: TopicPartition
     offset: int = -1

@@ -1,6 +1,6 @@
 """Decisions about positions: who may commit, read and delete them, and when they expire. Pure.
 
-Counterpart in Kafka: OffsetMetadataManager, the parts of Group that it asks.
+Counterpart in Kafka: OffsetMetadataManager, and the parts of Group that it calls.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from txnsim.types import Decision, TopicPartition
 _NONE: Final = ErrorCode.none
 
 PENDING_MAX: Final = 50_000
-"""Pending positions of a producer on a partition of ``__consumer_offsets``: its marker decides all
-of them in one step.
+"""Limit of pending positions of a producer on a partition of ``__consumer_offsets``, because its
+marker decides all of them in one step.
 """
 
 DEVIATIONS: Final = (
@@ -41,11 +41,11 @@ DeleteDecision = Decision[GroupRecord, PartitionErrors, None]
 def decide_commit(
     shard: GroupShard, command: CommitOffsets, *, metadata_bytes_max: int, now_ms: int
 ) -> CommitDecision | Rejection:
-    """Which positions are written; a position with too much metadata fails alone.
+    """Decide which positions to write; only positions with too much metadata fail by themselves.
 
     Args:
-        shard: Where the group is coordinated.
-        command: What to commit.
+        shard: The group's shard.
+        command: The positions to commit.
         metadata_bytes_max: ``offset.metadata.max.bytes``; counted in characters, as Kafka does.
         now_ms: The cluster's time.
     """
@@ -83,8 +83,8 @@ def decide_commit(
 
 
 def check_commit(shard: GroupShard, command: CommitOffsets) -> Rejection | None:
-    """Whether the committer's member id and epoch are valid; any client may commit for a group
-    without members.
+    """The error of an invalid member id or epoch; any client may commit for a group without
+    members.
     """
     group = shard.groups.get(command.group_id)
     if group is None:
@@ -101,7 +101,9 @@ def check_commit(shard: GroupShard, command: CommitOffsets) -> Rejection | None:
 
 
 def _in_transaction_words(command: CommitOffsets, refusal: Rejection) -> Rejection:
-    """In transactions only TxnOffsetCommit v6 (KIP-1319) knows STALE_MEMBER_EPOCH."""
+    """The error in a transaction, where only TxnOffsetCommit v6 (KIP-1319) knows
+    STALE_MEMBER_EPOCH.
+    """
     if refusal.error is ErrorCode.stale_member_epoch and not command.stale_epoch_named:
         return Rejection(error=ErrorCode.illegal_generation, reason=refusal.reason)
     return refusal
@@ -110,13 +112,13 @@ def _in_transaction_words(command: CommitOffsets, refusal: Rejection) -> Rejecti
 def fetch_offsets(
     shard: GroupShard, command: FetchOffsets, *, replicated: int
 ) -> tuple[Position, ...] | Rejection:
-    """The group's positions; where there is none, -1.
+    """The group's positions; -1 if there is none.
 
     Args:
-        shard: Where the group is coordinated.
-        command: Whose positions.
-        replicated: High watermark. A client that requires stable positions sees those above it too,
-            and gets its answer when they are replicated.
+        shard: The group's shard.
+        command: The requested positions.
+        replicated: High watermark. A client that requires stable positions also sees those above
+            it, and gets its answer once they are replicated.
     """
     below = LATEST if command.require_stable else replicated
     group = shard.groups.get(command.group_id)
@@ -163,8 +165,9 @@ def _position(
 
 
 def decide_delete_offsets(shard: GroupShard, command: DeleteOffsets) -> DeleteDecision | Rejection:
-    """Which positions go; those of a topic that a member consumes stay. Before 4.0 a group without
-    members goes with its last one (GroupMetadataManager.cleanupGroupMetadata).
+    """Decide which positions to delete; those of topics that a member consumes stay. Before 4.0 a
+    group without members is deleted with its last position
+    (GroupMetadataManager.cleanupGroupMetadata).
     """
     group = shard.groups.get(command.group_id)
     if group is None:
@@ -193,7 +196,7 @@ def decide_delete_offsets(shard: GroupShard, command: DeleteOffsets) -> DeleteDe
 
 
 def delete_all_offsets(shard: GroupShard, group_id: str) -> tuple[OffsetDeleted, ...]:
-    """Tombstones of everything that a group has committed or is about to commit."""
+    """Tombstones of all committed and pending positions of a group."""
     places = _places_of(shard, group_id)
     return tuple(
         OffsetDeleted(group_id=group_id, topic_partition=topic_partition)
@@ -202,14 +205,14 @@ def delete_all_offsets(shard: GroupShard, group_id: str) -> tuple[OffsetDeleted,
 
 
 def _places_of(shard: GroupShard, group_id: str) -> dict[TopicPartition, None]:
-    """Partitions on which a group has a position, or is about to."""
+    """Partitions with a committed or pending position of a group."""
     committed = (record.topic_partition for record in shard.offsets.committed_offsets(group_id))
     pending = shard.offsets.pending_partitions(group_id)
     return dict.fromkeys((*committed, *pending))
 
 
 def delete_topic_offsets(shard: GroupShard, topics: frozenset[str]) -> tuple[OffsetDeleted, ...]:
-    """Tombstones of every group's positions on topics that were deleted."""
+    """Tombstones of every group's positions on deleted topics."""
     return tuple(
         OffsetDeleted(group_id=group_id, topic_partition=topic_partition)
         for topic in sorted(topics)
@@ -225,15 +228,15 @@ def expire_offsets(
     now_ms: int,
     places: Iterable[TopicPartition] | None = None,
 ) -> tuple[GroupRecord, ...]:
-    """Tombstones of positions whose retention has passed; of the group too when it keeps nothing
-    (KIP-211). A position that a transaction may still change stays.
+    """Tombstones of expired positions, and of the group if it has none left (KIP-211). A position
+    that a transaction may still change stays.
 
     Args:
-        shard: Where the group is coordinated.
-        group: Whose positions.
+        shard: The group's shard.
+        group: The group.
         retention_ms: ``offsets.retention.minutes``.
         now_ms: The cluster's time.
-        places: Only positions on these partitions, and never the group; None for all.
+        places: Only positions on these partitions, and not the group; None for everything.
     """
     group_id = group.group_id
     base = group.offsets_expire_from()

@@ -1,7 +1,7 @@
-"""A rebalance: from a group that changes to the next generation of it.
+"""A rebalance: the steps from a change of a group to its next generation.
 
-First all members are asked to join again (``prepare``). Then those that came form a generation
-(``complete``). At last each member gets its assignment (``propagate``). The caller carries out the
+First all members are asked to rejoin (``prepare``). Then those that did form a generation
+(``complete``). Finally each member gets its assignment (``propagate``). The caller carries out the
 effects, in order.
 
 Counterpart in Kafka: GroupMetadataManager.prepareRebalance, completeClassicGroupJoin,
@@ -40,14 +40,16 @@ class Rebalance(msgspec.Struct, kw_only=True, eq=False):
     initial_delay_ms: int
 
     def rebalance_or_complete(self, group: ClassicGroup, now_ms: int, out: Effects) -> None:
-        """The group has changed: start a rebalance, or see whether the one under way can end."""
+        """After a change of the group: start a rebalance, or complete the current one if
+        possible.
+        """
         if group.can_rebalance:
             self.prepare(group, now_ms, out)
         else:
             self.complete_if_all_joined(group, now_ms, out)
 
     def prepare(self, group: ClassicGroup, now_ms: int, out: Effects) -> None:
-        """Ask everybody to join again."""
+        """Ask all members to rejoin."""
         if group.state is _S.COMPLETING_REBALANCE:
             self.propagate(group, {}, ErrorCode.rebalance_in_progress, out)
         group.pending_sync.clear()
@@ -110,8 +112,8 @@ class Rebalance(msgspec.Struct, kw_only=True, eq=False):
         )
 
     def remove(self, group: ClassicGroup, member_id: str, out: Effects) -> None:
-        """Take a member off the group; a JoinGroup of its that waits is answered, a SyncGroup is
-        not, as in Kafka.
+        """Remove a member; its waiting JoinGroup is answered, its waiting SyncGroup is not, as in
+        Kafka.
         """
         out.append(session_cancelled(group, member_id))
         member = group.remove(member_id)
@@ -142,7 +144,7 @@ class Rebalance(msgspec.Struct, kw_only=True, eq=False):
 
 
 def join_reply(group: ClassicGroup, member: ClassicMember, *, with_members: bool) -> JoinReply:
-    """The answer to a member of the generation; the leader learns who the others are."""
+    """The JoinGroup answer for a member of the generation; the leader gets the list of members."""
     members: tuple[tuple[str, str | None, bytes], ...] = ()
     if with_members:
         members = tuple(
@@ -169,7 +171,7 @@ def refuse_join(out: Effects, waiter: Waiter, error: ErrorCode, member_id: str) 
 
 
 def session_cancelled(group: ClassicGroup, member_id: str) -> TimerCancelled:
-    """A member's session ends with the member."""
+    """Cancel the session of a removed member."""
     return TimerCancelled(kind=TimerKind.HEARTBEAT, group_id=group.group_id, member_id=member_id)
 
 

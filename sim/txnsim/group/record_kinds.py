@@ -1,7 +1,8 @@
-"""Kinds of records in ``__consumer_offsets``, but for positions: a table, and what a field becomes.
+"""Kinds of records in ``__consumer_offsets`` except positions: a table of kinds, and conversions of
+fields.
 
-Messages and records have the same fields. Where names differ ``_OURS`` says so, and where values
-have another form ``_WRITTEN`` and ``_READ`` do.
+Messages and records have the same fields. ``_OURS`` lists names that differ; ``_WRITTEN`` and
+``_READ`` convert values that differ.
 
 Counterpart in Kafka: GroupCoordinatorRecordSerde, CoordinatorRecordType.
 """
@@ -86,7 +87,7 @@ class RecordKind(msgspec.Struct, frozen=True):
 
     key: Any
     values: Sequence[Any]
-    """One per version; none where this kind is only taken away."""
+    """One message class per version; empty for a kind that is only deleted."""
     stored: Any
     deleted: Any
     version_written: int = 0
@@ -151,7 +152,7 @@ _RECORDS: Final[Mapping[int, tuple[Any, Any]]] = {
     22: (StreamsCurrentStored, StreamsCurrentDeleted),
     23: (StreamsTopologyStored, StreamsTopologyDeleted),
 }
-"""What is stored and deleted, by kind."""
+"""Kind -> the classes of its record and its tombstone."""
 KIND_OF: Final[Mapping[type, int]] = {
     record: number for number, records in _RECORDS.items() for record in records
 }
@@ -178,11 +179,11 @@ _OURS: Final = {
     "timestamp": "timestamp_ms",
     "topic_partitions": "partitions",
 }
-"""Kafka's name of a field -> the one in our records, where it differs."""
+"""Kafka's name of a field -> the name in our records, if it differs."""
 
 
 def message_of(cls: Any, record: Any) -> Any:
-    """A message with what a record has for its fields."""
+    """Build a message from a record's fields."""
     message_fields = {}
     for name, own_field, written in _plan_of(cls):
         value = getattr(record, own_field)
@@ -192,7 +193,7 @@ def message_of(cls: Any, record: Any) -> Any:
 
 @cache
 def _plan_of(cls: Any) -> tuple[tuple[str, str, Callable[[Any], Any] | None], ...]:
-    """Each field of a message, the record's name for it, and how its value is written."""
+    """Each field of a message, the record's name for it, and the conversion of its value."""
     return tuple((name, _OURS.get(name, name), _WRITTEN.get(name)) for name in _names_of(cls))
 
 
@@ -203,7 +204,7 @@ def _names_of(cls: Any) -> tuple[str, ...]:
 
 
 def record_of(cls: Any, *messages: Any) -> Any:
-    """A record with what messages have for its fields; a field that they lack is at its default."""
+    """Build a record from a message's fields; a field that the message lacks has its default."""
     return cls(
         **{
             _OURS.get(name, name): _READ[name](message) if name in _READ else getattr(message, name)
@@ -221,7 +222,7 @@ def _classic_message(classic: ClassicMetadata | None) -> Any:
 
 
 def _messages(cls: Any, topics: Iterable[Any]) -> tuple[Any, ...]:
-    """Topics with an id and a name; a message with ``partitions`` says which."""
+    """Topics with ids and names as messages; a class with ``partitions`` also gets those."""
     return tuple(cls(**{name: getattr(topic, name) for name in _names_of(cls)}) for topic in topics)
 
 
@@ -278,7 +279,7 @@ def _classic(value: Any) -> ClassicMetadata | None:
 
 
 def _epochs_of(topics: Iterable[Any], member_epoch: int) -> Epochs:
-    """Records of before 4.3 have no epochs for partitions: the member's counts then."""
+    """Partitions with epochs. Records before 4.3 have none, so the member's epoch applies."""
     return tuple(
         (topic.topic_id, index, epoch)
         for topic in topics
@@ -318,4 +319,6 @@ _READ: Final[Mapping[str, Callable[[Any], Any]]] = {
         (topic.topic_id, index) for topic in value.topic_partitions for index in topic.partitions
     ),
 }
-"""Field of a message -> what it becomes; of the whole message, as some need more of it."""
+"""Field of a message -> conversion to the record's value. It gets the whole message, because some
+need more fields.
+"""

@@ -1,8 +1,8 @@
-"""What ``__consumer_offsets`` remembers: one frozen value per kind of record.
+"""Records of ``__consumer_offsets``: one frozen struct per kind.
 
-A coordinator changes nothing that outlives it without one of these, and a coordinator that loads
-has nothing but these. Their bytes are ``group.log_format``'s. The records of the consumer protocol
-(KIP-848) are in ``group.consumer_records``.
+All durable state of a coordinator is written as one of these, and a coordinator that loads reads
+only these. ``group.log_format`` encodes them. The records of the consumer protocol (KIP-848) are in
+``group.consumer_records``.
 
 Counterpart in Kafka: GroupCoordinatorRecordHelpers.
 """
@@ -31,20 +31,22 @@ class OffsetCommitted(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     metadata: str = ""
     commit_timestamp_ms: int
     expire_timestamp_ms: int = -1
-    """When it expires whatever the group's retention is; -1: no such time (commits up to v4)."""
+    """When it expires regardless of the group's retention; -1 if there is no such time (commits up
+    to v4 have one).
+    """
     topic_id: uuid.UUID | None = None
-    """Id of the topic as the committer knew it; None before v10."""
+    """The topic's id as the committer knew it; None before v10."""
 
 
 class OffsetDeleted(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The tombstone of a position; also removes pending positions of the partition."""
+    """The tombstone of a position; it also removes pending positions of the partition."""
 
     group_id: str
     topic_partition: TopicPartition
 
 
 class StoredMember(msgspec.Struct, frozen=True, kw_only=True):
-    """A member of a classic group as its generation was stored."""
+    """A member of a classic group, stored with its generation."""
 
     member_id: str
     group_instance_id: str | None = None

@@ -1,8 +1,8 @@
 """All groups and positions of one partition of ``__consumer_offsets``, under one leader epoch.
 
-Like a partition of ``__transaction_state``, a shard is what its log says: ``apply`` is called with
-every record, living and loading. Membership in classic groups, which no record tells until it is
-assigned, lives in the groups besides.
+Like a partition of ``__transaction_state``, a shard's state follows from its log: ``apply`` is
+called with every record, both in operation and when loading. Only the membership of classic groups
+is not in records until it is assigned; the groups keep it in memory.
 
 Counterpart in Kafka: GroupCoordinatorShard.
 """
@@ -52,20 +52,20 @@ class GroupShard(msgspec.Struct, kw_only=True, eq=False):
     groups: dict[str, Group] = {}
     offsets: GroupOffsets = msgspec.field(default_factory=GroupOffsets)
     end_offset: int = 0
-    """Offset behind the last applied record, exclusive."""
+    """Offset after the last applied record."""
     problem: str | None = None
     """Why loading stopped before the end of the log, if it did."""
 
     # Lookups
 
     def find(self, group_id: str) -> Group | Rejection:
-        """A group by its id; GROUP_ID_NOT_FOUND where there is none."""
+        """The group with that id; GROUP_ID_NOT_FOUND if there is none."""
         return self.groups.get(group_id) or Rejection(
             error=ErrorCode.group_id_not_found, reason=f"Group {group_id} not found."
         )
 
     def deletable(self, group_id: str) -> Group | Rejection:
-        """The group, if it may be deleted now; else the error."""
+        """The group, if it can be deleted now; else the error."""
         group = self.find(group_id)
         return group if isinstance(group, Rejection) else group.check_delete() or group
 
@@ -79,7 +79,7 @@ class GroupShard(msgspec.Struct, kw_only=True, eq=False):
         producer_id: ProducerId | None = None,
         replicated: int = LATEST,
     ) -> None:
-        """A record is in the log."""
+        """Apply a record that is in the log."""
         match record:
             case OffsetCommitted():
                 self.classic_or_new(record.group_id, now_ms=record.commit_timestamp_ms)
@@ -109,18 +109,18 @@ class GroupShard(msgspec.Struct, kw_only=True, eq=False):
         marker_offset: int,
         replicated: int = LATEST,
     ) -> None:
-        """A producer's transaction ended on this partition."""
+        """Apply the marker of a producer's transaction on this partition."""
         self.offsets.apply_marker(
             producer_id, committed=committed, marker_offset=marker_offset, replicated=replicated
         )
         self.end_offset = max(self.end_offset, marker_offset + 1)  # it may come late
 
     def read(self, chunks: Iterable[bytes]) -> Iterator[int]:
-        """Become what the log says, a batch at a time; each step yields how many records it has
-        read. A record that can't be read ends the reading, as in Kafka; ``problem`` has the error.
+        """Load the log, a batch at a time; each step yields how many records it has read. An
+        unreadable record ends the load, as in Kafka; ``problem`` has the error.
 
         Args:
-            chunks: Batches in the order of the log; a chunk may hold several, end to end.
+            chunks: Batches in the order of the log; a chunk may contain several.
         """
         try:
             for chunk in chunks:
@@ -139,8 +139,8 @@ class GroupShard(msgspec.Struct, kw_only=True, eq=False):
     # Groups
 
     def classic_or_new(self, group_id: str, *, now_ms: int) -> Group:
-        """The group, or a new one without members and protocol: positions can be committed without
-        ever joining ("simple" groups).
+        """The group, or a new one without members and protocol: a client can commit positions
+        without ever joining ("simple" groups).
         """
         group = self.groups.get(group_id)
         if group is None:
@@ -148,7 +148,7 @@ class GroupShard(msgspec.Struct, kw_only=True, eq=False):
         return group
 
     def classic_groups(self) -> Iterator[ClassicGroup]:
-        """The classic ones; the caller may add and remove groups meanwhile."""
+        """The classic groups; the caller may add and remove groups meanwhile."""
         for group in tuple(self.groups.values()):
             if isinstance(group, ClassicGroup):
                 yield group
@@ -156,8 +156,8 @@ class GroupShard(msgspec.Struct, kw_only=True, eq=False):
     # Parts
 
     def _apply_modern(self, record: ConsumerRecord | ShareRecord | StreamsRecord) -> None:
-        """A record of the consumer protocol, or of a share group, makes its group, or turns an
-        empty classic one into it; a tombstone of a group that is not there means nothing.
+        """Apply a record of the consumer protocol or of a share group: it creates its group, or
+        converts an empty classic one. A tombstone of a missing group has no effect.
         """
         group = self.groups.get(record.group_id)
         if isinstance(record, EpochDeleted | ShareEpochDeleted):

@@ -1,6 +1,7 @@
-"""States of a classic group, the moves between them, and the common requests of all groups.
+"""States of a classic group, the transitions between them, and the requests that all groups
+support.
 
-``VALID_PREVIOUS_STATES`` is the table: code asks it, tests and diagrams are made from it.
+``VALID_PREVIOUS_STATES`` is the table of transitions; tests and diagrams are generated from it.
 
 Counterpart in Kafka: ClassicGroupState, Group.
 """
@@ -17,11 +18,11 @@ from txnsim.group.offset_commands import CommitOffsets, FetchOffsets
 from txnsim.group.records import GroupRecord
 
 CONSUMER_PROTOCOL_TYPE: Final = "consumer"
-"""Protocol type of consumers, whose subscriptions a coordinator can read."""
+"""Protocol type of consumers, whose subscriptions a coordinator can parse."""
 
 
 class GroupType(Enum):
-    """What protocol a group speaks; the value is its name on the wire."""
+    """The protocol of a group; the value is its name on the wire."""
 
     CLASSIC = "classic"
     CONSUMER = "consumer"
@@ -33,19 +34,19 @@ class ClassicGroupState(Enum):
     """The state of a classic group; the value is its name on the wire."""
 
     EMPTY = "Empty"
-    """No members, perhaps offsets. JoinGroup of a new member: PreparingRebalance. SyncGroup,
+    """No members, possibly positions. JoinGroup of a new member: PreparingRebalance. SyncGroup,
     Heartbeat: UNKNOWN_MEMBER_ID. OffsetCommit without a member: accepted. Expires with its last
     offset.
     """
 
     PREPARING_REBALANCE = "PreparingRebalance"
-    """Members are asked to join again. JoinGroup: waits. SyncGroup, Heartbeat:
-    REBALANCE_IN_PROGRESS. OffsetCommit of the old generation: accepted. Leaves when all have
-    joined, or the rebalance timeout has passed: CompletingRebalance, or Empty without members.
+    """Members are asked to rejoin. JoinGroup: waits. SyncGroup, Heartbeat: REBALANCE_IN_PROGRESS.
+    OffsetCommit of the old generation: accepted. Leaves when all have joined, or the rebalance
+    timeout has passed: CompletingRebalance, or Empty without members.
     """
 
     COMPLETING_REBALANCE = "CompletingRebalance"
-    """The generation is made, the leader's assignment is awaited. SyncGroup: waits. OffsetCommit:
+    """The generation is formed, the leader's assignment is awaited. SyncGroup: waits. OffsetCommit:
     REBALANCE_IN_PROGRESS; in a transaction it is accepted. Leaves to Stable with the assignment, to
     PreparingRebalance when a member joins, leaves or fails.
     """
@@ -70,7 +71,7 @@ VALID_PREVIOUS_STATES: Final[Mapping[ClassicGroupState, frozenset[ClassicGroupSt
         {_S.STABLE, _S.PREPARING_REBALANCE, _S.COMPLETING_REBALANCE, _S.EMPTY, _S.DEAD}
     ),
 }
-"""State -> states it may be entered from (ClassicGroupState.validPreviousStates)."""
+"""State -> states that may precede it (ClassicGroupState.validPreviousStates)."""
 
 
 ExpiryBase = Callable[[int], int]
@@ -83,7 +84,7 @@ def from_commit(commit_timestamp_ms: int) -> int:
 
 
 class Group(Protocol):
-    """What requests about offsets, and administrators, ask of a group of any protocol."""
+    """The queries of requests about offsets, and of administrators, to a group of any protocol."""
 
     group_id: str
 
@@ -93,38 +94,38 @@ class Group(Protocol):
 
     @property
     def state_name(self) -> str:
-        """Its state by the name on the wire."""
+        """The name of its state on the wire."""
 
     @property
     def protocol_type_or_empty(self) -> str:
-        """Its protocol type as ListGroups shows it."""
+        """The protocol type that ListGroups shows."""
 
     @property
     def is_empty(self) -> bool:
         """Whether the group has no members."""
 
     def check_offset_commit(self, command: CommitOffsets) -> Rejection | None:
-        """Whether this member of this generation (or member epoch) may commit."""
+        """The error if this member of this generation (or member epoch) may not commit."""
 
     def check_position(
         self, command: CommitOffsets, partition: TopicIdPartition
     ) -> Rejection | None:
-        """Whether that member may commit this position; all others fall with it."""
+        """The error if that member may not commit this position; it fails the whole commit."""
 
     def check_offset_fetch(self, command: FetchOffsets) -> Rejection | None:
-        """Whether this member may read positions."""
+        """The error if this member may not read positions."""
 
     def check_offset_delete(self) -> Rejection | None:
-        """Whether single positions may be deleted."""
+        """The error if single positions can't be deleted."""
 
     def check_delete(self) -> Rejection | None:
-        """Whether the group may be deleted."""
+        """The error if the group can't be deleted."""
 
     def tombstones(self) -> tuple[GroupRecord, ...]:
-        """What deletes it from the log; its positions are not among them."""
+        """The records that delete it from the log; without those of its positions."""
 
     def has_subscriber(self, topic: str) -> bool:
-        """Some member consumes the topic, as far as can be known."""
+        """Whether a member consumes the topic, as far as can be known."""
 
     def offsets_expire_from(self) -> ExpiryBase | None:
-        """From when the retention of positions counts; None: they don't expire now."""
+        """The time from which the retention of positions counts; None if they don't expire now."""

@@ -106,7 +106,7 @@ def _described_streams_group(request: Request, access: Access, group: Any) -> An
     }
     if all(access.may_topic(AclOperation.DESCRIBE, name) for name in names):
         return _with_operations(request, access, group)
-    failure = streams_describe_api.failed(request, group.group_id, _FORBIDDEN)
+    failure = streams_describe_api.failed_group(request, group.group_id, _FORBIDDEN)
     return dataclasses.replace(failure, error_message=_STREAMS_TOPICS_HIDDEN)
 
 

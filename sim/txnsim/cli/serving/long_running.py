@@ -112,7 +112,9 @@ class LongRunning:
             ready_file.write(args.ready_file, content, is_secret="token" in facts)
 
     def shown_token(self, token: str) -> str:
-        """The token as text to print; ``TXNSIM_TOKEN`` is only named, because the user has set it."""
+        """The token as text to print; ``TXNSIM_TOKEN`` is only named, because the user has set
+        it.
+        """
         return f"that of {control_token.VARIABLE}" if token == self.token else token
 
     def say_ended(self) -> None:

@@ -1,13 +1,13 @@
-"""Transactions seen as an operator sees them: what hangs, why readers wait, what repairs it.
+"""Transactions as an operator sees them: which hang, why readers wait, how to repair it.
 
 - ``hanging`` decides as Kafka's tool does, ``judgement`` by the whole text of KIP-664, both purely;
-  ``survey`` judges a whole cluster and finds what was decided, ``_partition_markers`` fetches which
-  of it was carried out, ``coordinators_asked`` says whether enough of them answered.
-- ``repair`` ends what hangs with a look before and after.
+  ``survey`` judges a whole cluster and finds past decisions, ``_partition_markers`` fetches the
+  markers that were written, ``coordinators_asked`` checks whether enough coordinators answered.
+- ``repair`` ends hanging transactions, with checks before and after.
 - ``waiting_readers`` explains why readers wait.
-- ``exactly_once``: was each input worked on exactly once? ``topic_reading`` is a topic as readers
-  of both isolation levels have it, ``complaints`` has the words for both.
+- ``exactly_once``: was each input processed exactly once? ``topic_reading`` reads a topic as
+  readers of both isolation levels see it, ``complaints`` puts differences into words.
 - ``txn_views``: transactions as brokers describe them; ``txn_wording``: refusals in the words of
   Kafka's ``Admin``.
-- ``groups``: groups of all types, their members and positions, and what is done to share groups.
+- ``groups``: groups of all types, their members and positions, and changes of share groups.
 """

@@ -1,10 +1,10 @@
-"""The markers of a producer in front of its open transaction, fetched from the partition's leader.
+"""The markers of a producer before its open transaction, fetched from the partition's leader.
 
-DescribeProducers tells neither when the last marker was written nor which it was. So this fetches
-the log itself, as any consumer may with READ on the topic: from the first record of a time on, up
-to the open transaction. It reads the markers of all producers: where retention took the log's
-start, the first marker that is left tells since when the markers are whole. Kafka's counterpart:
-``EndTransactionMarker``.
+DescribeProducers says neither when the last marker was written nor whether it was a commit. So this
+fetches the log itself, as any consumer may with READ on the topic: from the first record of a time
+on, up to the open transaction. It reads the markers of all producers: if retention has deleted the
+log's start, the first remaining marker says since when the markers are complete. Kafka's
+counterpart: ``EndTransactionMarker``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from txnsim.txn.marker_payment import (
 from txnsim.types import IsolationLevel, TopicPartition
 
 BYTES_MAX: Final = 128 << 20
-"""Of one search; with more to read, use the disks (``txnsim logs find-hanging``)."""
+"""Limit of one search in bytes; for more, search the disks (``txnsim logs find-hanging``)."""
 
 
 async def fetch_markers(
@@ -37,17 +37,17 @@ async def fetch_markers(
     before_offset: int,
     since_ms: int,
 ) -> PartitionMarkers:
-    """Fetch them.
+    """Fetch the producer's markers.
 
     Args:
         cluster: Connections to use.
         partition: The partition.
-        producer_id: Whose markers.
+        producer_id: The producer.
         before_offset: Where the producer's open transaction begins.
-        since_ms: From this time on, by the clock of the partition's leader.
+        since_ms: Only markers from this time on, by the clock of the partition's leader.
 
     Returns:
-        ``NO_MARKERS`` where the log can't be read.
+        The markers; ``NO_MARKERS`` if the log can't be read.
     """
     try:
         log_start = await offset_of(cluster, partition, EARLIEST)

@@ -16,21 +16,21 @@ from txnsim.types import TopicPartition
 
 
 class WaitingShareGroup(msgspec.Struct, frozen=True, kw_only=True):
-    """A share group with read_committed; it gets nothing from the last stable offset on."""
+    """A share group with read_committed; it gets no records from the last stable offset on."""
 
     group_id: str
     start_offset: int | None
-    """None where no state was written for the share partition yet."""
+    """None if no state was written for the share partition yet."""
 
 
 class WaitingShareGroups(msgspec.Struct, frozen=True, kw_only=True):
-    """Waiting share groups by name, and errors of those that did not answer."""
+    """Waiting share groups by name, and the errors of groups that did not answer."""
 
     groups: tuple[WaitingShareGroup, ...] = ()
     untold: tuple[str, ...] = ()
 
     def sentences(self) -> tuple[str, ...]:
-        """Groups without an answer, in words for ``Explanation``."""
+        """Sentences for ``Explanation`` about groups that did not answer."""
         return tuple(
             f"Whether a share group waits there is not told: {reason}." for reason in self.untold
         )

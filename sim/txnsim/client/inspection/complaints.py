@@ -1,6 +1,7 @@
-"""Complaints about a cluster, in words: what hangs, and what was not written exactly once.
+"""Complaints about a cluster, in sentences: hanging transactions, and records that were not written
+exactly once.
 
-The assertions of Python's tests and those of the control port say the same, since both ask here.
+The assertions of the Python API and of the control port use the same sentences.
 """
 
 from __future__ import annotations
@@ -43,19 +44,19 @@ async def about_exactly_once(
     settle_ms: int,
     reader: TopicReader | None = None,
 ) -> str | None:
-    """How the target differs from the values that the source leads to; None where it does not.
+    """How the values in the target differ from those derived from the source; None if they don't.
 
     Args:
         admin: The cluster.
         source: A topic or values.
         target: A topic or values.
-        derive: From a value of the source to one of the target, or to several.
+        derive: Maps a value of the source to one or more values of the target.
         settle_ms: How long to wait for open transactions.
-        reader: How to read both; any number of records, at once, unless given.
+        reader: Reads both; by default any number of records, all at once.
 
     Raises:
         ClientError: A topic can't be read.
-        AnswerTooLargeError: They have more records than the reader may keep.
+        AnswerTooLargeError: The topics have more records than the reader may keep.
     """
     reader = reader or TopicReader()
     source_records = await _records(admin, source, settle_ms, reader)
@@ -114,7 +115,7 @@ def _derive_values(
 
 
 def _value(value: Any) -> Value:
-    """A value as bytes of a record: text is UTF-8."""
+    """A value as the bytes of a record; text is encoded as UTF-8."""
     if isinstance(value, str):
         return value.encode()
     if value is None or isinstance(value, bytes):

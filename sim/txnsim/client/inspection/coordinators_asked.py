@@ -1,10 +1,9 @@
-"""Whether coordinators have said enough for an operator to say that a transaction hangs.
+"""Whether coordinators have answered completely enough to conclude that a transaction hangs.
 
-A live transaction looks like one without a coordinator in two cases. The client may not describe
-its id, so coordinators leave it out (ListTransactions). Or its coordinator has just died or moved:
-the new one has not heard of it yet, or has not begun to read its partition of
-``__transaction_state``, and lists nothing of it without an error. Kafka's own ``find-hanging``
-looks for neither.
+In two cases a live transaction looks as if it had no coordinator. The client may not describe its
+id, so coordinators leave it out (ListTransactions). Or its coordinator has just died or moved: the
+new one has not heard of it yet, or has not begun to read its partition of ``__transaction_state``,
+and lists nothing of it without an error. Kafka's own ``find-hanging`` checks neither.
 """
 
 from __future__ import annotations
@@ -28,33 +27,33 @@ DEVIATIONS: Final = (
 )
 
 UNUSED_ID: Final = "7f3kq-sees-all-transactional-ids"
-"""An authorizer judges the name, whether or not there is such an id, or such a topic. No right for
-a prefix that somebody uses should cover it.
+"""A transactional id that does not exist: an authorizer only looks at the name. No prefix right in
+use should cover it.
 """
 
 Known = tuple[dict[int, str], dict[str, TransactionDescription | None]]
 
 
 class Asking(Protocol):
-    """The two questions of ``TransactionAdmin``."""
+    """The two queries of ``TransactionAdmin`` that are needed here."""
 
     cluster: Cluster
 
     async def describe_transactions(
         self, transactional_ids: Collection[str], /
     ) -> Mapping[str, TransactionDescription | ClientError]:
-        """It asks until a coordinator answers that has read its partition, or time is up."""
+        """Retries until a coordinator answers that has loaded its partition, or time is up."""
 
     async def known_to_coordinators(self, producer_ids: set[int], /) -> Known:
         """Ids and descriptions."""
 
 
 async def check_sight(cluster: Cluster) -> None:
-    """Make sure that every transactional id may be described. So this asks for one that does not
-    exist: a client that may not describe that one lacks the right for all ids.
+    """Make sure that we may describe every transactional id. This describes an id that does not
+    exist: a client that may not do so lacks the right for all ids.
 
     Raises:
-        ClientError: Not every one may, or no broker answered.
+        ClientError: We may not describe every id, or no broker answered.
     """
     message = await cluster.ask_any(requests.describe_transactions((UNUSED_ID,)))
     (row,) = message.transaction_states
@@ -67,8 +66,8 @@ async def check_sight(cluster: Cluster) -> None:
 
 
 async def unseen(cluster: Cluster, *, every_topic: bool) -> tuple[ClientError, ...]:
-    """What a search of this user may have missed, for want of a right: brokers leave it out of
-    their answers without an error.
+    """The missing rights because of which a search by this user may be incomplete: brokers leave
+    hidden resources out of their answers without an error.
 
     Raises:
         ClientError: No broker answered.
@@ -97,13 +96,13 @@ async def unseen(cluster: Cluster, *, every_topic: bool) -> tuple[ClientError, .
 
 
 async def asked_while_all_serve(admin: Asking, producer_ids: set[int]) -> Known:
-    """What coordinators know of these producers, asked while each partition of
+    """What coordinators know about these producers, asked while each partition of
     ``__transaction_state`` has a coordinator that has read it, and none of them moves. A user who
     may not describe that topic gets the answer as it is.
 
     Raises:
-        RetriableError: Coordinators moved all the time.
-        ClientError: One did not serve in time.
+        RetriableError: Coordinators kept moving.
+        ClientError: A coordinator was not ready in time.
     """
     cluster = admin.cluster
     deadline, backoff = cluster.deadline(), cluster.backoff()
@@ -122,7 +121,7 @@ async def asked_while_all_serve(admin: Asking, producer_ids: set[int]) -> Known:
 
 
 async def _all_serve(admin: Asking, unused_ids: Collection[str]) -> None:
-    """Wait until the coordinator of each id has read its partition."""
+    """Wait until the coordinator of each id has loaded its partition."""
     for description in (await admin.describe_transactions(unused_ids)).values():
         if (
             isinstance(description, ClientError)
@@ -132,8 +131,8 @@ async def _all_serve(admin: Asking, unused_ids: Collection[str]) -> None:
 
 
 async def _leaders(cluster: Cluster) -> list[tuple[int, int]]:
-    """Leader and its epoch of each partition of ``__transaction_state``; none where the topic is
-    not there or may not be described.
+    """(leader, leader epoch) of each partition of ``__transaction_state``; empty if the topic does
+    not exist or may not be described.
     """
     topic = (await cluster.refresh((TRANSACTION_STATE_TOPIC,))).topic(TRANSACTION_STATE_TOPIC)
     rows = () if topic is None else sorted(topic.partitions, key=lambda row: row.partition)
@@ -141,7 +140,7 @@ async def _leaders(cluster: Cluster) -> list[tuple[int, int]]:
 
 
 def _id_of_each(partitions: int) -> list[str]:
-    """An unused id for each partition."""
+    """For each partition, an unused id that maps to it."""
     id_by_partition: dict[int, str] = {}
     number = 0
     while len(id_by_partition) < partitions:

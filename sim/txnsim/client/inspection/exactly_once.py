@@ -1,7 +1,7 @@
-"""Was each input worked on exactly once? Pure: values in, complaints out.
+"""Was each input processed exactly once? Pure: values in, complaints out.
 
-The comparison judges only the work of an application: each value that it got and that counts
-(committed input) is in its output once, and no other value is.
+The comparison judges only the application: each committed input value must be in its output once,
+and no other value may be.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import msgspec
 Value = bytes | None
 
 SHOWN_MAX: Final = 10
-"""Values of one kind that a complaint names."""
+"""Number of values of one kind that a complaint lists."""
 _VALUE_CHARACTERS_MAX: Final = 80
 
 
@@ -24,13 +24,13 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 
     missing: Mapping[Value, int] = {}
     repeated: Mapping[Value, int] = {}
-    """There more often than owed; how many times too often."""
+    """Values that were read more often than owed -> how many times too often."""
     aborted_but_read: Mapping[Value, int] = {}
-    """There though their input was aborted."""
+    """Values that were read although their input was aborted."""
     unexpected: Mapping[Value, int] = {}
-    """There though they are not owed."""
+    """Values that were read but not owed."""
     remarks: Mapping[Value, str] = {}
-    """Other remarks on a value."""
+    """Remarks on values."""
 
     @property
     def is_exact(self) -> bool:
@@ -70,10 +70,10 @@ def compare(
     """Compare the values that were read with those that are owed.
 
     Args:
-        owed: The values that the input must lead to; a value may be owed several times.
+        owed: The values that must be in the output; a value may occur several times.
         read: The values that were read, in any order.
-        aborted: The values that aborted input would have led to.
-        remarks: Other remarks on values.
+        aborted: The values derived from aborted input.
+        remarks: Remarks on values.
     """
     owed_counts, read_counts = Counter(owed), Counter(read)
     surplus = read_counts - owed_counts

@@ -1,4 +1,4 @@
-"""Groups of all types as an operator sees them, and what is done to share groups.
+"""Groups of all types as an operator sees them, and changes of share groups.
 
 Kafka's counterparts are ``Admin.listGroups``, ``describeShareGroups``, ``listShareGroupOffsets``
 and their like.
@@ -27,7 +27,7 @@ SHARE: Final = "share"
 STREAMS: Final = "streams"
 ISOLATION_LEVEL: Final = "share.isolation.level"
 OFFSET_RESET: Final = "share.auto.offset.reset"
-"""Where a share group begins in a partition for which it has no state (KIP-932)."""
+"""The config that says where a share group begins in a partition without state (KIP-932)."""
 _DESCRIBED_BY: Final = {
     CLASSIC: ClientApi.DESCRIBE_GROUPS,
     "consumer": ClientApi.CONSUMER_GROUP_DESCRIBE,
@@ -38,7 +38,9 @@ TYPES: Final = tuple(_DESCRIBED_BY)
 
 
 class GroupListing(msgspec.Struct, frozen=True, kw_only=True):
-    """A group as its coordinator lists it; "" for what the broker's version does not tell."""
+    """A group as its coordinator lists it; empty strings for fields that the broker's version
+    lacks.
+    """
 
     group_id: str
     type: str
@@ -48,7 +50,9 @@ class GroupListing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StreamsMember(msgspec.Struct, frozen=True, kw_only=True):
-    """What a member of a streams group has besides; a task is a subtopology and a partition."""
+    """The fields that only members of streams groups have; a task is a subtopology and a
+    partition.
+    """
 
     process_id: str
     topology_epoch: int
@@ -67,12 +71,12 @@ class DescribedMember(msgspec.Struct, frozen=True, kw_only=True):
     epoch: int | None = None
     """None for members of a classic group, which have a generation."""
     assigned: tuple[str, ...] = ()
-    """Partitions; of a streams group the active tasks."""
+    """Assigned partitions; in a streams group the active tasks."""
     streams: StreamsMember | None = None
 
 
 class DescribedSubtopology(msgspec.Struct, frozen=True, kw_only=True):
-    """A part of a streams group's topology, with topics that have names."""
+    """A subtopology of a streams group, whose topics have their real names."""
 
     subtopology_id: str
     sources: tuple[str, ...]
@@ -89,8 +93,8 @@ class DescribedTopology(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GroupPosition(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a group goes on in a partition: the start offset of a share partition, the committed
-    position of other groups; None for what is unknown.
+    """A group's position in a partition: the start offset of a share partition, or the committed
+    position of other groups; None for unknown values.
     """
 
     partition: TopicPartition
@@ -98,16 +102,18 @@ class GroupPosition(msgspec.Struct, frozen=True, kw_only=True):
     lag: int | None
     error: str = ""
     waits_at: int | None = None
-    """Last stable offset where an open transaction holds a share group with read_committed back."""
+    """The last stable offset, if an open transaction holds back a share group with
+    read_committed.
+    """
     begins_at: int | None = None
-    """End of the log where a share group begins that has share.auto.offset.reset=latest and
-    stands there, or has no state yet, though the log has records. Unless the group took them, they
-    are never delivered to it, and its lag does not count them.
+    """The end of the log, if a share group with share.auto.offset.reset=latest begins there
+    although the log has records. Unless the group has acquired them earlier they are never
+    delivered to it, and its lag does not count them.
     """
 
 
 class GroupDescription(msgspec.Struct, frozen=True, kw_only=True):
-    """All that a coordinator tells of a group; a classic group has no epochs."""
+    """Everything that a coordinator says about a group; a classic group has no epochs."""
 
     group_id: str
     type: str
@@ -119,17 +125,18 @@ class GroupDescription(msgspec.Struct, frozen=True, kw_only=True):
     members: tuple[DescribedMember, ...]
     positions: tuple[GroupPosition, ...]
     topology: DescribedTopology | None = None
-    """Of a streams group."""
+    """Only for a streams group."""
     isolation_level: str | None = None
-    """The config share.isolation.level of a share group; None where we may not describe it."""
+    """The config share.isolation.level of a share group; None if we may not describe it."""
     offset_reset: str | None = None
-    """The config share.auto.offset.reset of a share group: where it begins. None as above."""
+    """The config share.auto.offset.reset of a share group; None if we may not describe it."""
 
 
 async def list_groups(
     admin: Admin, *, types: Sequence[str] = (), states: Sequence[str] = ()
 ) -> tuple[GroupListing, ...]:
-    """Every group that we may describe, by name: each broker lists those that it coordinates.
+    """Every group that we may describe, sorted by name: each broker lists the groups that it
+    coordinates.
 
     Raises:
         ClientError: A broker did not answer, or refused.
@@ -270,7 +277,7 @@ def _member(row: Any, kind: str) -> DescribedMember:
 
 
 def _tasks(rows: Iterable[Any]) -> tuple[str, ...]:
-    """As Kafka Streams names them."""
+    """Task ids in the notation of Kafka Streams."""
     return tuple(
         f"{task_row.subtopology_id}_{index}" for task_row in rows for index in task_row.partitions
     )
@@ -336,7 +343,9 @@ async def reads_committed(admin: Admin, group_id: str) -> bool:
 
 
 async def _share_configs(admin: Admin, group_id: str) -> Mapping[str, str]:
-    """What decides which records a share group gets; nothing where we may not describe it."""
+    """The configs that decide which records a share group gets; empty if we may not describe
+    them.
+    """
     try:
         return await admin.group_configs(group_id, [ISOLATION_LEVEL, OFFSET_RESET])
     except ClientError as error:
@@ -348,8 +357,8 @@ async def _share_configs(admin: Admin, group_id: str) -> Mapping[str, str]:
 async def _held_back(
     admin: Admin, configs: Mapping[str, str], positions: tuple[GroupPosition, ...]
 ) -> tuple[GroupPosition, ...]:
-    """The positions of a share group, with what keeps records from it: an open transaction, where
-    it reads committed records alone; and its beginning at the end of the log.
+    """The positions of a share group, with what holds back its records: an open transaction (with
+    read_committed), or a start at the end of the log.
     """
     reads_committed = configs.get(ISOLATION_LEVEL) == "read_committed"
     begins_at_end = configs.get(OFFSET_RESET) == "latest"
@@ -412,10 +421,10 @@ async def bounds(admin: Admin, topic: str) -> dict[TopicPartition, tuple[int, in
 async def alter_share_positions(
     admin: Admin, group_id: str, offsets: Mapping[TopicPartition, int]
 ) -> None:
-    """Give share partitions of a group without members other start offsets.
+    """Set the start offsets of share partitions in a group without members.
 
     Raises:
-        ClientError: Refused, as a whole or for a partition: others may have their new one.
+        ClientError: Refused, as a whole or for a partition; other partitions may have been altered.
     """
     message = await _of_group(
         admin,
@@ -431,7 +440,7 @@ async def alter_share_positions(
 
 
 async def delete_share_positions(admin: Admin, group_id: str, topic: str) -> None:
-    """Delete what a share group without members has of a topic.
+    """Delete the state that a share group without members has for a topic.
 
     Raises:
         ClientError: Refused.
@@ -474,11 +483,11 @@ async def _of_group(
 async def _ask_until_answered(
     admin: Admin, failure: str, ask: Callable[[], Any], row_of: Callable[[Any], Any]
 ) -> Any:
-    """An answer without an error in its row; asked again while a coordinator moves or loads.
+    """The answer, once its row has no error; repeated while a coordinator moves or loads.
 
     Raises:
-        ClientError: Another error.
-        RetriableError: Not in time.
+        ClientError: The answer has another error.
+        RetriableError: No such answer in time.
         ConnectionLostError: No connection in time; the request may have taken effect.
     """
     deadline, backoff = admin.cluster.deadline(), admin.cluster.backoff()

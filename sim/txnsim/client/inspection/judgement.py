@@ -1,7 +1,7 @@
-"""What becomes of an open transaction on a partition: it hangs, its marker is on its way, or it is
+"""The state of an open transaction on a partition: it hangs, its marker is on its way, or it is
 alive. Pure.
 
-The comparison is ``txn.open_txn_verdict``'s.
+The rules are in ``txn.open_txn_verdict``.
 """
 
 from __future__ import annotations
@@ -18,18 +18,20 @@ from txnsim.types import TopicPartition
 
 
 class JudgedTransaction(msgspec.Struct, frozen=True, kw_only=True):
-    """An open transaction with what its coordinator says of it."""
+    """An open transaction, with its coordinator's view of it."""
 
     transaction: OpenTransaction
     verdict: OpenTxnStatus
     reason: str
-    """One sentence without its full stop."""
+    """A sentence without its full stop."""
     transactional_id: str | None = None
-    """None: no coordinator knows the producer id."""
+    """None if no coordinator knows the producer id."""
     state: str | None = None
     coordinator_id: int | None = None
     is_two_phase: bool = False
-    """It has no timeout: prepared, it waits for its external coordinator (KIP-939)."""
+    """Whether it is prepared and has no timeout, because an external coordinator will decide it
+    (KIP-939).
+    """
     decided: Decided | None = None
     """The missing marker of a hanging transaction; None for all others."""
 
@@ -43,12 +45,12 @@ def judge(
     transactional_ids: Mapping[int, str],
     descriptions: Mapping[str, TransactionDescription | None],
 ) -> tuple[JudgedTransaction, ...]:
-    """Judge each of them.
+    """Judge each open transaction.
 
     Args:
-        open_transactions: As leaders describe them.
+        open_transactions: Open transactions, as leaders describe them.
         transactional_ids: Producer id -> transactional id, as *all* coordinators list them.
-        descriptions: Transactional id -> description; None where the coordinator has forgotten it.
+        descriptions: Transactional id -> description; None if the coordinator has forgotten it.
     """
     return tuple(judging(open_transactions, transactional_ids, descriptions))
 

@@ -1,11 +1,11 @@
 """Ends hanging transactions with checks before and after.
 
 A hanging transaction is ended by a marker that is written to the partition alone
-(``Admin.abortTransaction``, KIP-664): the one that was decided, COMMIT or ABORT, where its
-coordinator still tells it, and else the one that somebody guesses aloud (``txn.past_decision``).
-That is right only while the transaction hangs. A live one would be ended without its coordinator's
-knowledge. So each one is judged again right before its marker. Afterwards the partition is asked
-whether the transaction is gone, and for its last stable offset.
+(``Admin.abortTransaction``, KIP-664): the decided one, COMMIT or ABORT, if its coordinator still
+knows it, else the operator's explicit guess (``txn.past_decision``). That is right only while the
+transaction hangs. A live one would be ended without its coordinator's knowledge. So each one is
+judged again right before its marker is sent. Afterwards the partition is checked: is the
+transaction gone, and what is the last stable offset?
 """
 
 from __future__ import annotations
@@ -30,17 +30,19 @@ from txnsim.txn.past_decision import Decision
 from txnsim.types import IsolationLevel, TopicPartition
 
 _FETCHES_MAX: Final = 20
-"""To look for markers behind the one that was written."""
+"""Number of fetches in a search for markers after the one that was written."""
 
 
 class Outcome(StrEnum):
     """How an attempt to end a transaction ended."""
 
     REPAIRED = "repaired"
-    """Ended by the repair; the last stable offset moves, unless another one starts there."""
+    """The repair ended it; the last stable offset advances unless another open transaction starts
+    there.
+    """
     WOULD_REPAIR = "would be repaired"
     NO_LONGER_HANGS = "no longer hangs"
-    """It ended by itself, or a coordinator knows it now: nothing was done."""
+    """It has ended, or a coordinator knows it now; nothing was written."""
     NEEDS_A_GUESS = "needs a guess"
     """The decision is lost and the operator gave no guess; nothing was written."""
     REFUSED = "refused"
@@ -48,40 +50,40 @@ class Outcome(StrEnum):
     NOT_KNOWN = "not known"
     """The second judgement or the final check failed; check again."""
     ENDED_TWICE = "ended twice"
-    """Somebody else wrote the same marker at the same time."""
+    """Another client wrote the same marker at the same time."""
     ENDED_OTHERWISE = "ended otherwise"
-    """Somebody else's opposite marker came first."""
+    """Another client's opposite marker came first."""
     STILL_OPEN = "still open"
     """The marker was written, but the transaction is still open."""
 
 
 class Repair(msgspec.Struct, frozen=True, kw_only=True):
-    """One transaction and the action: a line of the audit file."""
+    """One transaction and what was done about it; a line of the audit file."""
 
     partition: TopicPartition
     producer_id: int
     producer_epoch: int
     coordinator_epoch: int
-    """That the marker names."""
+    """The coordinator epoch that the marker names."""
     start_offset: int
     transactional_id: str | None
     reason: str
     """Why the transaction hangs or does not, or the leader's error."""
     outcome: Outcome
     decision: Decision = Decision.UNKNOWN
-    """What was decided."""
+    """The coordinator's past decision."""
     marker: str = ""
     """``COMMIT`` or ``ABORT``, written or planned; empty where unknown."""
     records: int | None = None
-    """Offsets from the start of the transaction to the end of the log: what its producer wrote
-    there is given to readers by COMMIT and is lost to them by ABORT.
+    """Number of offsets from the start of the transaction to the end of the log. COMMIT delivers
+    the producer's records among them to readers, ABORT loses them.
     """
     last_stable_offset_before: int | None = None
     last_stable_offset_after: int | None = None
     high_watermark_after: int | None = None
     at_ms: int
     error: ErrorCode | None = None
-    """What the leader answered where it refused."""
+    """The leader's error, if it refused."""
 
 
 async def repair(
@@ -96,14 +98,14 @@ async def repair(
 
     Args:
         admin: The cluster.
-        finding: As a survey found it.
+        finding: The transaction, as a survey found it.
         now_ms: The wall clock.
         dry_run: Judge it again, but write nothing.
-        guess: ``COMMITTED`` or ``ABORTED``: what to write where the decision is unknown. What was
-            decided is never overruled.
+        guess: ``COMMITTED`` or ``ABORTED``: what to write if the decision is unknown. A known
+            decision is never overruled.
 
     Raises:
-        ClientError: It could not be judged again, or not be checked afterwards.
+        ClientError: The transaction could not be judged again, or not be checked afterwards.
     """
     partition = finding.transaction.partition
     spec = AbortSpec.of(partition, finding.transaction.producer)
@@ -159,9 +161,9 @@ async def repair(
 async def _markers_since(
     admin: Admin, finding: JudgedTransaction, offset: int
 ) -> tuple[SeenMarker, ...]:
-    """The producer's markers on the partition from an offset on; none where they can't be read. Two
-    that repair at the same time can't see each other before they write: nothing in Kafka is asked
-    for that a second marker would be refused by.
+    """The producer's markers on the partition from an offset on; empty if they can't be read. Two
+    repairs at the same time can't see each other before they write, because no request in Kafka
+    lets a leader refuse the second marker.
     """
     partition = finding.transaction.partition
     markers: list[SeenMarker] = []
@@ -202,7 +204,7 @@ def _outcome_by_markers(repair_done: Repair, markers: Sequence[SeenMarker]) -> R
 
 
 def not_known(finding: JudgedTransaction, failure: ClientError, *, now_ms: int) -> Repair:
-    """The report where ``repair`` has failed."""
+    """The report about a transaction for which ``repair`` failed."""
     return msgspec.structs.replace(
         _attempt(finding, now_ms),
         outcome=Outcome.NOT_KNOWN,

@@ -1,9 +1,9 @@
 """The open transactions of a whole cluster, judged: ``find-hanging --all``.
 
 It asks every partition's leader for open transactions, and every coordinator what it knows of them
-(KIP-664). Both can't be asked at one moment: a transaction may end in between, and would look as if
-it had no coordinator. So each leader is asked again for the transactions that seem to hang, and the
-survey reports only those that are still open there.
+(KIP-664). They can't be asked at the same moment: a transaction that ends in between would look as
+if it had no coordinator. So each leader is asked again for the transactions that seem to hang, and
+the survey reports only those that are still open there.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ from txnsim.types import (
 )
 
 ANY_AGE: Final = -(1 << 62)
-"""Milliseconds: even what a producer dates to the future is older."""
+"""In ms. Matches transactions of any age, even those with timestamps in the future."""
 
 Progress = Callable[[int, int], None]
-"""(partitions asked about, of how many)."""
+"""(number of partitions asked so far, total)."""
 
 
 def _no_progress(_done: int, _total: int) -> None:
-    """Progress that goes nowhere."""
+    """Ignores progress."""
 
 
 _NO_PROGRESS: Final[Progress] = _no_progress
@@ -60,7 +60,7 @@ class Survey(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a survey."""
 
     partitions: int
-    """How many partitions the survey has looked at."""
+    """Number of partitions that the survey has examined."""
     findings: tuple[JudgedTransaction, ...]
     """The open transactions without a write for ``older_than_ms``, oldest write first."""
     unread: Mapping[TopicPartition, ClientError]
@@ -81,18 +81,18 @@ async def survey(
     older_than_ms: int = MAX_TRANSACTION_TIMEOUT_MS,
     progress: Progress = _NO_PROGRESS,
 ) -> Survey:
-    """Look at every partition.
+    """Examine every partition.
 
     Args:
         admin: The cluster.
         now_ms: The wall clock to measure ages by.
-        partitions: These alone; all, those of internal topics included, unless given.
-        older_than_ms: Transactions with a younger write are not looked at.
+        partitions: Only these; all, including internal topics, if None.
+        older_than_ms: Transactions with a younger write are ignored.
         progress: Called after each request to the leaders.
 
     Raises:
         ClientError: Topics could not be listed, or a coordinator did not answer, or the client may
-            not list all transactional ids: the transactions of the others would seem to hang.
+            not list all transactional ids, so that hidden transactions would seem to hang.
     """
     to_search = await admin.partitions_to_search() if partitions is None else list(partitions)
     candidates: list[OpenTransaction] = []
@@ -130,10 +130,10 @@ async def survey(
 
 
 async def hanging_ones(admin: TransactionAdmin, *, now_ms: int) -> tuple[JudgedTransaction, ...]:
-    """What hangs in a cluster, however young.
+    """All hanging transactions of a cluster, however young.
 
     Raises:
-        ClientError: As of ``survey``; or nothing hangs where a leader answered, and one did not.
+        ClientError: As for ``survey``; or a leader did not answer, and nothing hangs on the others.
     """
     surveyed = await survey(admin, now_ms=now_ms, older_than_ms=ANY_AGE)
     if surveyed.unread and not surveyed.hanging:
@@ -142,7 +142,7 @@ async def hanging_ones(admin: TransactionAdmin, *, now_ms: int) -> tuple[JudgedT
 
 
 async def _with_decision(admin: TransactionAdmin, finding: JudgedTransaction) -> JudgedTransaction:
-    """What was decided about one that hangs, by its coordinator's log where that tells it."""
+    """The hanging transaction with its past decision, if the coordinator's log still has it."""
     if finding.verdict is not OpenTxnStatus.HANGING or finding.transactional_id is None:
         return finding
     producer = finding.transaction.producer
@@ -222,18 +222,20 @@ async def _ended_meanwhile(
 # long forgotten. It needs the right to read that topic.
 
 BEFORE_MS: Final = 3_600_000
-"""From so long before the last write on: clocks differ, and a late record is decided before."""
+"""The log is read from this many ms before the last write: clocks differ, and a late record may
+follow the decision.
+"""
 RECORDS_MAX: Final = 1_000_000
-"""Of one search; with more to read, use the disks (``txnsim logs find-hanging``)."""
+"""Limit of one search; for more records, search the disks (``txnsim logs find-hanging``)."""
 
 
 async def read_coordinator_records(
     cluster: Cluster, transactional_id: str, *, since_ms: int
 ) -> tuple[CoordinatorRecord, ...]:
-    """What the coordinator wrote down of an id since a time, oldest first.
+    """The coordinator's log records about an id since a time, oldest first.
 
     Returns:
-        Nothing where the log is too long, or can't be read to its end.
+        The records; none if the log is too long, or can't be read to its end.
 
     Raises:
         ClientError: This user may not read it.

@@ -1,7 +1,7 @@
-"""Everything that a topic holds, as two readers see it: one with ``read_committed``, one without.
+"""All records of a topic, as two readers see them: one with ``read_committed``, one without.
 
-What only the second one sees belongs to a transaction that was aborted, or that is still open. Our
-own client reads, over the wire, so that a test sees no more than any application could.
+A record that only the second one sees belongs to an aborted or open transaction. They are read with
+our own client over the wire, so that a test sees no more than any application could.
 """
 
 from __future__ import annotations
@@ -23,24 +23,27 @@ from txnsim.errors import AnswerTooLargeError
 from txnsim.types import IsolationLevel, TopicPartition
 
 SETTLE_MS: Final = 2_000
-"""Milliseconds to wait for markers in flight, unless a fault holds them."""
+"""Milliseconds to wait for markers in flight, which arrive in time unless a fault holds them."""
 
 
 RECORD_BYTES: Final = 400
-"""What a record takes besides its key and value."""
+"""Bytes that a record takes besides its key and value."""
 
 PIECE_BYTES: Final = 65_536
-"""What a reader with a bound fetches at a time, or one batch: packed records become very many."""
+"""Bytes that a bounded reader fetches at a time (at least one batch): compressed records may be
+very many.
+"""
 
 T = TypeVar("T")
 
 
 class TopicReader:
-    """Reads topics for one question: how much of them, and where the work on it is done.
+    """Reads topics with a limit on the kept records, and may work outside the event loop.
 
     Args:
-        bytes_max: Of all records that are kept, each with ``RECORD_BYTES`` more; None: any.
-        beside: Does what may take long; it is done at once unless given.
+        bytes_max: Limit on the kept records in bytes, ``RECORD_BYTES`` included for each; None for
+            no limit.
+        beside: Runs work that may take long; by default it runs in the event loop.
     """
 
     def __init__(self, *, bytes_max: int | None = None, beside: Beside | None = None) -> None:
@@ -49,14 +52,14 @@ class TopicReader:
         self.beside: Final = beside
 
     async def do(self, work: Callable[[], T]) -> T:
-        """What the work returns."""
+        """Run the work, outside the event loop if possible; returns its result."""
         return work() if self.beside is None else await self.beside(work)
 
     async def keep(self, records: Sequence[ConsumedRecord]) -> None:
         """Count records that are kept.
 
         Raises:
-            AnswerTooLargeError: They are too many.
+            AnswerTooLargeError: The limit is exceeded.
         """
         if self._bytes_max is None:
             return
@@ -78,10 +81,10 @@ class Fate(StrEnum):
     """The fate of a record."""
 
     COMMITTED = "committed"
-    """A ``read_committed`` reader gets it."""
+    """``read_committed`` readers get it."""
     ABORTED = "aborted"
     OPEN = "open"
-    """Its transaction, or an earlier one of the partition, has not ended: it lies at or above the
+    """Its transaction, or an earlier one of the partition, has not ended: it is at or above the
     last stable offset.
     """
 
@@ -99,20 +102,20 @@ class ReadRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def is_committed(self) -> bool:
-        """A ``read_committed`` reader gets it."""
+        """Whether ``read_committed`` readers get it."""
         return self.fate is Fate.COMMITTED
 
 
 async def read_topic(
     admin: Admin, topic: str, *, settle_ms: int = SETTLE_MS, reader: TopicReader | None = None
 ) -> tuple[ReadRecord, ...]:
-    """All records of a topic that readers can be given at all, by partition and offset.
+    """All readable records of a topic, sorted by partition and offset.
 
     Args:
         admin: The cluster.
-        topic: Whose.
-        settle_ms: How long to wait for transactions to end that are open.
-        reader: How to read; any number of records, at once, unless given.
+        topic: The topic.
+        settle_ms: How long to wait for open transactions to end.
+        reader: Reads the topic; by default any number of records, all at once.
 
     Raises:
         ClientError: There is no such topic, or it can't be read.
@@ -129,8 +132,8 @@ async def read_topic(
 async def committed_records(
     admin: Admin, topic: str, *, settle_ms: int = SETTLE_MS, reader: TopicReader
 ) -> AsyncIterator[Sequence[ConsumedRecord]]:
-    """The records of a topic that a ``read_committed`` reader gets, by partition and offset, some
-    at a time.
+    """The records of a topic that a ``read_committed`` reader gets, sorted by partition and offset,
+    in chunks.
 
     Raises:
         ClientError: There is no such topic, or it can't be read.
@@ -232,7 +235,7 @@ async def _fetch(
     isolation: IsolationLevel,
     beside: Beside | None = None,
 ) -> FetchResult:
-    """From an offset on; -1: from the start of the log."""
+    """Fetch from an offset on; -1 means the start of the log."""
     if offset < 0:
         offset = await admin.offset_of(TopicPartition(topic, partition), EARLIEST)
     return await fetch(

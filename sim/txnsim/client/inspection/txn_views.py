@@ -17,7 +17,7 @@ from txnsim.types import TopicPartition
 from txnsim.wire.values import duration_ms, time_ms
 
 STATES: Final = frozenset(WIRE_NAMES.values()) - {TransactionState.DEAD.wire_name}
-"""As Java's Admin has them: it knows no dead ones."""
+"""The states of a transaction that Java's Admin knows; it has no Dead."""
 UNKNOWN_STATE: Final = "Unknown"
 
 
@@ -28,7 +28,7 @@ class TransactionListing(msgspec.Struct, frozen=True, kw_only=True):
     transactional_id: str
     producer_id: int
     state: str
-    """``Unknown`` for a state this client has never heard of."""
+    """``Unknown`` for a state that this client does not know."""
 
 
 class TransactionDescription(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,11 +41,13 @@ class TransactionDescription(msgspec.Struct, frozen=True, kw_only=True):
     producer_epoch: int
     timeout_ms: int
     start_time_ms: int | None
-    """Also set for finished transactions; None before the first transaction."""
+    """Finished transactions have it too; None before the first transaction."""
     partitions: tuple[TopicPartition, ...]
-    """Partitions of an open transaction; while it ends, those without a marker yet."""
+    """Partitions of an open transaction; while it ends, those still without a marker."""
     last_update_time_ms: int | None = None
-    """By the text of KIP-994; None where the broker does not send it, as Apache Kafka does not."""
+    """As in the text of KIP-994; None if the broker does not send it, which Apache Kafka never
+    does.
+    """
 
 
 class ProducerState(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,7 +60,7 @@ class ProducerState(msgspec.Struct, frozen=True, kw_only=True):
     coordinator_epoch: int | None
     """Coordinator epoch of its last marker; None before the first."""
     txn_start_offset: int | None
-    """Where its open transaction begins; None without one."""
+    """Start offset of its open transaction; None without one."""
 
 
 class AbortSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,8 +73,8 @@ class AbortSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, partition: TopicPartition, producer: ProducerState) -> AbortSpec:
-        """The transaction that the producer has open there. One that hangs before the first marker
-        shows no coordinator epoch; 0 is below any real one.
+        """The producer's open transaction on the partition. One that hangs before the first marker
+        has no coordinator epoch; 0 is below any real one.
         """
         return cls(
             partition=partition,
@@ -98,7 +100,9 @@ class AbortSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OpenSince(msgspec.Struct, frozen=True, kw_only=True):
-    """An open transaction by where it begins; its leader knows the rest (Kafka 2.8 and up)."""
+    """An open transaction, named by its start offset; its leader knows its identity (Kafka 2.8 and
+    up).
+    """
 
     partition: TopicPartition
     start_offset: int

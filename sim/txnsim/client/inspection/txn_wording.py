@@ -1,6 +1,6 @@
 """Refusals in the words of Kafka's Java ``Admin``.
 
-``txnsim txns`` prints what Kafka's tool prints, and that prints what these handlers say. Kafka's
+``txnsim txns`` prints the messages of Kafka's tool, which come from these handlers. Kafka's
 counterparts are named per function.
 """
 

@@ -1,10 +1,10 @@
 """Why a read_committed consumer does not advance on a partition, in words.
 
 Such a consumer gets only records below the last stable offset: the first offset of the oldest
-transaction that is still open (``UnifiedLog.fetchLastStableOffsetMetadata``). What stands between
-it and the high watermark is answered by the leader (DescribeProducers) and by the coordinator of
-that transaction (DescribeTransactions). Brokers before Kafka 3.0 lack one of these: there the log
-itself is read, and says at least whose transaction it is.
+transaction that is still open (``UnifiedLog.fetchLastStableOffsetMetadata``). The leader
+(DescribeProducers) and the coordinator of that transaction (DescribeTransactions) tell what it is.
+Brokers before Kafka 3.0 lack one of these APIs: then the log itself is read, which at least names
+the producer.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from txnsim.types import IsolationLevel, TopicPartition
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
-    """The state of a partition for a reader; -1 for offsets that the leader did not tell."""
+    """The state of a partition for a reader; -1 for offsets that the leader did not give."""
 
     partition: TopicPartition
     cause: Cause
@@ -53,13 +53,14 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
 async def explain(
     admin: Admin, partition: TopicPartition, *, now_ms: int, program: str = PROGRAM
 ) -> Explanation:
-    """Explain why readers don't get further.
+    """Explain why readers do not advance.
 
     Args:
         admin: The cluster.
-        partition: Which.
+        partition: The partition.
         now_ms: The wall clock to measure ages by.
-        program: How ``txnsim txns`` is called for this cluster, for the commands that are told.
+        program: How ``txnsim txns`` is called for this cluster, for the commands in the
+            explanation.
 
     Raises:
         ClientError: There is no such partition, or it or a coordinator did not answer.
@@ -216,7 +217,9 @@ def _held_by(holder: JudgedTransaction, now_ms: int) -> BlockingTxn:
 def _untold(
     explanation: Explanation, first_record: ConsumedRecord | None, program: str
 ) -> tuple[str, ...]:
-    """Sentences on the owner, read from the first batch; for brokers older than 3.0."""
+    """Sentences about the transaction's producer, from the first batch; for brokers older than
+    3.0.
+    """
     untold = (
         "These brokers are too old to tell whether it hangs (Kafka 3.0 is needed): ask its"
         " application, and wait for longer than any transaction.timeout.ms."

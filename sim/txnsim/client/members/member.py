@@ -1,8 +1,8 @@
-"""A member of a group as a program has it: subscribe, poll, seek, commit, leave.
+"""A member of a group, for programs: subscribe, poll, seek, commit, leave.
 
 Heartbeats go on in the background. A member that does not poll for ``rebalance_timeout_ms`` leaves
-its group with one of them. What else they do is the protocol's: a classic member follows a
-rebalance in its polls alone.
+its group with one of them. What else a heartbeat does depends on the protocol: a classic member
+takes part in a rebalance only in its polls.
 """
 
 from __future__ import annotations
@@ -48,9 +48,11 @@ from txnsim.types import TopicPartition
 from txnsim.wire.apis import api_name
 
 HEARTBEAT_MS: Final = 300
-"""Between two heartbeats: often, so that a rebalance among a few members is soon over."""
+"""Milliseconds between two heartbeats: short, so that a rebalance among a few members is soon
+over.
+"""
 LOOK_FIRST_MS: Final = 10
-"""Between two looks at an assignment that is waited for; the pause grows to a heartbeat's."""
+"""First pause in ms while waiting for an assignment; it grows up to a heartbeat's."""
 NO_WAIT_MS: Final = 0
 
 
@@ -60,15 +62,19 @@ NO_WAIT_MS: Final = 0
 # counterparts are ``AbstractCoordinator``, ``ConsumerProtocol`` and the eager ``RangeAssignor``.
 
 JOIN_GRACE_MS: Final = 5_000
-"""How much longer than the rebalance a client waits for the answer to a JoinGroup, as Java's."""
+"""How much longer than the rebalance timeout a client waits for a JoinGroup answer, like Java's; in
+ms.
+"""
 METADATA_MAX_AGE_MS: Final = 300_000
-"""metadata.max.age.ms: so old may be what a leader knows of the topics that it has assigned."""
+"""metadata.max.age.ms: greatest age of a leader's metadata about the topics that it has
+assigned.
+"""
 
 Place = Literal["out", "joining", "in"]
 """Java's ``MemberState``: UNJOINED; PREPARING_REBALANCE or COMPLETING_REBALANCE; STABLE."""
 
 _ALIVE: Final = frozenset({ErrorCode.none, ErrorCode.rebalance_in_progress})
-"""The coordinator knows the member."""
+"""Errors after which the member is still in the group."""
 _OUT: Final = frozenset(
     {
         ErrorCode.unknown_member_id,
@@ -87,19 +93,19 @@ class ClassicMembership(Membership):
         self._member_id = ""
         self._place: Place = "out"
         self._heard_ms = 0.0
-        """When its coordinator last took it for a member."""
+        """When its coordinator last confirmed the membership."""
         self._led: Mapping[str, int] | None = None
-        """Topic -> how many partitions it has assigned of it, as the leader of a generation."""
+        """Topic -> number of partitions when this member, as leader, last assigned it."""
         self._known_ms = 0.0
-        """Time of the last look at the numbers of partitions."""
+        """When the numbers of partitions were last checked."""
 
     @property
     def takes_part(self) -> bool:
         return self._place != "out"
 
     async def beat(self) -> None:
-        """See ``Membership``. It goes on while a rebalance waits for the member's next poll: so the
-        rebalance can wait for the whole ``rebalance_timeout_ms``.
+        """See ``Membership``. Heartbeats continue while a rebalance waits for the member's next
+        poll, so that it can wait for the whole ``rebalance_timeout_ms``.
         """
         if self._place != "in":
             return
@@ -121,7 +127,7 @@ class ClassicMembership(Membership):
         # Whatever else it is answered, it asks again, as Java's heartbeat thread does.
 
     def _fall_out(self, *, keeps_id: bool = False) -> None:
-        """It is no member now (``resetStateAndGeneration``)."""
+        """Lose the membership (``resetStateAndGeneration``)."""
         self._place, self._must_join = "out", True
         if not keeps_id:
             self._member_id = ""
@@ -136,7 +142,7 @@ class ClassicMembership(Membership):
                 self._must_join = False
 
     async def _look_at_topics(self) -> None:
-        """A leader has its group join again where a topic that it has assigned has grown."""
+        """As leader, start a rebalance if a topic that it has assigned has more partitions now."""
         if self._led is None or self._must_join:
             return
         if self._cluster.clock.monotonic_ms() - self._known_ms >= METADATA_MAX_AGE_MS:
@@ -155,7 +161,7 @@ class ClassicMembership(Membership):
         }
 
     async def _join(self) -> Any:
-        """The JoinGroup answer of a new generation; None to try again."""
+        """Join a new generation; returns the JoinGroup answer, or None to try again."""
         options = self._options
         request = join_group(
             options.group_id,
@@ -219,7 +225,9 @@ class ClassicMembership(Membership):
         return assign_range(members, self._led)
 
     async def leave(self) -> None:
-        """See ``Membership``. A static member says nothing: its session ends, unless it is back."""
+        """See ``Membership``. A static member sends nothing: its session expires unless it comes
+        back.
+        """
         options, member_id, state = self._options, self._member_id, self._place
         self._fall_out()
         if options.instance_id is not None or not member_id or state == "out":
@@ -235,11 +243,11 @@ class ClassicMembership(Membership):
 
 
 _VERSION = 0
-"""Of both: without owned partitions, as eager assignors need none."""
+"""Version of both formats: without owned partitions, which eager assignors don't need."""
 
 
 def write_subscription(topics: Iterable[str]) -> bytes:
-    """A consumer's subscription."""
+    """Encode a consumer's subscription."""
     names = sorted(topics)
     out = [struct.pack("!hi", _VERSION, len(names))]
     for name in names:
@@ -250,10 +258,10 @@ def write_subscription(topics: Iterable[str]) -> bytes:
 
 
 def assigned_partitions(data: bytes) -> frozenset[TopicPartition]:
-    """What a member was assigned.
+    """Decode the partitions that a member was assigned.
 
     Raises:
-        ValueError: The leader of the generation sent something else.
+        ValueError: The leader of the generation sent something that is no assignment.
     """
     assignment = read_assignment(data)
     if assignment is None:
@@ -265,7 +273,7 @@ def assign_range(
     members: Mapping[str, tuple[str | None, bytes]], partitions: Mapping[str, int]
 ) -> dict[str, bytes]:
     """Share each topic's partitions among the members that subscribe to it: consecutive ones, and
-    one more to the first members where they don't come out even.
+    one more for the first members if the numbers don't divide evenly.
 
     Args:
         members: Member id -> its instance id, where it has one, and its subscription. Static
@@ -294,7 +302,7 @@ def assign_range(
 
 
 def subscribed_topics(members: Iterable[bytes]) -> frozenset[str]:
-    """Every topic that one of these subscriptions names."""
+    """Every topic in one of these subscriptions."""
     subscriptions = (read_subscription(data) for data in members)
     return frozenset(
         topic
@@ -311,15 +319,14 @@ def subscribed_topics(members: Iterable[bytes]) -> frozenset[str]:
 JOIN: Final = 0
 LEAVE: Final = -1
 LEAVE_FOR_A_WHILE: Final = -2
-"""Epochs that mean what the member does; a static one keeps its partitions for its return."""
+"""Special member epochs; with -2 a static member keeps its partitions until it returns."""
 _EXPELLED: Final = frozenset({ErrorCode.unknown_member_id, ErrorCode.fenced_member_epoch})
 
 
 class ConsumerMembership(Membership):
-    """One member; the coordinator assigns.
+    """A member whose coordinator assigns the partitions.
 
-    It joins in a poll, and takes over an assignment in a poll. Where it was expelled, its
-    heartbeats join again.
+    It joins and takes over assignments in polls. After it was expelled, its heartbeats rejoin.
     """
 
     def __init__(self, subscriber: Subscriber) -> None:
@@ -333,11 +340,11 @@ class ConsumerMembership(Membership):
         """The current identity; ``metadata`` keeps the old one until the member has rejoined."""
         self._target: frozenset[TopicPartition] = frozenset()
         self._confirmed: frozenset[TopicPartition] = frozenset()
-        """Partitions of the member that the coordinator knows of."""
+        """The member's partitions that the coordinator knows."""
         self._is_out = True
         """Not joined yet, or left; the next poll joins."""
         self._says_topics = False
-        """Whether the next heartbeat carries the subscription."""
+        """Whether the next heartbeat contains the subscription."""
         self._refused: ClientError | None = None
         """The fatal error (``MemberState.FATAL``), after which the member sends nothing."""
 
@@ -376,8 +383,8 @@ class ConsumerMembership(Membership):
             self._says_topics = False
 
     def resubscribe(self, topics: tuple[str, ...]) -> None:
-        """See ``Membership``. A heartbeat says so, and the member keeps what it has. One that was
-        refused begins anew.
+        """See ``Membership``. The next heartbeat sends the new topics; the member keeps its
+        partitions. A refused member starts over.
         """
         self._must_join |= self._refused is not None
         self._refused = None
@@ -396,7 +403,7 @@ class ConsumerMembership(Membership):
         owned: Mapping[UUID, Collection[int]] | None = None,
         leaving: int | None = None,
     ) -> VersionedRequest:
-        """A heartbeat; ``leaving`` is the epoch that says so."""
+        """Build a heartbeat; ``leaving`` is the epoch of one that leaves."""
         who = self._who(leaving)
         return consumer_group_heartbeat(self._options.group_id, who, joining=joining, owned=owned)
 
@@ -427,7 +434,7 @@ class ConsumerMembership(Membership):
         return True
 
     async def _assigned_by(self, answer: Any) -> frozenset[TopicPartition] | None:
-        """What an answer assigns; None for what was assigned before."""
+        """The partitions that an answer assigns; None if the assignment has not changed."""
         if answer.assignment is None:
             return None
         return await self._by_name(answer.assignment.topic_partitions)
@@ -441,7 +448,9 @@ class ConsumerMembership(Membership):
         }
 
     async def _by_name(self, rows: Sequence[Any]) -> frozenset[TopicPartition]:
-        """Partitions of topics by id; one that metadata does not name yet can't be read."""
+        """Partitions by topic name; those of topics that the metadata does not know yet are left
+        out.
+        """
         if not {row.topic_id for row in rows} <= set(self._ids().values()):
             await self._cluster.refresh(self._topics)
         names = {topic_id: name for name, topic_id in self._ids().items()}
@@ -453,7 +462,7 @@ class ConsumerMembership(Membership):
         )
 
     def _by_id(self, partitions: Iterable[TopicPartition]) -> dict[UUID, list[int]]:
-        """Partitions by the ids of their topics; of a topic that is gone nothing is owned."""
+        """Partitions by topic id; those of deleted topics are left out."""
         ids = self._ids()
         indexes_by_id: dict[UUID, list[int]] = {}
         for partition in sorted(partition for partition in partitions if partition.topic in ids):
@@ -461,7 +470,7 @@ class ConsumerMembership(Membership):
         return indexes_by_id
 
     async def leave(self) -> None:
-        """See ``Membership``. A static member may come back."""
+        """See ``Membership``. A static member keeps its place for a return."""
         epoch = LEAVE if self._options.instance_id is None else LEAVE_FOR_A_WHILE
         request = self._request(leaving=epoch)
         was_out = self._is_out or self._must_join or self._refused is not None
@@ -476,8 +485,8 @@ class ConsumerMembership(Membership):
 
 
 class ShareMembership(ConsumerMembership):
-    """One member of a share group. An assignment is shared, so no partition is revoked before
-    others get it. Kafka's counterpart is ``ShareMembershipManager``.
+    """A member of a share group. Several members may have a partition, so none is revoked before
+    another gets it. Kafka's counterpart is ``ShareMembershipManager``.
     """
 
     def _request(
@@ -493,12 +502,14 @@ class ShareMembership(ConsumerMembership):
 
 
 class StreamsMembership(ConsumerMembership):
-    """A thread of Kafka Streams, in a process of its own. Task N of its topology reads partition N
-    of each topic. Kafka's counterpart is ``StreamsMembershipManager``.
+    """A thread of Kafka Streams, alone in its process. Task N of its topology reads partition N of
+    each topic. Kafka's counterpart is ``StreamsMembershipManager``.
     """
 
     def resubscribe(self, topics: tuple[str, ...]) -> None:
-        """See ``Membership``. A member has its topology from the day it joins."""
+        """See ``Membership``. Other topics make the member rejoin, because its topology is
+        fixed.
+        """
         self._must_join |= self._refused is not None or topics != self._topics
         self._refused = None
         self._topics = topics
@@ -515,7 +526,7 @@ class StreamsMembership(ConsumerMembership):
         return streams_group_heartbeat(self._options.group_id, who, joining=joining, tasks=tasks)
 
     async def _assigned_by(self, answer: Any) -> frozenset[TopicPartition] | None:
-        """A task that metadata does not know the partitions of yet can't be run."""
+        """Like the base class's, without tasks whose partitions the metadata does not know yet."""
         if answer.active_tasks is None:
             return None
         tasks = {task for row in answer.active_tasks for task in row.partitions}
@@ -542,23 +553,25 @@ class Polled(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a poll: new positions and fetched records."""
 
     positions: Mapping[TopicPartition, int] = {}
-    """The group's positions of partitions that are new to the member; -1 where it has none."""
+    """Committed positions of partitions that are new to the member; -1 if the group has none."""
     fetched: tuple[tuple[int, FetchResult], ...] = ()
-    """Each Fetch: the offset asked for, and what was answered."""
+    """Each Fetch: the requested offset, and its result."""
 
 
 class Joining:
-    """What all kinds of members do: subscribe, leave or die; heartbeats go on beside it."""
+    """What all kinds of members can do: subscribe, leave, close; heartbeats are sent in the
+    background.
+    """
 
     def __init__(self, cluster: Cluster, options: MemberOptions) -> None:
         """Nothing is sent before ``subscribe``."""
         self.options = options
         self.positions: dict[TopicPartition, int] = {}
-        """Where it reads on, by partition; empty in a share group, whose brokers know."""
+        """The next offset by partition; empty in a share group, whose brokers keep positions."""
         self._cluster = cluster
         self._membership: Membership | None = None
         self._turn = asyncio.Lock()
-        """Held by the one that speaks with the coordinator: heartbeats wait for a rebalance."""
+        """Held by whoever talks to the coordinator: heartbeats wait for a rebalance."""
         self._beating: asyncio.Task[None] | None = None
         self._stands_still = False
         self._has_left = False
@@ -568,7 +581,9 @@ class Joining:
 
     @property
     def metadata(self) -> GroupMetadata:
-        """Who it is, as a transactional producer would send it (``Consumer.groupMetadata``)."""
+        """The member's identity, as a transactional producer sends it
+        (``Consumer.groupMetadata``).
+        """
         return self._current_membership.metadata
 
     @property
@@ -577,12 +592,14 @@ class Joining:
 
     @property
     def takes_part(self) -> bool:
-        """Whether it counts itself among the members of its group."""
+        """Whether it considers itself a member of its group."""
         return self._membership is not None and self._membership.takes_part
 
     @property
     def polls_in_time(self) -> bool:
-        """Whether its last call is less than ``rebalance_timeout_ms`` ago, or goes on."""
+        """Whether its last call ended less than ``rebalance_timeout_ms`` ago, or is still
+        running.
+        """
         since_ms = self._cluster.clock.monotonic_ms() - self._polled_ms
         return since_ms < self.options.rebalance_timeout_ms
 
@@ -604,12 +621,11 @@ class Joining:
         until: frozenset[TopicPartition] | None = None,
         timeout_ms: float | None = None,
     ) -> None:
-        """Join the group, or tell it of other topics.
+        """Join the group, or change the subscription.
 
         Args:
-            topics: What to read.
-            until: Go on until these partitions are assigned; the first assignment will do unless
-                given.
+            topics: The topics to read.
+            until: Wait until these partitions are assigned; by default until the first assignment.
             timeout_ms: How long to wait for them; ``api_timeout_ms`` unless given.
 
         Raises:
@@ -636,14 +652,14 @@ class Joining:
             await self._settle(until, timeout_ms)
 
     def stand_still(self) -> None:
-        """Send no more heartbeats until the next poll, as a process that was stopped or collects
+        """Send no heartbeats until the next poll, like a process that is suspended or collects
         garbage.
         """
         self._stands_still = True
 
     async def leave(self) -> None:
-        """Go, as a consumer that is closed: the coordinator is told. A static member may come back:
-        one of the consumer protocol says so, a classic one says nothing.
+        """Leave the group, like a consumer that is closed. A static member may come back: in the
+        consumer protocol it announces that, in the classic one it sends nothing.
 
         Raises:
             ClientError: Refused, or not answered.
@@ -654,14 +670,14 @@ class Joining:
         self.positions.clear()
 
     async def close(self) -> None:
-        """End without a word, as a process that dies; connections stay with the cluster."""
+        """End without leaving, like a process that dies; connections stay with the cluster."""
         await self._end_heartbeats()
 
     # Inside
 
     @contextlib.contextmanager
     def _suspend_rebalance_timeout(self) -> Iterator[None]:
-        """While a call goes on, the time of ``rebalance_timeout_ms`` stands still."""
+        """During a call ``rebalance_timeout_ms`` does not run."""
         if self._has_left:
             raise IllegalUseError("This consumer has already been closed.")  # Java's words
         self._stands_still, self._polled_ms = False, math.inf
@@ -734,12 +750,12 @@ class GroupMember(Joining):
         waits: bool = True,
         timeout_ms: float | None = None,
     ) -> Polled:
-        """Follow a rebalance, and read everything that there is now.
+        """Take part in a rebalance, and read everything that is available now.
 
         Args:
             until: As in ``subscribe``.
-            stable: Take no position that an open transaction may change (KIP-447).
-            waits: Ask again for such positions until the transaction has ended.
+            stable: Accept no position that an open transaction may change (KIP-447).
+            waits: Retry for such positions until the transaction has ended.
             timeout_ms: How long to wait for partitions and positions.
 
         Raises:
@@ -756,7 +772,7 @@ class GroupMember(Joining):
             return Polled(positions=positions, fetched=tuple(fetched))
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Read on there at the next poll.
+        """Set the offset to read at the next poll.
 
         Raises:
             IllegalUseError: The partition is not assigned to it.
@@ -773,11 +789,11 @@ class GroupMember(Joining):
         *,
         metadata: GroupMetadata | None = None,
     ) -> None:
-        """Write positions outside of a transaction.
+        """Commit positions outside of a transaction.
 
         Args:
-            offsets: Which; where it reads on unless given.
-            metadata: Of the member that commits; by default of this one, as it is now.
+            offsets: The positions; by default the next offset of each partition.
+            metadata: The committing member; by default this one with its current identity.
 
         Raises:
             ClientError: Refused, or not answered.
@@ -822,7 +838,7 @@ class GroupMember(Joining):
         return committed
 
     async def _earliest(self, partition: TopicPartition) -> int:
-        """auto.offset.reset=earliest."""
+        """The log start offset (auto.offset.reset=earliest)."""
         return await offset_of(self._cluster, partition, EARLIEST)
 
     async def _read(self, partition: TopicPartition) -> list[tuple[int, FetchResult]]:

@@ -1,4 +1,4 @@
-"""What both protocols have in common for a member: its place in the group, and how it asks."""
+"""What both protocols have in common for a member: its place in the group, and its requests."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from txnsim.errors import ErrorCode
 from txnsim.types import IsolationLevel, TopicPartition
 
 GroupProtocol = Literal["classic", "consumer", "share", "streams"]
-"""group.protocol of a consumer; ``share`` is what members of share groups speak (KIP-932),
-``streams`` what threads of Kafka Streams do (KIP-1071).
+"""group.protocol of a consumer; ``share`` is the protocol of share groups (KIP-932), ``streams``
+that of Kafka Streams (KIP-1071).
 """
 
 LANE: Final = "group"
@@ -32,11 +32,13 @@ class MemberOptions(msgspec.Struct, frozen=True, kw_only=True):
     protocol: GroupProtocol = "classic"
     """group.protocol."""
     member_id: str = ""
-    """A member of the consumer protocol needs one; a classic one is given it."""
+    """Id of the member. The consumer protocol needs one; a classic member gets one from the
+    coordinator.
+    """
     instance_id: str | None = None
     """group.instance.id: a static member (KIP-345)."""
     session_timeout_ms: int = 45_000
-    """session.timeout.ms; the consumer protocol goes by the broker's setting."""
+    """session.timeout.ms; in the consumer protocol the broker's setting applies."""
     rebalance_timeout_ms: int = 300_000
     """max.poll.interval.ms."""
     isolation: IsolationLevel = IsolationLevel.READ_COMMITTED
@@ -53,15 +55,15 @@ class CoordinatorClient(msgspec.Struct, eq=False):
         self._broker_id = None
 
     async def ask(self, request: VersionedRequest, *, timeout_ms: int | None = None) -> Any:
-        """The answer of a coordinator that has the group. A member asks once: what it says next
-        depends on what it has become.
+        """Send a request to the group's coordinator, once. It is not retried, because the member's
+        next request depends on its new state.
 
         Args:
-            request: What to ask.
+            request: The request.
             timeout_ms: How long the answer may take; ``request_timeout_ms`` unless given.
 
         Raises:
-            RetriableError: It is loading, has moved, or did not answer.
+            RetriableError: The coordinator is loading, has moved, or did not answer.
             ClientError: There is no coordinator for it.
         """
         cluster = self._cluster
@@ -88,7 +90,7 @@ class CoordinatorClient(msgspec.Struct, eq=False):
 
 
 class Subscriber(msgspec.Struct, frozen=True, kw_only=True):
-    """Who becomes a member."""
+    """The consumer that becomes a member."""
 
     cluster: Cluster
     """Connections to use."""
@@ -111,7 +113,7 @@ class Membership(ABC):
         self._must_join = True
 
     def resubscribe(self, topics: tuple[str, ...]) -> None:
-        """Read these topics from now on, as the member that it is."""
+        """Subscribe to these topics, keeping the membership."""
         if topics != self._topics:
             self._topics = topics
             self._must_join = True
@@ -119,11 +121,11 @@ class Membership(ABC):
     @property
     @abstractmethod
     def takes_part(self) -> bool:
-        """Whether it counts itself among the members; one that fell out joins at its next poll."""
+        """Whether it considers itself a member; one that was expelled joins at its next poll."""
 
     @abstractmethod
     async def beat(self) -> None:
-        """One heartbeat, where it has a place to keep.
+        """Send a heartbeat, if it is a member.
 
         Raises:
             RetriableError: The coordinator did not answer, or has moved.
@@ -132,7 +134,7 @@ class Membership(ABC):
 
     @abstractmethod
     async def settle(self) -> None:
-        """Join where it has to, and follow a new assignment.
+        """Join if necessary, and take over a new assignment.
 
         Raises:
             RetriableError: The coordinator did not answer, or has moved.
@@ -141,8 +143,8 @@ class Membership(ABC):
 
     @abstractmethod
     async def leave(self) -> None:
-        """Give up its place, and tell the coordinator where a consumer does. Its next ``settle``
-        joins again.
+        """Leave the group; the coordinator is told if consumers of the protocol do that. The next
+        ``settle`` joins again.
 
         Raises:
             ClientError: Refused, or not answered.

@@ -1,4 +1,4 @@
-"""The requests of a member, made from plain values, as in ``client.requests``."""
+"""Requests of a group member, built from plain values as in ``client.requests``."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def join_group(
 def sync_group(
     group_id: str, member: GroupMetadata, *, assignments: Mapping[str, bytes]
 ) -> VersionedRequest:
-    """Ask for the assignment; the leader of the generation brings that of every member."""
+    """Ask for the assignment; the leader of the generation sends that of every member."""
     return asks(
         ClientApi.SYNC_GROUP,
         group_id=group_id,
@@ -81,13 +81,13 @@ def consumer_group_heartbeat(
     joining: tuple[Collection[str], int] | None = None,
     owned: Mapping[UUID, Collection[int]] | None = None,
 ) -> VersionedRequest:
-    """All that a member of the consumer protocol says (KIP-848).
+    """The heartbeat of the consumer protocol (KIP-848).
 
     Args:
         group_id: Id of the group.
         member: Its generation is the member epoch: 0 joins, -1 leaves, -2 leaves for a while.
-        joining: Topics to subscribe to and the rebalance timeout in ms, where it joins.
-        owned: The partitions that it has; None where nothing has changed.
+        joining: Topics to subscribe to and the rebalance timeout in ms, if it joins.
+        owned: The partitions that it owns; None if they have not changed.
     """
     topics, timeout_ms = (None, -1) if joining is None else joining
     return asks(
@@ -113,12 +113,12 @@ def consumer_group_heartbeat(
 def share_group_heartbeat(
     group_id: str, member: GroupMetadata, *, topics: Collection[str] | None = None
 ) -> VersionedRequest:
-    """All that a member of a share group says to the coordinator (KIP-932).
+    """The heartbeat of a share group's member (KIP-932).
 
     Args:
         group_id: Id of the group.
         member: Its generation is the member epoch: 0 joins, -1 leaves.
-        topics: What it subscribes to, where it joins.
+        topics: Topics to subscribe to, if it joins.
     """
     return asks(
         ClientApi.SHARE_GROUP_HEARTBEAT,
@@ -137,13 +137,14 @@ def streams_group_heartbeat(
     joining: tuple[Collection[str], int] | None = None,
     tasks: Collection[int] | None = None,
 ) -> VersionedRequest:
-    """All that a thread of Kafka Streams says (KIP-1071). Its topology is one part without state.
+    """The heartbeat of a Kafka Streams thread (KIP-1071). Its topology is one stateless
+    subtopology.
 
     Args:
         group_id: Id of the group.
         member: Its generation is the member epoch: 0 joins, -1 leaves, -2 leaves for a while.
-        joining: Source topics of the topology and the rebalance timeout in ms, where it joins.
-        tasks: The active tasks that it has, by partition; None where nothing has changed.
+        joining: Source topics of the topology and the rebalance timeout in ms, if it joins.
+        tasks: Its active tasks, by partition; None if they have not changed.
     """
     topics, timeout_ms = (None, -1) if joining is None else joining
     active = None

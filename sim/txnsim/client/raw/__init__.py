@@ -1,1 +1,1 @@
-"""Requests to one broker, frame by frame, for what compares brokers: ``connection``."""
+"""Requests to one broker, frame by frame, for comparisons of brokers: ``connection``."""

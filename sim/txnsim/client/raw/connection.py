@@ -26,15 +26,16 @@ from txnsim.wire.plain_values import message_from, refuse_unknown
 from txnsim.wire.registry import versions
 
 _AUTHENTICATE: Final = 1
-"""The version of SaslHandshake whose tokens come in requests, and of SaslAuthenticate that says how
-long a session lasts."""
+"""SaslHandshake version from which tokens are sent in requests, and SaslAuthenticate version that
+has the session's lifetime.
+"""
 _ANSWER_TIMEOUT_S: Final = 20.0
 _SILENCE_S: Final = 0.7
 _PIECE_BYTES: Final = 1 << 16
 
 
 class NoAnswer(Enum):
-    """What a broker may do instead of answering."""
+    """What a broker may do instead of sending an answer."""
 
     CLOSED = "the connection was closed"
     SILENT = "no answer, the connection stays"
@@ -73,40 +74,40 @@ class RawConnection:
         """Refuse a field that no version of the request has.
 
         Raises:
-            TypeError: With the field and those that there are.
+            TypeError: The error names the field and the known fields.
         """
         refuse_unknown(codec.request_class(api_key, versions(api_key)[-1]), values)
 
     @staticmethod
     def reaching(security: ClientSecurity) -> AbstractContextManager[None]:
-        """Let connections of this thread be encrypted and logged in that way.
+        """Inside, connections of this thread are encrypted and authenticated as given.
 
         Raises:
-            ConfigError: A certificate of the client is none.
+            ConfigError: A certificate of the client is invalid.
         """
         return playing_in(_SecuredWorld(security))
 
     @staticmethod
     def now_s() -> float:
-        """The time of the world that the connection is in, for deadlines."""
+        """The current time of the connection's world (real or virtual), for deadlines."""
         return world().monotonic_s()
 
     @staticmethod
     def pause(seconds: float) -> None:
-        """Let time pass there."""
+        """Let time pass in the connection's world."""
         world().sleep(seconds)
 
     @staticmethod
     def age(transactional_id: str, epoch: int) -> bool:
-        """Let an idle transactional id go on at an epoch; False where only requests lead there."""
+        """Set the epoch of an idle transactional id; False if only requests can get it there."""
         return world().age(transactional_id, epoch)
 
     def close(self) -> None:
-        """End it."""
+        """Close the connection."""
         self._socket.close()
 
     def ask(self, api_key: int, api_version: int, **values: Any) -> Any:
-        """Send one request; its decoded answer, or what happened instead."""
+        """Send one request; returns its decoded answer, or what happened instead."""
         try:
             self.send(api_key, api_version, **values)
         except ConnectionError:  # closed since the last answer: sending or receiving tells it first
@@ -119,7 +120,7 @@ class RawConnection:
         self.send_message(api_key, api_version, message_from(cls, values))
 
     def send_message(self, api_key: int, api_version: int, message: Any) -> None:
-        """Send a request that is made already."""
+        """Send a request that is already built."""
         self._correlation_id += 1
         self._socket.sendall(
             codec.encode_request(
@@ -137,7 +138,7 @@ class RawConnection:
         return message
 
     def ask_often(self, api_key: int, api_version: int, times: int, **values: Any) -> Iterator[Any]:
-        """Send one request many times at once; the answers, the last one first."""
+        """Send one request many times at once; yields the answers, the last one first."""
         cls = codec.request_class(api_key, api_version)
         message = message_from(cls, values)
         frame = codec.encode_request(
@@ -148,7 +149,7 @@ class RawConnection:
             yield codec.read_response(api_key, api_version, answer)[1]
 
     def _receive_frames(self, count: int) -> list[bytes]:
-        """So many frames, read in large pieces."""
+        """Read a number of frames in large pieces."""
         self._socket.settimeout(self._answer_timeout_s)
         data = bytearray()
         frames: list[bytes] = []
@@ -187,7 +188,9 @@ class RawConnection:
         return frame if len(frame) == size else NoAnswer.CLOSED
 
     def silence(self) -> bytes | NoAnswer:
-        """What comes within a short while where nothing, or the end, is expected."""
+        """What arrives within a short while, when nothing or the end of the connection is
+        expected.
+        """
         return self.receive_frame(timeout_s=_SILENCE_S)
 
     def _read(self, size: int) -> bytes:
@@ -202,13 +205,13 @@ class RawConnection:
 
 
 class _SecuredWorld(RealWorld):
-    """The real world, where each connection is encrypted and logged in before it is used.
+    """The real world, with connections that are encrypted and authenticated before use.
 
     Args:
         security: The way to reach the brokers.
 
     Raises:
-        ConfigError: A certificate of the client is none.
+        ConfigError: A certificate of the client is invalid.
     """
 
     def __init__(self, security: ClientSecurity) -> None:
@@ -219,8 +222,7 @@ class _SecuredWorld(RealWorld):
         """Open a connection.
 
         Raises:
-            AuthenticationError: The broker does not take the login, or its certificate is not
-                trusted.
+            AuthenticationError: The broker refuses the login, or its certificate is not trusted.
         """
         line: Any = super().connect(host, port, timeout_s=timeout_s)
         try:

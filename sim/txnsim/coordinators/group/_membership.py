@@ -1,7 +1,7 @@
-"""Members of groups, from the outside: requests that wait, timers, records on their way.
+"""The shell around group membership: waiting requests, timers, records being written.
 
-The shell around ``group.classic`` and ``group.consumer``: it carries out what the rules ask for, in
-order, and calls them when a timer fires or a record is written.
+It carries out the effects that ``group.classic`` and ``group.consumer`` decide, in order, and calls
+them when a timer fires or a record is written.
 
 Counterpart in Kafka: the appendFutures of GroupMetadataManager.
 """
@@ -83,45 +83,47 @@ from txnsim.settings import Settings
 _Key = tuple[TimerKind, str, str]
 
 TURN_EFFECTS: Final = 64
-"""Effects of a decision that are carried out without a break."""
+"""Number of effects of a decision that are carried out without a break."""
 
 
 TURN_TIMERS: Final = 16
-"""Timers that run in one turn of the loop; more that are due with them wait for turns."""
+"""Number of timers that run in one turn of the loop; others that are due at that time wait for
+later turns.
+"""
 MANY_MEMBERS: Final = 100
 MANY_PARTITIONS: Final = 1_000
-"""More of either are assigned as one large request."""
+"""With more members or partitions than this, an assignment counts as a large request."""
 DECIDED_TOGETHER: Final = 32
-"""Due members of a group that one decision ends, about a millisecond of work."""
+"""Number of due members of a group that one decision removes, about a millisecond of work."""
 
 Due = Callable[[GroupShard, Sequence[TimerSet]], None]
-"""Handler of due timers of one group."""
+"""Handles due timers of one group."""
 _Line = dict[tuple[int, str], dict[_Key, tuple[GroupShard, TimerSet, Due]]]
-"""Due timers by group."""
+"""Due timers, by (partition, group)."""
 
 
 class GroupTimers(msgspec.Struct, kw_only=True, eq=False):
     """Armed timers; each (kind, group, member) has one.
 
-    Thousands of members may fall silent together. The first timers of a turn run at once; those
-    behind them wait in line, each group's together, and run in slices. Those of a group that
-    is being decided about in slices wait for that.
+    Thousands of sessions may expire at the same time. The first timers of a turn run at once; the
+    others wait, grouped by group, and run in slices. Timers of a group for which a decision is
+    being made in slices wait for it.
     """
 
     clock: Clock
     tasks: Tasks
     lines: DecisionLines = msgspec.field(default_factory=DecisionLines)
     _armed: dict[int, dict[str, dict[_Key, TimerHandle]]] = {}
-    """By partition of ``__consumer_offsets`` and group."""
+    """Armed timers by partition of ``__consumer_offsets`` and group."""
     _late: _Line = {}
-    """Due timers that wait for their turn."""
+    """Due timers that wait for a later turn."""
     _behind: _Line = {}
-    """The same that wait for a decision about their group."""
+    """Due timers that wait for a decision about their group."""
     _run: int = 0
-    """Timers that ran in this turn."""
+    """Number of timers that have run in this turn."""
 
     def arm(self, shard: GroupShard, timer: TimerSet, on_fire: Due) -> None:
-        """Arm a timer, or move it; ``on_fire`` is called with it when it fires."""
+        """Arm a timer, or change its time; ``on_fire`` is called with it when it fires."""
         key = _key(timer)
         armed = self._armed.setdefault(shard.partition, {}).setdefault(timer.group_id, {})
         old_timer = armed.get(key)
@@ -138,7 +140,7 @@ class GroupTimers(msgspec.Struct, kw_only=True, eq=False):
         return (kind, group_id, NO_MEMBER) in self._armed.get(shard.partition, {}).get(group_id, {})
 
     def disarm(self, shard: GroupShard, timer: TimerSet | TimerCancelled) -> None:
-        """Cancel a timer, armed or not."""
+        """Cancel a timer; does nothing if it is not armed."""
         groups = self._armed.get(shard.partition, {})
         timers = groups.get(timer.group_id, {})
         armed = timers.pop(_key(timer), None)
@@ -148,12 +150,14 @@ class GroupTimers(msgspec.Struct, kw_only=True, eq=False):
                 del groups[timer.group_id]
 
     def forget(self, shard: GroupShard, group_id: str) -> None:
-        """The group was deleted, or has changed its protocol: nothing of it fires any more."""
+        """Cancel all timers of a group that was deleted or has changed its protocol."""
         for armed in self._armed.get(shard.partition, {}).pop(group_id, {}).values():
             armed.cancel()
 
     def unload(self, shard: GroupShard) -> None:
-        """Another broker coordinates these groups now."""
+        """Cancel the timers of all groups of a partition, because another broker coordinates them
+        now.
+        """
         for timers in self._armed.pop(shard.partition, {}).values():
             for armed in timers.values():
                 armed.cancel()
@@ -191,7 +195,7 @@ class GroupTimers(msgspec.Struct, kw_only=True, eq=False):
     def _wait(
         self, line: _Line, shard: GroupShard, timer: TimerSet, key: _Key, on_fire: Due
     ) -> bool:
-        """Put a due timer into a line; whether it is the first one of its group there."""
+        """Queue a due timer; returns whether it is the first of its group in that queue."""
         where = shard.partition, timer.group_id
         group_timers = line.setdefault(where, {})
         group_timers[key] = shard, timer, on_fire
@@ -215,7 +219,7 @@ class GroupTimers(msgspec.Struct, kw_only=True, eq=False):
                     await pace.yield_turn()
 
     def _run_some(self, group_timers: dict[_Key, tuple[GroupShard, TimerSet, Due]]) -> None:
-        """Run the first timers of a group that wait, as many as are decided together."""
+        """Run the first waiting timers of a group, as many as one decision covers."""
         shard, _, on_fire = next(iter(group_timers.values()))
         timers = []
         for key, (_, timer, timer_due) in tuple(islice(group_timers.items(), DECIDED_TOGETHER)):
@@ -227,7 +231,7 @@ class GroupTimers(msgspec.Struct, kw_only=True, eq=False):
 
 
 class _DueTimer(msgspec.Struct, eq=False):
-    """A timer that is due and waits for its turn: it may still be cancelled."""
+    """A due timer in a queue; it can still be cancelled."""
 
     line: _Line
     where: tuple[int, str]
@@ -256,12 +260,12 @@ class ClassicGroups(msgspec.Struct, kw_only=True, eq=False):
     _waiting: dict[Waiter, Pending[Any]] = {}
     _waiter_last: int = 0
     _behind: dict[str, deque[Effect]] = {}
-    """By group: effects that wait for turns, as a generation of thousands has very many."""
+    """Effects that wait for later turns, by group; a generation of thousands has very many."""
 
     # Requests
 
     async def join(self, shard: GroupShard, command: JoinGroup) -> JoinReply | None:
-        """Join; None where the request will never be answered."""
+        """Join; None if the request will never be answered."""
         group = shard.groups.get(command.group_id)
         is_new_group = group is None
         if group is None:
@@ -283,7 +287,7 @@ class ClassicGroups(msgspec.Struct, kw_only=True, eq=False):
         return reply
 
     async def sync(self, shard: GroupShard, command: SyncGroup) -> SyncReply | None:
-        """Wait for the assignment; None where the request will never be answered."""
+        """Wait for the assignment; None if the request will never be answered."""
         group = shard.groups.get(command.group_id)
         if not isinstance(group, ClassicGroup) or group.is_empty:
             return SyncReply(error=ErrorCode.unknown_member_id)
@@ -294,7 +298,7 @@ class ClassicGroups(msgspec.Struct, kw_only=True, eq=False):
         return reply
 
     def heartbeat(self, shard: GroupShard, command: Heartbeat) -> Rejection | None:
-        """A member is alive."""
+        """Note that a member is alive."""
         group = shard.groups.get(command.group_id)
         if not isinstance(group, ClassicGroup) or group.is_empty:
             return Rejection(
@@ -305,7 +309,7 @@ class ClassicGroups(msgspec.Struct, kw_only=True, eq=False):
         return refusal
 
     def leave(self, shard: GroupShard, command: LeaveGroup) -> LeaveReply:
-        """Members leave."""
+        """Remove members."""
         group = shard.groups.get(command.group_id)
         if not isinstance(group, ClassicGroup):
             unknown = ErrorCode.unknown_member_id
@@ -317,16 +321,14 @@ class ClassicGroups(msgspec.Struct, kw_only=True, eq=False):
         return reply
 
     def extend_session(self, shard: GroupShard, group: ClassicGroup, member_id: str) -> None:
-        """A commit of positions shows that the member is alive."""
+        """Extend a member's session, because its commit shows that it is alive."""
         if member_id in group.members:
             self._carry_out(shard, group.group_id, self.protocol.extend_session(group, member_id))
 
     # Life of a shard
 
     def load(self, shard: GroupShard) -> Iterator[int]:
-        """Give every member that the log knows the time of a session to show itself; yields after
-        each.
-        """
+        """Start a session for every member in the log; yields after each."""
         for group in shard.classic_groups():
             for member_id in tuple(group.members):
                 if member_id in group.members:
@@ -334,24 +336,24 @@ class ClassicGroups(msgspec.Struct, kw_only=True, eq=False):
                 yield 1
 
     def unload(self, shard: GroupShard) -> None:
-        """Another broker coordinates these groups now."""
+        """Drop the state of groups that another broker coordinates now."""
         for group in shard.classic_groups():
             self._refuse_waiting(group, ErrorCode.not_coordinator)
 
     def convert(self, shard: GroupShard, group: ClassicGroup) -> None:
-        """The group speaks the consumer protocol now: waiting members have to join again."""
+        """Make waiting members rejoin, because the group uses the consumer protocol now."""
         self.timers.forget(shard, group.group_id)
         self._refuse_waiting(group, ErrorCode.rebalance_in_progress)
 
     def adopt_group(self, shard: GroupShard, group: ClassicGroup) -> None:
-        """The group spoke the consumer protocol before: its members are to join again."""
+        """Take over a group that used the consumer protocol before: its members have to rejoin."""
         effects = self.protocol.adopt_group(group, now_ms=self.clock.now_ms())
         self._carry_out(shard, group.group_id, effects)
 
     # Effects
 
     def _carry_out(self, shard: GroupShard, group_id: str, effects: Effects) -> None:
-        """Carry effects out in order, behind those of the same group that still wait."""
+        """Carry out effects in order, after earlier ones of the same group."""
         if group_id in self._behind:
             self._behind[group_id].extend(effects)
             return
@@ -397,7 +399,7 @@ class ClassicGroups(msgspec.Struct, kw_only=True, eq=False):
         )
 
     async def _append(self, shard: GroupShard, effect: RecordsToAppend) -> ErrorCode:
-        """Write records whose effect the group already has in memory; return once replicated."""
+        """Write records whose effect is already in memory; returns once they are replicated."""
         admission = self.writer.admit(shard, None)
         if admission is not None:
             refused = await admission
@@ -421,7 +423,7 @@ class ClassicGroups(msgspec.Struct, kw_only=True, eq=False):
             self._follow_write(shard, then, error)
 
     def _follow_write(self, shard: GroupShard, then: AfterWrite | None, error: ErrorCode) -> None:
-        """A write is committed, or has failed."""
+        """Called when a write is committed or has failed."""
         match then:
             case None:
                 return
@@ -507,12 +509,12 @@ _log: Final = Logger("txnsim.group")
 
 
 class _HeartbeatDecision(msgspec.Struct, frozen=True, kw_only=True):
-    """What a heartbeat leads to."""
+    """The decision on a heartbeat."""
 
     group: ConsumerGroup
     outcome: ConsumerOutcome
     records_before: Sequence[GroupRecord]
-    """Written first: a group of another protocol goes, or goes on in this one."""
+    """Records to write first: a group of another protocol is deleted or converted."""
 
     @property
     def records(self) -> Sequence[GroupRecord]:
@@ -538,8 +540,8 @@ class ConsumerGroups(msgspec.Struct, kw_only=True, eq=False):
     async def heartbeat(
         self, shard: GroupShard, command: ConsumerHeartbeat, pace: Pace | None = None
     ) -> HeartbeatReply | Rejection:
-        """Decide, write, answer when that is replicated; ``pace`` of a large one. A heartbeat that
-        may assign many members or partitions is large as well.
+        """Decide, write, and answer once it is replicated. ``pace`` is given for a large request; a
+        heartbeat that may assign many members or partitions gets one too.
         """
         if pace is not None:
             command = await with_names(command, pace)
@@ -586,14 +588,14 @@ class ConsumerGroups(msgspec.Struct, kw_only=True, eq=False):
         return decided.outcome.reply
 
     def _subscribed_partitions(self, command: ConsumerHeartbeat) -> int:
-        """Partitions of the topics that a heartbeat names."""
+        """Number of partitions of the topics that a heartbeat names."""
         topics = self.image().topics
         existing_topics = topics.keys() & (command.topic_names or ())
         return sum(len(topics[name].partitions) for name in existing_topics)
 
     @staticmethod
     def _members_to_assign(shard: GroupShard, command: ConsumerHeartbeat) -> int:
-        """Members whose targets a heartbeat may change."""
+        """Number of members whose targets a heartbeat may change."""
         group = shard.groups.get(command.group_id)
         if not isinstance(group, ConsumerGroup):
             return 0
@@ -603,7 +605,7 @@ class ConsumerGroups(msgspec.Struct, kw_only=True, eq=False):
     def _decide(
         self, shard: GroupShard, command: ConsumerHeartbeat
     ) -> _HeartbeatDecision | Rejection:
-        """The group and the effect of the heartbeat on it."""
+        """Decide a heartbeat's effect on its group."""
         records: list[GroupRecord] = []
         group = self._group(shard, command, records)
         if isinstance(group, Rejection):
@@ -621,8 +623,8 @@ class ConsumerGroups(msgspec.Struct, kw_only=True, eq=False):
     def _group(
         self, shard: GroupShard, command: ConsumerHeartbeat, records: list[GroupRecord]
     ) -> ConsumerGroup | Rejection:
-        """The group; a new one where a member joins, also in the place of a classic one, whose
-        members go on in it.
+        """The group. If a member joins it may be a new one, or a converted classic group that keeps
+        its members.
         """
         group = shard.groups.get(command.group_id)
         if isinstance(group, ConsumerGroup):
@@ -689,7 +691,7 @@ class ConsumerGroups(msgspec.Struct, kw_only=True, eq=False):
         outcome: ConsumerOutcome,
         records: Sequence[GroupRecord],
     ) -> Rejection | None:
-        """Write an outcome and wait until it is replicated; None where that went well."""
+        """Write an outcome and wait until it is replicated; None on success."""
         written = self._on_written(shard, group, outcome, records)
         if written is None or isinstance(written, Rejection):
             return written
@@ -705,7 +707,9 @@ class ConsumerGroups(msgspec.Struct, kw_only=True, eq=False):
         outcome: ConsumerOutcome,
         records: Sequence[GroupRecord],
     ) -> int | Rejection | None:
-        """Write an outcome and see to its effects; offset of its last record, None without any."""
+        """Write an outcome and carry out its effects; returns the offset of its last record, None
+        if it has none.
+        """
         group_id = group.group_id
         old = shard.groups.get(group_id)
         downgraded: ClassicGroup | None = None
@@ -738,9 +742,7 @@ class ConsumerGroups(msgspec.Struct, kw_only=True, eq=False):
     # Life of a shard
 
     def load(self, shard: GroupShard) -> Iterator[int]:
-        """Give every member that the log knows the time of a session to show itself; yields after
-        each.
-        """
+        """Start a session for every member in the log; yields after each."""
         for group in tuple(shard.groups.values()):
             if isinstance(group, ConsumerGroup):
                 for member_id in tuple(group.members):
@@ -810,8 +812,8 @@ class ConsumerGroups(msgspec.Struct, kw_only=True, eq=False):
         group_id: str,
         decide: Callable[[ConsumerGroup], ConsumerOutcome],
     ) -> None:
-        """Decide and write without a request. After an error of the log the next heartbeat decides
-        again, or a coordinator that loads.
+        """Decide and write without a request. If the log refuses it, the next heartbeat or the next
+        coordinator decides again.
         """
         group = shard.groups.get(group_id)
         if not self.is_current(shard) or not isinstance(group, ConsumerGroup):
@@ -823,7 +825,7 @@ class ConsumerGroups(msgspec.Struct, kw_only=True, eq=False):
 
 
 def _is_too_much(records: Sequence[GroupRecord], refused: Rejection) -> bool:
-    """Whether the same records are refused again, however often they are made."""
+    """Whether the log will always refuse these records, because they are too large."""
     return len(records) > MANY_RECORDS and refused.error is TOO_MUCH
 
 
@@ -835,7 +837,7 @@ def _missing(group_id: str, *, exists: bool) -> Rejection:
 
 
 def consumer_settings(settings: Settings) -> ConsumerSettings:
-    """The settings of a broker that the protocol needs."""
+    """The broker's settings that the protocol needs."""
     policy = settings.group_consumer_migration_policy.lower()  # ConsumerGroupMigrationPolicy
     return ConsumerSettings(
         max_size=settings.group_consumer_max_size,

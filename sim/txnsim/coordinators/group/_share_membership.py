@@ -1,7 +1,7 @@
-"""Share groups, from the outside: heartbeats, sessions, and what share coordinators are asked for.
+"""The shell around share groups: heartbeats, sessions, and requests to share coordinators.
 
-The shell around ``group.sharing``: it writes what a decision says, answers when that is replicated,
-and asks share coordinators then. Their answers lead to the next write.
+It writes the records that ``group.sharing`` decides, answers once they are replicated, and then
+sends requests to share coordinators, whose answers lead to the next write.
 
 Counterpart in Kafka: the share half of GroupCoordinatorService.
 """
@@ -76,19 +76,19 @@ from txnsim.types import TopicPartition, uuid_from, uuid_text
 _log: Final = Logger("txnsim.group")
 
 FORGOTTEN_AT_ONCE: Final = 32
-"""So many groups forget a deleted topic without a break."""
+"""Number of groups that drop a deleted topic without a break."""
 
 ASKED_AT_ONCE: Final = 128
-"""Share partitions up to which share coordinators are asked without a break."""
+"""Number of share partitions up to which share coordinators are asked without a break."""
 _WEIGHT: Final = 4
-"""Elements that a share partition counts for then."""
+"""Number of elements that a share partition counts as."""
 
 LatestOffset = Callable[[TopicPartition], Awaitable[int | Rejection]]
-"""Partition -> the end of its log as a consumer sees it, or why its leader does not say."""
+"""Returns the end of a partition's log as a consumer sees it, or its leader's error."""
 
 
 class _Answered(msgspec.Struct, frozen=True, kw_only=True):
-    """What the answers of share coordinators lead to."""
+    """The result of share coordinators' answers."""
 
     records: tuple[ShareRecord, ...] = ()
 
@@ -99,18 +99,20 @@ DecisionT = TypeVar("DecisionT", ShareHeartbeatOutcome, ShareAlteration, ShareDe
 
 
 class ShareCoordinators(Protocol):
-    """Asks share coordinators: one answer for each command, in their order."""
+    """Sends commands to share coordinators; one answer for each, in the same order."""
 
     def initialize(
         self, commands: Sequence[InitializeShareState]
     ) -> list[Pending[ShareStateError]]:
-        """Share partitions begin at a start offset, under a state epoch."""
+        """Set the start offset and state epoch of share partitions."""
 
     def delete(self, commands: Sequence[DeleteShareState]) -> list[Pending[ShareStateError]]:
-        """The state of share partitions is deleted."""
+        """Delete the state of share partitions."""
 
     def summarize(self, commands: Sequence[ReadShareState]) -> list[Pending[ShareStateSummary]]:
-        """The start offset of share partitions, and how many records are done beyond it."""
+        """Read the start offset of share partitions, and the number of completed records above
+        it.
+        """
 
 
 class ShareGroups(msgspec.Struct, kw_only=True, eq=False):
@@ -124,7 +126,7 @@ class ShareGroups(msgspec.Struct, kw_only=True, eq=False):
     image: Callable[[], ClusterImage]
     is_current: Callable[[GroupShard], bool]
     shard_of: Callable[[str], GroupShard | Rejection]
-    """Group id -> its shard, where this broker coordinates it."""
+    """The shard of a group id, if this broker coordinates it."""
     coordinators: ShareCoordinators
     latest_offset: LatestOffset
     new_group: Callable[[str], ShareGroup]
@@ -134,8 +136,8 @@ class ShareGroups(msgspec.Struct, kw_only=True, eq=False):
     async def heartbeat(
         self, shard: GroupShard, command: ShareHeartbeat, pace: Pace | None = None
     ) -> HeartbeatReply | Rejection:
-        """Decide, write, answer when that is replicated; then have share state initialised.
-        ``pace`` is that of a large one.
+        """Decide, write, and answer once it is replicated; then have share state initialised.
+        ``pace`` is given for a large request.
         """
         decision: tuple[ShareHeartbeatOutcome, Sequence[GroupRecord]] | Rejection | None = None
         if pace is not None:
@@ -187,8 +189,8 @@ class ShareGroups(msgspec.Struct, kw_only=True, eq=False):
                 self.timers.disarm(shard, effect)
 
     def _silent(self, shard: GroupShard, timers: Sequence[TimerSet]) -> None:
-        """Sessions of members are over. After an error of the log a coordinator that loads gives
-        them others.
+        """Remove members whose sessions have expired. If the log refuses it, the next coordinator
+        starts new sessions for them.
         """
         for timer in timers:
             group = shard.groups.get(timer.group_id)
@@ -202,8 +204,8 @@ class ShareGroups(msgspec.Struct, kw_only=True, eq=False):
                 _log.warning("group.write-refused", group=timer.group_id, reason=written.reason)
 
     def load(self, shard: GroupShard) -> Iterator[int]:
-        """Give every member that the log knows the time of a session to show itself, and wait anew
-        for what is initialising; yields after each.
+        """Start a session for every member in the log, and send pending initialisations again;
+        yields after each.
         """
         for group in tuple(shard.groups.values()):
             if isinstance(group, ShareGroup):
@@ -224,8 +226,8 @@ class ShareGroups(msgspec.Struct, kw_only=True, eq=False):
         self.tasks.drive(ask_coordinators(), ignore_end, name="group.share-state")
 
     async def _write_initialized(self, group_id: str, answers: Sequence[ShareStateError]) -> None:
-        """Write that all is initialised; where share coordinators refuse one partition, or the log
-        refuses that, it is as if nobody had been asked.
+        """Record that all partitions are initialised. If share coordinators refuse one, or the log
+        refuses the record, the request counts as not sent.
         """
         partitions = _partitions(answers)
         error = next((answer.error for answer in answers if answer.error), 0)
@@ -250,7 +252,7 @@ class ShareGroups(msgspec.Struct, kw_only=True, eq=False):
     async def alter(
         self, group_id: str, topics: Sequence[NewOffsets]
     ) -> tuple[TopicOutcome, ...] | Rejection:
-        """AlterShareGroupOffsets: answered when share coordinators have."""
+        """AlterShareGroupOffsets: answered once the share coordinators have answered."""
         shard = self.shard_of(group_id)
         if isinstance(shard, Rejection):
             return shard
@@ -290,7 +292,7 @@ class ShareGroups(msgspec.Struct, kw_only=True, eq=False):
     async def delete_offsets(
         self, group_id: str, names: Sequence[str]
     ) -> tuple[TopicOutcome, ...] | Rejection:
-        """DeleteShareGroupOffsets: answered when share coordinators have."""
+        """DeleteShareGroupOffsets: answered once the share coordinators have answered."""
         shard = self.shard_of(group_id)
         if isinstance(shard, Rejection):
             return shard
@@ -334,7 +336,7 @@ class ShareGroups(msgspec.Struct, kw_only=True, eq=False):
         return (*succeeded, *decided.refused, *failed)
 
     async def delete_state(self, shard: GroupShard, group_id: str) -> Rejection | None:
-        """Have all share state of a group deleted that is about to be."""
+        """Delete all share state of a group that is about to be deleted."""
 
         def decide() -> ShareDeletion | Rejection:
             group = shard.deletable(group_id)
@@ -356,8 +358,8 @@ class ShareGroups(msgspec.Struct, kw_only=True, eq=False):
     async def describe_offsets(
         self, group_id: str, topics: Sequence[tuple[str, Sequence[int]]] | None
     ) -> tuple[TopicOffsets, ...] | Rejection:
-        """DescribeShareGroupOffsets of a group: of topics that are named any broker says it; of all
-        that are initialised (None) the group's coordinator.
+        """DescribeShareGroupOffsets for a group. Any broker can answer for named topics; for all
+        initialised topics (None) only the group's coordinator can.
         """
         image = self.image()
         unknown: list[TopicOffsets] = []
@@ -408,7 +410,7 @@ class ShareGroups(msgspec.Struct, kw_only=True, eq=False):
     async def _offset(
         self, topic_partition: TopicPartition, summary: ShareStateSummary
     ) -> ShareOffset:
-        """Where a share partition is; a summary that failed says nothing."""
+        """The position of a share partition, from a summary; unknown if the summary failed."""
         if summary.error:
             return ShareOffset(partition=topic_partition.partition)
         lag = -1
@@ -427,7 +429,7 @@ class ShareGroups(msgspec.Struct, kw_only=True, eq=False):
         )
 
     def topics_gone(self, shards: Iterable[GroupShard], topic_ids: frozenset[uuid.UUID]) -> None:
-        """Topics were deleted: groups forget what they know of them, very many in slices."""
+        """Make groups drop deleted topics, in slices if there are very many."""
         pace = Pace(self.tasks.turns, self.clock.stopwatch_ns)
         steps = self._forget_in_steps(tuple(shards), topic_ids)
         self.tasks.drive(pace.run(steps), ignore_end, name="group.share-topics-gone")
@@ -465,7 +467,9 @@ class ShareGroups(msgspec.Struct, kw_only=True, eq=False):
         ask: Callable[[Sequence[CommandT]], list[Pending[AnswerT]]],
         commands: Sequence[CommandT],
     ) -> list[AnswerT]:
-        """What share coordinators say of each command, in order; very many with breaks."""
+        """The answer of share coordinators to each command, in order; with breaks if there are very
+        many.
+        """
         pace = self._pace(len(commands))
         pending: list[Pending[AnswerT]] = []
         for start in range(0, len(commands), ASKED_AT_ONCE):
@@ -490,13 +494,13 @@ class ShareGroups(msgspec.Struct, kw_only=True, eq=False):
         decide: Callable[[], DecisionT | Rejection],
         decision: tuple[DecisionT, Sequence[GroupRecord]] | Rejection | None = None,
     ) -> DecisionT | Rejection:
-        """Decide, write, wait until that is replicated. What waits for the log before its append is
-        decided again afterwards, as the group may have changed meanwhile.
+        """Decide, write, and wait until it is replicated. If the append has to wait for the log,
+        the decision is made again afterwards, because the group may have changed.
 
         Args:
-            shard: Of the group.
+            shard: The group's shard.
             decide: Makes the decision.
-            decision: It and its records, if it is made already.
+            decision: The decision with its records, if already made.
         """
         decision = decision or with_records(decide())
         if isinstance(decision, Rejection):
@@ -528,7 +532,7 @@ class ShareGroups(msgspec.Struct, kw_only=True, eq=False):
     async def _write_apart(
         self, group_id: str, decide: Callable[[ShareGroup], tuple[ShareRecord, ...]]
     ) -> Rejection | None:
-        """Write what an answer leads to, wherever the group is now."""
+        """Write the result of an answer, in whatever shard the group is now."""
         shard = self.shard_of(group_id)
         if isinstance(shard, Rejection):
             return shard
@@ -561,7 +565,7 @@ def _partitions(answers: Iterable[ShareStateError]) -> Partitions:
 def _with_errors(
     topic: TopicOutcome, errors: dict[tuple[str, int], PartitionError]
 ) -> TopicOutcome:
-    """An altered topic with what share coordinators say of its partitions."""
+    """An altered topic with the share coordinators' errors."""
     if not errors or topic.topic_id is None:
         return topic
     text = uuid_text(topic.topic_id)
@@ -575,7 +579,7 @@ def _with_errors(
 
 
 def share_settings(settings: Settings) -> ShareGroupSettings:
-    """The settings of a broker that the protocol needs (GroupCoordinatorConfig)."""
+    """The broker's settings that the protocol needs (GroupCoordinatorConfig)."""
     return ShareGroupSettings(
         max_size=settings.group_share_max_size,
         initialize_retry_ms=max(

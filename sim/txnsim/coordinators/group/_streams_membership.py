@@ -1,7 +1,7 @@
-"""Streams groups, from the outside: heartbeats, sessions, the delay before the first assignment.
+"""The shell around streams groups: heartbeats, sessions, the delay before the first assignment.
 
-The shell around ``group.streams``: it writes what a decision says, sees to timers, and answers when
-the records are replicated.
+It writes the records that ``group.streams`` decides, arms its timers, and answers once the records
+are replicated.
 
 Counterpart in Kafka: the timers of GroupMetadataManager's streams half, and the cache of errors in
 AutoTopicCreationManager.
@@ -41,18 +41,18 @@ from txnsim.wire.codec import run_to_end
 
 _log: Final = Logger("txnsim.group")
 _APPLIED_AT_ONCE: Final = 64
-"""More records than these take effect on a copy, with breaks, before they are written."""
+"""Above this number, records are first applied to a copy, with breaks, before they are written."""
 
 
 class _StreamsHeartbeatDecision(msgspec.Struct, frozen=True, kw_only=True):
-    """What a heartbeat leads to."""
+    """The decision on a heartbeat."""
 
     group: StreamsGroup
     outcome: StreamsOutcome
     before: tuple[GroupRecord, ...] = ()
-    """Written first: an empty classic group of that id goes."""
+    """Records to write first: deletion of an empty classic group of that id."""
     after: StreamsGroup | None = None
-    """The group with all records applied, made ahead where there are many."""
+    """The group with all records applied, computed in advance if there are many."""
 
     @property
     def records(self) -> tuple[GroupRecord, ...]:
@@ -72,16 +72,16 @@ class StreamsGroups(msgspec.Struct, kw_only=True, eq=False):
     is_current: Callable[[GroupShard], bool]
     trace: StreamsTrace
     _topic_problems: dict[str, tuple[str, int]] = {}
-    """Internal topic -> the controller's error, and when heartbeats stop repeating it."""
+    """Internal topic -> the controller's error, and the time when heartbeats stop reporting it."""
     rebalances: int = 0
-    """How often a heartbeat raised the epoch of a group."""
+    """How often a heartbeat has raised a group's epoch."""
 
     # Requests
 
     async def heartbeat(
         self, shard: GroupShard, command: StreamsHeartbeat
     ) -> StreamsReply | Rejection:
-        """Decide in slices, write, answer when that is replicated."""
+        """Decide in slices, write, and answer once it is replicated."""
         decision = await self._in_slices(
             shard, command.group_id, lambda: self._decide(shard, command)
         )
@@ -128,7 +128,7 @@ class StreamsGroups(msgspec.Struct, kw_only=True, eq=False):
         )
 
     def _decision_inputs(self, shard: GroupShard, group_id: str) -> object:
-        """What a decision follows from."""
+        """What a decision depends on; if it has changed, the decision is made again."""
         group = shard.groups.get(group_id)
         memory = group.memory if isinstance(group, StreamsGroup) else None
         is_delayed = self.timers.has_timer(shard, TimerKind.ASSIGNMENT, group_id)
@@ -193,7 +193,9 @@ class StreamsGroups(msgspec.Struct, kw_only=True, eq=False):
     def _write_outcome(
         self, shard: GroupShard, decided: _StreamsHeartbeatDecision, records: Sequence[GroupRecord]
     ) -> int | Rejection | None:
-        """Write an outcome and see to its timers; offset of its last record, None without any."""
+        """Write an outcome and arm its timers; returns the offset of its last record, None if it
+        has none.
+        """
         group, outcome = decided.group, decided.outcome
         if decided.before:
             self.timers.forget(shard, group.group_id)
@@ -218,8 +220,8 @@ class StreamsGroups(msgspec.Struct, kw_only=True, eq=False):
         return written
 
     def _fire(self, shard: GroupShard, timers: Sequence[TimerSet]) -> None:
-        """Sessions, revocations or the delay of a first assignment are over. After an error of the
-        log the next heartbeat decides again, or a coordinator that loads.
+        """Handle expired sessions, revocations or the delay of a first assignment. If the log
+        refuses it, the next heartbeat or the next coordinator decides again.
         """
         for timer in timers:
             self._on_timer(shard, timer)
@@ -238,7 +240,7 @@ class StreamsGroups(msgspec.Struct, kw_only=True, eq=False):
         )
 
     async def _assign_after_delay(self, shard: GroupShard, group_id: str) -> None:
-        """The delay of a first assignment is over, of however many members there are by now."""
+        """Make the first assignment after its delay, for all members that have joined by now."""
         decision = await self._in_slices(shard, group_id, lambda: self._delay_over(shard, group_id))
         if not isinstance(decision, Rejection):
             self._write_or_warn(shard, *decision)
@@ -264,9 +266,7 @@ class StreamsGroups(msgspec.Struct, kw_only=True, eq=False):
     # Life of a shard
 
     def load(self, shard: GroupShard) -> Iterator[int]:
-        """Give every member that the log knows the time of a session to show itself; yields after
-        each.
-        """
+        """Start a session for every member in the log; yields after each."""
         for group in tuple(shard.groups.values()):
             if isinstance(group, StreamsGroup):
                 self.trace.trace_load(shard, group.group_id)
@@ -278,7 +278,7 @@ class StreamsGroups(msgspec.Struct, kw_only=True, eq=False):
     # Internal topics
 
     def topic_problems(self, names: Iterable[str]) -> dict[str, str]:
-        """Recent creation errors, by internal topic."""
+        """Recent creation errors by internal topic."""
         now_ms = self.clock.now_ms()
         problems = self._topic_problems
         for name in [name for name, (_, until_ms) in problems.items() if until_ms <= now_ms]:
@@ -286,14 +286,14 @@ class StreamsGroups(msgspec.Struct, kw_only=True, eq=False):
         return {name: problems[name][0] for name in names if name in problems}
 
     def keep_topic_problem(self, name: str, text: str, ttl_ms: int) -> None:
-        """Repeat a creation error in heartbeats for ``ttl_ms``."""
+        """Report a creation error in heartbeats for ``ttl_ms``."""
         self._topic_problems[name] = (text, self.clock.now_ms() + ttl_ms)
 
 
 def _group_after(
     group: StreamsGroup, outcome: StreamsOutcome
 ) -> Generator[int, None, StreamsGroup | None]:
-    """The group with the records of an outcome applied, where they are many."""
+    """The group with the outcome's records applied, if there are many; else None."""
     if len(outcome.records) <= _APPLIED_AT_ONCE:
         return None
     return (yield from group.with_records(outcome.records, memory=outcome.memory))

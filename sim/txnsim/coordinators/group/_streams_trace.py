@@ -1,7 +1,7 @@
-"""What members of streams groups have, as events of the trace.
+"""Trace events about members of streams groups.
 
-Each event has all that a member has by then, so that a reader only assigns. A coordinator that has
-read its log tells of every member, and one that lets its log go says so.
+Each event has the member's complete state, so that a reader can just take it over. A coordinator
+that has loaded its log traces every member, and one that unloads traces that.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from txnsim.group.streams.tasks import MemberTasks, Task
 from txnsim.runtime.trace import Tracer
 
 TOLD_MAX: Final = 100
-"""Tasks that an event tells of a kind."""
+"""Number of tasks of a kind that an event lists."""
 Data = dict[str, object]
 Seen = Mapping[str, StreamsGroupMember]
 """The members of a group, by id."""
 
 
 class StreamsTrace(msgspec.Struct, eq=False):
-    """The events of the streams groups of one broker."""
+    """Traces the streams groups of one broker."""
 
     tracer: Tracer
     ownership: Ownership[GroupShard]
 
     def members_of(self, shard: GroupShard, group_id: str) -> Seen:
-        """Its members now, for ``moved``; empty while the trace is off."""
+        """The group's current members, for ``trace_changes``; empty while the trace is off."""
         return dict(_members(shard, group_id)) if self.tracer.on else {}
 
     def trace_changes(self, shard: GroupShard, group_id: str, members_before: Seen) -> None:
-        """Tell what members have now that had something else."""
+        """Trace members whose state has changed."""
         if not self.tracer.on:
             return
         members_now = _members(shard, group_id)
@@ -48,18 +48,20 @@ class StreamsTrace(msgspec.Struct, eq=False):
             self._emit("streams.left", shard, {"group": group_id, "member": member_id})
 
     def trace_load(self, shard: GroupShard, group_id: str) -> None:
-        """The coordinator has read its log, and coordinates the group."""
+        """Trace the members of a group that this coordinator has loaded."""
         self.trace_changes(shard, group_id, {})
 
     def trace_unload(self, shard: GroupShard) -> None:
-        """The coordinator lets its log go."""
+        """Trace that the coordinator has unloaded a partition."""
         if self.tracer.on:
             for group in shard.groups.values():
                 if isinstance(group, StreamsGroup):
                     self._emit("streams.unload", shard, {"group": group.group_id})
 
     def members(self) -> Iterator[Data]:
-        """Every member as it is, for who begins to read in the middle."""
+        """The current state of every member, for a reader that starts in the middle of the
+        trace.
+        """
         for shard in self.ownership:
             node = self.ownership.node(shard.partition)
             for group_id in tuple(shard.groups):

@@ -1,8 +1,9 @@
-"""How a group coordinator's records get into ``__consumer_offsets``, and when they are answered.
+"""Writes a group coordinator's records to ``__consumer_offsets``, and tells when requests can be
+answered.
 
-Records take effect when the local log has them. The client gets its answer when they are
-replicated, so that no client sees a position that a failover can undo. Clients get errors of the
-log as a coordinator names them.
+Records take effect once the local log has them. The client gets its answer once they are
+replicated, so that no client sees a position that a failover could undo. Errors of the log are
+translated to a coordinator's errors.
 
 Counterpart in Kafka: CoordinatorRuntime, CoordinatorPartitionWriter.
 """
@@ -57,55 +58,54 @@ _WORDS: Final = {
     # Of a verification: older clients know how to retry that, and don't look for the coordinator.
     ErrorCode.network_exception: ErrorCode.coordinator_load_in_progress,
 }
-"""Errors that only groups name differently."""
+"""Errors of the log that only groups translate differently."""
 
 
 _ELEMENT_BYTES: Final = 256
 MANY_RECORDS: Final = 500
-"""Above this number encoding stops at ``max.message.bytes``."""
+"""Above this number of records, encoding stops at ``max.message.bytes``."""
 
 
 DecideCommit = Callable[[GroupShard], CommitDecision | Rejection]
 
 
 def coordinator_error(error: ErrorCode) -> ErrorCode:
-    """What an error of the log, or of a verification, is called towards clients
+    """The coordinator's error for an error of the log or of a verification
     (CoordinatorOperationExceptionHelper).
     """
     return _WORDS.get(error) or append_error(error)
 
 
 class DecisionLines:
-    """Decisions about a group that take slices are made one after the other, and timers that come
-    due meanwhile wait for them, as a real coordinator handles the events of a shard
-    (CoordinatorRuntime).
+    """Serialises decisions about a group that are made in slices. Timers that come due meanwhile
+    wait for them, as a real coordinator handles a shard's events one by one (CoordinatorRuntime).
     """
 
     def __init__(self) -> None:
         self._lines: WeakValueDictionary[tuple[int, str], asyncio.Lock] = WeakValueDictionary()
 
     def line_of(self, partition: int, group_id: str) -> asyncio.Lock:
-        """The line of a group."""
+        """The lock of a group."""
         line = self._lines.get((partition, group_id))
         if line is None:
             line = self._lines[partition, group_id] = asyncio.Lock()
         return line
 
     def is_busy(self, partition: int, group_id: str) -> bool:
-        """Whether something about the group is being decided in slices."""
+        """Whether a decision about the group is being made in slices."""
         line = self._lines.get((partition, group_id))
         return line is not None and line.locked()
 
 
 class GroupWriter(msgspec.Struct, kw_only=True, eq=False):
-    """Appends and applies."""
+    """Appends and applies a group coordinator's records."""
 
     log: CoordinatorLog
     clock: Clock
     timeout_ms: Callable[[], int]
     shares_out: bool = True
-    """Whether a cleanup takes as many batches as it needs. Before 4.0 it is one for each group, and
-    takes effect whatever becomes of it, also where a client asks for it.
+    """Whether a cleanup may use several batches. Before 4.0 it writes one batch per group, and
+    takes effect even if the log refuses it, also for deletions that a client requests.
     """
 
     def append(
@@ -117,18 +117,18 @@ class GroupWriter(msgspec.Struct, kw_only=True, eq=False):
         guard: int = NO_GUARD,
         takes_effect: bool = True,
     ) -> int | Rejection:
-        """Append records and let them take effect.
+        """Append records and apply them.
 
         Args:
-            shard: Whose records they are.
+            shard: The shard of the records.
             records: At least one.
-            producer: Where they are part of its transaction; one without an id has none.
-            guard: What its verification gave.
-            takes_effect: False where the coordinator's memory is ahead of its log already, as with
-                the members of classic groups.
+            producer: The producer whose transaction they belong to, if any.
+            guard: The guard from the verification.
+            takes_effect: Whether to apply them; False if memory already has their effect, as for
+                members of classic groups.
 
         Returns:
-            Offset of the last record; or why the log refused them, in a coordinator's words.
+            Offset of the last record; or the coordinator's error if the log refused them.
         """
         producer_id = NO_PRODUCER_ID if producer is None else producer.producer_id
         epoch = NO_PRODUCER_EPOCH if producer is None else producer.producer_epoch
@@ -169,7 +169,7 @@ class GroupWriter(msgspec.Struct, kw_only=True, eq=False):
     def _within_limit(
         self, shard: GroupShard, records: Sequence[GroupRecord]
     ) -> EncodedRecords | Rejection:
-        """Encode many records, and stop at the first one beyond ``max.message.bytes``."""
+        """Encode many records; stop at the first one beyond ``max.message.bytes``."""
         bytes_left = limit = self.log.batch_bytes_max(shard.partition) or sys.maxsize
         if sum(map(_bytes_least, records)) > limit:
             return self._too_large_rejection(shard, records, f"{len(records)} records", limit)
@@ -184,7 +184,7 @@ class GroupWriter(msgspec.Struct, kw_only=True, eq=False):
         return encoded
 
     def refuse_many(self, shard: GroupShard, group_id: str, tombstones: int) -> Rejection | None:
-        """Refuse so many tombstones of a group before they are made; before 4.0 they take effect
+        """Refuse too many tombstones of a group before they are built; before 4.0 they take effect
         whatever the log says.
         """
         limit = self.log.batch_bytes_max(shard.partition)
@@ -206,11 +206,11 @@ class GroupWriter(msgspec.Struct, kw_only=True, eq=False):
         return error
 
     def clean_up(self, shard: GroupShard, records: Sequence[GroupRecord]) -> Rejection | None:
-        """Append records that need not go together, each part as soon as the log has it
+        """Append records that need not be atomic; each batch takes effect as soon as the log has it
         (``isAtomic`` of CoordinatorResult, which is false for cleanups alone).
 
         Returns:
-            Why the log refused some of them, which ends it.
+            The log's error, at which it stops; None on success.
         """
         if self.shares_out:
             limit = self.log.batch_bytes_max(shard.partition)
@@ -224,7 +224,9 @@ class GroupWriter(msgspec.Struct, kw_only=True, eq=False):
     def _clean_up_by_group(
         self, shard: GroupShard, records: Sequence[GroupRecord]
     ) -> Rejection | None:
-        """Before 4.0 (GroupMetadataManager.cleanupGroupMetadata)."""
+        """The cleanup before 4.0: one batch per group
+        (GroupMetadataManager.cleanupGroupMetadata).
+        """
         rejection: Rejection | None = None
         for _, group in groupby(records, lambda record: record.group_id):
             part = tuple(group)
@@ -238,7 +240,7 @@ class GroupWriter(msgspec.Struct, kw_only=True, eq=False):
     def admit(
         self, shard: GroupShard, producer: CommittingProducer | None
     ) -> Awaitable[Rejection | None] | None:
-        """Whether positions may be appended now; None where nothing can delay them."""
+        """Whether positions may be appended now; None if nothing can delay them."""
         admission = self.log.admit(shard.partition, lambda where: _subject(producer, where))
         return None if admission is None else _in_coordinator_words(admission)
 
@@ -247,24 +249,27 @@ class GroupWriter(msgspec.Struct, kw_only=True, eq=False):
         return self.log.high_watermark_of(shard.partition)
 
     async def wait_for_commit(self, shard: GroupShard, offset: int) -> ErrorCode:
-        """Wait until everything up to ``offset`` is replicated; in a coordinator's words."""
+        """Wait until everything up to ``offset`` is replicated; returns the coordinator's error
+        code.
+        """
         timeout_ms = self.timeout_ms()
         replication = self.log.wait_for_commit(shard.partition, offset, timeout_ms=timeout_ms)
         return _NONE if replication is None else coordinator_error(await replication)
 
 
 def _bytes_least(record: GroupRecord) -> int:
-    """Lower bound for the size of a record in a batch."""
+    """A lower bound for the size of a record in a batch."""
     if isinstance(record, OffsetDeleted | OffsetCommitted):
         return 17 + len(record.group_id) + len(record.topic_partition.topic)
     return 17
 
 
 async def prepare_decision(decide: DecideCommit, shard: GroupShard, pace: Pace) -> DecideCommit:
-    """``decide``, with the bytes of its records made in slices before it is asked in earnest.
+    """Run ``decide`` in advance and encode its records in slices; returns a ``decide`` to run
+    later.
 
-    The group may be another one by then, so it decides anew; where that comes to the same records
-    their bytes are there, and the append takes no longer than a small one's.
+    The group may have changed by then, so the later run decides again. If it decides the same
+    records, their bytes are ready, and the append takes no longer than a small one.
     """
     first_decision = decide(shard)
     if isinstance(first_decision, Rejection):
@@ -281,11 +286,11 @@ async def prepare_decision(decide: DecideCommit, shard: GroupShard, pace: Pace) 
 
 
 DECISIONS_MAX: Final = 3
-"""So often a decision is made in slices before it is made without a break."""
+"""How often a decision is tried in slices before it is made without a break."""
 
 
 class GroupDecision(Protocol):
-    """A decision of a coordinator, made."""
+    """A decision of a coordinator, with its records."""
 
     @property
     def records(self) -> Sequence[GroupRecord]: ...
@@ -301,16 +306,17 @@ async def decided_in_slices(
     pace: Pace,
     line: asyncio.Lock,
 ) -> tuple[DecidedT, Sequence[GroupRecord]] | Rejection:
-    """A decision and its records, with their bytes if they took a slice: the append takes no longer
-    than a small one's then.
+    """Make a decision in slices, and encode its records if there are many, so that the append takes
+    no longer than a small one.
 
     Args:
-        decide: Makes the decision, in steps of so many elements.
-        read_inputs: What it follows from. It is made anew where that has changed in a break.
-        is_current: Whether this broker still coordinates the group, whose log may have got another
-            owner in a break.
-        pace: Of the request.
-        line: The group's (``DecisionLines``).
+        decide: Makes the decision; each step yields its number of elements.
+        read_inputs: Returns what the decision depends on. If that has changed in a break, it is
+            made again.
+        is_current: Whether this broker still coordinates the group, which may have moved in a
+            break.
+        pace: The pace of the request.
+        line: The group's lock (``DecisionLines``).
     """
     async with line:
         for _ in range(DECISIONS_MAX):
@@ -329,7 +335,7 @@ async def decided_in_slices(
 
 
 class Subscribing(Protocol):
-    """A heartbeat that may name topics."""
+    """A heartbeat that may name topics to subscribe to."""
 
     @property
     def topic_names(self) -> Collection[str] | None: ...
@@ -339,7 +345,9 @@ SubscribingT = TypeVar("SubscribingT", bound=Subscribing)
 
 
 async def with_names(command: SubscribingT, pace: Pace) -> SubscribingT:
-    """A heartbeat whose names are a set: of very many, to make it is a step for itself."""
+    """The heartbeat with its topic names as a set; a very large set is built in a step of its
+    own.
+    """
     names = command.topic_names
     if names is None:
         return command
@@ -352,14 +360,14 @@ async def with_names(command: SubscribingT, pace: Pace) -> SubscribingT:
 def in_one_step(
     decide: Callable[[], DecidedT | Rejection], elements: int
 ) -> Generator[int, None, DecidedT | Rejection]:
-    """A decision that is made at once, and a break behind it for so many elements."""
+    """A decision that is made without a break, followed by a break for that many elements."""
     decided = decide()
     yield elements
     return decided
 
 
 def decision_inputs(shard: GroupShard, image: ClusterImage, group_id: str) -> tuple[object, ...]:
-    """What a decision about a group follows from."""
+    """What a decision about a group depends on."""
     return shard.end_offset, image.offset, shard.groups.get(group_id)
 
 
@@ -371,7 +379,7 @@ def with_records(
 
 
 def encode_records(records: Sequence[GroupRecord]) -> Generator[int, None, EncodedRecords]:
-    """Records with their bytes; yields after each."""
+    """Encode records; yields after each."""
     pieces: list[bytes] = []
     for number, record in enumerate(records):
         piece = yield from encoding_in_batch(record, number)

@@ -1,8 +1,8 @@
-"""The share coordinator of a broker: the state of share partitions (KIP-932), told and written.
+"""The share coordinator of a broker: reads and writes the state of share partitions (KIP-932).
 
-A request has many share partitions; each is placed on a partition of ``__share_group_state`` by
-itself, and answered by itself. Records take effect when the local log has them. The answer waits
-until they are replicated, and so does one that only reads what was written just before.
+A request has many share partitions; each maps to a partition of ``__share_group_state`` and gets
+its own answer. Records take effect once the local log has them. The answer waits until they are
+replicated, and so does the answer to a read of records that were just written.
 
 Counterpart in Kafka: ShareCoordinatorService.
 """
@@ -58,10 +58,14 @@ from txnsim.share_state.shard import ShareStateShard
 from txnsim.types import SHARE_STATE_TOPIC, BrokerId, CoordinatorEpoch, uuid_from
 
 DeleteRecords = Callable[[int, int], Awaitable[Rejection | None]]
-"""(partition of ``__share_group_state``, offset): delete what is below it, on all replicas."""
+"""(partition of ``__share_group_state``, offset): delete the records below the offset, on all
+replicas.
+"""
 
 UPKEEP_RECORDS: Final = 16
-"""Records that the coordinator writes by itself in one step: they have all batches of a state."""
+"""Number of records that the coordinator writes by itself in one step; each has all batches of a
+state.
+"""
 
 DEVIATIONS: Final = (
     "Snapshots of cold share partitions, and tombstones of deleted topics, go to "
@@ -89,25 +93,25 @@ _TEXTS: Final = {
         "Messages are rejected since there are fewer in-sync replicas than required."
     ),
 }
-"""Kafka's texts of errors that come from the log (Errors)."""
+"""Kafka's messages for errors that come from the log (Errors)."""
 
 
 class ShareStateOperation(msgspec.Struct, frozen=True, kw_only=True):
-    """One of the five requests."""
+    """One of the five requests to a share coordinator."""
 
     name: str
-    """Kafka's, in the text of a time-out."""
+    """Kafka's name, in the message of a timeout."""
     does: str
-    """The same in the text of an error."""
+    """What it does, in the message of an error."""
     decide: Callable[[Deciding, Any], ShareDecision | Rejection]
     answer: Callable[..., ShareAnswer]
 
     def refuse(self, command: ShareCommand, error: ErrorCode, message: str) -> ShareAnswer:
-        """The answer with an error, beside which everything else is zero."""
+        """The answer with an error; all other fields are zero."""
         return self.answer(key=command.key, error=error, message=message)
 
     def fail(self, command: ShareCommand, error: ErrorCode, text: str) -> ShareAnswer:
-        """The answer where the log is not there, or does not take the records."""
+        """The answer if the log is not available or refuses the records."""
         text = _TEXTS.get(error, text)
         return self.refuse(command, append_error(error), f"Unable to {self.does}: {text}")
 
@@ -144,11 +148,11 @@ OPERATIONS: Final[Mapping[int, ShareStateOperation]] = {
         answer=partial(ShareStateSummary, start_offset=0),
     ),
 }
-"""API key -> what is done."""
+"""API key -> the operation."""
 
 
 class ShareCoordinator:
-    """What one broker coordinates."""
+    """The share coordinator of one broker."""
 
     def __init__(
         self,
@@ -167,20 +171,23 @@ class ShareCoordinator:
 
         Args:
             broker_id: Id of its broker.
-            clock: The cluster's.
-            settings: The broker's static ones.
-            rules: The broker's.
-            tasks: Owner of what waits.
+            clock: The cluster's clock.
+            settings: The broker's static settings.
+            rules: The rules of the broker's release.
+            tasks: Owns background tasks.
             log: The partitions of ``__share_group_state``.
             image: The metadata as the broker knows it.
-            delete_records: Prunes that log.
-            partitions: Partitions of ``__share_group_state``, where the topic exists already.
+            delete_records: Deletes old records of that log.
+            partitions: Number of partitions of ``__share_group_state``, if the topic already
+                exists.
         """
         self._clock = clock
         self._settings = settings
         self._rules = rules
         self.partitions: Final = partitions or settings.share_coordinator_state_topic_num_partitions
-        """Partitions of ``__share_group_state``; keys are placed by it while this broker runs."""
+        """Number of partitions of ``__share_group_state``, by which keys are mapped to partitions
+        as long as this broker runs.
+        """
         self._tasks = tasks
         self._log = log
         self._image = image
@@ -193,9 +200,9 @@ class ShareCoordinator:
         )
         self.is_running = False
         self.load_problems_total = 0
-        """Logs that could be read in part only."""
+        """Number of logs that could be read only in part."""
         self._pruned: dict[int, int] = {}
-        """Partition -> offset up to which it was pruned last."""
+        """Partition -> offset up to which it was last pruned."""
         self._upkeep_refused = Retries(_log, "share.upkeep-refused", "partition")
 
     def stop(self) -> None:
@@ -216,7 +223,7 @@ class ShareCoordinator:
         """Answer the commands of one request, in their order; a large one with breaks.
 
         Args:
-            api_key: Which of the five requests it is.
+            api_key: The API key of one of the five requests.
             commands: One for each share partition.
         """
         pace = None
@@ -245,7 +252,7 @@ class ShareCoordinator:
     async def _begin(
         self, operation: ShareStateOperation, command: ShareCommand, pace: Pace | None
     ) -> _Begun:
-        """Decide and append; the answer, and what it has to wait for."""
+        """Decide and append; returns the answer, and what it has to wait for."""
         if not self.is_running:
             error = ErrorCode.coordinator_not_available
             return (
@@ -301,7 +308,7 @@ class ShareCoordinator:
         return Deciding(shard=shard, count=self._count, now_ms=self._clock.now_ms())
 
     def _count(self, topic_id: str) -> int:
-        """How many partitions that topic has."""
+        """The number of partitions of a topic."""
         topic = self._image().topic_by_id(uuid_from(topic_id))
         return 0 if topic is None else len(topic.partitions)
 
@@ -312,8 +319,8 @@ class ShareCoordinator:
         batch: bytes | None = None,
         state_after: ShareSnapshot | None = None,
     ) -> Rejection | None:
-        """Append records, encoded or not, and let them take effect; why the log refused them.
-        ``state_after`` is what a single one leads to, where it is known.
+        """Append records, encoded or not, and apply them; returns the log's error. ``state_after``
+        is the resulting state of a single record, if known.
         """
         if not records:
             return None
@@ -328,7 +335,7 @@ class ShareCoordinator:
         return None
 
     def _replication_of(self, shard: ShareStateShard) -> Awaitable[ErrorCode] | None:
-        """The end of the wait until all that this coordinator has written is replicated."""
+        """The wait until all that this coordinator has written to the partition is replicated."""
         timeout_ms = self._settings.share_coordinator_write_timeout_ms
         return self._log.wait_for_commit(shard.partition, shard.appended, timeout_ms=timeout_ms)
 
@@ -339,14 +346,14 @@ class ShareCoordinator:
     # Loading
 
     def begin_load(self, partition: int, coordinator_epoch: CoordinatorEpoch) -> None:
-        """This broker leads the partition now."""
+        """Start loading a partition that this broker leads now."""
         self._ownership.begin_load(partition, coordinator_epoch)
 
     def read(
         self, partition: int, coordinator_epoch: CoordinatorEpoch, batches: Iterable[bytes]
     ) -> Generator[int, None, bool]:
-        """Read the log and own its states; False where this load was called off meanwhile. Each
-        step yields how many records it has read.
+        """Read the log and own its states; False if this load was cancelled meanwhile. Each step
+        yields how many records it has read.
         """
         shard = ShareStateShard(
             partition=partition,
@@ -365,14 +372,14 @@ class ShareCoordinator:
         return True
 
     def unload(self, partition: int, epoch: CoordinatorEpoch | None = None) -> None:
-        """Let a partition go; arguments as for ``Ownership.unload``."""
+        """Give up a partition; arguments as for ``Ownership.unload``."""
         self._pruned.pop(partition, None)
         self._ownership.unload(partition, epoch)
 
     # Upkeep
 
     def prune(self) -> None:
-        """Delete the records that nobody needs."""
+        """Delete records that are no longer needed."""
         for shard in self._ownership:
             if self._pruned.get(shard.partition, 0) < shard.snapshots.redundant_below:
                 self._tasks.drive(self._prune(shard), _raise_error, name="share.prune")
@@ -389,7 +396,9 @@ class ShareCoordinator:
             self._pruned[shard.partition] = below
 
     def snapshot_cold(self) -> None:
-        """Write states again whose last snapshot is old, so that what is in front of it can go."""
+        """Write snapshots of states whose last snapshot is old, so that older records can be
+        deleted.
+        """
         self._keep_up(self._snapshot_cold)
 
     def topics_deleted(self, topic_ids: Collection[str]) -> None:
@@ -432,7 +441,7 @@ class ShareCoordinator:
         self._tasks.drive(pace.run(steps()), _raise_error, name="share.upkeep")
 
     def _note(self, shard: ShareStateShard, refused: Rejection | None) -> None:
-        """What the log refuses, the next look finds again."""
+        """Log that the log refused records; the next scan tries again."""
         if refused is None:
             self._upkeep_refused.forget_failures(shard.partition)
         else:
@@ -441,17 +450,17 @@ class ShareCoordinator:
 
 
 COMMANDS_AT_ONCE: Final = 32
-"""Share partitions up to which a request has no breaks."""
+"""Number of share partitions up to which a request has no breaks."""
 BATCHES_AT_ONCE: Final = 1_000
-"""Batches of a share partition's state up to which it has none."""
+"""Number of batches of a share partition's state up to which a request has no breaks."""
 _WEIGHT: Final = 8
-"""Elements that a command counts for: it is decided, appended and applied."""
+"""Number of elements that a command counts as: it is decided, appended and applied."""
 
 _ELEMENT_BYTES: Final = 256
-"""So many bytes of a record count as another element."""
+"""Number of bytes of a record that count as another element."""
 
 _Begun = tuple[ShareStateShard | None, ShareAnswer, Awaitable[ErrorCode] | None]
-"""Who answers, with what, and what the answer waits for."""
+"""The shard, the answer, and what the answer waits for."""
 
 
 def _in_parts(keys: Sequence[ShareKey]) -> Iterator[Sequence[ShareKey]]:

@@ -1,16 +1,16 @@
-"""How a move takes effect: it is written, applied, and its markers are sent.
+"""How a transition takes effect: it is written and applied, and its markers are sent.
 
-- ``TransactionLogWriter`` begins, appends, applies. The move is marked as pending, its record is
-  written and waited for until it is committed, and only then is the move applied, by the function
-  that loading uses too. If the coordinator moved meanwhile nothing is touched. If the append failed
-  the move is withdrawn, but for a completion that the log was merely not able to take (15): that
-  one stays pending and is tried again. In Kafka: TransactionStateManager.appendTransactionToLog.
-- ``MarkerSender`` is the shell around ``MarkerQueue``. Owed markers are gathered and routed once
-  per turn of the event loop, and go out in one request per broker. When the last partition of a
-  transaction has its marker the completion is appended. Kafka's sender
-  (TransactionMarkerChannelManager as a thread) repeats a retriable error as soon as its thread
-  comes round; here a short pause takes the place of that thread, since a loop of refusals would
-  never let a virtual clock move.
+- ``TransactionLogWriter`` marks the transition as pending, writes its record, waits until it is
+  committed, and only then applies it, with the function that loading uses too. If the coordinator
+  moved meanwhile, nothing is changed. If the append failed, the transition is withdrawn, except a
+  completion that the log could not take at the moment (15): it stays pending and is retried. In
+  Kafka: TransactionStateManager.appendTransactionToLog.
+- ``MarkerSender`` is the shell around ``MarkerQueue``. Owed markers are collected and routed once
+  per turn of the event loop, and sent in one request per broker. When the last partition of a
+  transaction has its marker, the completion is appended. Kafka's sender
+  (TransactionMarkerChannelManager as a thread) retries an error in the next round of its thread;
+  here a short pause replaces that round, because an endless loop of refusals would never let a
+  virtual clock advance.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _TV_1: Final = TransactionVersion.TV_1
 _COMPLETE: Final = frozenset({TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT})
 
 _IN_THE_LOG: Final = (ErrorCode.request_timed_out, ErrorCode.not_enough_replicas_after_append)
-"""Errors after which the record is in the log nevertheless."""
+"""Errors after which the record is in the log anyway."""
 
 _RESULTS: Final = {
     TransactionState.PREPARE_COMMIT: True,
@@ -61,16 +61,16 @@ _RESULTS: Final = {
 
 
 class AfterTransition(Protocol):
-    """What follows when a move has taken effect."""
+    """Called when a transition has taken effect."""
 
     def __call__(
         self, owned: OwnedPartition, transactional_id: TransactionalId, now_ms: int, *, fences: bool
     ) -> object:
-        """Act on it, at the time ``now_ms``."""
+        """Act on it at the time ``now_ms``."""
 
 
 def subject_of(records: Sequence[TxnRecord], where: TopicPartition) -> Subject:
-    """Whom records of the partition ``where`` are about, for fault plans."""
+    """The subject of records in the partition ``where``, for fault plans."""
     return Subject(
         partitions=(where,),
         other_subjects=tuple(
@@ -90,7 +90,7 @@ def subject_of(records: Sequence[TxnRecord], where: TopicPartition) -> Subject:
 
 
 class TransactionLogWriter(msgspec.Struct, kw_only=True, eq=False):
-    """Gets moves into ``__transaction_state``."""
+    """Writes transitions to ``__transaction_state``."""
 
     ownership: Ownership[OwnedPartition]
     clock: Clock
@@ -110,10 +110,10 @@ class TransactionLogWriter(msgspec.Struct, kw_only=True, eq=False):
         is_begun: bool = False,
         then: AfterTransition | None = None,
     ) -> ReplyT | Rejection:
-        """Begin a move, write its record, apply it.
+        """Mark a transition as pending, write its record, and apply it.
 
         Returns:
-            The reply; or why the move did not take effect.
+            The reply; or why the transition did not take effect.
         """
         (record,) = decision.records
         level, written, name = self.level, record, record.transactional_id
@@ -184,7 +184,9 @@ class TransactionLogWriter(msgspec.Struct, kw_only=True, eq=False):
 
 
 def _step_back(record: TxnTransition, txn: TxnMetadata) -> Rejection:
-    """The exception leaves the move pending, until the coordinator moves (KAFKA-8803)."""
+    """The rejection for a transition that stays pending until the coordinator moves
+    (KAFKA-8803).
+    """
     return Rejection(
         error=ErrorCode.unknown_server_error,
         reason=f"{record.transactional_id}: starts at {record.start_timestamp_ms}, before "
@@ -193,7 +195,7 @@ def _step_back(record: TxnTransition, txn: TxnMetadata) -> Rejection:
 
 
 def _withdraw_move(owned: OwnedPartition, record: TxnTransition, error: ErrorCode) -> Rejection:
-    """The log has refused a move: it is pending no longer, unless it is tried again."""
+    """Withdraw a transition that the log refused, unless it will be retried."""
     name = record.transactional_id
     mapped = append_error(error)
     retried = mapped is ErrorCode.coordinator_not_available and record.state in _COMPLETE
@@ -234,27 +236,29 @@ DEVIATIONS: Final = (
 )
 
 SendMarkers = Callable[[BrokerId, WriteTxnMarkersCommand], Awaitable[WriteTxnMarkersReply]]
-"""WriteTxnMarkers to a broker; raises PeerError where no answer came."""
+"""Sends WriteTxnMarkers to a broker; raises PeerError if no answer came."""
 
 Sent = Mapping[Debt, int]
-"""Trace index of the sending of each debt in a request; empty while the trace is off."""
+"""Trace index of the request's event for each debt; empty while the trace is off."""
 
 RETRY_PAUSE_MS: Final = 10
-"""Before a retry: marker refused, leader unknown, or completion not appended."""
+"""Milliseconds before a retry: marker refused, leader unknown, or completion not appended."""
 RECONNECT_PAUSE_MS: Final = 50
-"""After a request without an answer (reconnect.backoff.ms)."""
+"""Milliseconds before a retry after a request without an answer (reconnect.backoff.ms)."""
 
 PATIENCE: Final = 500
-"""Attempts in a row, of some 10 ms each, after which one is told of markers that don't arrive."""
+"""Number of consecutive attempts, about 10 ms each, after which the log reports markers that don't
+arrive.
+"""
 
 _log: Final = Logger("txnsim.txn")
 
 FOLLOWED_AT_ONCE: Final = 32
-"""If an answer is about more transactions than this, they complete in slices."""
+"""If an answer concerns more transactions than this, they are completed in slices."""
 
 
 class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
-    """Sends the markers in the queue, and completes transactions that have all theirs."""
+    """Sends queued markers, and completes transactions once all their markers are written."""
 
     queue: MarkerQueue
     ownership: Ownership[OwnedPartition]
@@ -269,7 +273,7 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
     _flush_timer: TimerHandle | None = None
     _stopped: bool = False
     _repeated: dict[TransactionalId, int] = {}
-    """How often markers of a debt had to be sent again, for the trace."""
+    """How often markers of a transaction had to be sent again, for the trace."""
     _unsent: Retries = msgspec.field(
         default_factory=lambda: Retries(
             _log, "txn.markers.waiting", "transactional_id", patience=PATIENCE
@@ -281,9 +285,9 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
         )
     )
     sent_total: int = 0
-    """Markers sent, repeats included."""
+    """Number of markers sent, including repeated ones."""
     refused_total: int = 0
-    """Transactions given up because a leader refused a marker with 47 or 52."""
+    """Number of transactions given up because a leader refused a marker with 47 or 52."""
 
     @property
     def completions_waiting(self) -> int:
@@ -299,14 +303,14 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
         fences: bool = False,
         is_load: bool = False,
     ) -> None:
-        """A transaction is prepared: its completion is pending from now on, its markers are owed.
+        """Queue the markers of a prepared transaction; its completion is pending from now on.
 
         Args:
             owned: The partition of the transactional id.
-            transactional_id: Whose transaction.
+            transactional_id: The transaction's id.
             now_ms: The time.
-            fences: It is an abort that has raised the epoch.
-            is_load: It was prepared by the coordinator before this one.
+            fences: Whether it is an abort that has raised the epoch.
+            is_load: Whether the previous coordinator prepared it.
         """
         txn = owned.entries[transactional_id]
         completion = to_complete(txn, now_ms=now_ms)
@@ -338,7 +342,7 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
             self.flush_soon()
 
     def drop(self, txn_partition: int) -> None:
-        """Drop all markers that a partition of ``__transaction_state`` owes: it has moved away."""
+        """Drop all markers owed for a partition of ``__transaction_state`` that has moved away."""
         dropped = self.queue.drop(txn_partition)
         for debt in dropped:
             self._paid(debt.transactional_id)
@@ -365,7 +369,7 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
                 )
 
     def flush_soon(self) -> None:
-        """Send in the next turn of the loop. Also worth calling when leaders have changed."""
+        """Send in the next turn of the loop. Also useful when leaders have changed."""
         if not self._flush_due and not self._stopped:
             self._flush_due = True
             self.tasks.soon(self._flush)
@@ -502,7 +506,7 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
     async def _follow_all(
         self, batch: MarkerBatch, sent: Sent, reply: WriteTxnMarkersReply
     ) -> None:
-        """Thousands of transactions may end together: with breaks."""
+        """Process the answers about all transactions, with breaks if there are very many."""
         pace = Pace(self.tasks.turns, self.clock.stopwatch_ns)
         outcome_count = 0
         for outcome in self.queue.outcomes(batch, reply):
@@ -568,7 +572,7 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
             self._complete(owned, debt, now_ms)
 
     def _paid(self, transactional_id: TransactionalId) -> None:
-        """Stop all retries for the transactional id."""
+        """Cancel all retries for the transactional id."""
         self._repeated.pop(transactional_id, None)
         self._unsent.forget_failures(transactional_id)
 

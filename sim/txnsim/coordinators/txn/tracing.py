@@ -1,9 +1,10 @@
-"""The coordinator's trace events. Call these under ``if tracer.on`` only: they format.
+"""The coordinator's trace events. Call these only under ``if tracer.on``, because they format
+values.
 
-``trace_decision``, ``trace_preparation``, ``trace_append`` and ``trace_completion`` make
-themselves the current cause, so that a command's events form a chain: decided, pending, in
-the log, in effect, markers owed. A command runs in a context of its own (``Tasks.drive``); code
-that only queues markers restores the cause.
+``trace_decision``, ``trace_preparation``, ``trace_append`` and ``trace_completion`` make themselves
+the current cause, so that a command's events form a chain: decided, pending, in the log, in effect,
+markers owed. A command runs in a context of its own (``Tasks.drive``); code that only queues
+markers restores the cause.
 """
 
 from __future__ import annotations
@@ -29,14 +30,15 @@ from txnsim.types import (
 
 _NONE: Final = ErrorCode.none
 _COMPLETE: Final = frozenset({TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT})
-"""A move to these states leaves start, timeout and last epoch as they were, so a reader has them
-already. PrepareCommit tells them again: the coordinator may have read the open transaction from
-the log, and no event has told of it, because its append failed at the coordinator before.
+"""A transition to these states leaves start, timeout and last epoch unchanged, so a reader has them
+already. PrepareCommit repeats them: the coordinator may have loaded the open transaction from the
+log, with a transition that no event has shown because its append had failed at the previous
+coordinator.
 """
 
 
 def tx_of(txn: TxnMetadata | TxnTransition | Debt) -> tuple[str, int, int]:
-    """The parts of a transaction's name in the trace."""
+    """Transactional id, producer id and epoch, which name a transaction in the trace."""
     return txn.transactional_id, txn.producer_id, txn.producer_epoch
 
 
@@ -47,7 +49,7 @@ def trace_decision(
     command: str,
     outcome: Decision[TxnTransition, Any, MarkersOwed] | Rejection,
 ) -> None:
-    """A command was decided, for or against; for a move its record is pending from now on."""
+    """Trace the decision on a command; a transition is pending from now on."""
     txn = owned.entries.get(transactional_id)
     tx = transactional_id if txn is None else tx_of(txn)
     data = (_decision, txn, command, outcome)
@@ -72,7 +74,7 @@ def _decision(
 
 
 def timed_out(tracer: Tracer, node: str, txn: TxnMetadata) -> None:
-    """A transaction is older than its timeout; the current cause from now on."""
+    """Trace a transaction that has exceeded its timeout, and make the event the current cause."""
     data = {"timer": "transaction.timeout", "waited_ms": txn.txn_timeout_ms}
     tracer.caused_by(tracer.emit("timer.fire", node, parents=(NO_CAUSE,), tx=tx_of(txn), data=data))
 
@@ -80,8 +82,8 @@ def timed_out(tracer: Tracer, node: str, txn: TxnMetadata) -> None:
 def trace_preparation(
     tracer: Tracer, node: str, txn: TxnMetadata, level: TransactionVersion
 ) -> None:
-    """A move is pending; ``level`` is that of the feature ``transaction.version`` now. Only at
-    full.
+    """Trace a pending transition, only at level full; ``level`` is the current level of
+    ``transaction.version``.
     """
     data = {**fields(txn), "level": int(level)}
     tracer.caused_by(tracer.emit("txn.prepare", node, tx=tx_of(txn), data=data))
@@ -90,7 +92,7 @@ def trace_preparation(
 def trace_append(
     tracer: Tracer, node: str, record: TxnTransition, error: ErrorCode, rule: str
 ) -> None:
-    """The log answered; at brief only with an error."""
+    """Trace the log's answer; at level brief only an error."""
     partition = node.rpartition("/")[2]
     data = {
         "state": record.state.wire_name,
@@ -113,7 +115,9 @@ def trace_append(
 def trace_completion(
     tracer: Tracer, node: str, txn: TxnMetadata, level: TransactionVersion
 ) -> None:
-    """A move took effect; ``level`` is that of the feature ``transaction.version`` now."""
+    """Trace a transition that took effect; ``level`` is the current level of
+    ``transaction.version``.
+    """
     data = (_completion, txn, int(level))
     tracer.caused_by(tracer.emit("txn.complete", node, tx=tx_of(txn), data=data))
 
@@ -139,7 +143,7 @@ def _completion(txn: TxnMetadata, level: int) -> dict[str, object]:
 def trace_load(
     tracer: Tracer, node: str, partition: int, epoch: CoordinatorEpoch, transactions: int
 ) -> None:
-    """A partition of the transaction log was loaded."""
+    """Trace that a partition of the transaction log was loaded."""
     tracer.emit(
         "txn.load",
         node,
@@ -152,7 +156,7 @@ def trace_load(
 
 
 def trace_unload(tracer: Tracer, node: str, partition: int, epoch: int | None) -> None:
-    """A partition of the transaction log was released."""
+    """Trace that a partition of the transaction log was unloaded."""
     data: dict[str, object] = {"tp": f"{TRANSACTION_STATE_TOPIC}-{partition}"}
     if epoch is not None:
         data["coordinator_epoch"] = epoch
@@ -197,7 +201,7 @@ def marker(
 
 
 def fields(txn: TxnMetadata) -> dict[str, object]:
-    """An entry of a coordinator as a payload."""
+    """A coordinator's entry as event fields."""
     return {
         "state": txn.state.wire_name,
         "pending": None if txn.pending_state is None else txn.pending_state.wire_name,

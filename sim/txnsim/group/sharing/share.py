@@ -1,7 +1,7 @@
 """Share groups: decisions on heartbeats and sessions (KIP-932). Pure.
 
-A heartbeat joins, subscribes, brings the assignment, and leaves. It may also ask for share state to
-be initialised: partitions are assigned once the share coordinator has done so.
+Members use the heartbeat to join, subscribe, get their assignment, and leave. It may also cause
+share state to be initialised: partitions are assigned once the share coordinator has done that.
 
 Counterpart in Kafka: the share half of GroupMetadataManager.
 """
@@ -37,7 +37,7 @@ from txnsim.metadata.image import ClusterImage
 
 
 class ShareHeartbeat(msgspec.Struct, frozen=True, kw_only=True):
-    """Join, stay, change the subscription, or leave; None: as before."""
+    """Join, stay, change the subscription, or leave; None means unchanged."""
 
     group_id: str
     member_id: str
@@ -50,13 +50,13 @@ class ShareHeartbeat(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ShareHeartbeatOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What a heartbeat or a timer leads to."""
+    """The result of a heartbeat or a timer."""
 
     records: tuple[ShareRecord, ...] = ()
     reply: HeartbeatReply | None = None
     effects: tuple[TimerSet | TimerCancelled, ...] = ()
     initialize: tuple[InitializeShareState, ...] = ()
-    """Ask share coordinators for this once the records are in the log."""
+    """Commands to share coordinators, to be sent once the records are in the log."""
 
 
 class ShareGroupSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,11 +67,11 @@ class ShareGroupSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ShareProtocol(msgspec.Struct, kw_only=True, eq=False):
-    """The rules; the groups are the caller's."""
+    """The rules of share groups; the caller keeps the groups."""
 
     settings: ShareGroupSettings
     intervals_of: Callable[[str], GroupIntervals]
-    """Group id -> intervals of the group."""
+    """Group id -> the group's intervals."""
 
     # Heartbeat
 
@@ -171,7 +171,7 @@ class ShareProtocol(msgspec.Struct, kw_only=True, eq=False):
         now_ms: int,
         records: list[ShareRecord],
     ) -> tuple[int, frozenset[TopicIdPartition]]:
-        """The epoch and the partitions of a member's target, which is made if it is due."""
+        """The epoch and the partitions of a member's target, which is computed if it is due."""
         if group.assignment_epoch >= epoch or not self._may_assign(group, now_ms):
             return group.assignment_epoch, group.target.get(member_id, frozenset())
         assigned = _assign(group, members.values(), image)
@@ -199,7 +199,7 @@ class ShareProtocol(msgspec.Struct, kw_only=True, eq=False):
     def leave(
         self, group: ShareGroup, command: ShareHeartbeat, *, image: ClusterImage
     ) -> ShareHeartbeatOutcome | Rejection:
-        """A member leaves."""
+        """Remove a member that leaves."""
         if command.member_id not in group.members:
             return group.unknown_member(command.member_id)
         reply = HeartbeatReply(member_id=command.member_id, member_epoch=command.member_epoch)
@@ -208,13 +208,13 @@ class ShareProtocol(msgspec.Struct, kw_only=True, eq=False):
     def too_late(
         self, group: ShareGroup, member_id: str, *, image: ClusterImage
     ) -> ShareHeartbeatOutcome:
-        """Remove a silent member."""
+        """Remove a member whose session has expired."""
         if member_id not in group.members:
             return ShareHeartbeatOutcome()
         return self._remove_member(group, member_id, None, image)
 
     def timer_after_load(self, group: ShareGroup, member_id: str) -> TimerSet:
-        """Session of a member that a new coordinator finds in the log."""
+        """The session of a member that a new coordinator loads from the log."""
         return session(
             group.group_id, member_id, self.intervals_of(group.group_id).session_timeout_ms
         )
@@ -260,7 +260,7 @@ def _check_epoch(member: ShareGroupMember, epoch: int) -> Rejection | None:
 def _subscribing(
     group: ShareGroup, member: ShareGroupMember, command: ShareHeartbeat
 ) -> ShareGroupMember:
-    """The member with the news of the heartbeat."""
+    """The member with the changes that the heartbeat brings."""
     names = command.topic_names
     return msgspec.structs.replace(
         member,
@@ -274,8 +274,8 @@ def _subscribing(
 
 
 def _awaits_assignment(group: ShareGroup) -> bool:
-    """A subscribed topic has initialised partitions that the target doesn't have, or the reverse;
-    while a target is awaited anyway nobody asks (initializedAssignmentPending).
+    """Whether the target lacks initialised partitions of a subscribed topic, or has partitions that
+    are not; False while a new target is due anyway (initializedAssignmentPending).
     """
     if group.assignment_epoch < group.epoch or not group.initialized:
         return False
@@ -322,7 +322,7 @@ def _reconcile(
     *,
     is_another: bool,
 ) -> ShareGroupMember:
-    """The member at its target, without the topics that it no longer wants
+    """The member at its target, without topics to which it no longer subscribes
     (ShareGroupAssignmentBuilder).
     """
     is_behind = member.member_epoch != assignment_epoch

@@ -1,10 +1,10 @@
-"""A share group (KIP-932): members, epochs, target assignment, and what is initialised.
+"""A share group (KIP-932): members, epochs, target assignment, and initialised partitions.
 
-Members share partitions, so that nobody has to give one up before another gets it: a member is at
-its target as soon as it hears of it. A partition is assigned once its share state is initialised at
-the share coordinator.
+Members share partitions, so none is revoked before another member gets it: a member reaches its
+target as soon as it learns it. A partition is assigned once its share state is initialised at the
+share coordinator.
 
-Everything here changes through ``apply``, with records, living and loading alike. Counterpart in
+All state changes through ``apply`` with records, both in operation and when loading. Counterpart in
 Kafka: ShareGroup, ShareGroupMember, GroupMetadataManager.replay.
 """
 
@@ -74,21 +74,21 @@ class ShareGroup:
         self.metadata_hash = 0
         self.assignment_epoch = self.epoch
         self.assigned_at_ms = 0
-        """When the last target assignment was made; 0: none counts."""
+        """When the last target assignment was computed; 0 if none counts."""
         self.members: dict[str, ShareGroupMember] = {}
         self.tally = Tally()
         self.target: dict[str, frozenset[TopicIdPartition]] = {}
         self.knows_topics = False
-        """A record of initialised topics was written, even an empty one."""
+        """Whether a record of initialised topics was written, even an empty one."""
         self.initializing: Mapping[uuid.UUID, ShareTopic] = {}
         self.initialized: Mapping[uuid.UUID, ShareTopic] = {}
         self.deleting: Mapping[uuid.UUID, DeletingTopic] = {}
         self.refreshed_version = -1
-        """Metadata offset at which subscriptions were last held against the topics that there are;
-        memory only.
+        """Metadata offset at which subscriptions were last compared with the existing topics; only
+        in memory.
         """
         self.topics_stored_at_ms = 0
-        """When ``initializing`` was last written, or loaded; memory only."""
+        """When ``initializing`` was last written or loaded; only in memory."""
 
     @property
     def state_name(self) -> str:
@@ -97,7 +97,7 @@ class ShareGroup:
 
     @property
     def is_empty(self) -> bool:
-        """No members."""
+        """Whether it has no members."""
         return not self.members
 
     # Requests of other groups
@@ -141,7 +141,7 @@ class ShareGroup:
         return Rejection(error=ErrorCode.non_empty_group, reason="The group is not empty.")
 
     def has_subscriber(self, topic: str) -> bool:
-        """Some member consumes the topic."""
+        """Whether a member consumes the topic."""
         return self.tally.has_subscriber(topic)
 
     def offsets_expire_from(self) -> ExpiryBase | None:
@@ -162,7 +162,7 @@ class ShareGroup:
         )
 
     def unknown_member(self, member_id: str) -> Rejection:
-        """No such member."""
+        """The rejection for an unknown member."""
         return Rejection(
             error=ErrorCode.unknown_member_id,
             reason=f"Member {member_id} is not a member of group {self.group_id}.",
@@ -171,11 +171,11 @@ class ShareGroup:
     # Replay
 
     def restart_initializing(self, *, now_ms: int) -> None:
-        """A coordinator that has read the log waits anew for what is initialising."""
+        """Restart the wait for initialising partitions, after a load."""
         self.topics_stored_at_ms = now_ms
 
     def apply(self, record: ShareRecord) -> None:
-        """A record is in the log."""
+        """Apply a record that is in the log."""
         match record:
             case ShareMemberStored():
                 self._update(

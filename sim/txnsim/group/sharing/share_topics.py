@@ -1,8 +1,9 @@
-"""Share state of a share group's topics: what is on its way to share coordinators, is there, or
-goes (KIP-932). Pure.
+"""Share state of a share group's topics: being initialised, initialised, or being deleted
+(KIP-932). Pure.
 
-A decision has the record to write and what to ask of share coordinators then. Their answers lead to
-the next record. Counterpart in Kafka: GroupMetadataManager, shareGroupStatePartitionMetadata.
+A decision has the record to write and the commands to send to share coordinators afterwards. Their
+answers lead to the next record. Counterpart in Kafka: GroupMetadataManager,
+shareGroupStatePartitionMetadata.
 """
 
 from __future__ import annotations
@@ -31,14 +32,14 @@ Partitions = Mapping[uuid.UUID, frozenset[int]]
 ShareTopics = Mapping[uuid.UUID, ShareTopic]
 TopicT = TypeVar("TopicT", ShareTopic, DeletingTopic)
 NewOffsets = tuple[str, Sequence[tuple[int, int]]]
-"""(topic, (partition, new start offset) of each)."""
+"""(topic, (partition, new start offset) of each partition)."""
 
 _UNKNOWN: Final = "This server does not host this topic-partition."
 _NOTHING_TO_DELETE: Final = "There is no offset information to delete."
 
 
 class PartitionError(msgspec.Struct, frozen=True, kw_only=True):
-    """The error of a partition or topic, with a text where Kafka has its own."""
+    """The error of a partition or topic, with a message if Kafka has its own."""
 
     error: ErrorCode = ErrorCode.none
     message: str | None = None
@@ -48,18 +49,18 @@ DONE: Final = PartitionError()
 
 
 class TopicOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of a topic whose offsets were to be altered or deleted."""
+    """The result for a topic whose offsets were to be altered or deleted."""
 
     topic_name: str
     topic_id: uuid.UUID | None = None
     outcome: PartitionError = DONE
-    """Of a deletion."""
+    """The result of a deletion."""
     partitions: tuple[tuple[int, PartitionError], ...] = ()
-    """Of an alteration."""
+    """The results of an alteration, by partition."""
 
 
 class ShareAlteration(msgspec.Struct, frozen=True, kw_only=True):
-    """New start offsets: ask for ``initialize`` once the records are in the log."""
+    """New start offsets: send ``initialize`` once the records are in the log."""
 
     records: tuple[ShareRecord, ...] = ()
     topics: tuple[TopicOutcome, ...] = ()
@@ -67,7 +68,7 @@ class ShareAlteration(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ShareDeletion(msgspec.Struct, frozen=True, kw_only=True):
-    """Share state goes: ask for ``delete`` once the records are in the log."""
+    """Deletion of share state: send ``delete`` once the records are in the log."""
 
     records: tuple[ShareRecord, ...] = ()
     refused: tuple[TopicOutcome, ...] = ()
@@ -75,7 +76,7 @@ class ShareDeletion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ShareOffset(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a share partition is."""
+    """The position of a share partition."""
 
     partition: int
     start_offset: int = UNKNOWN_OFFSET
@@ -85,7 +86,7 @@ class ShareOffset(msgspec.Struct, frozen=True, kw_only=True):
 
 
 TopicOffsets = tuple[str, uuid.UUID | None, tuple[ShareOffset, ...]]
-"""(topic, its id where it is there, its partitions)."""
+"""(topic, its id if it exists, its partitions)."""
 
 
 # Initialising
@@ -97,10 +98,10 @@ def uninitialized_topics(
     """Partitions of subscribed topics that are not initialised (subscribedTopicsChangeMap).
 
     Args:
-        group: Its initialised partitions count as done.
-        names: Topics, by name.
-        image: Those that there are.
-        awaits: Those that are being initialised count as done, too.
+        group: The group; its initialised partitions are left out.
+        names: Names of the topics.
+        image: The metadata with the existing topics.
+        awaits: Whether to leave out partitions that are being initialised, too.
     """
     uninitialized: dict[uuid.UUID, ShareTopic] = {}
     for name in sorted(image.existing(names)):
@@ -124,7 +125,7 @@ def uninitialized_topics(
 
 
 def with_initializing(group: ShareGroup, topics: ShareTopics, *, now_ms: int) -> ShareTopicsStored:
-    """Record that initialises topics; an initialising topic leaves the deleting ones."""
+    """The record that initialises topics; such a topic is no longer being deleted."""
     initializing = _combine_topics(group.initializing, topics)
     deleting = {
         topic_id: topic
@@ -137,8 +138,9 @@ def with_initializing(group: ShareGroup, topics: ShareTopics, *, now_ms: int) ->
 def to_initialize(
     group: ShareGroup, topics: ShareTopics, state_epoch: int
 ) -> tuple[InitializeShareState, ...]:
-    """A topic that the group has known begins at 0 with its new partitions, so that nothing of them
-    is missed; where a new topic begins the leader decides. Up to 4.3 it decides on all.
+    """The commands that initialise share state. New partitions of a known topic begin at offset 0,
+    so that no record is missed; the leader decides where a new topic begins. Up to 4.3 the leader
+    decides for all.
     """
     known_topic_ids: frozenset[uuid.UUID] = frozenset()
     if group.rules.share_groups_read_grown_topics_whole:
@@ -157,7 +159,9 @@ def to_initialize(
 def records_of_initialized(
     group: ShareGroup, partitions: Partitions, *, image: ClusterImage, now_ms: int
 ) -> tuple[ShareRecord, ...]:
-    """Share coordinators have initialised these partitions (initializeShareGroupState)."""
+    """The records after share coordinators have initialised these partitions
+    (initializeShareGroupState).
+    """
     if not partitions:
         return ()
     initialized_topics = {
@@ -181,7 +185,9 @@ def records_of_initialized(
 def records_of_refused(
     group: ShareGroup, partitions: Partitions, *, now_ms: int
 ) -> tuple[ShareRecord, ...]:
-    """Share coordinators refused these partitions (uninitializeShareGroupState)."""
+    """The records after share coordinators have refused these partitions
+    (uninitializeShareGroupState).
+    """
     if not group.initializing or not partitions:
         return ()
     return (
@@ -195,7 +201,7 @@ def records_of_refused(
 def alter_offsets(
     group: ShareGroup, topics: Iterable[NewOffsets], *, image: ClusterImage, now_ms: int
 ) -> ShareAlteration | Rejection:
-    """Partitions are initialised anew, at given offsets (alterShareGroupOffsets)."""
+    """Initialise partitions again, at given offsets (alterShareGroupOffsets)."""
     refusal = group.check_delete()
     if refusal is not None:
         return refusal
@@ -240,7 +246,7 @@ def alter_offsets(
 def delete_offsets(
     group: ShareGroup, names: Iterable[str], *, image: ClusterImage, now_ms: int
 ) -> ShareDeletion | Rejection:
-    """The share state of topics goes; what is being deleted already is asked for again
+    """Delete the share state of topics; a pending deletion is sent again
     (initiateDeleteShareGroupOffsets).
     """
     refusal = group.check_delete()
@@ -274,7 +280,7 @@ def delete_offsets(
 def offsets_deleted(
     group: ShareGroup, topic_ids: Collection[uuid.UUID], *, now_ms: int
 ) -> tuple[ShareRecord, ...]:
-    """Share coordinators have deleted the state of these topics
+    """The records after share coordinators have deleted the state of these topics
     (completeDeleteShareGroupOffsets).
     """
     if not group.knows_topics:
@@ -283,7 +289,7 @@ def offsets_deleted(
 
 
 def delete_all(group: ShareGroup, *, image: ClusterImage, now_ms: int) -> ShareDeletion:
-    """All of a group's share state goes, before the group does
+    """Delete all share state of a group before the group itself is deleted
     (shareGroupBuildPartitionDeleteRequest).
     """
     if not group.knows_topics:
@@ -316,7 +322,7 @@ def delete_all(group: ShareGroup, *, image: ClusterImage, now_ms: int) -> ShareD
 def topics_gone(
     group: ShareGroup, topic_ids: AbstractSet[uuid.UUID], *, now_ms: int
 ) -> tuple[ShareRecord, ...]:
-    """Topics were deleted: the group forgets them (maybeCleanupShareGroupState)."""
+    """The records that remove deleted topics from a group (maybeCleanupShareGroupState)."""
     is_apart = topic_ids.isdisjoint
     if is_apart(group.initializing) and is_apart(group.initialized) and is_apart(group.deleting):
         return ()
@@ -356,7 +362,7 @@ def _record(
     initialized: ShareTopics | None = None,
     deleting: Mapping[uuid.UUID, DeletingTopic] | None = None,
 ) -> ShareTopicsStored:
-    """A record with the topics of the group; a kind that is not given stays unchanged."""
+    """A record with the group's topics; kinds that are not given are unchanged."""
 
     def topics(new_topics: ShareTopics | None, old_topics: ShareTopics) -> tuple[ShareTopic, ...]:
         return tuple(sorted((old_topics if new_topics is None else new_topics).values()))

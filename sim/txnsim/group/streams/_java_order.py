@@ -1,7 +1,7 @@
-"""The order in which Java goes through a hash map and a priority queue. Pure.
+"""The iteration order of Java's HashMap, and the order of equals in its PriorityQueue. Pure.
 
-Kafka's assignor takes members as a HashMap gives them, and processes as a PriorityQueue does where
-their loads are equal. Who wants its answers has to take them in the same order.
+Kafka's assignor takes members in a HashMap's order, and processes of equal load in a
+PriorityQueue's order. To get the same assignments, ours has to use the same orders.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ def java_order(names: Iterable[str], *, capacity: int = _BUCKETS) -> list[str]:
 
 
 def java_order_of_computed(names: Iterable[str], *, capacity: int) -> list[str]:
-    """The same of a HashMap that ``computeIfAbsent`` fills: before it takes the next key, it grows
-    for those that it has, and a key stands in front of those in its bucket. A name comes as often
-    as it is asked for.
+    """Keys in the iteration order of a HashMap that ``computeIfAbsent`` fills: it grows before it
+    inserts the next key, and a new key comes first in its bucket. A name occurs as often as
+    ``computeIfAbsent`` is called with it.
     """
     buckets, distinct_names = 1, dict[str, None]()
     while buckets < capacity:
@@ -51,7 +51,7 @@ def java_order_of_computed(names: Iterable[str], *, capacity: int) -> list[str]:
 
 
 def _spread(text: str) -> int:
-    """What HashMap makes of a hash code."""
+    """The hash that HashMap computes from a hash code."""
     return _kept_spread(text) if len(text) <= _KEPT_CHARACTERS else _spread_of(text)
 
 
@@ -61,7 +61,9 @@ def _spread_of(text: str) -> int:
 
 
 def _hash_of(text: str) -> int:
-    """The hash code; those of short names are kept, as each heartbeat asks for all again."""
+    """Java's hash code of a string; cached for short names, because each heartbeat needs all of
+    them.
+    """
     return _kept_hash(text) if len(text) <= _KEPT_CHARACTERS else java_hash(text)
 
 
@@ -71,13 +73,15 @@ _kept_spread: Final = lru_cache(maxsize=16_384)(_spread_of)
 
 
 LEAST_SLOTS: Final = 2
-"""Of a TimelineHashMap."""
+"""Smallest number of slots of a TimelineHashMap."""
 _KNUTH: Final = 0x9E37_79B9_7F4A_7C15
 _LONG: Final = 64
 
 
 def slots_for(size: int, slots: int) -> int:
-    """How many slots a TimelineHashMap of ``size`` keys has when it takes one, or changes one."""
+    """The number of slots of a TimelineHashMap with ``size`` keys after a key is inserted or
+    changed.
+    """
     return slots * 2 if (size + 1) * 3 > slots * 4 else slots
 
 
@@ -90,7 +94,7 @@ def timeline_order(names: Iterable[str], slots: int) -> list[str]:
 
 
 def _product_of(name: str) -> int:
-    """Of whose highest bits a slot is made."""
+    """The product whose highest bits select the slot."""
     return _hash_of(name) * _KNUTH & (1 << _LONG) - 1
 
 
@@ -104,8 +108,8 @@ def _quickest(
 
 
 class JavaQueue(Generic[T]):
-    """A PriorityQueue: a heap in an array, which says what comes first of equals. A load may only
-    change while its item is out of the queue.
+    """Java's PriorityQueue: a heap in an array, which determines the order of equals. A load may
+    only change while its item is outside the queue.
     """
 
     def __init__(self, items: Iterable[T], load: Callable[[T], float]) -> None:
@@ -140,7 +144,7 @@ class JavaQueue(Generic[T]):
         return least[1]
 
     def _sink(self, entry: tuple[float, T]) -> None:
-        """Let one sink from the top to where it belongs."""
+        """Move an entry down from the top to its place."""
         heap, load, index = self._heap, entry[0], 0
         size = len(heap)
         while (child := 2 * index + 1) < size:

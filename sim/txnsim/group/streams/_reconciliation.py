@@ -1,8 +1,9 @@
 """One step of a member towards its target assignment. Pure.
 
-A member first gives up the tasks that it loses, and reports that; only then does its epoch move on.
-It gets a task when nobody else runs it, and when no other member of its process has a copy of it,
-as the two would use one directory. A copy that becomes the active task stays until that is granted.
+A member first revokes the tasks that it loses, and reports that; only then does its epoch advance.
+It gets a task once no other member runs it, and no other member of its process has a copy of it,
+because both would use the same directory. A copy that becomes the active task stays until the
+active task is granted.
 
 Counterpart in Kafka: CurrentAssignmentBuilder.
 """
@@ -20,7 +21,7 @@ from txnsim.group.streams.tasks import NOTHING_HELD, MemberTasks, StreamsMemberS
 
 
 class Holders(msgspec.Struct, frozen=True, kw_only=True):
-    """Task -> processes holding it, pending revocations included."""
+    """Task -> processes that have it, including pending revocations."""
 
     active: Mapping[Task, str] = {}
     standby: Mapping[Task, frozenset[str]] = {}
@@ -28,7 +29,7 @@ class Holders(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def holders_of(members: Iterable[StreamsGroupMember]) -> Holders:
-    """Index tasks of members by process."""
+    """The processes of each task, from the members' tasks."""
     active: dict[Task, str] = {}
     standby: dict[Task, frozenset[str]] = {}
     warmup: dict[Task, frozenset[str]] = {}
@@ -45,15 +46,15 @@ def holders_of(members: Iterable[StreamsGroupMember]) -> Holders:
 
 
 class TaskTarget(msgspec.Struct, frozen=True, kw_only=True):
-    """A member's target, and what it still waits for."""
+    """A member's target, and the state that limits its next step."""
 
     assignment_epoch: int
     tasks: Tasks
     owned: Tasks | None
-    """What the member reports to have; None for no change."""
+    """The tasks that the member reports; None means unchanged."""
     holders: Holders
     changes_in_place: bool = True
-    """A task that the member has in another role need not be given up first."""
+    """Whether a task can change its role in place, without being revoked first."""
 
     def still_has(self, revoked: MemberTasks) -> bool:
         """Whether the member still reports revoked tasks."""
@@ -64,8 +65,8 @@ def reconcile(member: StreamsGroupMember, goal: TaskTarget) -> StreamsGroupMembe
     """The member after one step.
 
     Returns:
-        The member, the same one where there is nothing to do; FENCED_MEMBER_EPOCH where its state
-        is of a later release and it must start again.
+        The member, unchanged if there is nothing to do; FENCED_MEMBER_EPOCH if its state is of a
+            later release, so that it must start over.
     """
     match member.state:
         case StreamsMemberState.STABLE:
@@ -91,7 +92,7 @@ def reconcile(member: StreamsGroupMember, goal: TaskTarget) -> StreamsGroupMembe
 
 
 class _TaskMoves:
-    """Tasks of one kind (active, standby, warm-up): kept, lost, newly granted."""
+    """The tasks of one kind (active, standby, warm-up) that a member keeps, loses or newly gets."""
 
     def __init__(
         self, assigned: Iterable[Task], target: frozenset[Task], is_taken: Callable[[Task], bool]
@@ -104,7 +105,7 @@ class _TaskMoves:
         self.waits = len(self.got) < len(missing)
 
     def grant(self, task: Task) -> bool:
-        """Keep a newly granted task without waiting; False unless granted."""
+        """Grant a task if nothing has to be waited for; False if it is not granted."""
         if task not in self.got:
             return False
         self.got.remove(task)
@@ -113,13 +114,13 @@ class _TaskMoves:
 
 
 class _Step:
-    """A step towards the target, with what each kind of tasks gains and loses."""
+    """One step towards the target: the tasks of each kind that are gained and lost."""
 
     def __init__(self, member: StreamsGroupMember, goal: TaskTarget) -> None:
         self._member, self._goal = member, goal
         assigned, tasks = member.assigned, goal.tasks
         self._changing = assigned if goal.changes_in_place else NOTHING_HELD
-        """What may take another role without being given up."""
+        """Tasks that may change their role without being revoked."""
         self._active = _TaskMoves(assigned.active, tasks.active, self._is_active_taken)
         self._standby = _TaskMoves(assigned.standby, tasks.standby, self._is_standby_taken)
         self._warmup = _TaskMoves(assigned.warmup, tasks.warmup, self._is_warmup_taken)
@@ -152,7 +153,7 @@ class _Step:
         return self._goal.holders.active.get(task) == self._member.process_id
 
     def _has_copy(self, holders: Mapping[Task, frozenset[str]], task: Task) -> bool:
-        """Whether its process has a copy."""
+        """Whether the member's process has a copy of the task."""
         return self._member.process_id in holders.get(task, ())
 
     def _has_other_copy(
@@ -164,10 +165,10 @@ class _Step:
     # The step
 
     def member_after(self, member_epoch: int) -> StreamsGroupMember:
-        """The member after it.
+        """The member after the step.
 
         Args:
-            member_epoch: Its epoch where it has to give tasks up first.
+            member_epoch: Its epoch if it has to revoke tasks first.
         """
         assigned, goal, changing = self._member.assigned, self._goal, self._changing
         active, standby, warmup = self._active, self._standby, self._warmup

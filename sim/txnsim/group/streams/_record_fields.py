@@ -1,6 +1,7 @@
-"""Fields of the records of streams groups, from and to the messages of ``__consumer_offsets``.
+"""Conversion of fields between the records of streams groups and the messages of
+``__consumer_offsets``.
 
-``group.record_kinds`` takes them into its tables.
+``group.record_kinds`` includes these tables.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ OURS: Final = {
     "warmup_tasks": "warmup",
     "warmup_tasks_pending_revocation": "warmup_revoked",
 }
-"""Kafka's name of a field -> the one in our records."""
+"""Kafka's name of a field -> the name in our records, if it differs."""
 
 
 def _pairs(pairs: Iterable[tuple[str, str]] | None) -> Any:
@@ -128,7 +129,7 @@ def _partitions(tasks: Iterable[Any]) -> Partitions:
 
 
 def _epochs(tasks: Iterable[Any], member_epoch: int) -> Epochs:
-    """Where a record has no epochs, or not as many, the member's counts."""
+    """Tasks with their epochs; if a record has none, or too few, the member's epoch applies."""
     task_epochs: list[tuple[str, int, int]] = []
     for task_ids in tasks:
         epochs = task_ids.assignment_epochs
@@ -164,4 +165,4 @@ READ: Final[Mapping[str, Callable[[Any], Any]]] = {
         value.warmup_tasks_pending_revocation
     ),
 }
-"""Field of a message -> what it becomes; of the whole message."""
+"""Field of a message -> conversion to the record's value; it gets the whole message."""

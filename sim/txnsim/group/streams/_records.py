@@ -1,4 +1,4 @@
-"""What ``__consumer_offsets`` remembers of streams groups (KIP-1071): kinds 17 to 23.
+"""Records of ``__consumer_offsets`` about streams groups (KIP-1071): kinds 17 to 23.
 
 Counterpart in Kafka: StreamsCoordinatorRecordHelpers.
 """
@@ -29,9 +29,9 @@ class StreamsEpochStored(_OfStreamsGroup, frozen=True, kw_only=True):
     group_epoch: int
     metadata_hash: int = 0
     validated_topology_epoch: int = -1
-    """The topology whose topics are all there and right."""
+    """The epoch of the topology whose topics all exist and are valid."""
     assignment_configs: tuple[tuple[str, str], ...] | None = None
-    """Configs of the group that the assignor goes by, sorted."""
+    """The group configs that the assignor used, sorted."""
     stored_description_topology_epoch: int = -1
     failed_description_topology_epoch: int = -1
 
@@ -98,7 +98,7 @@ class StreamsCurrentStored(_OfStreamsMember, frozen=True, kw_only=True):
 
 
 class StreamsCurrentDeleted(_OfStreamsMember, frozen=True, kw_only=True):
-    """Tombstone: a member's current tasks."""
+    """The tombstone of a member's current tasks."""
 
 
 class StreamsTopologyStored(_OfStreamsGroup, frozen=True, kw_only=True):

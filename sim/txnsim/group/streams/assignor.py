@@ -1,7 +1,7 @@
 """The assignor of streams groups: *sticky*. Pure.
 
-Tasks stay where they are as long as no member has more than its share; then they go to who has a
-copy of their state, then to the process with the least load. Standbys go to other processes.
+A task stays with its member unless that has more than its share; otherwise it goes to a member with
+a copy of its state, or else to the process with the least load. Standbys go to other processes.
 
 Counterpart in Kafka: StickyTaskAssignor, ProcessState.
 """
@@ -25,11 +25,11 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     """A member as the assignor sees it."""
 
     process_id: str
-    """Members of one process share its state."""
+    """Id of its process; members of one process share its state."""
     active: frozenset[Task] = frozenset()
     standby: frozenset[Task] = frozenset()
     offsets: Mapping[Task, int] = {}
-    """Sums of changelog offsets that it has reported."""
+    """Sums of changelog offsets that it has reported, by task."""
 
 
 class AssignedSubtopology(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,7 +45,7 @@ class _Member(msgspec.Struct, frozen=True):
 
 
 class _Process:
-    """A process, its members, and what they got so far."""
+    """A process, its members, and their tasks so far."""
 
     def __init__(self) -> None:
         self.counts: dict[str, int] = {}
@@ -58,11 +58,11 @@ class _Process:
 
     @property
     def load(self) -> float:
-        """Tasks for each member."""
+        """Number of tasks per member."""
         return self._taken / len(self.counts)
 
     def join(self, member_id: str) -> None:
-        """The member belongs to it."""
+        """Add a member to the process."""
         self.counts[member_id] = 0
         self.active[member_id] = set()
         self.standby[member_id] = set()
@@ -90,7 +90,7 @@ class _Process:
 
 
 class _Share:
-    """Quota of tasks per member; full members leave, the quota is divided anew."""
+    """The quota of tasks per member; full members are removed, and the quota is computed again."""
 
     def __init__(self, tasks: int, members: int) -> None:
         self._tasks, self._members = tasks, members
@@ -111,12 +111,12 @@ def _ceiling(tasks: int, members: int) -> int:
 def assign_sticky(
     members: Mapping[str, Candidate], parts: Mapping[str, AssignedSubtopology], *, standbys: int
 ) -> Generator[int, None, dict[str, Tasks]]:
-    """Tasks of each member; yields after each task.
+    """Assign tasks to members; yields after each task.
 
     Args:
-        members: By id.
+        members: The members by id.
         parts: Subtopologies by id, sorted.
-        standbys: Copies of each stateful task.
+        standbys: Number of copies of each stateful task.
     """
     return (yield from _Assignment(members, parts, standbys).assign_all())
 
@@ -139,7 +139,7 @@ class _Assignment:
         self._order: list[str] = []
 
     def assign_all(self) -> Generator[int, None, dict[str, Tasks]]:
-        """Active tasks first, standbys afterwards."""
+        """Assign active tasks, then standbys."""
         yield from self._read_members()
         yield from self._assign_active()
         if self._standbys > 0:
@@ -155,7 +155,7 @@ class _Assignment:
         return tasks_by_member
 
     def _read_members(self) -> Iterator[int]:
-        """Processes, and where each task was."""
+        """Read the members: their processes, and the previous tasks."""
         ranked: dict[Task, list[tuple[bool, int, _Member]]] = {}
         order = java_order(self._members)
         yield len(order)
@@ -195,7 +195,7 @@ class _Assignment:
     def _not_kept(
         self, tasks: Sequence[Task], holder: Callable[[Task], _Member | None]
     ) -> Generator[int, None, list[Task]]:
-        """Leave tasks with their holders; those that have to go elsewhere."""
+        """Leave tasks with their holders; returns those that have to move."""
         unassigned = []
         for task in tasks:
             if not self._keep_task(task, holder(task)):
@@ -236,7 +236,7 @@ class _Assignment:
                     break
 
     def _place_copies(self, task: Task) -> int:
-        """Leave copies of a task where its state is; how many are left."""
+        """Leave copies of a task where its state is; returns how many remain to be placed."""
         for placed in range(self._standbys):
             member = self._active_before.get(task)
             if member is None or not self._may_copy(member, task):
@@ -271,7 +271,7 @@ class _Assignment:
     # Parts
 
     def _tasks(self, *, is_stateful: bool) -> Generator[int, None, list[Task]]:
-        """By number, then by subtopology."""
+        """The tasks, sorted by partition, then by subtopology."""
         tasks: list[Task] = []
         for name, part in self._parts.items():
             if part.is_stateful or not is_stateful:
@@ -289,7 +289,9 @@ class _Assignment:
         )
 
     def _least_loaded(self, task: Task, *, copy: bool = False) -> _Member | None:
-        """The least loaded previous holder; ``copy`` skips processes with the task."""
+        """The least loaded previous holder; with ``copy`` only in a process that does not have the
+        task.
+        """
         least_loaded: _Member | None = None
         least: Sequence[float] = ()
         for member in self._standby_before.get(task, ()):

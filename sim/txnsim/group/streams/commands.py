@@ -1,4 +1,4 @@
-"""A heartbeat of a streams group (KIP-1071), its answer, and what it leads to."""
+"""A heartbeat of a streams group (KIP-1071), its answer, and its outcome."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from txnsim.group.streams.tasks import Task, Tasks
 from txnsim.group.streams.topology import Subtopology, Told, TopicInfo
 
 CLIENT_TAGS_FROM: Final = 1
-"""First version of the heartbeat whose clients know that tags are missing."""
+"""First version of the heartbeat whose clients know the status "missing client tags"."""
 
 
 class StreamsHeartbeat(msgspec.Struct, frozen=True, kw_only=True):
-    """Join, stay, report tasks, or leave; None: as before."""
+    """Join, stay, report tasks, or leave; None means unchanged."""
 
     group_id: str
     member_id: str
     member_epoch: int
-    """0: join; -1: leave; -2: leave for a while, of static members."""
+    """0: join; -1: leave; -2: static member leaves for a while."""
     endpoints_epoch: int = 0
     """Endpoint epoch of the member's last answer."""
     instance_id: str | None = None
     rack_id: str | None = None
     rebalance_timeout_ms: int = -1
     topology: tuple[int, tuple[Subtopology, ...]] | None = None
-    """Its epoch and parts; of a member that joins."""
+    """Its epoch and subtopologies; only of a member that joins."""
     active: frozenset[Task] | None = None
     standby: frozenset[Task] | None = None
     warmup: frozenset[Task] | None = None
@@ -41,21 +41,21 @@ class StreamsHeartbeat(msgspec.Struct, frozen=True, kw_only=True):
     task_offsets: tuple[tuple[Task, int], ...] | None = None
     task_end_offsets: tuple[tuple[Task, int], ...] | None = None
     shutdown: bool = False
-    """All members are to stop."""
+    """Whether all members are asked to shut down."""
     client_id: str
     client_host: str
     api_version: int = CLIENT_TAGS_FROM
 
     @property
     def owned_tasks(self) -> Tasks | None:
-        """Tasks that the member reports; None: unchanged."""
+        """The tasks that the member reports; None means unchanged."""
         if self.active is None or self.standby is None or self.warmup is None:
             return None
         return Tasks(active=self.active, standby=self.standby, warmup=self.warmup)
 
 
 class EndpointPartitions(msgspec.Struct, frozen=True, kw_only=True):
-    """What can be asked for at a member's endpoint: topic -> partitions."""
+    """The partitions that can be queried at a member's endpoint: topic -> partitions."""
 
     endpoint: tuple[str, int]
     active: tuple[tuple[str, tuple[int, ...]], ...] = ()
@@ -72,23 +72,25 @@ class StreamsReply(msgspec.Struct, frozen=True, kw_only=True):
     acceptable_recovery_lag: int = -1
     statuses: tuple[Told, ...] = ()
     tasks: Tasks | None = None
-    """None: unchanged tasks."""
+    """None means unchanged."""
     endpoints_epoch: int = 0
     endpoints: tuple[EndpointPartitions, ...] | None = None
-    """None: unchanged endpoints."""
+    """None means unchanged."""
     topics_to_make: Mapping[str, TopicInfo] = {}
-    """Internal topics that are missing."""
+    """Missing internal topics."""
 
 
 class StreamsOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What a heartbeat or a timer leads to."""
+    """The result of a heartbeat or a timer."""
 
     records: tuple[StreamsRecord, ...] = ()
     reply: StreamsReply | None = None
     refusal: Rejection | None = None
-    """The answer instead: nothing is written, but what is only in memory has changed."""
+    """The answer if the heartbeat is refused: nothing is written, but in-memory state may have
+    changed.
+    """
     effects: tuple[TimerSet | TimerCancelled, ...] = ()
     memory: Memory | None = None
-    """What the group knows then besides; None: as before."""
+    """The group's in-memory state afterwards; None means unchanged."""
     is_rebalance: bool = False
-    """A heartbeat has raised the group's epoch."""
+    """Whether a heartbeat has raised the group's epoch."""

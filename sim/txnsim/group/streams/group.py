@@ -1,7 +1,7 @@
 """A streams group (KIP-1071): members, epochs, target assignment, topology.
 
-What the log has changes through ``apply``, with records, living and loading alike. Counterpart in
-Kafka: StreamsGroup, StreamsGroupMember, GroupMetadataManager.replay.
+State in the log changes through ``apply`` with records, both in operation and when loading.
+Counterpart in Kafka: StreamsGroup, StreamsGroupMember, GroupMetadataManager.replay.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class StreamsGroupMember(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TaskOffsets(msgspec.Struct, frozen=True, kw_only=True):
-    """Sums of changelog offsets that a member has reported."""
+    """The sums of changelog offsets that a member has reported."""
 
     offsets: Mapping[Task, int] = {}
     end_offsets: Mapping[Task, int] = {}
@@ -72,16 +72,16 @@ NO_OFFSETS: Final = TaskOffsets()
 
 
 class Refined(msgspec.Struct, frozen=True, kw_only=True):
-    """A target as its first member got it. Members that have left since then are in it. A member
-    with the instance id of another one takes its place.
+    """The target assignment as it was when its first member got it. It contains members that have
+    left since. A member with the instance id of another one takes its place.
     """
 
     epoch: int
     tasks: Mapping[str, Tasks]
-    """By member."""
+    """Tasks by member id."""
 
     def with_new_id(self, old_id: str, new_id: str) -> Refined:
-        """Target with a new member id in place of an old one."""
+        """The target with a new member id instead of an old one."""
         if old_id not in self.tasks:
             return self
         other_tasks = {name: tasks for name, tasks in self.tasks.items() if name != old_id}
@@ -89,19 +89,19 @@ class Refined(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Memory(msgspec.Struct, frozen=True, kw_only=True):
-    """What a group knows and no record has: a coordinator that loads begins without it."""
+    """State of a group that is in no record: a coordinator that loads begins without it."""
 
     configured: Configured | None = None
     refreshed_version: int = -1
-    """Metadata offset at which the topology was last held against the topics."""
+    """Metadata offset at which the topology was last compared with the topics."""
     task_offsets: Mapping[str, TaskOffsets] = {}
-    """By member."""
+    """Task offsets by member id."""
     shutdown_by: str | None = None
-    """The member that wants all to stop."""
+    """The member that has asked all members to shut down."""
     refined: Refined | None = None
-    """The target that members are led to; the last one."""
+    """The last target, to which members move."""
     endpoints_epoch: int = 0
-    """It moves when a member's endpoint, or the tasks behind one, change."""
+    """Raised when a member's endpoint, or the tasks behind one, change."""
 
 
 class StreamsGroup:
@@ -120,18 +120,20 @@ class StreamsGroup:
         self.failed_description_topology_epoch = -1
         self.assignment_epoch = 1
         self.assigned_at_ms = 0
-        """When the last target assignment was made; 0: none counts."""
+        """When the last target assignment was computed; 0 if none counts."""
         self.topology: Topology | None = None
         self.members: dict[str, StreamsGroupMember] = {}
         self._slots = LEAST_SLOTS
-        """Of Kafka's table of members, which never shrinks; it says in which order they come."""
+        """Number of slots of Kafka's table of members, which never shrinks; it determines their
+        order.
+        """
         self.static_members: dict[str, str] = {}
         self.target: dict[str, Tasks] = {}
         self.memory = Memory()
 
     @property
     def state_name(self) -> str:
-        """The state's name on the wire; it follows from the epochs."""
+        """The state's name on the wire, derived from the epochs."""
         if not self.members:
             return "Empty"
         if self.topology is None or self.topology.epoch != self.validated_topology_epoch:
@@ -143,22 +145,22 @@ class StreamsGroup:
 
     @property
     def is_empty(self) -> bool:
-        """No members."""
+        """Whether it has no members."""
         return not self.members
 
     @property
     def topology_epoch(self) -> int:
-        """Epoch of the topology; -1 without topology."""
+        """Epoch of the topology; -1 without one."""
         return -1 if self.topology is None else self.topology.epoch
 
     def members_in_order(self) -> list[StreamsGroupMember]:
-        """Members in the order in which a real broker tells of them."""
+        """Members in the order in which a real broker lists them."""
         return [self.members[name] for name in timeline_order(self.members, self._slots)]
 
     # Requests of other groups
 
     def check_offset_commit(self, command: CommitOffsets) -> Rejection | None:
-        """StreamsGroup.validateOffsetCommit; a member at an older epoch may commit only for tasks
+        """StreamsGroup.validateOffsetCommit. A member at an older epoch may commit only for tasks
         that it has had since then.
         """
         generation, member_id = command.generation, command.member_id
@@ -193,7 +195,7 @@ class StreamsGroup:
     def _check_age(
         self, member: StreamsGroupMember, generation: int, topic: str, partition: int
     ) -> Rejection | None:
-        """Whether a member at an older epoch may commit there."""
+        """The error if a member at an older epoch may not commit there."""
         if self.topology is None:
             return _stale("Topology is not available for offset commit validation.")
         subtopology = self.topology.reader_of(topic)
@@ -215,7 +217,7 @@ class StreamsGroup:
         command: CommitOffsets,  # noqa: ARG002 - all positions are checked together
         partition: TopicIdPartition,  # noqa: ARG002 - the same
     ) -> Rejection | None:
-        """``check_offset_commit`` checked every position."""
+        """None: ``check_offset_commit`` has checked every position."""
         return None
 
     def check_offset_fetch(self, command: FetchOffsets) -> Rejection | None:
@@ -234,7 +236,7 @@ class StreamsGroup:
         )
 
     def check_offset_delete(self) -> Rejection | None:
-        """The topology is known, so that is decided topic by topic."""
+        """None: the topology is known, so that is decided topic by topic."""
         return None
 
     def check_delete(self) -> Rejection | None:
@@ -244,12 +246,14 @@ class StreamsGroup:
         return Rejection(error=ErrorCode.non_empty_group, reason="The group is not empty.")
 
     def has_subscriber(self, topic: str) -> bool:
-        """Some member may read the topic."""
+        """Whether a member may read the topic."""
         topology = self.topology
         return bool(self.members) and topology is not None and topology.reader_of(topic) is not None
 
     def offsets_expire_from(self) -> ExpiryBase | None:
-        """Positions of topics that the application does not read expire from their commit on."""
+        """Positions of topics that the application does not read expire, counted from their
+        commit.
+        """
         return from_commit
 
     def tombstones(self) -> tuple[StreamsRecord, ...]:
@@ -266,7 +270,7 @@ class StreamsGroup:
         )
 
     def unknown_member(self, member_id: str) -> Rejection:
-        """No such member."""
+        """The rejection for an unknown member."""
         return Rejection(
             error=ErrorCode.unknown_member_id,
             reason=f"Member {member_id} is not a member of group {self.group_id}.",
@@ -285,8 +289,8 @@ class StreamsGroup:
         """A copy of the group with the records applied; yields after each.
 
         Args:
-            records: What will be in the log.
-            memory: What the group knows besides by then; None: what it knows now.
+            records: Records that will be in the log.
+            memory: The in-memory state by then; None for the current one.
         """
         later = copy(self)
         later.members = dict(self.members)
@@ -299,13 +303,15 @@ class StreamsGroup:
         return later
 
     def become(self, later: StreamsGroup) -> None:
-        """The records of ``after`` are in the log, and nothing else since."""
+        """Take over the state of ``later``, because its records are in the log and no others
+        since.
+        """
         vars(self).update(vars(later))
 
     # Replay
 
     def apply(self, record: StreamsRecord) -> None:
-        """A record is in the log."""
+        """Apply a record that is in the log."""
         match record:
             case StreamsMemberStored():
                 self._update(_with_description(self._member(record.member_id), record))
@@ -419,7 +425,7 @@ def _with_assignment(
 
 
 def _without_assignment(member: StreamsGroupMember) -> StreamsGroupMember:
-    """A leaving member between its two tombstones."""
+    """A leaving member between the tombstones of its assignment and of itself."""
     return msgspec.structs.replace(
         member,
         member_epoch=LEFT,

@@ -1,7 +1,8 @@
 """Streams groups: decisions on heartbeats, sessions and the first assignment (KIP-1071). Pure.
 
-A heartbeat joins, brings the topology, reports tasks, brings the assignment, and leaves. It becomes
-records; the group changes when they are in the log. What Kafka keeps in memory alone changes here.
+Members use the heartbeat to join, send the topology, report tasks, get their assignment, and leave.
+A decision is a list of records; the group changes once they are in the log. State that Kafka keeps
+only in memory changes at once.
 
 Counterpart in Kafka: the streams half of GroupMetadataManager.
 """
@@ -72,11 +73,11 @@ from txnsim.releases.rules import LATEST, Rules
 
 
 class StreamsProtocol(msgspec.Struct, kw_only=True, eq=False):
-    """The rules; the groups are the caller's."""
+    """The rules of streams groups; the caller keeps the groups."""
 
     max_size: int
     configs_of: Callable[[str], StreamsConfigs]
-    """Group id -> configs of the group."""
+    """Group id -> the group's configs."""
     rules: Rules = LATEST
 
     # Heartbeat
@@ -95,15 +96,15 @@ class StreamsProtocol(msgspec.Struct, kw_only=True, eq=False):
         is_delayed: bool = False,
         is_known: bool = True,
     ) -> Generator[int, None, StreamsOutcome | Rejection]:
-        """Decide on a heartbeat that joins or stays; yields where there is a lot to assign.
+        """Decide on a heartbeat that joins or stays; yields during large assignments.
 
         Args:
-            group: Of the member.
+            group: The member's group.
             command: The heartbeat.
             image: The broker's metadata.
             now_ms: The cluster's time.
-            is_delayed: The first assignment still waits for more members.
-            is_known: False for a group that comes into being now.
+            is_delayed: Whether the first assignment still waits for more members.
+            is_known: False for a new group.
         """
         if self._is_full(group, command):
             return Rejection(
@@ -126,7 +127,7 @@ class StreamsProtocol(msgspec.Struct, kw_only=True, eq=False):
         return step.fail(outcome) if isinstance(outcome, Rejection) else outcome
 
     def begins_delay(self, group: StreamsGroup) -> bool:
-        """Whether the first assignment of an empty group is to wait for more members."""
+        """Whether the first assignment of an empty group has to wait for more members."""
         return group.is_empty and self.configs_of(group.group_id).initial_delay_ms > 0
 
     def _is_full(self, group: StreamsGroup, command: StreamsHeartbeat) -> bool:
@@ -145,7 +146,9 @@ class StreamsProtocol(msgspec.Struct, kw_only=True, eq=False):
         configs: AssignorConfigs,
         now_ms: int,
     ) -> Generator[int, None, tuple[list[StreamsRecord], dict[str, Tasks]]]:
-        """A new target assignment: what to write, and the tasks of each member."""
+        """Compute a new target assignment; returns the records to write, and the tasks of each
+        member.
+        """
         tasks_by_member: dict[str, Tasks] = dict.fromkeys(members, NO_TASKS)
         if configured.is_ready and configured.subtopologies is not None:
             candidates: dict[str, Candidate] = {}
