@@ -1,7 +1,7 @@
 """The data of consumers in JoinGroup and SyncGroup, as far as a coordinator reads it.
 
-A coordinator passes these bytes on unread; it looks into them to know which topics a group
-consumes (OffsetDelete, expiry), and when a group changes its protocol (KIP-848).
+A coordinator passes these bytes on; it parses them only to find out which topics a group consumes
+(OffsetDelete, expiry), and when a group changes its protocol (KIP-848).
 
 Counterpart in Kafka: ConsumerProtocol, ConsumerProtocolSubscription.json.
 """
@@ -20,12 +20,12 @@ _OWNED_FROM = 1
 _RACK_FROM = 3
 
 ELEMENTS_MAX: Final = 20_000
-"""Topics, and partitions, of one subscription or assignment; a longer one can't be read. They count
-whatever the length of their names.
+"""Limit of topics, and of partitions, in one subscription or assignment; a longer one counts as
+unreadable. The length of names does not matter.
 """
 NAMES_MAX: Final = 200_000
-"""Names in the subscriptions of a group, those of equal ones once. The topics of more can't be
-known.
+"""Limit of names in the subscriptions of a group, counting equal ones once. Above it the group's
+topics are unknown.
 """
 _HEAD_BYTES: Final = 48
 
@@ -54,11 +54,13 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
 
     partitions: frozenset[tuple[str, int]]
     has_user_data: bool
-    """The client's assignor has data of its own, which the coordinator cannot provide."""
+    """Whether the client's assignor sends data of its own, which the coordinator can't produce."""
 
 
 class TopicsReader:
-    """Reads the topics of a group's subscriptions, which are mostly equal: each list once."""
+    """Reads the topics of a group's subscriptions; equal lists, which are common, are decoded
+    once.
+    """
 
     def __init__(self) -> None:
         self._known: dict[bytes, tuple[bytes, frozenset[str] | None]] = {}
@@ -95,7 +97,7 @@ def _written_topics(metadata: bytes) -> tuple[bytes, frozenset[str] | None]:
 
 
 def read_subscription(metadata: bytes) -> Subscription | None:
-    """All of a subscription that concerns a coordinator; None where it can't be read."""
+    """The parts of a subscription that concern a coordinator; None if it can't be read."""
     return _read(metadata, _subscription)
 
 
@@ -113,12 +115,14 @@ def _subscription(reader: _SubscriptionReader) -> Subscription:
 
 
 def version_of(metadata: bytes) -> int:
-    """The version of a subscription, which its reader's assignment has too; 0 without one."""
+    """The version of a subscription, which is also that of the member's assignment; 0 without
+    one.
+    """
     return max(int.from_bytes(metadata[:2], "big", signed=True), 0)
 
 
 def read_assignment(assignment: bytes) -> Assignment | None:
-    """An assignment; None where it can't be read. Without bytes it is empty: not assigned yet."""
+    """An assignment; None if it can't be read. No bytes mean an empty one: not assigned yet."""
     if not assignment:
         return Assignment(partitions=frozenset(), has_user_data=False)
     return _read(
@@ -138,7 +142,7 @@ def _read(data: bytes, read: Callable[[_SubscriptionReader], T]) -> T | None:
 
 
 def write_assignment(version: int, partitions: Mapping[str, Iterable[int]]) -> bytes:
-    """An assignment in the form that the consumer's version reads."""
+    """Encode an assignment in the version that the consumer reads."""
     out = [struct.pack("!hi", version, len(partitions))]
     for topic, indexes in partitions.items():
         name, numbers = topic.encode(), sorted(indexes)

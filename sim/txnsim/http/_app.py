@@ -1,7 +1,7 @@
 """The control port as one application: the routes of every noun over one cluster.
 
-Every change goes through what scenarios use: the clock, the injector and the
-cluster. Each module beside this one has one noun: its messages, its operations, its answers.
+Changes use the same interfaces as scenarios: the clock, the injector and the cluster. Each
+neighbouring module has one noun: its messages, operations and answers.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ OPERATIONS: Final = tuple(operation for noun in _NOUNS for operation in noun.ope
 """All operations of the control port, except the description itself."""
 
 INDEX_PATHS: Final = ("/api", "/api/", "/api/v1", "/api/v1/", "/docs", "/docs/")
-"""Where people look for what there is."""
+"""Paths where people look for the index."""
 
 
 async def no_such_path(request: Request, _error: Exception) -> Response:
@@ -64,7 +64,7 @@ async def no_such_path(request: Request, _error: Exception) -> Response:
 
 
 async def no_such_method(request: Request, _error: Exception) -> Response:
-    """What is answered where a path has other methods: their names."""
+    """Answer 405 with the methods that the path has."""
     routes = [route for route in request.app.routes if isinstance(route, Route)]
     path = next(route.path for route in routes if route.matches(request.scope)[0] is not Match.NONE)
     methods_there = sorted(
@@ -77,7 +77,7 @@ async def no_such_method(request: Request, _error: Exception) -> Response:
 
 
 def application(*routes: Route, access_rules: AccessRules) -> Starlette:
-    """Routes as an application, with what every control port answers to what it does not know."""
+    """The routes as an application, with the answers to unknown paths and methods."""
     return Starlette(
         routes=list(routes),
         middleware=[Middleware(AccessGuard, access_rules=access_rules)],
@@ -87,7 +87,7 @@ def application(*routes: Route, access_rules: AccessRules) -> Starlette:
 
 @cache
 def _description() -> bytes:
-    """The OpenAPI document, made when it is first asked for: a tenth of the start otherwise."""
+    """The OpenAPI document, built on first use; it would take a tenth of the start."""
     return msgspec.json.encode(document(OPERATIONS))
 
 
@@ -95,9 +95,8 @@ class ControlApi:
     """The routes over one cluster."""
 
     def __init__(self, cluster: SimCluster, fork_server: object = None) -> None:
-        """Args:
-        cluster: Whose control port it is.
-        fork_server: The lab's helper of driven runs, if it was forked already.
+        """Args: cluster: The cluster of the control port. fork_server: The process that the lab's
+        runs are forked from, if it is already running.
         """
         self._cluster = cluster
         self._events = ReportedRoutes(cluster)
@@ -122,8 +121,7 @@ class ControlApi:
         """The ASGI application.
 
         Args:
-            access_rules: What is asked of callers; unless given, that they call by a name of
-                loopback.
+            access_rules: Rules for callers; by default they must use a loopback name.
         """
         cluster = self._cluster
         access_rules = access_rules or AccessRules()
@@ -150,20 +148,20 @@ class ControlApi:
         )
 
     def warm_up(self) -> None:
-        """Make ready what the page will ask for: its files, and the helper of driven runs."""
+        """Prepare what the page will need: its files, and the process that runs are forked from."""
         for added in self._added:
             added.warm_up()
 
     def close(self) -> None:
-        """The control port closes: what streams comes to its end."""
+        """End all streams, because the control port closes."""
         self._events.close()
         for added in self._added:
             added.close()
 
     async def index(self, _request: Request) -> Response:
-        """Every operation with its line."""
+        """Every operation with its summary."""
         return Response(self._index, media_type=JSON)
 
     async def openapi(self, _request: Request) -> Response:
-        """The description of this API."""
+        """The OpenAPI document."""
         return Response(_description(), media_type=JSON)

@@ -1,8 +1,8 @@
-"""The assertions of Python's tests over the control port, for tests in other languages: what was
-committed, whether everything was written exactly once, whether a transaction hangs.
+"""The assertions of the Python API over the control port, for tests in other languages: which
+values were committed, whether everything was written exactly once, whether a transaction hangs.
 
-One call each, answered in the words that a Python test fails with. They are asked over the wire, as
-any client could, of a simulated cluster and of one behind a proxy.
+Each is one call, whose answer has the failure message of a Python test. A client reads the cluster
+over the wire, so they work for a simulated cluster and for one behind a proxy.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ class ExactlyOnce(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """Asserts that every input record is in the output exactly once, and nothing else."""
 
     input: str | list[str | None]
-    """A topic, whose committed records count; or the owed values."""
+    """A topic, of which committed records count; or the expected values."""
     output: str | list[str | None]
-    """A topic, of which a ``read_committed`` reader's view counts; or values that were read."""
+    """A topic, as a ``read_committed`` reader sees it; or the values that were read."""
     encoding: Literal["text", "base64"] = "text"
     """Encoding of the values in the request."""
     settle_ms: int = SETTLE_MS
@@ -57,7 +57,7 @@ class Assertion(msgspec.Struct, frozen=True, kw_only=True):
     """The result of an assertion."""
 
     error: str | None
-    """What is wrong, for people; null where it holds."""
+    """What is wrong, for people; null if the assertion holds."""
 
 
 class AssertionRoutes(WireNoun):
@@ -74,7 +74,9 @@ class AssertionRoutes(WireNoun):
         refusals=("404", "422", "503"),
     )  # fmt: skip
     async def committed(self, request: Request) -> Listing[str | None]:
-        """The values that a read_committed reader of a topic gets, by partition and offset."""
+        """The values that a ``read_committed`` reader of a topic gets, sorted by partition and
+        offset.
+        """
         topic = self._place_of(str(request.path_params["topic"]), 0).topic
         encoding = word_of(request, "encoding", _ENCODINGS) or _ENCODINGS[0]
         settle_ms = number_of(request, "settle_ms", default=SETTLE_MS, least=0, most=SETTLE_MS_MAX)
@@ -105,8 +107,8 @@ class AssertionRoutes(WireNoun):
     async def exactly_once(
         self, _request: Request, body: Body[ExactlyOnce]
     ) -> WithStatus[Assertion]:
-        """Whether everything in the input is in the output once, and nothing else is; 409 names
-        values that are missing, duplicates, and values of aborted input.
+        """Whether every value of the input is in the output once, and nothing else; 409 names
+        missing values, duplicates, and values of aborted input.
         """
         comparison = await body.read()
         if not 0 <= comparison.settle_ms <= SETTLE_MS_MAX:
@@ -141,7 +143,7 @@ class AssertionRoutes(WireNoun):
         return _answer(complaints.about_hanging(hanging, bootstrap=self._bootstrap()))
 
     async def _run_beside(self, work: Callable[[], T], /) -> T:
-        """Work on many records: beside the loop, for one who asks at a time."""
+        """Run work on many records in a thread beside the loop, for one caller at a time."""
         unpacker = self._environment.tasks.unpacker
         await unpacker.enter()
         try:
@@ -180,7 +182,7 @@ def _encode_value(value: Value, encoding: str, *, where: str) -> str | None:
 
 
 def _read(records_given: str | list[str | None], encoding: str) -> str | list[Value]:
-    """A topic as it is, values as bytes."""
+    """The name of a topic, or values as bytes."""
     if isinstance(records_given, str):
         return records_given
     if encoding == "text":

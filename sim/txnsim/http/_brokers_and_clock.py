@@ -1,8 +1,8 @@
-"""Brokers, leaders and the clock through the control port: who lives, who leads, and how to change
-that.
+"""Brokers, leaders and the clock through the control port: show and change them.
 
-Stopping and starting take as long as in Kafka, up to a session of the controller. So these answer
-when it is done, or after ``wait_ms`` with the state so far; the work goes on either way.
+Stopping and starting take as long as in Kafka, up to a session of the controller. So these
+operations answer when the work is done, or after ``wait_ms`` with the state so far; the work
+continues either way.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ _ELECTIONS: Final = {"preferred": ElectionType.PREFERRED, "unclean": ElectionTyp
 
 
 def broker_id_of(request: Request) -> BrokerId:
-    """The broker that the path names.
+    """The broker id in the path.
 
     Raises:
-        RefusedError: It is no number.
+        RefusedError: It is not a number.
     """
     text = str(request.path_params["id"])
     number = digits_of(text)
@@ -78,14 +78,14 @@ class LifeRoutes(ClusterNoun):
 
     @_lasting(f"{PREFIX}/brokers/{{id}}/stop")
     async def stop(self, request: Request) -> WithStatus[BrokerView]:
-        """Stop a broker in good order: its leaders move away first."""
+        """Stop a broker in an orderly way: its leaders move away first."""
         member = self._member(request)
         self._expect(member, MemberLifeState.RUNNING, "only one that runs can be stopped")
         return await self._carry_out(request, member, self._cluster.stop_broker(member.broker_id))
 
     @_lasting(f"{PREFIX}/brokers/{{id}}/start")
     async def start(self, request: Request, body: OptionalBody[Start]) -> WithStatus[BrokerView]:
-        """Start a broker that is down, on its port and its disk."""
+        """Start a broker that is down, on its old port and disk."""
         member = self._member(request)
         self._expect(member, MemberLifeState.DOWN, "stop or kill it first")
         start_body = await body.read()
@@ -94,7 +94,7 @@ class LifeRoutes(ClusterNoun):
 
     @Operation("post", f"{PREFIX}/brokers/{{id}}/kill", refusals=("404", "409", "422"))
     async def kill(self, request: Request, body: OptionalBody[Kill]) -> BrokerView:
-        """End a broker at once; the controller notices when its session ends."""
+        """Kill a broker at once; the controller notices when its session ends."""
         member = self._member(request)
         kill_body = await body.read()
         if member.state is MemberLifeState.DOWN:
@@ -188,7 +188,7 @@ class LifeRoutes(ClusterNoun):
 
     @Operation("post", f"{PREFIX}/leaders", refusals=("404", "409", "422"))
     async def move_leader(self, _request: Request, body: Body[LeaderMove]) -> PartitionView:
-        """Hand a partition to another in-sync replica, under the next leader epoch."""
+        """Make another in-sync replica the leader, under the next leader epoch."""
         move_body = await body.read()
         where = self.partition(move_body.topic, move_body.partition)
         try:
@@ -234,7 +234,7 @@ class ClockRoutes(ClusterNoun):
 
     @Operation("post", f"{PREFIX}/clock", refusals=("404", "422"))
     async def advance(self, _request: Request, body: Body[Advance]) -> ClockState:
-        """Let time pass on the cluster clock; or set it, or one broker's, ahead or back."""
+        """Let time pass on the cluster clock; or set it, or one broker's clock, forward or back."""
         clock_body = await body.read()
         try:
             match clock_body:

@@ -1,12 +1,12 @@
-"""The trace through the control port: whole, or as it grows, in one of two forms.
+"""The trace through the control port: complete, or as a stream in one of two formats.
 
-A listener is a cursor into the trace, which is a ring: nothing is kept for it, so however slowly it
-reads, brokers never wait and memory does not grow. Once it is further behind than
-``EVENTS_BEHIND_MAX`` it goes on with the newest events and learns how many it has lost.
+A listener is a cursor into the trace, which is a ring buffer. Nothing is stored per listener, so
+brokers never wait for a slow reader, and memory does not grow. A listener that is further behind
+than ``EVENTS_BEHIND_MAX`` continues with the newest events and learns how many it has lost.
 
-Server-Sent Events are for people and programs: a line of the trace each, with the name of its node
-in front. The page listens to all events, and ten pages may listen. It gets them packed, as the ring
-keeps them: nothing is made for a listener but a few bytes per batch, and the page does the rest
+Server-Sent Events are for people and programs: each is a line of the trace, preceded by the name of
+its node. The page reads all events, and ten pages may be open. It gets them packed, as the ring
+stores them: a listener costs only a few bytes per batch, and the page unpacks them
 (``page/static/rows.js``).
 """
 
@@ -32,34 +32,38 @@ from txnsim.runtime.trace_kinds import KINDS
 from txnsim.server.cluster import SimCluster
 
 EVENTS_BEHIND_MAX: Final = 20_000
-"""How far a listener may be behind before it loses events: a few seconds of a busy cluster."""
+"""How many events a listener may be behind before it loses events: a few seconds of a busy
+cluster.
+"""
 EVENTS_PER_TURN_MAX: Final = 500
-"""How many events one listener is sent before the brokers get their turn."""
+"""Number of events sent to a listener before the brokers get their turn."""
 LISTENERS_MAX: Final = 32
 BATCHES_PER_TURN_MAX: Final = 8
-"""The same in packed batches, which cost less: of at most 256 events each."""
+"""Number of packed batches, of at most 256 events each, sent before the brokers get their turn."""
 LOOK_MS: Final = 25
-"""Between two looks at the trace of one listener; of ten five times as long. So brokers spend about
-the same on looks and on writes, however many listen.
+"""Milliseconds between two checks for new events with one listener; with ten, five times as long.
+So the cost for brokers stays about the same, however many listeners there are.
 """
 SILENCE_MS: Final = 15_000
-"""After so long without an event a comment is sent, so that both ends notice a dead connection."""
+"""Milliseconds without an event after which a comment is sent, so that both ends notice a dead
+connection.
+"""
 
 EVENT_STREAM: Final = "text/event-stream"
 TEXT: Final = "text/plain"
 NDJSON: Final = "application/x-ndjson"
 MESSAGE_PACK: Final = "application/vnd.msgpack"
 STREAMS: Final = frozenset({EVENT_STREAM, MESSAGE_PACK})
-"""Of answers that have no end."""
+"""Media types of answers that don't end."""
 
 _pack: Final = msgspec.msgpack.Encoder().encode
 _PAIR: Final = b"\x92"
-"""MessagePack: an array of two."""
+"""MessagePack: the header of an array of two."""
 _NOTHING_NEW: Final = _pack({})
 IDENTITY: Final = "Txnsim-Trace"
-"""A header: which trace this is. Another cluster at the same address has another one."""
+"""Header that identifies the trace. Another cluster at the same address has another identity."""
 Piece = tuple[int, bytes]
-"""(cursor behind the piece, bytes for the listener); empty for nothing."""
+"""(cursor after the piece, bytes for the listener); empty bytes if there is nothing new."""
 
 
 class TraceState(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,10 +72,10 @@ class TraceState(msgspec.Struct, frozen=True, kw_only=True):
     level: str
     """``off``, ``brief`` or ``full``."""
     first: int
-    """Oldest event that is kept."""
+    """Position of the oldest event in memory."""
     next: int
     written: int
-    """Bytes of memory that all events so far have taken."""
+    """Number of bytes that all events so far have taken."""
     kept: int
     listeners: int
 
@@ -86,26 +90,27 @@ _FROM: Final = Query("from", "First event, as far as it is kept; only new ones u
 
 
 class EventRoutes(Noun):
-    """The routes over the trace of one run."""
+    """The routes for the trace of one run."""
 
     def __init__(self, environment: Environment) -> None:
         self._environment = environment
         self._tracer = environment.tracer
         self._listeners = 0
         self._names: list[bytes] = []
-        """Of the nodes, as JSON."""
+        """Names of the nodes, as JSON."""
         self._is_closed = False
         self._headers = {"Cache-Control": "no-store", IDENTITY: random_hex()}
 
     def close(self) -> None:
-        """The control port closes: streams end at their next look."""
+        """End the streams at their next check, because the control port closes."""
         self._is_closed = True
 
     @Operation("get", f"{PREFIX}/trace", media_type=NDJSON)
     async def trace(self, _request: Request) -> Response:
         """The trace as JSON lines: header, events, trailer.
 
-        As far as it is kept, as it is now; brokers get their turn after each piece.
+        It contains the events that are still in memory at this moment; brokers get their turn after
+        each piece.
         """
         return StreamingResponse(
             self._sent(self._tracer.pieces()), media_type=NDJSON, headers=self._headers
@@ -118,7 +123,7 @@ class EventRoutes(Noun):
 
     @Operation("post", f"{PREFIX}/trace", refusals=("422",))
     async def set_level(self, _request: Request, body: Body[SetTrace]) -> TraceState:
-        """Record nothing, the important (brief) or everything (full) from now on."""
+        """Record nothing (off), important events (brief) or everything (full) from now on."""
         self._tracer.level = (await body.read()).level
         return TraceState(
             level=self._tracer.level.value,
@@ -151,8 +156,8 @@ class EventRoutes(Noun):
         refusals=("409", "422", "503"),
     )
     async def stream(self, request: Request) -> Response:
-        """The trace as it grows, as Server-Sent Events; a slow reader loses events, and gets their
-        number.
+        """The growing trace as Server-Sent Events; a slow reader loses events, and learns how
+        many.
         """
         self._admit()
         kinds = request.query_params.getlist("kind")
@@ -181,13 +186,14 @@ class EventRoutes(Noun):
         refusals=("409", "422", "503"),
     )
     async def packed(self, request: Request) -> Response:
-        """The same for the page: all events as MessagePack, in the form in which they are kept.
+        """The growing trace for the page: all events as MessagePack, in the form in which they are
+        stored.
 
-        One value comes after the other. An array is a batch: the position of its first event, and
-        its rows (``trace_forms.Row``). It may begin before the cursor. A map tells about what comes
-        next: ``start_ns``, from which times count (none: they are microseconds of the run);
-        ``nodes``, names of more nodes; ``lost``, how many events are left out. An empty one only
-        says that the stream lives.
+        It is a sequence of values. An array is a batch: the position of its first event, and its
+        rows (``trace_forms.Row``). It may begin before the cursor. A map describes what follows:
+        ``start_ns``, the origin of times (without it they are microseconds of the run); ``nodes``,
+        names of additional nodes; ``lost``, the number of omitted events. An empty map only shows
+        that the stream is alive.
         """
         self._admit()
         cursor = number_of(request, "from", default=len(self._tracer), least=0, most=CURSOR_MAX)
@@ -200,7 +206,7 @@ class EventRoutes(Noun):
         return StreamingResponse(listener, media_type=MESSAGE_PACK, headers=self._headers)
 
     def _admit(self) -> None:
-        """Raises ``RefusedError`` where there is nothing to hear, or where enough listen."""
+        """Raises ``RefusedError`` if nothing is recorded, or if there are enough listeners."""
         if not self._tracer.on:
             raise RefusedError(
                 409,
@@ -211,7 +217,7 @@ class EventRoutes(Noun):
             raise RefusedError(503, f"{LISTENERS_MAX} listeners are connected: close one of them")
 
     def _resume_position(self, request: Request) -> int:
-        """The position behind ``Last-Event-ID``, with which browsers reconnect."""
+        """The position after ``Last-Event-ID``, which browsers send when they reconnect."""
         last_position = digits_of(request.headers.get("last-event-id", ""))
         return len(self._tracer) if last_position is None else last_position + 1
 
@@ -247,7 +253,7 @@ class EventRoutes(Noun):
             self._listeners -= 1
 
     def _lines(self, cursor: int, kinds: Sequence[str], nodes: Sequence[str]) -> Piece:
-        """The next events from a cursor on, as Server-Sent Events."""
+        """The next events after a cursor, as Server-Sent Events."""
         tracer = self._tracer
         oldest = _oldest(tracer)
         pieces = []
@@ -274,7 +280,7 @@ class EventRoutes(Noun):
 
 
 class ReportedRoutes(EventRoutes):
-    """The routes over the trace of a simulated cluster, of which there is a report as well."""
+    """The routes for the trace of a simulated cluster, which also has a report."""
 
     def __init__(self, cluster: SimCluster) -> None:
         super().__init__(cluster.environment)
@@ -297,14 +303,14 @@ class ReportedRoutes(EventRoutes):
 
 
 class _Packer:
-    """What one listener of packed events is sent."""
+    """Makes the packed stream for one listener."""
 
     def __init__(self, tracer: Tracer) -> None:
         self._tracer = tracer
         self._nodes_told = 0
 
     def next_piece(self, cursor: int) -> Piece:
-        """The next batches from a cursor on, after notes on lost events."""
+        """The next batches after a cursor, preceded by notes about lost events."""
         tracer = self._tracer
         oldest = _oldest(tracer)
         notes: dict[str, object] = {}
@@ -324,7 +330,7 @@ class _Packer:
 
 
 def _oldest(tracer: Tracer) -> int:
-    """The oldest event that a listener may still receive."""
+    """Position of the oldest event that a listener may still receive."""
     return max(tracer.first_index, len(tracer) - EVENTS_BEHIND_MAX)
 
 
@@ -333,7 +339,7 @@ def _lost(cursor: int, oldest: int) -> dict[str, int]:
 
 
 def _kind_and_node(line: bytes) -> tuple[bytes, int]:
-    """Of an encoded event, whose columns stand in the order of ``trace.Event``."""
+    """Kind and node of an encoded event, whose columns are in the order of ``trace.Event``."""
     _, _, node, _, _, kind, *_ = line.split(b',"', 6)
     return kind.split(b'"', 3)[2], int(node[len(b'n":') :])
 

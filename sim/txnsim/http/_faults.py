@@ -1,5 +1,5 @@
-"""Faults through the control port: arm one or a whole plan, watch, release, take back, and at the
-end see whether every one of them struck.
+"""Fault rules through the control port: arm one or a whole plan, watch, release, disarm, and at the
+end check whether each of them struck.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ PLAN_RULES_MAX: Final = 1_000
 
 
 class NeverStruck(msgspec.Struct, frozen=True, kw_only=True):
-    """Faults that were armed in vain, or none."""
+    """The armed faults that never struck, if any."""
 
     error: str | None
-    """What to do about them; null where every rule has struck."""
+    """Advice about them; null if every rule has struck."""
     never_struck: tuple[Fault, ...]
 
 
 class FaultTarget(Protocol):
-    """What faults can be armed in: a simulated cluster, or a proxy."""
+    """A target in which faults can be armed: a simulated cluster, or a proxy."""
 
     @property
     def environment(self) -> Environment:
-        """Its world."""
+        """Its environment."""
 
     @property
     def injector(self) -> Injector:
-        """Who makes faults happen there."""
+        """The injector that makes its faults happen."""
 
 
 class FaultRoutes(Noun):
@@ -53,17 +53,17 @@ class FaultRoutes(Noun):
 
     @Operation("get", f"{PREFIX}/faults")
     async def faults(self, _request: Request) -> list[Fault]:
-        """Every fault rule in force."""
+        """Every armed fault rule."""
         return [fault(armed) for armed in self._cluster.injector.rules()]
 
     @Operation("post", f"{PREFIX}/faults", status="201", refusals=("409", "422"))
     async def arm(self, _request: Request, body: Body[FaultRule]) -> Fault:
-        """Put a fault rule in force."""
+        """Arm a fault rule."""
         return self._arm(await body.read())
 
     @Operation("post", f"{PREFIX}/faults/plan", status="201", refusals=("409", "422"))
     async def arm_plan(self, _request: Request, body: Body[list[FaultRule]]) -> list[Fault]:
-        """Put a whole plan in force, in its order: all of its rules or none."""
+        """Arm a whole plan, in its order: all of its rules or none."""
         rules = await body.read()
         if len(rules) > PLAN_RULES_MAX:
             raise RefusedError(422, f"{len(rules)} rules, expected at most {PLAN_RULES_MAX}")
@@ -95,7 +95,7 @@ class FaultRoutes(Noun):
             raise RefusedError(409, f"{error}{advice}") from error
 
     def _input_event(self, do: str, **args: object) -> AbstractContextManager[None]:
-        """What is done inside is an input in the trace."""
+        """Actions inside are recorded as an input in the trace."""
         return input_event(self._cluster.environment, do, **args)
 
     @Operation(
@@ -106,10 +106,10 @@ class FaultRoutes(Noun):
         refusals=("422",),
     )
     async def verify(self, request: Request) -> WithStatus[NeverStruck]:
-        """Whether every rule that was armed has struck, also of those that were taken back; 409
-        names those that have not.
+        """Whether every rule that was armed has struck, including disarmed ones; 409 names those
+        that have not.
 
-        A rule that never did has tested nothing.
+        A rule that never struck has tested nothing.
         """
         injector = self._cluster.injector
         forgets = word_of(request, "forget", ("true", "false")) == "true"
@@ -132,7 +132,7 @@ class FaultRoutes(Noun):
 
     @Operation("delete", f"{PREFIX}/faults")
     async def disarm_all(self, _request: Request) -> list[Fault]:
-        """Take every rule back, oldest first; what they hold goes on."""
+        """Disarm every rule, oldest first; crossings that they hold go on."""
         injector = self._cluster.injector
         with self._input_event("disarm-faults"):
             return [fault(injector.disarm(armed.rule.id)) for armed in injector.rules()]
@@ -146,7 +146,7 @@ class FaultRoutes(Noun):
 
     @Operation("delete", f"{PREFIX}/faults/{{id}}", refusals=("404",))
     async def disarm(self, request: Request) -> Fault:
-        """Remove a rule; held messages go on."""
+        """Disarm a rule; crossings that it holds go on."""
         rule_id = self._armed_rule_id(request)
         with self._input_event("disarm-fault", rule=rule_id):
             return fault(self._cluster.injector.disarm(rule_id))
@@ -158,7 +158,7 @@ class FaultRoutes(Noun):
         refusals=("404", "422"),
     )
     async def release(self, request: Request) -> Released:
-        """Let go what a rule holds; it stays in force."""
+        """Release what a rule holds; it stays armed."""
         rule_id = self._armed_rule_id(request)
         fate = request.query_params.get("as", "pass")
         if fate not in FATES:
@@ -181,7 +181,7 @@ class FaultRoutes(Noun):
         refusals=("404", "408", "422"),
     )
     async def wait(self, request: Request) -> Fault:
-        """Answer once the rule has struck so many times."""
+        """Answer once the rule has struck the given number of times."""
         rule_id = self._armed_rule_id(request)
         count = number_of(request, "struck", default=1, least=1, most=STRIKES_MAX)
         timeout_ms = number_of(request, "timeout_ms", default=WAIT_MS, least=0, most=WAIT_MS_MAX)

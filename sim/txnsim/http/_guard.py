@@ -1,13 +1,13 @@
-"""Who may ask the control port: in front of every route.
+"""Access control of the control port, in front of every route.
 
 Any page in a browser can send requests to an address of this machine, and any program can where the
-port is open to a network. So requests by a foreign name and from foreign pages are refused, and
-where a token is wanted, those without it. Only ``OPEN_PATHS`` are answered without one: they change
-nothing, and probes and scrapers read them.
+port is open to a network. So requests with a foreign host name or from foreign pages are refused,
+and if a token is required, those without it. Only ``OPEN_PATHS`` are answered without a token: they
+change nothing, and are for probes and scrapers.
 
-Where the port is bound to loopback it may be called by loopback's names alone: a page could
-otherwise reach it through a name of its own (DNS rebinding). Elsewhere any name will do, because
-machines and containers have many; there a token is always wanted, and no page knows it.
+A port bound to loopback accepts only loopback names: otherwise a page could reach it through a name
+of its own (DNS rebinding). On other addresses any name is accepted, because machines and containers
+have many; there a token is always required, and no page knows it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from txnsim.http.replies import as_json
 
 OPEN_PATHS: Final = ("/", "/healthz", "/metrics")
 OPEN_FOLDER: Final = "/ui/"
-"""Files of the page: they hold nothing of the cluster."""
+"""Files of the page, which contain nothing about the cluster."""
 LOOPBACK_NAMES: Final = ("localhost", "127.0.0.1", "[::1]")
 BEARER: Final = "bearer "
 _WHERE: Final = (
@@ -43,7 +43,7 @@ class AccessRules:
         """The rules of one port.
 
         Args:
-            token: What callers have to bring; None: nothing.
+            token: The token that callers must send; None if none is required.
             is_loopback: Whether it is bound to loopback only.
         """
         self._secret = None if token is None else token.encode()
@@ -62,7 +62,7 @@ class AccessRules:
         return f"{name}={value}; Path=/; HttpOnly; SameSite=Strict"
 
     def complaint(self, path: str, headers: Mapping[str, str]) -> tuple[int, str] | None:
-        """Why a request is refused, with the status; None where it may pass."""
+        """Status and reason if a request is refused; None if it may pass."""
         host = headers.get("host", "")
         if self._is_loopback and _without_port(host) not in LOOPBACK_NAMES:
             return 400, f"Host is {host!r}: this port is called by {' or '.join(LOOPBACK_NAMES)}"
@@ -85,7 +85,7 @@ class AccessRules:
 
 
 class AccessGuard:
-    """The ASGI middleware that asks the access rules."""
+    """The ASGI middleware that applies the access rules."""
 
     def __init__(self, app: ASGIApp, *, access_rules: AccessRules) -> None:
         self._app = app
@@ -116,7 +116,7 @@ def _is_open(path: str) -> bool:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address is one of this machine's loopback."""
+    """Whether an address is a loopback address of this machine."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

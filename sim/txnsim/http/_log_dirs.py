@@ -25,7 +25,7 @@ else:
 
 TAR: Final = "application/x-tar"
 TURN_BYTES: Final = 262_144
-"""Bytes of the archive made before other tasks get their turn."""
+"""Bytes of the archive that are sent before other tasks get their turn."""
 
 
 class LogDirRoutes(ClusterNoun):
@@ -35,7 +35,7 @@ class LogDirRoutes(ClusterNoun):
     async def log_dir(self, request: Request) -> Response:
         """A broker's log directory as a tar archive, as a clean shutdown would leave it now.
 
-        Every file is as of this moment: the batches are referred to, and sent piece by piece.
+        Every file shows this moment: batches are referenced, not copied, and sent piece by piece.
         """
         broker_id = broker_id_of(request)
         now_ms = self._cluster.environment.clock.now_ms()
@@ -53,9 +53,10 @@ class LogDirRoutes(ClusterNoun):
 
 
 async def _in_pieces(files: Sequence[StoredFile], now_ms: int) -> AsyncIterator[bytes]:
-    """The archive, in the loop's own thread: others have their turn after some of it.
+    """The archive in pieces, made in the loop's own thread, with turns for other tasks.
 
-    Small pieces are sent together, and a large one in parts. Sending alone gives others no turn.
+    Small pieces are sent together, a large one in parts. Sending by itself gives other tasks no
+    turn.
     """
     gathered = bytearray()
     for piece in stored_file.tar_of(files, modified_ms=now_ms):

@@ -1,4 +1,4 @@
-"""The OpenAPI document of the control port, made from its operations and their messages."""
+"""The OpenAPI document of the control port, generated from its operations and their messages."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ from txnsim.http.messages import Problem
 from txnsim.http.operation import JSON, Message, Operation, Query
 
 GUARDED: Final = ("400", "401", "403")
-"""With these the guard refuses, whatever is asked for; 400 is for too long numbers as well."""
+"""Statuses with which the guard refuses any request; 400 also stands for numbers that are too
+long.
+"""
 NO_CONTENT: Final = "204"
 
 References = Mapping[Message, dict[str, Any]]
-"""A message -> where its schema is."""
+"""A message -> the reference to its schema."""
 
 
 def document(

@@ -1,4 +1,4 @@
-"""The cluster as a whole through the control port: that it answers, what it is, its metrics."""
+"""The cluster as a whole through the control port: health, overview, metrics."""
 
 from __future__ import annotations
 
@@ -27,32 +27,32 @@ else:
 
 
 WRITTEN_AT_ONCE: Final = 2_000
-"""Readings of which the text is made without a break."""
+"""Number of readings that are written without a break."""
 
 
 class ClusterView(msgspec.Struct, frozen=True, kw_only=True):
-    """The cluster in short."""
+    """The cluster in brief."""
 
     cluster_id: str
     bootstrap: str
-    """``host:port`` of every broker that lives, as clients take it."""
+    """``host:port`` of every running broker, as clients use it."""
     kip_text_bootstrap: str | None
     brokers: int
     brokers_running: int
     releases: Mapping[str, str]
-    """Broker -> the release of Apache Kafka whose behaviour it has."""
+    """Broker -> the release of Apache Kafka that it emulates."""
     features: Mapping[str, int]
-    """Finalized levels; ``transaction.version`` is among them."""
+    """Finalized feature levels, including ``transaction.version``."""
     features_epoch: int
     metadata_offset: int
-    """Grows with every change of the metadata."""
+    """Increases with every change of the metadata."""
     topics: int
     partitions: int
     partitions_without_leader: int
     settings: Mapping[str, str]
-    """Those that differ from txnsim's defaults, by Kafka's names."""
+    """Settings that differ from txnsim's defaults, by Kafka's names."""
     faults: int
-    """Rules in force."""
+    """Number of armed fault rules."""
 
 
 class LookRoutes(ClusterNoun):
@@ -87,7 +87,7 @@ class LookRoutes(ClusterNoun):
 
     @Operation("get", f"{PREFIX}/cluster")
     async def cluster(self, _request: Request) -> ClusterView:
-        """The cluster in short: addresses, releases, features, changed settings."""
+        """The cluster in brief: addresses, releases, features, changed settings."""
         cluster = self._cluster
         image = cluster.metadata.image
         partitions = [

@@ -1,4 +1,4 @@
-"""Pages of the control port in a browser: how one trades the token for a cookie.
+"""The login of the control port's pages in a browser: a page exchanges the token for a cookie.
 
 The URL of a page carries the token behind ``#``, where it reaches no server and no log. The page
 sends it once, as any client does, and gets a cookie that no script reads and no other site sends.
@@ -21,9 +21,9 @@ class PageRoutes(Noun):
 
     @Operation("post", f"{PREFIX}/session", status="204")
     async def session(self, _request: Request) -> Response:
-        """Trade the token for a cookie (SameSite=Strict, HttpOnly), as a page in a browser does.
+        """Exchange the token for a cookie (SameSite=Strict, HttpOnly), for a page in a browser.
 
-        There is no cookie where no token is wanted. The guard has let this caller in.
+        Without a required token there is no cookie. The guard has already accepted the caller.
         """
         cookie = self._access_rules.cookie
         return Response(

@@ -1,4 +1,4 @@
-"""The cure of what hangs, as an operator does it: looked for and ended over the wire."""
+"""Repair of hanging transactions over the wire, as an operator does it."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ TIMEOUT_MS: Final = 5_000
 
 
 class RepairPartition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """End what hangs on a partition."""
+    """End hanging transactions on a partition."""
 
     topic: str
     partition: int
     guess: Literal["abort", "commit"] | None = None
-    """Marker to write where the decision is unknown; None: write nothing there."""
+    """Marker to write if the decision is unknown; null writes nothing."""
 
 
 class RepairRoutes(ClusterNoun):
@@ -34,8 +34,8 @@ class RepairRoutes(ClusterNoun):
 
     @Operation("post", f"{PREFIX}/repairs", refusals=("404", "422", "503"))
     async def repair(self, _request: Request, body: Body[RepairPartition]) -> list[Repair]:
-        """End what hangs on a partition with the marker that was decided, as `txnsim txns repair
-        --yes` does. Where the decision is unknown, `guess` says which one.
+        """End hanging transactions on a partition with the decided marker, as `txnsim txns repair
+        --yes` does. If the decision is unknown, `guess` says which marker to write.
         """
         repair_body = await body.read()
         partition = self.partition(repair_body.topic, repair_body.partition)

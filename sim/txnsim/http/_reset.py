@@ -1,6 +1,6 @@
-"""Between tests: name the present state of the cluster, and take the cluster back to it.
+"""Snapshots and resets between tests: name the current state of the cluster, and return to it.
 
-What a reset does: ``SimCluster.reset``, the same ports, everything else anew.
+A reset calls ``SimCluster.reset``: the ports stay, everything else is new.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from txnsim.server.cluster import SimCluster
 from txnsim.server.snapshot import Snapshot
 
 START: Final = "start"
-"""The state that the cluster was started in; it is always there."""
+"""The state in which the cluster was started; this snapshot always exists."""
 SNAPSHOTS_MAX: Final = 100
 
 
 class TakeSnapshot(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Name the present state; a snapshot of that name is replaced."""
+    """Name the current state; an existing snapshot of that name is replaced."""
 
     name: str
 
@@ -39,18 +39,18 @@ class Reset(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Reset the cluster to a snapshot."""
 
     to: str = START
-    """Name of a snapshot; ``start`` is the state that the cluster was started in."""
+    """Name of a snapshot; ``start`` is the state in which the cluster was started."""
 
 
 class WasReset(msgspec.Struct, frozen=True, kw_only=True):
-    """The cluster is fresh again."""
+    """The result of a reset."""
 
     to: str
     bootstrap: str
     took_ms: float
     connections_closed: int
     faults: tuple[Fault, ...]
-    """The rules in force before the reset, with their effects."""
+    """The rules that were armed before the reset, with their effects."""
 
 
 class RoundRoutes(ClusterNoun):
@@ -67,7 +67,7 @@ class RoundRoutes(ClusterNoun):
 
     @Operation("post", f"{PREFIX}/snapshots", status="201", refusals=("409", "422"))
     async def take(self, _request: Request, body: Body[TakeSnapshot]) -> SnapshotView:
-        """Name the present state: topics with their configs, features, dynamic configs, quotas,
+        """Name the current state: topics with their configs, features, dynamic configs, quotas,
         ACLs, users, releases. Records and transactions are not part of it.
         """
         name = (await body.read()).name
@@ -82,9 +82,9 @@ class RoundRoutes(ClusterNoun):
 
     @Operation("post", f"{PREFIX}/reset", refusals=("404", "409", "422"))
     async def reset(self, _request: Request, body: OptionalBody[Reset]) -> WasReset:
-        """Make it a fresh cluster on the same ports: clients are disconnected, records,
-        transactions, producers and groups forgotten, faults disarmed, clock and links healed, every
-        broker runs.
+        """Turn the cluster into a fresh one on the same ports: clients are disconnected, records,
+        transactions, producers and groups dropped, faults disarmed, clocks and links restored, and
+        every broker runs.
         """
         name = (await body.read()).to
         snapshot = self._snapshots.get(name)

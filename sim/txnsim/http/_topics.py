@@ -1,5 +1,5 @@
-"""Topics through the control port: made and deleted as CreateTopics and DeleteTopics do, and shown
-with the offsets of every replica, as far as its broker runs.
+"""Topics through the control port: created and deleted as by CreateTopics and DeleteTopics, and
+shown with the offsets of every replica whose broker runs.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ class CreateTopic(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     name: str
     partitions: Annotated[int, msgspec.Meta(ge=-1, le=2_147_483_647)] = -1
-    """-1: ``num.partitions`` of the cluster."""
+    """-1 means the cluster's ``num.partitions``."""
     replication_factor: Annotated[int, msgspec.Meta(ge=-1, le=32_767)] = -1
-    """-1: ``default.replication.factor`` of the cluster."""
+    """-1 means the cluster's ``default.replication.factor``."""
     configs: Mapping[str, str] = {}
 
 
 class ReplicaView(msgspec.Struct, frozen=True, kw_only=True):
-    """A replica as its own broker has it; without offsets while that broker does not run."""
+    """A replica as its own broker sees it; without offsets if that broker does not run."""
 
     broker: int
     is_running: bool
     in_sync: bool
     log_start_offset: int | None = None
     last_stable_offset: int | None = None
-    """Readers of committed records get no further."""
+    """``read_committed`` readers get records below it."""
     high_watermark: int | None = None
     log_end_offset: int | None = None
     size_bytes: int | None = None
@@ -53,7 +53,7 @@ class PartitionOffsets(msgspec.Struct, frozen=True, kw_only=True):
 
     partition: int
     leader: int
-    """-1 without a leader."""
+    """-1 if there is no leader."""
     leader_epoch: int
     isr: tuple[int, ...]
     replicas: tuple[ReplicaView, ...]
@@ -67,7 +67,7 @@ class TopicOffsets(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     is_internal: bool
     configs: Mapping[str, str]
-    """Overrides of the topic; all other configs have the cluster's value."""
+    """Configs that the topic overrides; all others have the cluster's value."""
     partitions: tuple[PartitionOffsets, ...]
 
 
@@ -76,7 +76,7 @@ class TopicRoutes(ClusterNoun):
 
     @Operation("get", f"{PREFIX}/topics")
     async def topics(self, _request: Request) -> Listing[TopicView]:
-        """Every topic with leaders, ISR, ELR and epochs, as the controller has it."""
+        """Every topic with leaders, ISR, ELR and epochs, as the controller knows it."""
         image = self._cluster.metadata.image
         return self._listing(topic_view(topic) for _, topic in sorted(image.topics.items()))
 
@@ -177,7 +177,7 @@ def topic_of(cluster: SimCluster, name: str) -> TopicImage:
     """A topic by its name.
 
     Raises:
-        RefusedError: There is none.
+        RefusedError: There is no such topic.
     """
     topic = cluster.metadata.image.topics.get(name)
     if topic is None:
@@ -186,7 +186,7 @@ def topic_of(cluster: SimCluster, name: str) -> TopicImage:
 
 
 def known_partition(cluster: SimCluster, where: TopicPartition) -> PartitionImage:
-    """What the controller has of a partition that exists."""
+    """The controller's state of an existing partition."""
     partition_image = cluster.metadata.image.partition(where)
     assert partition_image is not None
     return partition_image

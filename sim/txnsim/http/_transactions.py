@@ -1,8 +1,8 @@
-"""Transactions through the control port: as their coordinators have them, as partitions have them,
-and where the two disagree.
+"""Transactions through the control port: the coordinators' state, the partitions' state, and where
+the two disagree.
 
-Nothing goes over the wire here: what is pending is shown too, and no fault delays the answer. What
-an operator would find out from outside is ``txnsim txns``.
+The state is read directly and not over the wire: it includes pending transitions, and no fault
+delays the answer. ``txnsim txns`` shows what an operator can see from outside.
 """
 
 from __future__ import annotations
@@ -47,30 +47,32 @@ class Place(msgspec.Struct, frozen=True):
 
 
 class TransactionView(msgspec.Struct, frozen=True, kw_only=True):
-    """A transactional id as its coordinator has it."""
+    """A transactional id as its coordinator knows it."""
 
     transactional_id: str
     coordinator: int
     state: str
-    """As DescribeTransactions names it."""
+    """The state's name in DescribeTransactions."""
     pending_state: str | None
-    """The move whose record is being written, or the completion that waits for markers."""
+    """State of the transition whose record is being written, or of the completion that waits for
+    markers.
+    """
     producer_id: int
     producer_epoch: int
     timeout_ms: int
     start_ms: int | None
-    """When the present transaction began; None while there is none."""
+    """When the current transaction started; null if there is none."""
     last_update_ms: int
     open_for_ms: int | None
-    """Since the start, by the cluster clock."""
+    """Milliseconds since the start, by the cluster clock."""
     partitions: tuple[Place, ...]
-    """Ongoing: all that were added. Prepared: those that still wait for their marker."""
+    """If ongoing: all added partitions. If prepared: those that still wait for their marker."""
     markers_owed: int
-    """How many partitions wait for a marker."""
+    """Number of partitions that wait for a marker."""
 
 
 class ProducerView(msgspec.Struct, frozen=True, kw_only=True):
-    """A producer as the leader of a partition has it."""
+    """A producer as the leader of a partition knows it."""
 
     topic: str
     partition: int
@@ -82,11 +84,11 @@ class ProducerView(msgspec.Struct, frozen=True, kw_only=True):
     coordinator_epoch: int
     """From the last marker; -1 without one."""
     open_since_offset: int | None
-    """First offset of its open transaction; None without one."""
+    """First offset of its open transaction; null without one."""
 
 
 class OpenView(msgspec.Struct, frozen=True, kw_only=True):
-    """An open transaction of a partition, and what its coordinator says of it."""
+    """An open transaction of a partition, and its coordinator's view."""
 
     topic: str
     partition: int
@@ -94,12 +96,14 @@ class OpenView(msgspec.Struct, frozen=True, kw_only=True):
     producer_epoch: int
     start_offset: int
     verdict: str
-    """``hanging``: no marker will ever end it. ``decided``: its marker is owed. ``alive``."""
+    """``hanging``: no marker will ever end it. ``decided``: its marker is owed. ``alive``: still in
+    progress.
+    """
     reason: str
     transactional_id: str | None
     state: str | None
     command: str | None
-    """What ends it with the marker that was decided; null unless it hangs."""
+    """The command that ends it with the decided marker; null unless it hangs."""
 
 
 class TransactionRoutes(ClusterNoun):
@@ -112,7 +116,7 @@ class TransactionRoutes(ClusterNoun):
         refusals=("422",),
     )
     async def transactions(self, request: Request) -> Listing[TransactionView]:
-        """Every transactional id as its coordinator has it, with what is pending."""
+        """Every transactional id as its coordinator knows it, with pending transitions."""
         state = word_of(request, "state", tuple(WIRE_NAMES.values()))
         pace = self._pace()
         entries = await self._entries(pace, state)
@@ -122,7 +126,7 @@ class TransactionRoutes(ClusterNoun):
         "get", f"{PREFIX}/transactions/{{transactional_id}}", refusals=("404",), takes_slashes=True
     )
     async def transaction(self, request: Request) -> TransactionView:
-        """One transactional id as its coordinator has it."""
+        """One transactional id as its coordinator knows it."""
         transactional_id = str(request.path_params["transactional_id"])
         entry = entry_of(self._cluster, transactional_id)
         if entry is not None:
@@ -148,7 +152,7 @@ class TransactionRoutes(ClusterNoun):
         refusals=("408", "422"),
     )
     async def wait(self, request: Request) -> TransactionView:
-        """Answer once a transactional id is in one of some states."""
+        """Answer once a transactional id is in one of the given states."""
         transactional_id = request.query_params.get("transactional_id")
         if not transactional_id:
             raise RefusedError(422, "transactional_id is missing: say whose state to wait for")
@@ -174,7 +178,7 @@ class TransactionRoutes(ClusterNoun):
         refusals=("404", "422"),
     )
     async def producers(self, request: Request) -> Listing[ProducerView]:
-        """Every producer that the leaders of partitions know."""
+        """Every producer that the partition leaders know."""
         topic = request.query_params.get("topic")
         partition = number_of(request, "partition", default=-1, least=0, most=PARTITION_MAX)
         if topic is None and partition >= 0:
@@ -205,8 +209,8 @@ class TransactionRoutes(ClusterNoun):
         refusals=("422",),
     )
     async def open_transactions(self, request: Request) -> Listing[OpenView]:
-        """Transactions that are open on partitions, judged: alive, decided or hanging, however
-        young they are.
+        """Open transactions on partitions, however young, with a verdict: alive, decided or
+        hanging.
         """
         verdict = word_of(request, "verdict", sorted(OpenTxnStatus))
         program = program_at(self._cluster.bootstrap)
@@ -239,7 +243,9 @@ class TransactionRoutes(ClusterNoun):
     # What there is
 
     async def _entries(self, pace: Pace, state: str | None) -> list[tuple[BrokerId, TxnMetadata]]:
-        """Every entry, or each in a state, with its coordinator's broker, by transactional id."""
+        """Every entry (or every one in a state) with its coordinator's broker, sorted by
+        transactional id.
+        """
         sorted_ones = []
         for broker_id, broker in self._cluster.brokers.items():
             for owned in broker.coordinator.owned_partitions():

@@ -1,4 +1,4 @@
-"""Operations answered without a server and a router, for who calls them from the same process."""
+"""Operations answered without a server and a router, for callers in the same process."""
 
 from __future__ import annotations
 
@@ -20,9 +20,8 @@ class DirectPort:
     """The operations of some nouns."""
 
     def __init__(self, nouns: Iterable[Noun], *, unknown: str) -> None:
-        """Args:
-        nouns: Who answers.
-        unknown: What is said of a path, behind its name, that is none of theirs.
+        """Args: nouns: The nouns whose operations are available. unknown: The text after the path
+        in the error for an unknown path.
         """
         self._unknown = unknown
         self._responders = [
@@ -37,7 +36,7 @@ class DirectPort:
         """Answer a request; its path is below ``PREFIX``.
 
         Returns:
-            Status, media type, and what is answered.
+            Status, media type, and body.
         """
         match = self._find_responder(method, PREFIX + path)
         if match is None:

@@ -1,5 +1,5 @@
-"""What goes over the control port: JSON objects, as frozen structs. The OpenAPI document is made
-from them.
+"""The JSON objects of the control port, as frozen structs. The OpenAPI document is generated from
+them.
 """
 
 from __future__ import annotations
@@ -13,37 +13,39 @@ from txnsim.injection.armed_rule import ArmedRule
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The health of the cluster; an answer means that the cluster is up."""
+    """The health of the cluster; an answer means that the cluster is running."""
 
     status: str
     brokers: int
     bootstrap: str
     kip_text_bootstrap: str | None = None
-    """The listeners that answer by the letter of the KIPs, where ``--kip-text`` opened them."""
+    """The listeners that follow the text of the KIPs, if ``--kip-text`` opened them."""
 
 
 class ClockState(msgspec.Struct, frozen=True, kw_only=True):
-    """The cluster clock: transaction timeouts, expiry, append times and the late gauge go by it."""
+    """The cluster clock, by which transaction timeouts, expiry, append times and the late gauge
+    go.
+    """
 
     now_ms: int
-    """Milliseconds since 1970, including what was advanced."""
+    """Milliseconds since 1970, including all advances."""
     advanced_ms: int
     """Sum of all clock changes in milliseconds; negative if set back overall."""
     brokers: dict[str, int]
-    """How far each broker's own clock is ahead of it; behind where negative."""
+    """By how many milliseconds each broker's own clock is ahead of it; negative if behind."""
 
 
 class Advance(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Move the clock; one of both is given."""
+    """Change the clock; give exactly one of ``advance_ms`` and ``set_by_ms``."""
 
     advance_ms: float | str | None = None
-    """Time passes, for everybody: everything that is then due happens, in order of time. Whole
+    """Let time pass for all brokers: everything that becomes due happens, in order of time. Whole
     milliseconds, or a text such as ``2m``.
     """
     set_by_ms: float | str | None = None
-    """It is set ahead, or back where negative, as by NTP or an operator: no time passes."""
+    """Set the clock forward, or back if negative, as NTP or an operator would: no time passes."""
     broker: int | None = None
-    """Only this broker's own clock is set."""
+    """Set only this broker's own clock."""
 
 
 class Fault(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,12 +55,12 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
     matched: int
     struck: int
     held: int
-    """How many crossings wait for the release."""
+    """Number of crossings that wait for the release."""
     released: int
     in_force: bool = True
     failure: str | None = None
     doubt: str | None = None
-    """Why the rule cannot strike in the present cluster, such as a missing broker."""
+    """Why the rule can't strike in the current cluster, such as a missing broker."""
 
 
 class Released(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,39 +70,39 @@ class Released(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BrokerView(msgspec.Struct, frozen=True, kw_only=True):
-    """A broker in the process and in the metadata."""
+    """A broker, as process and in the metadata."""
 
     id: int
     state: str
     """``starting``, ``running``, ``stopping`` or ``down``."""
     release: str
-    """Of Apache Kafka, whose behaviour it has."""
+    """The release of Apache Kafka that it emulates."""
     host: str
     port: int
     epoch: int
     """Broker epoch of its last incarnation."""
     fenced: bool
-    """The controller counts it out: clients do not see it, it leads nothing."""
+    """Whether the controller has fenced it: clients do not see it, and it leads nothing."""
     in_controlled_shutdown: bool
     isolated: bool
-    """It can't reach the controller."""
+    """Whether it can't reach the controller."""
     cut_off_from_clients: bool
     leads: int
-    """Number of led partitions in the metadata."""
+    """Number of partitions that it leads in the metadata."""
 
 
 class Start(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Start a broker that is down."""
 
     as_version: str | None = None
-    """The release of Apache Kafka that it runs from now on; as before unless given."""
+    """The release of Apache Kafka to emulate from now on; unchanged if null."""
 
 
 class Kill(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """End a broker at once."""
 
     lose_unflushed: bool = False
-    """Its machine broke down: what was not on disk yet is lost."""
+    """Simulate a machine failure: records that were not flushed to disk are lost."""
 
 
 class Isolate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -114,7 +116,7 @@ class PartitionView(msgspec.Struct, frozen=True, kw_only=True):
 
     partition: int
     leader: int
-    """-1 without a leader."""
+    """-1 if there is no leader."""
     leader_epoch: int
     partition_epoch: int
     replicas: tuple[int, ...]

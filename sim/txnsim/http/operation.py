@@ -1,7 +1,7 @@
-"""One route of the control port as a value, which stands above the method that answers it: what the
-router serves and the OpenAPI document tells.
+"""A route of the control port as a value, which decorates the method that answers it. The router
+and the OpenAPI document are made from it.
 
-Both are made from it, so that neither can have a route that the other lacks.
+So neither can have a route that the other lacks.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from txnsim.types import TopicPartition
 T = TypeVar("T")
 
 Answerer = Callable[..., Awaitable[Any]]
-"""Answers an operation; takes the request, and a ``Body`` if there is one."""
+"""Answers an operation; takes the request, and a ``Body`` if the operation has one."""
 
 Responder = Callable[[Request], Awaitable[Response]]
 
@@ -48,47 +48,47 @@ Message = type | UnionType
 
 
 class Query(msgspec.Struct, frozen=True):
-    """A parameter behind the question mark."""
+    """A parameter of the query string."""
 
     name: str
     summary: str
     kind: str = "integer"
     """``integer``, ``string`` or ``boolean``."""
     many: bool = False
-    """It may be given several times."""
+    """Whether it may be repeated."""
 
 
 class Operation(msgspec.Struct, frozen=True):
     """A method on a path.
 
-    What goes over the port is said by the signature of the method that answers it: ``answer`` is
-    what it returns (or has in a ``WithStatus`` or a ``Listing``; none where it makes a
-    ``Response``), ``body`` that of its ``Body`` or ``OptionalBody``.
+    The signature of the answering method gives the types: ``answer`` is its return type (or that
+    inside a ``WithStatus`` or ``Listing``; None for a ``Response``), ``body`` that of its ``Body``
+    or ``OptionalBody``.
     """
 
     method: str
     path: str
-    """Parameters in braces."""
+    """The path, with parameters in braces."""
     summary: str = ""
-    """The first paragraph of the docstring of what answers it."""
+    """The first paragraph of the answering method's docstring."""
     answer: Message | None = None
     """Type of the JSON answer; None for other answers."""
     media_type: str = JSON
     status: str = "200"
     also: tuple[str, ...] = ()
-    """Further statuses of the same answer."""
+    """Further statuses with the same answer."""
     may_take_longer: bool = False
-    """Then 202 comes with the state so far, and the work goes on."""
+    """Whether 202 may come with the state so far while the work continues."""
     body: Message | None = None
     body_is_optional: bool = False
     query: tuple[Query, ...] = ()
     refusals: tuple[str, ...] = ()
     takes_slashes: bool = False
-    """The last parameter of the path may hold slashes, as transactional ids do."""
+    """Whether the last path parameter may contain slashes, as transactional ids do."""
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """Names of the parameters in the path."""
+        """Names of the path parameters."""
         return tuple(re.findall(r"{(\w+)}", self.path))
 
     def __call__(self, method: Answerer) -> Answered:
@@ -111,7 +111,7 @@ class Operation(msgspec.Struct, frozen=True):
         return Answered(described, method)
 
     def route(self, answerer: Answerer) -> Route:
-        """The route on which ``answerer`` obeys it."""
+        """The route on which ``answerer`` serves this operation."""
         path = self.path
         if self.takes_slashes:
             name = self.parameters[-1]
@@ -119,7 +119,7 @@ class Operation(msgspec.Struct, frozen=True):
         return Route(path, self.responder(answerer), methods=[self.method.upper()])
 
     def responder(self, answerer: Answerer) -> Responder:
-        """What reads a request for ``answerer``, and writes its answer."""
+        """A function that reads a request for ``answerer`` and writes its answer."""
 
         async def respond(request: Request) -> Response:
             if self.body is None:
@@ -140,7 +140,9 @@ class Operation(msgspec.Struct, frozen=True):
 
 
 class Answered(msgspec.Struct, frozen=True):
-    """An operation, and the method that answers it; on an instance it is that method."""
+    """An operation and the method that answers it; accessed on an instance it is that bound
+    method.
+    """
 
     operation: Operation
     method: Answerer
@@ -155,7 +157,7 @@ class Answered(msgspec.Struct, frozen=True):
 
 
 class Noun:
-    """The answers to the operations of one noun."""
+    """The operations about one noun, such as topics, with the methods that answer them."""
 
     @classmethod
     def operations(cls) -> tuple[Operation, ...]:
@@ -168,7 +170,7 @@ class Noun:
         ]
 
     def responders(self) -> list[tuple[Operation, Responder]]:
-        """Each with what responds to its requests, for callers without a router."""
+        """Each operation with its responder, for callers without a router."""
         return [
             (answered.operation, answered.operation.responder(MethodType(answered.method, self)))
             for answered in self._answered_operations()
@@ -186,7 +188,7 @@ class Noun:
 
 
 class ClusterNoun(Noun):
-    """One over a simulated cluster."""
+    """A noun of a simulated cluster."""
 
     def __init__(self, cluster: SimCluster) -> None:
         self._cluster = cluster
@@ -196,15 +198,15 @@ class ClusterNoun(Noun):
         return Pace(environment.tasks.turns, environment.clock.stopwatch_ns)
 
     def _listing(self, elements: Iterable[T], pace: Pace | None = None) -> Listing[T]:
-        """A list of any length, which is made with breaks."""
+        """A list of any length, which is built with breaks."""
         limit = self._cluster.options.settings.answer_max_bytes
         return Listing(elements, pace or self._pace(), bytes_max=limit)
 
     def partition(self, topic: str, partition: int) -> TopicPartition:
-        """A partition that exists.
+        """An existing partition.
 
         Raises:
-            RefusedError: It does not.
+            RefusedError: The partition does not exist.
         """
         topic_image = self._cluster.metadata.image.topics.get(topic)
         if topic_image is None:
@@ -217,9 +219,8 @@ class ClusterNoun(Noun):
         return TopicPartition(topic, partition)
 
     def outside(self, settings: ClientSettings, *, traced: bool = False) -> Cluster:
-        """A client of the cluster, not connected; refuses with 503 where no broker lives.
-
-        ``traced``: its calls are in the cluster's trace, as those of an application of ours.
+        """A client of the cluster, not connected yet; refuses with 503 if no broker runs. With
+        ``traced`` its calls appear in the cluster's trace, like those of an application.
         """
         environment, bootstrap = self._cluster.environment, self._cluster.bootstrap
         login = operator_login(self._cluster.options.security)

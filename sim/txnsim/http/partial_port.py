@@ -1,7 +1,7 @@
-"""A control port of something that is no simulated cluster, and can do a part of what one can:
-faults, events and assertions, by the same operations.
+"""A control port for a target that is not a simulated cluster and supports a part of the
+operations: faults, events and assertions.
 
-What it can't do is not in its OpenAPI document, and is answered 501 with the reason.
+Unsupported operations are not in its OpenAPI document, and are answered 501 with the reason.
 """
 
 from __future__ import annotations
@@ -36,34 +36,31 @@ from txnsim.types import TopicPartition
 
 
 class PartialTarget(FaultTarget, Protocol):
-    """A cluster or proxy behind a partial control port."""
+    """The cluster or proxy behind a partial control port."""
 
     @property
     def bootstrap(self) -> str:
-        """Where clients reach it."""
+        """The bootstrap servers for clients."""
 
     def outside(self, settings: ClientSettings) -> Cluster:
-        """A client of the cluster, not connected."""
+        """A client of the cluster, not connected yet."""
 
 
 class PartialApi(Noun):
-    """The routes over it. A subclass adds operations of its own, above those of this class."""
+    """The routes for a partial target. A subclass adds its own operations."""
 
     WIRE_NOUNS: ClassVar[tuple[type[WireNoun], ...]] = ()
-    """Further nouns that ask the cluster over the wire."""
+    """Further nouns whose operations use a client over the wire."""
 
     def __init__(self, asked: PartialTarget, points: Collection[FaultPoint]) -> None:
-        """Args:
-        asked: What it is a port of.
-        points: The fault points that pass there.
-        """
+        """Args: asked: The target of the port. points: The fault points that the target has."""
         self._asked = asked
         self._points = points
         self._events = EventRoutes(asked.environment)
 
     @classmethod
     def every_operation(cls) -> tuple[Operation, ...]:
-        """Its own operations, and those that a simulated cluster has as well."""
+        """Its own operations, and those that it shares with a simulated cluster."""
         nouns: tuple[type[Noun], ...] = (
             *(FaultRoutes, EventRoutes),
             *cls.WIRE_NOUNS,
@@ -101,11 +98,11 @@ class PartialApi(Noun):
         )
 
     def close(self) -> None:
-        """The control port closes: what streams comes to its end."""
+        """End all streams, because the control port closes."""
         self._events.close()
 
     async def openapi(self, _request: Request) -> Response:
-        """The description of this API."""
+        """The OpenAPI document."""
         return Response(self._encoded_document, media_type=JSON)
 
     @cached_property
@@ -122,11 +119,11 @@ class PartialApi(Noun):
         raise NotImplementedError
 
     def why_not(self, path: str) -> str:
-        """Reason for the answer 501 to operations on this path."""
+        """The reason in the answer 501 for operations on this path."""
         raise NotImplementedError
 
     def _refusing_route(self, operation: Operation) -> Route:
-        """A route that says why the operation is not supported."""
+        """A route that answers why the operation is not supported."""
         why = self.why_not(operation.path)
 
         async def refuse(_request: Request) -> Response:
@@ -136,7 +133,7 @@ class PartialApi(Noun):
         return Route(path, refuse, methods=[operation.method.upper()])
 
     def document(self) -> dict[str, Any]:
-        """The OpenAPI document: its operations, and rules that can strike there."""
+        """The OpenAPI document: its operations, and the fault rules that can strike there."""
         described = openapi.document(
             self.every_operation(), refusals={f"{PREFIX}/faults": ("501",)}
         )

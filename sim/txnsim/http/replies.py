@@ -19,14 +19,16 @@ from txnsim.value_errors import WrongValueError, convert_value
 responses: Final[Any] = OnDemand("starlette.responses")
 
 BODY_BYTES_MAX: Final = 1_000_000
-"""A rule is a few hundred bytes; more is a mistake."""
+"""Limit on a request's body. A rule has a few hundred bytes; more is a mistake."""
 
 DIGITS_MAX: Final = 18
-"""Of a number in a path, a query or a header; Python refuses thousands with an error of its own."""
+"""Limit of digits of a number in a path, a query or a header; Python refuses thousands of digits
+with an error of its own.
+"""
 PIECE_BYTES: Final = 262_144
 """Bytes of a long answer per piece."""
 ELEMENT_BYTES: Final = 128
-"""Elements of this size take some microseconds to make and encode."""
+"""An element of this size takes some microseconds to build and encode."""
 CURSOR_MAX: Final = 2**63 - 1
 """No event has a greater position."""
 
@@ -36,7 +38,7 @@ T = TypeVar("T")
 
 
 class RefusedError(Exception):
-    """A request can't be obeyed; the reason says what to do instead."""
+    """A request is refused; the reason says what to do instead."""
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
@@ -49,17 +51,13 @@ def as_json(value: object, *, status: int = 200) -> Response:
 
 
 class Listing(Generic[T]):
-    """An answer in JSON that is a list of any length: an element is made and encoded when its turn
-    comes, with breaks.
-    """
+    """A JSON list of any length: elements are built and encoded one by one, with breaks."""
 
     def __init__(
         self, elements: Iterable[T] | AsyncGenerator[Iterable[T]], pace: Pace, *, bytes_max: int
     ) -> None:
-        """Args:
-        elements: Nothing but their making takes time; or some at a time, as they come.
-        pace: Of the request.
-        bytes_max: Of the answer (``answer_max_bytes``).
+        """Args: elements: The elements, or chunks of them as they become available. pace: The pace
+        of the request. bytes_max: Limit on the answer (``answer_max_bytes``).
         """
         self._elements = elements
         self._pace = pace
@@ -70,7 +68,7 @@ class Listing(Generic[T]):
         """The answer.
 
         Raises:
-            RefusedError: It would have too many bytes.
+            RefusedError: The answer would be too large.
         """
         pieces = [bytearray(b"[")]
         if isinstance(self._elements, AsyncGenerator):
@@ -113,13 +111,13 @@ async def _one_after_the_other(pieces: list[bytearray]) -> AsyncIterator[bytes]:
 
 
 async def refusal_response(_request: Request, error: Exception) -> Response:
-    """What is answered to a request that can't be obeyed."""
+    """The answer to a request that is refused."""
     assert isinstance(error, RefusedError)
     return as_json(Problem(error=str(error)), status=error.status)
 
 
 class WithStatus(msgspec.Struct, Generic[T], frozen=True):
-    """An answer in JSON whose status is not always the same."""
+    """A JSON answer with a status that depends on the case."""
 
     value: T
     status: int = 200
@@ -129,21 +127,18 @@ class Body(Generic[T]):
     """The body of a request, read on demand."""
 
     is_optional: ClassVar = False
-    """An empty one stands for all defaults; else it is refused."""
+    """Whether an empty body means all defaults; else it is refused."""
 
     def __init__(self, request: Request, kind: Any) -> None:
-        """Args:
-        request: The request.
-        kind: What its JSON is.
-        """
+        """Args: request: The request. kind: The type of its JSON value."""
         self._request = request
         self._kind = kind
 
     async def read(self) -> T:
-        """What it says.
+        """Read and decode the body.
 
         Raises:
-            RefusedError: It is too large, or not what is expected.
+            RefusedError: The body is too large, or invalid.
         """
         body = await _read(self._request)
         value: T
@@ -165,12 +160,12 @@ class OptionalBody(Body[T]):
 
 
 def _decode(body: bytearray, kind: type[T]) -> T:
-    """The body; a wrong value is explained, unless what follows it is no JSON at all.
+    """Decode the body; a wrong value is explained if the whole text is JSON.
 
     Raises:
-        WrongValueError: A value is not as it should be.
-        msgspec.DecodeError: It is no JSON.
-        ValueError: The same; of text that is no UTF-8.
+        WrongValueError: A value is invalid.
+        msgspec.DecodeError: The body is no JSON.
+        ValueError: The body is no UTF-8.
     """
     try:
         return msgspec.json.decode(body, type=kind)
@@ -179,11 +174,11 @@ def _decode(body: bytearray, kind: type[T]) -> T:
 
 
 async def no_body_of(request: Request) -> None:
-    """See that a request to which no body belongs has none that is garbage; JSON is let pass, as
-    clients send ``{}`` everywhere.
+    """Check the body of a request that needs none: JSON is ignored, because clients send ``{}``
+    everywhere, and anything else is refused.
 
     Raises:
-        RefusedError: It has one that is too large or no JSON.
+        RefusedError: The body is too large or no JSON.
     """
     headers = request.headers
     if headers.get("content-length", "0") == "0" and "transfer-encoding" not in headers:
@@ -219,7 +214,7 @@ def number_of(
     """A whole number in the query.
 
     Raises:
-        RefusedError: It is none, or out of bounds.
+        RefusedError: It is no number, or out of bounds.
     """
     text = request.query_params.get(name)
     if text is None:
@@ -231,11 +226,10 @@ def number_of(
 
 
 def digits_of(text: str) -> int | None:
-    """The number that is written in digits, and in nothing else; None where there is another
-    character.
+    """The number of a text that consists of digits; None if it has another character.
 
     Raises:
-        RefusedError: It has more than ``DIGITS_MAX`` of them.
+        RefusedError: It has more than ``DIGITS_MAX`` digits.
     """
     if not text.isascii() or not text.isdigit():
         return None
@@ -245,10 +239,10 @@ def digits_of(text: str) -> int | None:
 
 
 def word_of(request: Request, name: str, words: Sequence[str]) -> str | None:
-    """One of some words in the query; None where it is not given.
+    """A query parameter that must be one of some words; None if it is missing.
 
     Raises:
-        RefusedError: It is none of them.
+        RefusedError: It is another word.
     """
     text = request.query_params.get(name)
     if text is not None and text not in words:

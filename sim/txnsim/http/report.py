@@ -1,7 +1,7 @@
-"""What happened in a cluster, for the report of a test that has failed: its story in sentences,
-what unfinished transactions wait for, what has come of its fault rules.
+"""What happened in a cluster, for the report of a failed test: its story in sentences, what
+unfinished transactions wait for, the results of its fault rules.
 
-Needs no web server: the pytest plugin shows the same.
+It needs no web server: the pytest plugin shows the same report.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from txnsim.txn.state import PREPARED_STATES, TransactionState
 
 SENTENCES_MAX: Final = 40
 EVENTS_TOLD_MAX: Final = 5_000
-"""The story is written of so many of the newest events."""
+"""The story is written from this many of the newest events."""
 LINE_CHARACTERS_MAX: Final = 160
 RECORD: Final = (
     "what happened is shown once it is recorded: by the button of the page, by POST /api/v1/trace"
     ' with {"level": "brief"}, or from the start by --trace brief'
 )
 WAITING_MAX: Final = 20
-"""Transactions whose waits are listed."""
+"""Number of transactions whose waits are listed."""
 
 POLLS: Final = frozenset(
     {"AllocateProducerIds", "BrokerHeartbeat", "Heartbeat", "ConsumerGroupHeartbeat"}
 )
-"""What is asked whatever a test does; and so is Fetch by followers."""
+"""APIs of requests that are sent regardless of what a test does; Fetch by followers is another."""
 
 
 def events_told(tracer: Tracer, *, since: int, onlooker: str) -> list[Event]:
-    """The newest events, without what is asked all the time."""
+    """The newest events, without periodic requests."""
     start = max(since, len(tracer) - EVENTS_TOLD_MAX, tracer.first_index)
     return [event for event in tracer.events(start) if not _is_noise(event, onlooker)]
 
@@ -67,7 +67,7 @@ def story_text(events: Iterable[Event], nodes: Sequence[str]) -> str:
 
 
 async def waits_text(cluster: SimCluster) -> str:
-    """What each transaction that has not ended waits for."""
+    """What each unfinished transaction waits for."""
     pace = Pace(cluster.environment.tasks.turns, cluster.environment.clock.stopwatch_ns)
     unfinished: list[str] = []
     for broker in cluster.brokers.values():
@@ -99,7 +99,7 @@ def rules_text(states: Iterable[Fault]) -> str:
 
 
 def in_one_line(text: str) -> str:
-    """A printable line of limited length, as names may contain anything."""
+    """Printable text in one line of limited length, because names may contain anything."""
     text = printable(text)
     return text if len(text) <= LINE_CHARACTERS_MAX else f"{text[:LINE_CHARACTERS_MAX]}…"
 

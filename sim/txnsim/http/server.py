@@ -1,6 +1,6 @@
 """The control port in the brokers' event loop: uvicorn on a loopback socket.
 
-Imported by ``txnsim serve`` only when asked for, and after the brokers listen.
+``txnsim serve`` imports it only if needed, and after the brokers listen.
 """
 
 from __future__ import annotations
@@ -33,26 +33,26 @@ from txnsim.http._guard import AccessRules, is_loopback
 
 
 class PortApi(Protocol):
-    """What a control port answers with: ``ControlApi``, or that of a proxy."""
+    """The application of a control port: ``ControlApi``, or that of a proxy."""
 
     def app(self, access_rules: AccessRules) -> Starlette: ...
 
     def close(self) -> None:
-        """End what streams."""
+        """End all streams."""
 
 
 NEEDED: Final = (starlette, uvicorn)
 
 GRACE_SECONDS: Final = 1
-"""How long open requests may go on when the port closes."""
+"""How many seconds open requests may continue when the port closes."""
 
 
 class _Server(uvicorn.Server):
-    """uvicorn without its signal handlers: the process belongs to the cluster."""
+    """uvicorn without its signal handlers, because the cluster's process handles signals."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Leave the signals alone."""
+        """Do nothing: signals are left alone."""
         yield
 
 
@@ -70,15 +70,15 @@ class ControlServer:
         host: str = LOOPBACK,
         token: str | None = None,
     ) -> None:
-        """A port that is not open yet.
+        """Create a port that is not open yet.
 
         Args:
-            api: What it answers with; it is closed with the port.
-            tasks: Where it serves.
-            port: Its number; 0 picks a free one.
+            api: The application; it is closed with the port.
+            tasks: Runs the server.
+            port: The port number; 0 picks a free one.
             host: The address to listen on, for containers.
-            token: What callers have to bring. Unless given, nothing on loopback, and elsewhere
-                one that is made up.
+            token: The token that callers must send. By default none is required on loopback, and a
+                random one elsewhere.
         """
         self._api = api
         self._tasks = tasks
@@ -86,7 +86,9 @@ class ControlServer:
         self._port = port
         self.url = ""
         self.token = token
-        """What callers have to bring; None: nothing. Known once the port is open."""
+        """The token that callers must send; None if none is required. Known once the port is
+        open.
+        """
 
     @classmethod
     def of_simulated(
@@ -118,7 +120,7 @@ class ControlServer:
         """Open the port.
 
         Raises:
-            OSError: It is busy.
+            OSError: The port is busy.
         """
         # Starlette's streams import 20 ms of anyio when the first one is sent: rather now.
         await anyio.lowlevel.checkpoint()
@@ -144,7 +146,7 @@ class ControlServer:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Close the port and wait until its last request is through."""
+        """Close the port and wait until its last request is done."""
         self._api.close()
         self._server.should_exit = True
         await self._task

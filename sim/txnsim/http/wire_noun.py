@@ -1,6 +1,4 @@
-"""Operations that ask the cluster over the wire, as any client does: a simulated cluster, or one
-behind a proxy.
-"""
+"""Operations that use a client over the wire: for a simulated cluster, or one behind a proxy."""
 
 from __future__ import annotations
 
@@ -17,7 +15,7 @@ from txnsim.types import TopicPartition
 
 
 class WireNoun(Noun):
-    """A noun whose operations have a client of the cluster."""
+    """A noun whose operations use a client of the cluster."""
 
     def __init__(
         self,
@@ -28,7 +26,7 @@ class WireNoun(Noun):
         bootstrap: Callable[[], str],
         answer_max_bytes: int = Settings().answer_max_bytes,
     ) -> None:
-        """Routes over a cluster, of whatever kind."""
+        """Make the routes for any kind of cluster."""
         self._environment = environment
         self._outside = outside
         self._place_of = place_of
@@ -37,7 +35,7 @@ class WireNoun(Noun):
 
     @classmethod
     def of_simulated(cls, cluster: SimCluster) -> Self:
-        """Over a simulated cluster."""
+        """Make the routes for a simulated cluster."""
         noun = ClusterNoun(cluster)
         return cls(
             cluster.environment,

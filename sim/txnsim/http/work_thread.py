@@ -1,7 +1,7 @@
-"""Work that would keep the loop busy, in a thread of its own that lets the loop go on.
+"""Runs work that would block the event loop in a thread of its own.
 
-No end of the program waits for it: ``concurrent.futures`` would, however long the work takes.
-WebAssembly has no threads: there the work is done in a turn of the loop, which waits.
+The program's end does not wait for it, unlike with ``concurrent.futures``. WebAssembly has no
+threads: there the work runs in a turn of the loop, which waits.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ HAS_THREADS: Final = sys.platform != "emscripten"
 
 
 class _TooLongError(TimeoutError):
-    """Work was ended at its limit of time."""
+    """The work exceeded its time limit and was ended."""
 
 
 class WorkThread:
-    """A thread that carries out work in order."""
+    """A thread that runs work in order."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -44,14 +44,14 @@ class WorkThread:
         self._is_closed = False
         self._lock = Lock()
         self._limited: object = None
-        """Work with a limit of time that is being done."""
+        """Work with a time limit that is running."""
 
     async def do_within(self, limit_s: float, work: Callable[[], T]) -> T:
-        """What ``work`` returns, or raises; the limit counts from now, also while other work is
-        being done.
+        """Run ``work`` and return its result; the limit counts from now, including the wait for
+        other work.
 
         Raises:
-            TimeoutError: It took longer, and was ended.
+            TimeoutError: The work took longer, and was ended.
         """
         begun = [True]
         overdue = asyncio.get_running_loop().call_later(limit_s, self._end, begun)
@@ -83,7 +83,7 @@ class WorkThread:
             raise
 
     async def do(self, work: Callable[[], T]) -> T:
-        """What ``work`` returns, or raises."""
+        """Run ``work`` and return its result."""
         if self._is_closed:
             raise RuntimeError(f"the thread {self._name} is closed")
         if not HAS_THREADS:
@@ -97,11 +97,11 @@ class WorkThread:
 
     @staticmethod
     async def run_beside(work: Callable[[], T]) -> T:
-        """The result of ``work``, run in a thread of its own where the platform has threads."""
+        """Run ``work`` in a thread of its own, if the platform has threads; returns its result."""
         return await (asyncio.to_thread(work) if HAS_THREADS else in_a_turn(work))
 
     def close(self) -> None:
-        """Stop after the current work, without waiting for its end."""
+        """Stop after the current work, without waiting for it."""
         self._is_closed = True
         self._work.put(None)
 
@@ -119,8 +119,8 @@ class WorkThread:
 
 
 async def in_a_turn(work: Callable[[], T]) -> T:
-    """What ``work`` returns, or raises. It is done in a turn of the loop of its own, where no task
-    runs, and the loop is not seen there: it may run another one.
+    """Run ``work`` in a loop turn of its own and return its result. No task runs meanwhile, and the
+    running loop is hidden, so ``work`` may run another one.
     """
     loop = asyncio.get_running_loop()
     result: asyncio.Future[T] = loop.create_future()

@@ -1,6 +1,6 @@
 """Conditions that must hold in every log at every moment; tests and simulations check them.
 
-The same facts are derived twice, from what the log remembers and from its bytes, and compared.
+The same facts are derived twice, from the log's state and from its bytes, and compared.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from txnsim.wire.batch import BatchHeader, read_batch_header
 
 
 def check(state: LogState, batches: tuple[bytes, ...], *, name: str) -> None:
-    """Compare a log's state with itself and with its bytes.
+    """Check a log's state for consistency, and compare it with its bytes.
 
     Raises:
-        InvariantViolation: The first thing that does not hold.
+        InvariantViolation: The first violated condition.
     """
     _check_bounds(state, name)
     _check_transactions(state, name)
@@ -41,7 +41,7 @@ def _require(holds: bool, name: str, message: str) -> None:  # noqa: FBT001 - it
 
 
 def _check_bounds(state: LogState, name: str) -> None:
-    """LSO ≤ HW ≤ LEO; log start ≤ LSO but where an open transaction was cut into."""
+    """LSO ≤ HW ≤ LEO; log start ≤ LSO, unless an open transaction was truncated at its start."""
     _require(
         0 <= state.last_stable_offset <= state.high_watermark <= state.log_end_offset,
         name,
@@ -71,8 +71,8 @@ def _check_bounds(state: LogState, name: str) -> None:
 
 
 def _check_transactions(state: LogState, name: str) -> None:
-    """A producer has an open transaction exactly if the list of open ones has it, at the same
-    offset.
+    """A producer has an open transaction exactly if the list of open transactions has it at the
+    same offset.
     """
     _require(
         list(state.ongoing) == sorted(state.ongoing), name, "open transactions are out of order"
@@ -117,7 +117,7 @@ def _check_aborted(state: LogState, name: str) -> None:
 
 
 def _check_epochs(state: LogState, name: str) -> None:
-    """Strictly rising in both columns."""
+    """Epochs and their start offsets are strictly ascending."""
     for column in zip(*state.leader_epochs, strict=True):
         _require(
             list(column) == sorted(set(column)),
@@ -127,8 +127,8 @@ def _check_epochs(state: LogState, name: str) -> None:
 
 
 def _check_cache(entry: ProducerEntry, headers: list[BatchHeader], name: str) -> None:
-    """Cached batches rise in offset, and where they carry sequences, in sequence. A broker that
-    copied or replayed a log after compaction has not seen the sequences that are gone.
+    """Cached batches ascend by offset, and by sequence if they have sequences. A broker that copied
+    or replayed a log after compaction has not seen the removed sequences.
     """
     _require(
         len(entry.batches) <= CACHED_BATCHES_MAX, name, f"{len(entry.batches)} batches are cached"
@@ -150,7 +150,7 @@ def _check_cache(entry: ProducerEntry, headers: list[BatchHeader], name: str) ->
 
 
 def _holes(headers: list[BatchHeader], start: int, end: int) -> int:
-    """The number of offsets from ``start`` to ``end`` that no batch has."""
+    """The number of offsets between ``start`` and ``end`` that no batch contains."""
     covered = (
         min(header.last_offset + 1, end) - max(header.base_offset, start) for header in headers
     )
@@ -160,11 +160,11 @@ def _holes(headers: list[BatchHeader], start: int, end: int) -> int:
 def _check_bytes(
     state: LogState, batches: tuple[bytes, ...], headers: list[BatchHeader], name: str
 ) -> None:
-    """Stored batches lie in order below the log end and were written by the epoch that the cache
-    names.
+    """Stored batches are in order below the log end, and were written in the epoch that the cache
+    has.
 
-    The cache may begin behind the log, or know nothing: deleted records that are back after a crash
-    are unknown to it, as on a real broker.
+    The cache may begin later than the log, or be empty: it does not know deleted records that
+    reappear after a crash, as on a real broker.
     """
     cache_start = state.leader_epochs[0][1] if state.leader_epochs else state.log_end_offset
     known_from = max(state.log_start_offset, cache_start)

@@ -1,9 +1,9 @@
-"""A stored batch with its description for a log: it travels to a follower, and is what a reload
-makes of bytes.
+"""A stored batch with the header fields that a log needs: for followers, and when a log is
+reloaded.
 
-A leader that has just appended knows all of it and hands it on; where only bytes are left (older
-batches, a restart) the header is read once. Kafka's counterpart: the batches of
-MemoryRecords, which each broker parses for itself.
+A leader that has just appended knows these fields and passes them on; if only bytes are left (older
+batches, a restart), the header is read once. Kafka's counterpart: the batches of MemoryRecords,
+which each broker parses for itself.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from txnsim.wire.batch import COMMIT, BatchHeader, read_batch_header, read_contr
 
 
 def describe_batch(batch: bytes, header: BatchHeader | None = None) -> ReplicatedBatch:
-    """Describe stored bytes, as a log needs it to append them.
+    """Describe stored bytes for an append.
 
     Raises:
-        CorruptBatchError: They are no batch.
+        CorruptBatchError: The bytes are no batch.
     """
     if header is None:
         header = read_batch_header(batch, 0)

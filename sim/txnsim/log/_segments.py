@@ -1,7 +1,7 @@
 """The segments of one log: which one holds an offset, and reads within it (Kafka's LogSegments, and
 the reading half of LocalLog).
 
-There is always at least one; the last is the active one, which alone is written. A read never
+There is always at least one; the last is the active one, the only one that is written. A read never
 crosses from one segment into the next, as on a real broker.
 """
 
@@ -17,15 +17,15 @@ _ALL: Final = 1 << 62
 
 
 class Span(NamedTuple):
-    """Whole batches of one segment, not copied."""
+    """Complete batches of one segment, not copied."""
 
     batches: list[bytes]
     size: int
     segment: Segment
     reach: int
-    """Position behind the bytes that a reader gets: the next batch may be cut off there."""
+    """Position after the bytes that a reader gets; the next batch may be cut off there."""
     cut: bytes
-    """What a reader gets of that one, and throws away."""
+    """The beginning of the next batch, which a reader gets and discards."""
 
 
 class Segments:
@@ -48,8 +48,8 @@ class Segments:
     # Commands
 
     def add(self, segment: Segment) -> None:
-        """Roll: this segment is written from now on. An empty one with the same base gives way to
-        it.
+        """Roll: write to this segment from now on. It replaces an empty one with the same base
+        offset.
         """
         if self.active.base_offset == segment.base_offset:
             assert not len(self.active)
@@ -61,13 +61,13 @@ class Segments:
         self.active = segment
 
     def drop_first(self, count: int) -> None:
-        """Drop the oldest ``count`` segments, never all of them."""
+        """Drop the oldest ``count`` segments, but never all of them."""
         assert count < len(self._segments)
         del self._segments[:count]
         del self._base_offsets[:count]
 
     def truncate_to(self, offset: int, *, now_ms: int) -> None:
-        """Drop every batch from the one that holds ``offset`` on; a segment that begins there
+        """Drop every batch from the one that contains ``offset`` on; a segment that begins there
         stays, empty (LocalLog.truncateTo).
         """
         keep = max(1, bisect_right(self._base_offsets, offset))
@@ -77,8 +77,8 @@ class Segments:
         self.active.truncate_to(offset, now_ms=now_ms)
 
     def replace(self, old: Sequence[Segment], new: Segment) -> bool:
-        """Put ``new`` where ``old`` are (UnifiedLog.replaceSegments); False, and nothing changed,
-        where they are not here any more.
+        """Replace the segments ``old`` by ``new`` (UnifiedLog.replaceSegments); False, and no
+        change, if they are no longer here.
         """
         count = len(old)
         index = bisect_right(self._base_offsets, old[0].base_offset) - 1
@@ -116,13 +116,13 @@ class Segments:
         return self._segments[self.floor(start) : bisect_right(self._base_offsets, end - 1)]
 
     def higher_base_offset(self, segment: Segment, default: int) -> int:
-        """Base offset of the segment behind; ``default`` behind the last one."""
+        """Base offset of the next segment; ``default`` after the last one."""
         above = bisect_right(self._base_offsets, segment.base_offset)
         return self._base_offsets[above] if above < len(self._base_offsets) else default
 
     def batches(self, offset: int) -> Iterator[bytes]:
-        """Batches from the one that holds ``offset`` on, as they are now, whatever changes while
-        they are read.
+        """Batches from the one that contains ``offset`` on; later changes of the log don't affect
+        the iteration.
         """
         number = self.floor(offset)
         parts = [self._segments[number].slice(self._segments[number].index_of(offset), _ALL)]
@@ -131,7 +131,9 @@ class Segments:
             yield from part
 
     def holder(self, offset: int) -> tuple[Segment, int] | None:
-        """Segment and index of the first batch that ends at or behind ``offset``, or None."""
+        """Segment and index of the first batch that ends at or after ``offset``; None if there is
+        none.
+        """
         for number in range(self.floor(offset), len(self._segments)):
             segment = self._segments[number]
             index = segment.index_of(offset)
@@ -140,8 +142,8 @@ class Segments:
         return None
 
     def read(self, offset: int, upper: int, *, max_bytes: int, min_one_batch: bool) -> Span | None:
-        """Batches of one segment from ``offset`` to ``upper``, exclusive, or None
-        (LocalLog.read).
+        """Batches of one segment from ``offset`` up to, but excluding, ``upper``; None if there are
+        none (LocalLog.read).
         """
         segment = self.active
         if offset >= segment.base_offset:
@@ -177,13 +179,15 @@ class Segments:
         )
 
     def is_older(self, offset: int, upper: int) -> bool:
-        """Whether ``offset`` lies in an older segment than ``upper``
+        """Whether ``offset`` is in an older segment than ``upper``
         (LogOffsetMetadata.onOlderSegment).
         """
         return offset < self.active.base_offset and self.floor(offset) < self.floor(upper)
 
     def bytes_between(self, offset: int, upper: int) -> int:
-        """How many bytes of one segment a read of ``[offset, upper)`` could give at most."""
+        """Greatest number of bytes that a read of ``[offset, upper)`` from one segment can
+        return.
+        """
         segment = self._segments[self.floor(offset)]
         return max(
             0,

@@ -1,4 +1,4 @@
-"""What a partition's log answers: frozen values, one per kind of question.
+"""What a partition's log returns: one frozen struct per kind of result.
 
 Kafka's counterparts are LogAppendInfo, LogReadResult and TimestampAndOffset.
 """
@@ -19,50 +19,51 @@ UNKNOWN_OFFSET: Final = -1
 
 
 class Appended(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A batch is in the log; or it already was (``duplicate``) and nothing changed."""
+    """The result of an append: the batch is in the log now, or it already was (``duplicate``) and
+    nothing changed.
+    """
 
     base_offset: int
     last_offset: int
     log_append_time_ms: int
-    """-1 where the producer's timestamps count; of a duplicate the timestamp of the batch in the
-    cache.
-    """
+    """-1 if the producer's timestamps apply; for a duplicate the timestamp of the cached batch."""
     log_start_offset: int
     epoch_before: int = -1
-    """The producer's previous epoch in the log for the trace; -1 without one."""
+    """The producer's previous epoch in the log, for the trace; -1 without one."""
     open_before: int = -1
-    """First offset of the producer's transaction that was open here before, -1 without one."""
+    """First offset of the producer's transaction that was open before; -1 without one."""
     duplicate: bool = False
 
 
 class AppendRejection(Rejection, frozen=True, kw_only=True):
-    """A batch was refused and left no trace."""
+    """A batch was refused, without any effect."""
 
     log_start_offset: int = UNKNOWN_OFFSET
-    """What a Produce answer shows.
+    """The log start offset in the Produce answer.
 
-    The log's own for the errors that ReplicaManager counts as failures of the log, -1 for those
-    that it answers without having looked at one (ReplicaManager.appendRecordsToLeader: too large,
-    corrupt).
+    The log's own for errors that ReplicaManager counts as failures of the log, -1 for those that it
+    returns before it looks at a log (ReplicaManager.appendRecordsToLeader: too large, corrupt).
     """
     record_errors: Sequence[tuple[int, str]] = ()
     """(index in the batch, message) of each refused record (KIP-467)."""
 
 
 class LogRead(msgspec.Struct, frozen=True, kw_only=True):
-    """Whole batches as they are stored, with the bounds as they were at that moment."""
+    """Complete batches as they are stored, with the log's bounds at that moment."""
 
     records: tuple[bytes, ...]
     size: int
     cut: bytes
-    """The beginning of the next batch, where the size limit falls into it: consumers get that, too,
-    and throw it away.
+    """The beginning of the next batch, if the size limit cuts it off: consumers get it too, and
+    discard it.
     """
     high_watermark: int
     last_stable_offset: int
     log_start_offset: int
     aborted: tuple[AbortedTxn, ...] | None
-    """Transactions a read_committed consumer has to skip; None where the read did not ask."""
+    """Aborted transactions that a read_committed consumer has to skip; None if the read did not
+    ask.
+    """
 
 
 class TimestampOffset(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,14 +75,14 @@ class TimestampOffset(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EpochEndOffset(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a leader epoch ended; both -1 where it is not known (KIP-101)."""
+    """The end offset of a leader epoch; both -1 if it is unknown (KIP-101)."""
 
     leader_epoch: int
     end_offset: int
 
 
 class LogState(msgspec.Struct, frozen=True, kw_only=True):
-    """All that a log knows besides its bytes; two logs with equal bytes have equal states."""
+    """A log's complete state besides its bytes; two logs with equal bytes have equal states."""
 
     log_start_offset: int
     log_end_offset: int

@@ -1,10 +1,10 @@
-"""Compaction: of each key the last value remains (Kafka's Cleaner and LogCleanerManager).
+"""Compaction: only the last value of each key remains (Kafka's Cleaner and LogCleanerManager).
 
-A round has two passes. The first notes the last offset of each key in the *dirty* part, which no
-round has seen yet. The second rewrites every inactive segment below the end of that part, without
-outdated records:
+A round has two passes. The first collects the last offset of each key in the *dirty* part, which no
+earlier round has cleaned. The second rewrites every inactive segment below the end of that part,
+without outdated records:
 
-- records whose key comes again, and records without key;
+- records whose key occurs again, and records without a key;
 - records of aborted transactions;
 - tombstones, once a reader has had ``delete.retention.ms`` to see them: the first round that meets
   one writes that time, the *delete horizon*, into its batch (KIP-534);
@@ -13,13 +13,13 @@ outdated records:
 Two batches stay in any case, emptied: the last batch of each producer, because it carries the
 producer's sequence and epoch, and the batch that ends at the high watermark, because it carries the
 offset up to which the log is known (before 4.4 the last batch of each round stayed). A round never
-passes the last stable offset or reaches the active segment. Where the keys of the dirty part are
-more than it can remember, it ends at the first one too many, inside of a segment.
+passes the last stable offset or reaches the active segment. If the dirty part has more keys than it
+can remember, the round ends at the first one too many, inside a segment.
 
 ``clean`` is a generator that pauses after some work, so that no request waits for a whole round. It
-reads segments that are no longer written, and replaces one by its cleaned copy in one step. A batch
-that is compressed may be small and hold a lot, so the work on it is handed out first: it may be
-done beside the loop, as it needs nothing but that batch and the round's own state.
+reads segments that are no longer written, and replaces them by their cleaned copy in one step. A
+compressed batch may be small and contain a lot, so the work on it is yielded first: it may run in a
+thread beside the loop, because it needs only that batch and the round's own state.
 """
 
 from __future__ import annotations
@@ -50,24 +50,26 @@ from txnsim.wire.records import iter_records
 T = TypeVar("T")
 
 WORK_BYTES: Final = 65_536
-"""How much is read between two pauses."""
+"""Number of bytes read between two pauses."""
 RECORD_BYTES: Final = 512
-"""For so much a record counts besides its size: it takes some microseconds."""
+"""Number of bytes that a record counts in addition to its size, because it takes some
+microseconds.
+"""
 STEPS: Final = 128
-"""Between two pauses inside of a batch: records that are looked at, or written again."""
+"""Number of records that are read or written between two pauses inside a batch."""
 LONG_MAX: Final = 2**63 - 1
 
 
 class Dirt(msgspec.Struct, frozen=True, kw_only=True):
-    """What of a log could be cleaned (LogToClean)."""
+    """The part of a log that could be cleaned (LogToClean)."""
 
     first_dirty_offset: int
     end_offset: int
-    """First offset that has to stay as it is: the base offset of a segment."""
+    """First offset that must not change: the base offset of a segment."""
     clean_bytes: int
     dirty_bytes: int
     is_overdue: bool
-    """Something has waited for longer than ``max.compaction.lag.ms``."""
+    """Whether something has waited for longer than ``max.compaction.lag.ms``."""
 
     @property
     def ratio(self) -> float:
@@ -77,7 +79,7 @@ class Dirt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def dirt_of(log: PartitionLog, now_ms: int) -> Dirt | None:
-    """How much of this log a round of cleaning could remove; None if a round is not worth it
+    """What a round could clean in this log; None if a round is not worth it
     (LogCleanerManager.grabFilthiestCompactedLog).
     """
     if len(log.local.segments) == 1:
@@ -88,29 +90,29 @@ def dirt_of(log: PartitionLog, now_ms: int) -> Dirt | None:
 
 
 class CompressedRecords(Generic[T]):
-    """Compressed records to go through, which a thread may do ahead of time."""
+    """Work on compressed records, which a thread may do in advance."""
 
     def __init__(self, steps: Generator[int, None, T]) -> None:
         self._steps = steps
         self._results: list[T] = []
 
     def do(self) -> None:
-        """Do it beforehand."""
+        """Do the work in advance."""
         self._results.append(run_to_end(self._steps))
 
     def result(self) -> T:
-        """The result, computed now unless computed before."""
+        """The result, computed now unless ``do`` was called."""
         if not self._results:
             self.do()
         return self._results[0]
 
 
 Pauses = Generator[CompressedRecords[Any] | None, None, T]
-"""Yields work that may be done during the pause; None for a plain pause."""
+"""Yields work that may be done during the pause; None for a pause without work."""
 
 
 def _in_pauses(steps: Generator[int, None, T], header: BatchHeader) -> Pauses[T]:
-    """What steps over a batch come to; a heavy one is handed out."""
+    """The result of steps over a batch; the work on a heavy batch is yielded."""
     if is_heavy((header,)):
         work = CompressedRecords(steps)
         yield work
@@ -130,13 +132,13 @@ def _in_pauses(steps: Generator[int, None, T], header: BatchHeader) -> Pauses[T]
 
 
 def clean(log: PartitionLog, dirt: Dirt, now_ms: int) -> Pauses[None]:
-    """One round; pauses after each piece of work, ends early where the log is cut off meanwhile.
+    """One round; pauses after each piece of work, and ends early if the log is truncated meanwhile.
 
     Yields:
-        Work that comes next, if it is much.
+        The work that comes next, if it is large.
 
     Raises:
-        CorruptBatchError: A batch can't be read, so the log can't be cleaned.
+        CorruptBatchError: A batch is unreadable, so the log can't be cleaned.
         MissingExtraError: Its codec needs a library that is not installed.
     """
     generation = log.local.generation
@@ -161,8 +163,8 @@ def clean(log: PartitionLog, dirt: Dirt, now_ms: int) -> Pauses[None]:
 
 
 def first_uncleanable_offset(log: PartitionLog, now_ms: int) -> int:
-    """Where cleaning has to end: at an open transaction, a record younger than
-    ``min.compaction.lag.ms`` or the active segment (LogCleanerManager.cleanableOffsets).
+    """The offset at which cleaning has to end: an open transaction, a record younger than
+    ``min.compaction.lag.ms``, or the active segment (LogCleanerManager.cleanableOffsets).
     """
     first_dirty = _first_dirty_offset(log)
     active = log.local.active_base_offset
@@ -202,7 +204,7 @@ def measure(log: PartitionLog, now_ms: int) -> Dirt:
 
 
 def _groups(segments: Sequence[Segment], log: PartitionLog, end: int) -> Iterator[list[Segment]]:
-    """Neighbours that fit into one segment together, so that cleaning does not leave ever smaller
+    """Adjacent segments that fit into one together, so that cleaning does not leave ever smaller
     ones (Cleaner.groupSegmentsBySize).
     """
     config = log.config
@@ -233,7 +235,7 @@ def _groups(segments: Sequence[Segment], log: PartitionLog, end: int) -> Iterato
 
 
 class _Keys:
-    """The last offset of each key in the dirty part, aborted records aside (SkimpyOffsetMap,
+    """The last offset of each key in the dirty part, without aborted records (SkimpyOffsetMap,
     Cleaner.buildOffsetMap).
     """
 
@@ -243,10 +245,10 @@ class _Keys:
         self._keys_max = keys_max
         self.offsets: dict[bytes, int] = {}
         self.end_offset = 0
-        """Where the round ends: the batches from there on are unknown."""
+        """End of the round: the keys of batches from there on are unknown."""
 
     def note(self, log: PartitionLog, dirt: Dirt) -> Pauses[None]:
-        """Remember the keys of the dirty part, up to the memory limit."""
+        """Collect the keys of the dirty part, up to the memory limit."""
         start = self.end_offset = dirt.first_dirty_offset
         txns = CleanedTxns()
         txns.expect(log.local.index.lookup(start, dirt.end_offset))
@@ -270,7 +272,7 @@ class _Keys:
             self.end_offset = next_offset
 
     def _take(self, batch: bytes, header: BatchHeader, start: int) -> Generator[int, None, bool]:
-        """Remember the keys of a batch; False if some did not fit. Yields after each."""
+        """Collect the keys of a batch; False if some did not fit. Yields after each."""
         for offset, key, _ in batch_keys(batch, header):
             yield 1
             if key is None or offset < start:
@@ -286,7 +288,7 @@ class _Keys:
 
 
 class _Rewriting:
-    """The rewriting of a group of segments into one segment."""
+    """Rewrites a group of segments into one segment."""
 
     __slots__ = ("_end_offset", "_keys", "_log", "_now_ms", "_producers", "_txns", "cleaned")
 
@@ -344,7 +346,9 @@ class _Rewriting:
     def _remaining_batch(
         self, batch: bytes, header: BatchHeader
     ) -> Generator[int, None, bytes | None]:
-        """What remains of a batch (MemoryRecords.filterTo); yields after records."""
+        """The remainder of a batch, None if nothing remains (MemoryRecords.filterTo); yields after
+        records.
+        """
         if header.is_control:
             is_idle = self._txns.on_control(header, read_control_record(batch))
             is_dropped = (
@@ -373,7 +377,9 @@ class _Rewriting:
     def _survivors(
         self, batch: bytes, header: BatchHeader
     ) -> Generator[int, None, tuple[frozenset[int] | None, bool]]:
-        """(surviving offsets or ``ALL_RECORDS``, whether a tombstone survives); None: none do."""
+        """(surviving offsets or ``ALL_RECORDS``, whether a tombstone survives); None offsets if no
+        record survives.
+        """
         keys = self._keys
         is_young = not header.has_delete_horizon or self._now_ms < header.base_timestamp_ms
         surviving_offsets: list[int] = []
@@ -393,7 +399,9 @@ class _Rewriting:
         return frozenset(surviving_offsets), has_tombstone
 
     def _is_mistaken_for_a_record(self, batch: bytes, header: BatchHeader) -> bool:
-        """Whether a marker goes because a newer record has its very key (before KAFKA-14055)."""
+        """Whether a marker is removed because a newer record has its very key (before
+        KAFKA-14055).
+        """
         if self._log.config.rules.cleaner_spares_markers:
             return False
         return any(
@@ -402,7 +410,9 @@ class _Rewriting:
         )
 
     def _must_remain(self, header: BatchHeader) -> bool:
-        """Whether the batch is its producer's last one, or the last known one of the log."""
+        """Whether the batch must stay because it is its producer's last one, or the last known one
+        of the log.
+        """
         is_newest = self._log.config.rules.rounds_leave_no_mark
         end_offset = self._log.high_watermark if is_newest else self._end_offset
         if header.last_offset + 1 == end_offset:
@@ -434,16 +444,16 @@ class _Rewriting:
 
 
 ALL_RECORDS: Final[frozenset[int]] = frozenset((-1,))
-"""Marks all records of a batch as survivors."""
+"""Means that all records of a batch survive."""
 
 
 class CleanedTxns:
-    """The transactions around the present position (CleanedTransactionMetadata). Batches are shown
-    to it in order.
+    """The transactions around the current position (CleanedTransactionMetadata). It is called with
+    each batch in order.
 
-    The records of an aborted transaction are useless and go at once. Its marker may go only when no
-    batch of it remains, or else a reader would take the rest for an open transaction; the same
-    holds for the marker of a committed one.
+    Records of an aborted transaction are removed at once. Its marker may be removed only when no
+    batch of it remains, or else a reader would take the remaining batches for an open transaction;
+    the same holds for the marker of a committed one.
     """
 
     __slots__ = ("_aborted", "_committed", "_observed", "_waiting", "kept")
@@ -452,20 +462,20 @@ class CleanedTxns:
         self._waiting: list[tuple[int, int, AbortedTxn]] = []
         self._aborted: dict[int, AbortedTxn] = {}
         self._observed: set[int] = set()
-        """Producers of aborted transactions of which a batch was met."""
+        """Producers of aborted transactions of which a batch was seen."""
         self._committed: set[int] = set()
         self.kept: list[AbortedTxn] = []
-        """Aborted transactions whose marker was met and has to stay: the index of the cleaned
-        part.
+        """Aborted transactions whose marker was seen and has to stay: the transaction index of the
+        cleaned part.
         """
 
     def expect(self, entries: Iterable[AbortedTxn]) -> None:
-        """Transactions that were aborted in the part that comes next."""
+        """Add transactions that were aborted in the part that follows."""
         for entry in entries:
             heapq.heappush(self._waiting, (entry.first_offset, entry.last_offset, entry))
 
     def on_control(self, header: BatchHeader, record: ControlRecord | None) -> bool:
-        """A control batch was met; whether nothing is left that needs it."""
+        """Process a control batch; returns whether no remaining batch needs it."""
         self._go_to(header.last_offset)
         if record is None:
             return True  # emptied before
@@ -484,7 +494,7 @@ class CleanedTxns:
         return False
 
     def on_data(self, header: BatchHeader) -> bool:
-        """A batch of records was met; whether its transaction was aborted."""
+        """Process a batch of records; returns whether its transaction was aborted."""
         self._go_to(header.last_offset)
         if not header.is_transactional:
             return False

@@ -1,8 +1,8 @@
-"""What a partition's log must know of its topic's configuration (Kafka's LogConfig, cut to what
-decides an answer).
+"""The part of a topic's configuration that its logs need (Kafka's LogConfig, reduced to what
+affects answers).
 
-The broker makes one from its settings and the topic's overrides; a change of either replaces the
-whole value at the log.
+The broker builds it from its settings and the topic's overrides; a change of either replaces the
+whole value.
 """
 
 from __future__ import annotations
@@ -34,9 +34,11 @@ class LogConfig(msgspec.Struct, frozen=True, kw_only=True):
     segment_bytes: int = 1_073_741_824
     """Largest append."""
     roll_bytes: int = 1_073_741_824
-    """Size at which a segment ends: ``segment.bytes``, but for our own limit on internal topics."""
+    """Size at which a segment ends: ``segment.bytes``, except for our own limit on internal
+    topics.
+    """
     segment_ms: int = 604_800_000
-    """Time at which a segment ends; for a compacted topic ``max.compaction.lag.ms`` at the latest
+    """Time in ms at which a segment ends; for a compacted topic at most ``max.compaction.lag.ms``
     (LogConfig.maxSegmentMs).
     """
     segment_jitter_ms: int = 0
@@ -47,22 +49,26 @@ class LogConfig(msgspec.Struct, frozen=True, kw_only=True):
     timestamp_before_max_ms: int = NEVER_MS
     timestamp_after_max_ms: int = 3_600_000
     is_compacted: bool = False
-    """``cleanup.policy`` contains ``compact``: a record without a key is refused."""
+    """Whether ``cleanup.policy`` contains ``compact``, so that a record without a key is
+    refused.
+    """
     is_deleted: bool = True
-    """``cleanup.policy`` contains ``delete``: old segments go by age and size."""
+    """Whether ``cleanup.policy`` contains ``delete``, so that old segments are deleted by age and
+    size.
+    """
     retention_ms: int = 604_800_000
-    """-1: no segment is too old."""
+    """-1 means that no segment is too old."""
     retention_bytes: int = -1
-    """-1: the log is never too large."""
+    """-1 means that the log is never too large."""
     min_cleanable_dirty_ratio: float = 0.5
     min_compaction_lag_ms: int = 0
     max_compaction_lag_ms: int = NEVER_MS
     codec: int | None = None
-    """What the topic compresses with (``compression.type``); None leaves it to producers."""
+    """The topic's compression (``compression.type``); None leaves it to producers."""
     codec_level: int | None = None
     cleaner_keys_max: int = 5_033_164
-    """How many keys a round of cleaning can remember: ``log.cleaner.dedupe.buffer.size`` and
-    ``log.cleaner.io.buffer.load.factor``, at 24 bytes a key (SkimpyOffsetMap).
+    """Number of keys that a round of cleaning can remember: ``log.cleaner.dedupe.buffer.size``
+    times ``log.cleaner.io.buffer.load.factor``, at 24 bytes per key (SkimpyOffsetMap).
     """
     delete_retention_ms: int = 86_400_000
     """How long tombstones and the markers of emptied transactions stay (KIP-534)."""
@@ -70,4 +76,4 @@ class LogConfig(msgspec.Struct, frozen=True, kw_only=True):
     verification_enabled: bool = True
     """``transaction.partition.verification.enable`` (KIP-890)."""
     rules: Rules
-    """The rules of the broker's release, where they differ from the reference."""
+    """The rules of the broker's release."""

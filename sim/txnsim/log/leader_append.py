@@ -1,10 +1,10 @@
-"""How a leader appends: it checks a batch, gives it its place and stores it (UnifiedLog.append with
+"""A leader's append: it checks a batch, assigns its offsets and stores it (UnifiedLog.append with
 AppendOrigin.CLIENT and COORDINATOR, and the guards of KIP-890).
 
-What is checked of batches stands in ``txnsim.log.validation``, what is checked of producers below
-(ProducerAppendInfo and UnifiedLog.analyzeAndValidateProducerState). One append is one batch; a
-refused one leaves no trace. A follower appends by ``PartitionLog.append`` alone, and a reload
-checks nothing either: what the leader has accepted is the truth (AppendOrigin.REPLICATION).
+``txnsim.log.validation`` checks batches; the checks of producers are below (ProducerAppendInfo and
+UnifiedLog.analyzeAndValidateProducerState). One append is one batch; a refused one has no effect.
+Followers use only ``PartitionLog.append``, and a reload checks nothing either: they trust what the
+leader has accepted (AppendOrigin.REPLICATION).
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ def start_verification(
     """Ask for a guard before the coordinator is asked about this transaction (KIP-890).
 
     Returns:
-        The guard to show with the append; ``SENTINEL`` when the transaction is open here
-        already and needs no check; a rejection when the epoch is fenced here already.
+        The guard to pass with the append; ``SENTINEL`` if the transaction is already open here and
+            needs no check; a rejection if the epoch is already fenced here.
     """
     entry = log.producers.state.by_id.get(producer_id)
     if entry is not None:
@@ -80,16 +80,15 @@ def append_client(
     header: BatchHeader | None = None,
     newest: AppendRejection | Reread | int | None = None,
 ) -> Appended | AppendRejection:
-    """Append a producer's batch (AppendOrigin.CLIENT), which is one whole batch of magic 2.
+    """Append a producer's batch (AppendOrigin.CLIENT), which must be one complete batch of magic 2.
 
     Args:
         log: The leader's log.
-        batch: As it came.
-        guard: What ``start_verification`` gave for it; of no meaning outside of transactions.
+        batch: The bytes from the client.
+        guard: The guard from ``start_verification``; meaningless outside of transactions.
         now_ms: The cluster's time.
         header: The batch's header, if the caller has read it already.
-        newest: What ``newest_in_steps`` or ``reread`` has found, if the caller has looked
-            already.
+        newest: The result of ``newest_in_steps`` or ``reread``, if the caller has run it already.
     """
     sound = sound_batch(
         batch,
@@ -133,10 +132,10 @@ def append_client(
 def append_coordinator(
     log: PartitionLog, batch: bytes, *, now_ms: int, guard: int = SENTINEL
 ) -> Appended | AppendRejection:
-    """Append a batch that a coordinator of this broker has made (AppendOrigin.COORDINATOR).
+    """Append a batch of one of this broker's coordinators (AppendOrigin.COORDINATOR).
 
-    It is our own, so its CRC and records are taken as right; sequences and duplicates don't
-    concern it. Transactional offset commits show a guard like a client's batch.
+    It is our own, so its CRC and records are trusted, and sequences and duplicates are not checked.
+    Transactional offset commits need a guard like a client's batch.
     """
     config, size = log.config, len(batch)
     if size > config.max_message_bytes or size > config.segment_bytes:
@@ -198,9 +197,9 @@ def append_marker(
 ) -> Appended | AppendRejection:
     """End the producer's transaction on this partition (WriteTxnMarkers).
 
-    The marker is written even where no transaction is open: it leaves its epochs, and recovery
-    relies on that. With a ``start_offset`` it is written only where one is open since there
-    (text of KIP-664); with coordinator epoch -1, the one that is known here then stays.
+    The marker is written even if no transaction is open: its epochs are kept, and recovery relies
+    on that. With a ``start_offset`` it is written only if an open transaction starts there (text of
+    KIP-664); with coordinator epoch -1 the epoch that is known here stays.
     """
     entry = log.producers.state.by_id.get(marker.producer_id)
     admitted = admit_marker(entry, log.config, marker)
@@ -259,7 +258,7 @@ def _write(
     max_timestamp: int,
     now_ms: int,
 ) -> Appended:
-    """Give a checked batch its place and store it."""
+    """Assign offsets to a checked batch and store it."""
     log_append_time_ms, attributes = NO_TIMESTAMP, header.attributes
     if log.config.timestamp_type is _LOG_APPEND_TIME:
         log_append_time_ms = max_timestamp = now_ms
@@ -328,7 +327,7 @@ class Refusal(NamedTuple):
     error: ErrorCode
     reason: str
     rule: str = ""
-    """Row of docs/rules.md; "" where none explains it."""
+    """Rule id of docs/rules.md; "" if none explains it."""
 
 
 def check_gate(
@@ -339,15 +338,15 @@ def check_gate(
     is_verified: bool,
     rules: Rules,
 ) -> Refusal | None:
-    """Whether a transactional data batch may meet the sequence checks at all.
+    """The refusal of a transactional data batch before any sequence check; None if it passes.
 
     Args:
-        entry: What the partition knows of the producer.
+        entry: The partition's state of the producer.
         producer_id: The batch's producer id.
         producer_epoch: The batch's epoch.
-        is_verified: The request shows the guard of the producer's verification entry, or
+        is_verified: Whether the request has the guard of the producer's verification entry, or
             verification is switched off.
-        rules: The broker's.
+        rules: The rules of the broker's release.
     """
     if entry is not None:
         if entry.txn_first_offset != NO_OFFSET and may_join(entry, producer_epoch, rules):
@@ -367,7 +366,7 @@ def check_gate(
 
 
 def may_join(entry: ProducerEntry, producer_epoch: int, rules: Rules) -> bool:
-    """Whether the open transaction is one that the batch simply joins
+    """Whether the batch can join the open transaction
     (ProducerStateManager.hasOngoingTransaction).
     """
     joins_any = not rules.open_transactions_have_epochs
@@ -384,7 +383,7 @@ def check_data(
     verification: VerificationEntry | None,
     rules: Rules,
 ) -> Refusal | None:
-    """Whether a data batch continues what the partition knows of its producer
+    """The refusal of a data batch that does not continue the partition's state of its producer
     (ProducerAppendInfo.appendDataBatch).
     """
     if entry is not None and producer_epoch < entry.producer_epoch:
@@ -418,7 +417,7 @@ def check_marker(
     transaction_version: int,
     rules: Rules,
 ) -> Refusal | None:
-    """Whether a marker may end this producer's transaction here
+    """The refusal of a marker that may not end this producer's transaction here
     (ProducerAppendInfo.appendEndTxnMarker).
     """
     if entry is None:
@@ -449,8 +448,8 @@ def check_marker(
 
 
 def data_rule(header: BatchHeader, appended: Appended, entry: ProducerEntry | None) -> str:
-    """Row of docs/rules.md by which a batch was taken, or found to be there already; ``entry`` is
-    what the partition knows of its producer since.
+    """Rule id of docs/rules.md by which a batch was accepted, or found to be a duplicate; ``entry``
+    is the producer's state after it.
     """
     is_known = appended.epoch_before == header.producer_epoch
     is_in_open = header.is_transactional and is_known and appended.open_before != NO_OFFSET
@@ -470,7 +469,7 @@ def data_rule(header: BatchHeader, appended: Appended, entry: ProducerEntry | No
 
 
 def marker_rule(marker: TxnMarker, appended: Appended) -> str:
-    """Row of docs/rules.md by which a marker was written."""
+    """Rule id of docs/rules.md by which a marker was written."""
     if appended.epoch_before == NO_EPOCH:
         return "marker.unknown-producer"
     is_v2 = marker.transaction_version >= TransactionVersion.TV_2
@@ -483,11 +482,11 @@ def marker_rule(marker: TxnMarker, appended: Appended) -> str:
 
 
 def check_marker_of(entry: ProducerEntry | None, marker: TxnMarker, rules: Rules) -> Refusal | None:
-    """Whether a marker may end the very transaction that is open since its ``start_offset``.
+    """The refusal of a marker that names its transaction by ``start_offset``.
 
-    To say so is the text of KIP-664, never shipped: an operator names the transaction, and
-    coordinator epoch -1 says that the marker is from no coordinator, so that only the
-    producer's exact epoch counts.
+    This is the text of KIP-664, never shipped: an operator names the transaction, and coordinator
+    epoch -1 means that the marker is not from a coordinator, so that only the producer's exact
+    epoch counts.
     """
     if marker.coordinator_epoch != NO_EPOCH:
         refusal = check_marker(
@@ -522,7 +521,7 @@ def _check_sequence(
     verification: VerificationEntry | None,
     rules: Rules,
 ) -> Refusal | None:
-    """The batch's first sequence against verification entry and cache
+    """Check the batch's first sequence against the verification entry and the cache
     (ProducerAppendInfo.checkSequence).
     """
     if verification is not None:
@@ -574,10 +573,10 @@ def _gap_rule(entry: ProducerEntry, base_sequence: int) -> str:
 
 
 def _may_repeat_epoch(entry: ProducerEntry, rules: Rules) -> bool:
-    """Whether a marker of transactions v2 may carry the epoch that is known already.
+    """Whether a marker of transactions v2 may have the epoch that is already known.
 
-    They bump the epoch with each marker, so an equal one belongs to the transaction before the open
-    one (KIP-1228).
+    Each marker bumps the epoch, so one with an equal epoch belongs to the transaction before the
+    open one (KIP-1228).
     """
     if entry.txn_first_offset == NO_OFFSET and rules.repeated_v2_markers_are_written:
         # KAFKA-19999: nothing is open, so this marker was written already and its answer was lost.
@@ -610,7 +609,7 @@ def check_producer(
     guard: int,
     is_client: bool,
 ) -> Refusal | None:
-    """Gate and data rules for a batch of a producer."""
+    """Apply ``check_gate`` and ``check_data`` to a producer's batch."""
     producer_id = header.producer_id
     is_transactional = header.attributes & BatchHeader.TRANSACTIONAL != 0
     rules, verified = config.rules, verification.entries.get(producer_id)
@@ -644,7 +643,7 @@ def check_producer(
 def admit_marker(
     entry: ProducerEntry | None, config: LogConfig, marker: TxnMarker
 ) -> int | AppendRejection | Refusal:
-    """The coordinator epoch that a marker leaves, or why it is refused (WriteTxnMarkers)."""
+    """The coordinator epoch after a marker, or why the marker is refused (WriteTxnMarkers)."""
     if marker.producer_id < 0 or marker.producer_epoch < 0:
         # MemoryRecords.writeEndTransactionalMarker throws, and the client sees what it sees of any
         # bug.

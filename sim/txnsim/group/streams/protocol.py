@@ -193,9 +193,9 @@ class StreamsProtocol(msgspec.Struct, kw_only=True, eq=False):
     def delay_over(
         self, group: StreamsGroup, *, now_ms: int
     ) -> Generator[int, None, StreamsOutcome]:
-        """The first assignment has waited for members; with none left, or before the topology is
-        held against topics here, the next heartbeat sees to it. Yields where there is a lot to
-        assign.
+        """Make the first assignment after its delay. If all members have left, or the topology has
+        not been compared with the topics yet, the next heartbeat does it. Yields during large
+        assignments.
         """
         configured = group.memory.configured
         is_due = group.members and group.epoch > group.assignment_epoch
@@ -215,7 +215,7 @@ class StreamsProtocol(msgspec.Struct, kw_only=True, eq=False):
     # Leaving
 
     def leave(self, group: StreamsGroup, command: StreamsHeartbeat) -> StreamsOutcome | Rejection:
-        """A member leaves, for good or for a while."""
+        """Remove a member that leaves, for good or for a while."""
         member = sender_of(group, command.member_id, command.instance_id)
         if isinstance(member, Rejection):
             return member
@@ -235,7 +235,9 @@ class StreamsProtocol(msgspec.Struct, kw_only=True, eq=False):
         return StreamsOutcome(records=records, reply=reply, memory=memory)
 
     def too_late(self, group: StreamsGroup, timer: TimerSet) -> StreamsOutcome:
-        """Remove a silent member, or one late to revoke that still has the timer's epoch."""
+        """Remove a member whose session has expired, or that did not revoke in time (if it is still
+        at the timer's epoch).
+        """
         member = group.members.get(timer.member_id)
         if member is None:
             return StreamsOutcome()
@@ -265,7 +267,7 @@ class StreamsProtocol(msgspec.Struct, kw_only=True, eq=False):
     # Timers
 
     def timers_after_load(self, group: StreamsGroup) -> Iterator[TimerSet]:
-        """Timers of members that a new coordinator finds in the log."""
+        """Timers of members that a new coordinator loads from the log."""
         for member in group.members.values():
             yield self.session(group.group_id, member.member_id)
             if member.state is StreamsMemberState.UNREVOKED_TASKS:
@@ -278,7 +280,7 @@ class StreamsProtocol(msgspec.Struct, kw_only=True, eq=False):
 
 
 def revocation(group_id: str, member: StreamsGroupMember) -> TimerSet:
-    """A member has to give tasks up within its rebalance timeout."""
+    """The timer for a member that has to revoke tasks within its rebalance timeout."""
     return TimerSet(
         kind=TimerKind.REVOCATION,
         group_id=group_id,
@@ -296,7 +298,7 @@ def epoch_record(
     validated: int | None = None,
     configs: tuple[tuple[str, str], ...] | None = None,
 ) -> StreamsEpochStored:
-    """The group's epoch record; arguments left None repeat the last record."""
+    """The group's epoch record; arguments that are None repeat the last record."""
     return StreamsEpochStored(
         group_id=group.group_id,
         group_epoch=epoch,
@@ -316,9 +318,9 @@ def _note_shutdown(memory: Memory, command: StreamsHeartbeat) -> Memory:
 
 
 def _with_other_sender(group: StreamsGroup, command: StreamsHeartbeat) -> Memory:
-    """Whoever comes with the instance id of another member has its place in the refined target,
-    also if it is refused then. A real broker does so: its member has no tasks to come until
-    another heartbeat sees that they are missing.
+    """Give the place of another member with the same instance id, in the refined target, to the
+    sender, even if it is refused afterwards. As with a real broker its member then gets no tasks
+    until another heartbeat notices that.
     """
     memory, instance_id = group.memory, command.instance_id
     existing = None if instance_id is None else group.static_member(instance_id)
@@ -358,11 +360,11 @@ class _Heartbeat:
     def decide(
         self, member: StreamsGroupMember, *, is_known: bool
     ) -> Generator[int, None, StreamsOutcome | Rejection]:
-        """Records, reply, timers of the heartbeat.
+        """Decide on the heartbeat: records, reply, timers.
 
         Args:
             member: The sender before this heartbeat.
-            is_known: False: this heartbeat creates the group.
+            is_known: False if this heartbeat creates the group.
         """
         group, command = self._group, self._command
         group_id = group.group_id
@@ -423,8 +425,8 @@ class _Heartbeat:
         )
 
     def fail(self, refusal: Rejection) -> StreamsOutcome:
-        """Nothing is written. What is only in memory stays as it is by then, as in Kafka, but for
-        the configured topology: readers see the one that was there at the last record.
+        """Refuse the heartbeat: nothing is written. In-memory changes so far stay, as in Kafka,
+        except the configured topology: readers see the one as of the last record.
         """
         memory_before = self._group.memory
         memory = msgspec.structs.replace(
@@ -437,7 +439,7 @@ class _Heartbeat:
     # Steps
 
     def _stores_member(self, member: StreamsGroupMember, updated: StreamsGroupMember) -> bool:
-        """Write a member that has changed; whether that is reason for another assignment."""
+        """Write a member that has changed; returns whether that requires another assignment."""
         if updated == member:
             return False
         self._records.append(member_record(self._group.group_id, updated))
@@ -481,7 +483,7 @@ class _Heartbeat:
             self._statuses.append((Status.STALE_TOPOLOGY, text))
 
     def _configure_topology(self, topology: Topology) -> tuple[Configured, int] | Rejection:
-        """Topology configured against the image's topics, plus the metadata hash."""
+        """The topology configured for the image's topics, and the metadata hash."""
         group, memory = self._group, self._memory
         hashed = group.metadata_hash
         is_anew = group.topology is None
@@ -506,11 +508,11 @@ class _Heartbeat:
         )
 
     def _wanted_anew(self) -> Mapping[str, Tasks] | None:
-        """The target of a stable group, refined anew."""
+        """The target of a stable group, if it has to be refined again."""
         return self._group.target if self._group.state_name == "Stable" else None
 
     def _epoch(self, hashed: int, validated: int, *, bumps: bool) -> int:
-        """The group's epoch, raised for another assignment."""
+        """The group's epoch, raised if another assignment is needed."""
         group, configs = self._group, self._configs.assignor
         if not bumps:
             self._remember(refreshed_version=self._image.offset)
@@ -522,7 +524,7 @@ class _Heartbeat:
         return epoch
 
     def _check_tasks(self, configured: Configured) -> Rejection | None:
-        """Whether the member reports tasks that there can be."""
+        """The error if the member reports tasks that can't exist."""
         command = self._command
         for tasks in (command.active, command.standby, command.warmup):
             for name, index in sorted(tasks or ()):
@@ -554,7 +556,7 @@ class _Heartbeat:
     def _target(
         self, updated: StreamsGroupMember, configured: Configured, epoch: int, *, refines: bool
     ) -> Generator[int, None, tuple[int, Mapping[str, Tasks]]]:
-        """The target and its epoch, a new one where it is time."""
+        """The target and its epoch; a new one if it is due."""
         group, member_id = self._group, updated.member_id
         if self._is_delayed:
             self._report_delay("initial rebalance delay")
@@ -591,7 +593,7 @@ class _Heartbeat:
     def _refine_target(
         self, epoch: int, target: Mapping[str, Tasks], anew: Mapping[str, Tasks] | None
     ) -> Mapping[str, Tasks]:
-        """The target that members are led to: of an epoch that is known, as it was first."""
+        """The target that members move to; for a known epoch the one that was computed first."""
         refined = self._memory.refined
         if anew is None and refined is not None and refined.epoch == epoch:
             return refined.tasks
@@ -658,7 +660,7 @@ class _Heartbeat:
         )
 
     def _tell(self, member: StreamsGroupMember, configured: Configured) -> None:
-        """Statuses after that of the assignment."""
+        """Add statuses after that of the assignment."""
         if configured.problem is not None:
             self._statuses.append(configured.problem)
         by = self._memory.shutdown_by
@@ -681,7 +683,7 @@ class _Heartbeat:
     def _endpoints(
         self, settled: StreamsGroupMember, configured: Configured
     ) -> tuple[EndpointPartitions, ...] | Rejection:
-        """What each endpoint serves, the sender's last."""
+        """The partitions that each endpoint serves, the sender's last."""
         endpoints: list[EndpointPartitions] = []
         for member in (*self._group.members_in_order(), settled):
             if member.endpoint is None or (
@@ -740,7 +742,7 @@ def _revocation_timer(group_id: str, member: StreamsGroupMember) -> TimerSet | T
 def _by_task(
     reported_offsets: tuple[tuple[Task, int], ...] | None, known_offsets: Mapping[Task, int]
 ) -> Mapping[Task, int] | Rejection:
-    """Reported offsets by task; ``known_offsets`` without a report."""
+    """Reported offsets by task; ``known_offsets`` if there is no report."""
     if reported_offsets is None:
         return known_offsets
     offsets: dict[Task, int] = {}

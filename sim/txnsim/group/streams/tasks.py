@@ -1,7 +1,7 @@
-"""Tasks of a Kafka Streams application, and what a member has of them.
+"""Tasks of a Kafka Streams application, and the tasks of a member.
 
-A task is one partition of a subtopology. It runs as active at one member. As standby or warm-up it
-keeps a copy of the state: a standby to take over, a warm-up on its way to become active.
+A task is one partition of a subtopology. One member runs it as active task. Others may keep a copy
+of its state: a standby for a takeover, a warm-up in order to become active.
 
 Counterpart in Kafka: TasksTuple, TasksTupleWithEpochs.
 """
@@ -22,7 +22,7 @@ Task = tuple[str, int]
 
 
 class Tasks(msgspec.Struct, frozen=True, kw_only=True):
-    """Tasks by how they run: a target, or what a member reports."""
+    """Tasks by role: a target, or a member's report."""
 
     active: frozenset[Task] = frozenset()
     standby: frozenset[Task] = frozenset()
@@ -30,7 +30,7 @@ class Tasks(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_empty(self) -> bool:
-        """Neither active tasks nor copies."""
+        """Whether there are neither active tasks nor copies."""
         return not (self.active or self.standby or self.warmup)
 
     def has_some_of(self, held_tasks: MemberTasks) -> bool:
@@ -43,7 +43,7 @@ class Tasks(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MemberTasks(msgspec.Struct, frozen=True, kw_only=True):
-    """Tasks of a member. ``active`` is never changed in place."""
+    """The tasks of a member. ``active`` is never changed in place."""
 
     active: Mapping[Task, int] = {}
     """Task -> epoch at which the member got it."""
@@ -52,7 +52,7 @@ class MemberTasks(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_empty(self) -> bool:
-        """Neither active tasks nor copies."""
+        """Whether there are neither active tasks nor copies."""
         return not (self.active or self.standby or self.warmup)
 
     @property
@@ -69,7 +69,7 @@ class StreamsMemberState(IntEnum):
     """A member's progress towards its target; the value is the number in the log."""
 
     STABLE = 1
-    """The member has what its epoch assigns."""
+    """The member has all tasks of its epoch."""
     UNREVOKED_TASKS = 2
     """The member has not confirmed a requested revocation yet."""
     UNRELEASED_TASKS = 3
@@ -79,7 +79,7 @@ class StreamsMemberState(IntEnum):
 
 
 def by_subtopology(tasks: Iterable[Task]) -> list[tuple[str, tuple[int, ...]]]:
-    """Subtopologies with their partitions in order, as Kafka's map of them goes."""
+    """Subtopologies with their partitions, in the iteration order of Kafka's map."""
     indexes_by_name = {
         name: tuple(index for _, index in subtopology_tasks)
         for name, subtopology_tasks in groupby(sorted(tasks), key=lambda task: task[0])

@@ -1,6 +1,6 @@
-"""The topology of a Kafka Streams application, held against the topics that there are. Pure.
+"""The topology of a Kafka Streams application, compared with the existing topics. Pure.
 
-The first member brings it. From it follow the tasks, and the topics that the broker has to make:
+The first member sends it. It determines the tasks, and the topics that the broker has to create:
 repartition topics and changelogs, whose numbers of partitions depend on those of other topics.
 
 Counterpart in Kafka: StreamsTopology, InternalTopicManager, RepartitionTopics, ChangelogTopics,
@@ -21,7 +21,7 @@ from txnsim.metadata.image import ClusterImage
 
 
 class Status(IntEnum):
-    """Conditions of a group that a heartbeat tells; the value is the code on the wire."""
+    """Conditions of a group that a heartbeat reports; the value is the code on the wire."""
 
     STALE_TOPOLOGY = 0
     MISSING_SOURCE_TOPICS = 1
@@ -33,11 +33,11 @@ class Status(IntEnum):
 
 
 Told = tuple[Status, str]
-"""A status and its text."""
+"""A status and its message."""
 
 
 class TopicInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """An internal topic. 0 partitions: as many as it takes; 0 replicas: the broker's default."""
+    """An internal topic. 0 partitions: to be computed; 0 replicas: the broker's default."""
 
     name: str
     partitions: int = 0
@@ -46,7 +46,7 @@ class TopicInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CopartitionGroup(msgspec.Struct, frozen=True, kw_only=True):
-    """Source topics of a subtopology that need equal numbers of partitions, by their places."""
+    """Source topics of a subtopology that need equal numbers of partitions, by their indexes."""
 
     source_topics: tuple[int, ...] = ()
     source_topic_regex: tuple[int, ...] = ()
@@ -66,7 +66,7 @@ class Subtopology(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """All that it reads, internal topics included."""
+        """All topics that it reads, including internal ones."""
         return (*self.source_topics, *(topic.name for topic in self.repartition_source_topics))
 
 
@@ -75,7 +75,7 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True):
 
     epoch: int
     subtopologies: Mapping[str, Subtopology]
-    """By id, as Kafka goes through them."""
+    """By id, in Kafka's iteration order."""
 
     def required_topics(self) -> list[str]:
         """Names of source, repartition, changelog topics, in Kafka's hash order."""
@@ -89,7 +89,7 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def reader_of(self, topic: str) -> str | None:
-        """The subtopology that reads a topic; the last one where several do."""
+        """The subtopology that reads a topic; the last one if there are several."""
         readers = [
             name for name, subtopology in self.subtopologies.items() if topic in subtopology.sources
         ]
@@ -129,7 +129,7 @@ def subtopology_of(message: Any) -> Subtopology:
 
 
 def made_topology(epoch: int, subtopologies: Collection[Subtopology]) -> Topology | Rejection:
-    """A topology, or what Kafka can't take in it."""
+    """A topology, or the error if Kafka can't process it."""
     by_id = {subtopology.subtopology_id: subtopology for subtopology in subtopologies}
     if epoch < 0:
         return _server_error("Topology epoch must be non-negative.")
@@ -143,21 +143,21 @@ class Configured(msgspec.Struct, frozen=True, kw_only=True):
 
     epoch: int
     subtopologies: Mapping[str, Subtopology] | None = None
-    """By id, sorted, with the numbers of internal topics; None where topics are wrong."""
+    """By id, sorted, with the partition counts of internal topics; None if topics are invalid."""
     tasks: Mapping[str, int] = {}
-    """Subtopology -> how many tasks it has."""
+    """Subtopology -> number of its tasks."""
     missing: Mapping[str, TopicInfo] = {}
-    """Internal topics to be made."""
+    """Internal topics to be created."""
     problem: Told | None = None
 
     @property
     def is_ready(self) -> bool:
-        """Every topic is there and right."""
+        """Whether all topics exist and are valid."""
         return self.problem is None
 
 
 class _WrongTopicsError(Exception):
-    """Topics that don't fit; ends ``configure`` with a status or a refusal."""
+    """Topics are invalid; ends ``configure`` with a status or a refusal."""
 
     def __init__(self, outcome: Told | Rejection) -> None:
         super().__init__(outcome)
@@ -165,11 +165,11 @@ class _WrongTopicsError(Exception):
 
 
 def configure(topology: Topology, image: ClusterImage) -> Configured | Rejection:
-    """Count tasks, and find the internal topics that are missing.
+    """Count tasks, and find missing internal topics.
 
     Returns:
-        What is known, with a problem where topics are missing or wrong; or why there can be no such
-        topology.
+        The configured topology, with a status if topics are missing or invalid; or why the topology
+            is impossible.
     """
     try:
         return _configure_partitions(topology, image)
@@ -225,14 +225,14 @@ def _configure_partitions(topology: Topology, image: ClusterImage) -> Configured
 
 
 class _Counts:
-    """Numbers of partitions: of topics that exist, and those decided on."""
+    """Partition counts: of existing topics, and those decided so far."""
 
     def __init__(self, image: ClusterImage) -> None:
         self._image = image
         self.own: dict[str, int] = {}
 
     def count_of(self, name: str) -> int:
-        """Of a topic that exists or is decided on."""
+        """The count of a topic that exists or is decided."""
         topic = self._image.topics.get(name)
         return self.own[name] if topic is None else len(topic.partitions)
 
@@ -241,7 +241,9 @@ class _Counts:
 
 
 def _repartition_counts(parts: Mapping[str, Subtopology], counts: _Counts) -> dict[str, int]:
-    """As many as the application says, or as the largest topic that the writer reads."""
+    """Counts of repartition topics: as the application says, or that of the largest topic that the
+    writer reads.
+    """
     partition_counts = {
         topic.name: topic.partitions
         for subtopology in parts.values()
@@ -277,7 +279,7 @@ def _repartition_counts(parts: Mapping[str, Subtopology], counts: _Counts) -> di
 def _next_counts(
     parts: Mapping[str, Subtopology], counts: _Counts, partition_counts: dict[str, int]
 ) -> bool:
-    """One pass over subtopologies; True: new partition counts were found."""
+    """One pass over subtopologies; returns whether new counts were found."""
     count_before = len(partition_counts)
     for subtopology in parts.values():
         decided_topics = [
@@ -321,8 +323,8 @@ def _names_at(names: tuple[str, ...], indexes: tuple[int, ...]) -> Iterator[str]
 def _copartition_counts(
     group: Collection[str], topology: Topology, counts: _Counts
 ) -> dict[str, int]:
-    """The numbers of a group's repartition topics: those of the other topics in it, which have to
-    agree; else those that the application says, which have to agree as well; else the largest.
+    """Counts of a group's repartition topics: those of its other topics, which must agree; else
+    those that the application says, which must agree too; else the largest.
     """
     all_repartition = [
         topic
@@ -353,7 +355,7 @@ def _copartition_counts(
 
 
 def _common_count(numbers: Collection[int], count_by_topic: Mapping[str, int]) -> int:
-    """The number that all agree on."""
+    """The count that all topics agree on."""
     if len(set(numbers)) == 1:
         return next(iter(numbers))
     listed = ", ".join(f"{name}={number}" for name, number in sorted(count_by_topic.items()))
@@ -366,7 +368,7 @@ def _common_count(numbers: Collection[int], count_by_topic: Mapping[str, int]) -
 
 
 def _with_counts(part: Subtopology, counts: _Counts) -> Subtopology:
-    """The subtopology with numbers for its internal topics."""
+    """The subtopology with counts for its internal topics."""
 
     def with_partition_counts(topics: tuple[TopicInfo, ...]) -> tuple[TopicInfo, ...]:
         numbered_topics = tuple(
@@ -387,7 +389,7 @@ def _with_counts(part: Subtopology, counts: _Counts) -> Subtopology:
 def _missing(
     parts: Mapping[str, Subtopology], topology: Topology, image: ClusterImage
 ) -> dict[str, TopicInfo]:
-    """Internal topics that don't exist; those that do must have the right number of partitions."""
+    """Missing internal topics; existing ones must have the right number of partitions."""
     internal = {
         topic.name: topic
         for subtopology in parts.values()
@@ -429,12 +431,12 @@ def _invalid(reason: str) -> Rejection:
 
 
 def _server_error(reason: str) -> Rejection:
-    """What a real broker did not think of."""
+    """The error for a case in which a real broker fails unexpectedly."""
     return Rejection(error=ErrorCode.unknown_server_error, reason=reason)
 
 
 def topics_of(subtopologies: Collection[Subtopology]) -> list[str]:
-    """Distinct topic names of subtopologies, sinks included."""
+    """Distinct topic names of subtopologies, including sinks."""
     return list(
         dict.fromkeys(
             name
