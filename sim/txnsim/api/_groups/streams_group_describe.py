@@ -153,4 +153,4 @@ _GROUPS: Final = GroupsOfType(
         *(("topology_description", None), ("topology_description_status", 0)),
     ),
 )
-handle, refuse, failed = _GROUPS.handle, _GROUPS.refuse, _GROUPS.failed_group
+handle, refuse, failed_group = _GROUPS.handle, _GROUPS.refuse, _GROUPS.failed_group
