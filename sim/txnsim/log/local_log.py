@@ -1,8 +1,9 @@
-"""What a log has on its disk: batches in segments, the index of aborted transactions, how much is
-durable (Kafka's LocalLog).
+"""The part of a log that is on disk: batches in segments, the index of aborted transactions, the
+recovery point (Kafka's LocalLog).
 
 It knows neither producers nor readers. Its owner, ``txnsim.log.partition_log``, decides when a
-segment ends, what may go and what a reader may see; the topic's configuration is an argument.
+segment ends, what may be deleted and what a reader may see; the topic's configuration is an
+argument.
 """
 
 from __future__ import annotations
@@ -21,18 +22,18 @@ from txnsim.log.txn_index import AbortedTxn, TxnIndex
 from txnsim.types import TopicPartition
 
 TAIL_BATCHES_MAX: Final = 64
-"""How many of the newest batches are kept described for followers; of older ones the header is read
-again.
+"""Number of the newest batches whose descriptions are kept for followers; the headers of older ones
+are read again.
 """
 ENOUGH_BYTES: Final = 1 << 62
-"""More than any reader waits for."""
+"""More bytes than any reader waits for."""
 
 
 class Allowance:
-    """How much all logs of a cluster may write before somebody looks at what they hold.
+    """How many bytes all logs of a cluster may write before their sizes are measured.
 
-    Every append takes its bytes from it. Nothing gives bytes back: who looks counts anew and says
-    how much may be written until the next time (``txnsim.replica.log_budget``).
+    Every append takes its bytes from it, and nothing returns bytes: ``txnsim.replica.log_budget``
+    measures the logs and sets how much may be written until the next time.
     """
 
     __slots__ = ("left", "spent")
@@ -41,14 +42,15 @@ class Allowance:
         self.left = bytes_left
         """Bytes that may still be written."""
         self.spent = spent
-        """Called by the first append over the budget, and by all later ones."""
+        """Called by the append that exceeds the budget, and by all later ones."""
 
 
 class LocalLog:
     """The stored batches of one replica, with the indexes beside them.
 
-    ``segments`` and ``index`` are to be read from outside, and changed here; but a batch is added
-    to the active segment by ``PartitionLog.append``, which all appends go through.
+    Other modules may read ``segments`` and ``index``, but only this class changes them. The
+    exception is ``PartitionLog.append``, through which all appends go: it adds batches to the
+    active segment.
     """
 
     __slots__ = (
@@ -65,27 +67,27 @@ class LocalLog:
         self.end_offset = start_offset
         """Offset of the next record."""
         self.recovery_point = start_offset
-        """First offset that a broken machine may have lost: all below is on disk."""
+        """First offset that a machine failure may lose: everything below is on disk."""
         self.generation = 0
-        """Counts truncations: work on old segments that goes piece by piece stops when it changes
+        """Counts truncations: work on old segments that runs in pieces stops when it changes
         (LogCleanerManager.abortCleaning).
         """
         self.cleaned_until: int | None = None
-        """Offset up to which the cleaner has come (cleaner-offset-checkpoint); None before its
-        first round.
+        """Offset up to which the log was cleaned (cleaner-offset-checkpoint); None before the first
+        round.
         """
         self.tail: deque[ReplicatedBatch] | None = None
-        """The newest batches with their descriptions, where the log has followers."""
+        """The newest batches with their descriptions, if the log has followers."""
 
     # Commands: at the new end
 
     def roll(self, base_offset: int, config: LogConfig, *, now_ms: int) -> None:
-        """End the active segment: all of it is on disk then (LocalLog.roll)."""
+        """End the active segment, which is flushed to disk (LocalLog.roll)."""
         self.segments.add(self.new_segment(base_offset, config, now_ms=now_ms))
         self.recovery_point = max(self.recovery_point, self.end_offset)
 
     def new_segment(self, base_offset: int, config: LogConfig, *, now_ms: int) -> Segment:
-        """An empty segment that begins there; it is not part of the log yet."""
+        """A new empty segment with that base offset; it is not part of the log yet."""
         jitter_ms = min(config.segment_jitter_ms, config.segment_ms)
         if jitter_ms:
             # Kafka draws it. A number that follows from the place spreads rolls just as well, and a
@@ -99,7 +101,7 @@ class LocalLog:
         )
 
     def keep_tail(self) -> None:
-        """The log has followers: keep descriptions of new batches for them."""
+        """Keep descriptions of new batches, because the log has followers."""
         if self.tail is None:
             self.tail = deque(maxlen=TAIL_BATCHES_MAX)
 
@@ -109,7 +111,7 @@ class LocalLog:
     # Commands: what is cut off or exchanged
 
     def truncate_to(self, offset: int, *, now_ms: int) -> None:
-        """Cut the log off at ``offset``, which lies in it (LocalLog.truncateTo)."""
+        """Truncate the log to ``offset``, which must be inside it (LocalLog.truncateTo)."""
         self.segments.truncate_to(offset, now_ms=now_ms)
         self.index.truncate_to(offset)
         self.tail = None
@@ -132,13 +134,13 @@ class LocalLog:
         self.end_offset = offset
 
     def drop_first(self, count: int) -> None:
-        """Drop the oldest ``count`` segments, never all of them, with what is indexed of them."""
+        """Drop the oldest ``count`` segments, but never all of them, with their index entries."""
         self.segments.drop_first(count)
         self.index.drop_before(self.segments.first_base_offset)
 
     def replace(self, old: Sequence[Segment], new: Segment, aborted: Sequence[AbortedTxn]) -> bool:
-        """Put a cleaned segment in place of ``old``, with the aborted transactions that it still
-        knows; whether those were still here (LocalLog.replaceSegments).
+        """Replace the segments ``old`` by a cleaned one, with the aborted transactions that it
+        still needs; returns whether they were still here (LocalLog.replaceSegments).
         """
         end = self.segments.higher_base_offset(old[-1], self.end_offset)
         if not self.segments.replace(old, new):
@@ -152,15 +154,15 @@ class LocalLog:
     # Commands: what is on disk
 
     def flush(self) -> None:
-        """All that is here is on disk (UnifiedLog.flush)."""
+        """Flush the whole log to disk (UnifiedLog.flush)."""
         self.recovery_point = self.end_offset
 
     def flush_up_to(self, offset: int) -> None:
-        """All below ``offset`` is on disk (UnifiedLog.flushUptoOffsetExclusive)."""
+        """Flush everything below ``offset`` to disk (UnifiedLog.flushUptoOffsetExclusive)."""
         self.recovery_point = max(self.recovery_point, min(offset, self.end_offset))
 
     def lose_flush(self, recovery_point: int) -> None:
-        """The records from ``recovery_point`` on are not on disk after all."""
+        """Undo a flush: the records from ``recovery_point`` on are not on disk after all."""
         self.recovery_point = min(self.recovery_point, recovery_point)
 
     # Queries
@@ -171,11 +173,11 @@ class LocalLog:
         return self.segments.active.base_offset
 
     def inactive_segments(self, start: int, end: int) -> list[Segment]:
-        """Segments behind the active one that may hold offsets of ``[start, end)``."""
+        """Inactive segments that may contain offsets of ``[start, end)``."""
         return self.segments.between(start, min(end, self.active_base_offset))
 
     def removable(self, may_go: Callable[[Segment], bool], *, below: int) -> list[Segment]:
-        """Oldest segments up to the first that must stay (UnifiedLog.deletableSegments)."""
+        """The oldest segments up to the first one that must stay (UnifiedLog.deletableSegments)."""
         removable_segments: list[Segment] = []
         for segment in self.segments:
             upper = self.segments.higher_base_offset(segment, self.end_offset)
@@ -186,7 +188,7 @@ class LocalLog:
         return removable_segments
 
     def base_of(self, offset: int) -> int:
-        """Base offset of the batch that holds ``offset``; ``offset`` where none does."""
+        """Base offset of the batch that contains ``offset``; ``offset`` itself if none does."""
         holder = self.segments.holder(offset)
         if holder is None:
             return offset
@@ -196,10 +198,9 @@ class LocalLog:
     def batches_for_follower(
         self, offset: int, *, max_bytes: int, max_batches: int
     ) -> tuple[ReplicatedBatch, ...]:
-        """Stored batches from ``offset`` to the log end, at least one where there is one.
+        """Stored batches from ``offset`` to the log end; at least one, if there is any.
 
-        New batches are handed on with their descriptions; only of older batches are the headers
-        read.
+        New batches are passed on with their descriptions; headers are read only for older ones.
         """
         tail = self.tail
         if tail and tail[0].base_offset <= offset:
@@ -214,9 +215,9 @@ class LocalLog:
     def aborted_in(self, offset: int, span: Span) -> tuple[AbortedTxn, ...]:
         """Aborted transactions for a read that begins at ``offset``.
 
-        Kafka asks its offset index, which is sparse, how far the bytes reach that it returns, and
-        takes the end of the segment where the index can't say (LocalLog.addAbortedTransactions).
-        So there may be transactions among them that the reader does not meet yet.
+        Kafka looks up the end of the returned bytes in its sparse offset index, and takes the
+        segment's end if the index has no entry (LocalLog.addAbortedTransactions). So the result may
+        contain transactions that the returned bytes do not reach.
         """
         end_offset = span.segment.offset_behind(span.reach)
         if end_offset is None:
@@ -224,8 +225,8 @@ class LocalLog:
         return self.index.lookup(offset, end_offset)
 
     def readable_bytes(self, offset: int, upper: int) -> int:
-        """How many bytes a read of ``[offset, upper)`` could give. A reader of an older segment
-        does not wait (DelayedFetch.tryComplete).
+        """Number of bytes that a read of ``[offset, upper)`` could return. A reader of an older
+        segment does not wait (DelayedFetch.tryComplete).
         """
         if self.segments.is_older(offset, upper):
             return ENOUGH_BYTES

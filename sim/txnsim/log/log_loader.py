@@ -1,11 +1,11 @@
-"""Makes a log from the files that a starting broker finds on its disk (Kafka's LogLoader).
+"""Loads a log from the files that a starting broker finds on its disk (Kafka's LogLoader).
 
-Segments are added in their order. A trusted one is taken as it is, with the aborted transactions
-that its index names. One that may be incomplete is *recovered*: its batches are applied as if they
-were new, so that leader epochs and aborted transactions follow from them. At the end the producers'
-state is loaded from the newest snapshot and the batches behind it. This module does not know the
-names of the files, nor when one is trusted. Kafka's counterparts: LogLoader,
-LogSegment.recover, ProducerStateManager.truncateAndReload.
+Segments are added in their order. A trusted one is taken as it is, with the aborted transactions in
+its index. One that may be incomplete is *recovered*: its batches are applied as if they were new,
+which rebuilds leader epochs and aborted transactions. At the end the producers' state is loaded
+from the newest snapshot and the batches after it. This module does not know the names of files, nor
+which of them are trusted. Kafka's counterparts: LogLoader, LogSegment.recover,
+ProducerStateManager.truncateAndReload.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from txnsim.types import TopicPartition
 from txnsim.wire.batch import BatchHeader
 
 StoredBatches = Iterable[tuple[bytes, BatchHeader]]
-"""Batches with their headers, by rising offsets."""
+"""Batches with their headers, by ascending offset."""
 
 
 class LogLoader:
-    """A log in the making: first the segments, then ``finish``.
+    """Loads a log: first the segments, then ``finish``.
 
-    ``log`` is the log so far; it is whole after ``finish``.
+    ``log`` is the log so far; it is complete after ``finish``.
     """
 
     __slots__ = ("_log_start_offset", "log")
@@ -44,7 +44,7 @@ class LogLoader:
         leader_epochs: Iterable[tuple[int, int]],
         snapshots: Iterable[Snapshot],
     ) -> None:
-        """Begin with the files beside the segments."""
+        """Begin with the contents of the files beside the segments."""
         self.log = PartitionLog(
             topic_partition=topic_partition,
             config=config,
@@ -59,7 +59,7 @@ class LogLoader:
 
     @property
     def end_offset(self) -> int:
-        """Where the log ends so far."""
+        """The log end so far."""
         return self.log.local.end_offset
 
     def load_segment(
@@ -70,7 +70,7 @@ class LogLoader:
         aborted: Sequence[AbortedTxn],
         modified_ms: int,
     ) -> None:
-        """Take a segment as it is (LogSegment.open)."""
+        """Add a trusted segment as it is (LogSegment.open)."""
         local = self.log.local
         segment = local.new_segment(base_offset, self.log.config, now_ms=modified_ms)
         for batch, header in batches:
@@ -83,10 +83,10 @@ class LogLoader:
     def recover_segment(
         self, base_offset: int, batches: StoredBatches, *, modified_ms: int, now_ms: int
     ) -> None:
-        """Take a segment's sound batches and rebuild the state that follows from them
+        """Add a segment's valid batches and rebuild the state that follows from them
         (LogLoader.recoverSegment).
 
-        Drops the snapshots behind its first offset, and takes one at its end.
+        Drops the snapshots after its first offset, and takes one at its end.
         """
         local, producers = self.log.local, self.log.producers
         producers.reload(
@@ -109,12 +109,12 @@ class LogLoader:
     def finish(
         self, *, recovery_point: int, cleaned_until: int | None, was_clean: bool, now_ms: int
     ) -> bool:
-        """All segments are here.
+        """Complete the log after its last segment.
 
         Args:
-            recovery_point: All below is on disk for certain.
-            cleaned_until: How far compaction has come; None before its first round.
-            was_clean: The broker had stopped in order.
+            recovery_point: Everything below it is certainly on disk.
+            cleaned_until: Offset up to which the log was compacted; None before the first round.
+            was_clean: Whether the broker had stopped cleanly.
             now_ms: The cluster's time: producers may have expired.
 
         Returns:

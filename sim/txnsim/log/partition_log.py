@@ -1,8 +1,8 @@
-"""One partition, as a value machine: batches in, offsets out (Kafka's UnifiedLog).
+"""The log of one partition, as a pure state machine: batches in, offsets out (Kafka's UnifiedLog).
 
 It appends, reads, and keeps the state that follows from the bytes. Its parts: ``local`` (batches
 and their indexes on the disk), ``producers`` (their state, snapshots, guards), ``epochs`` (leader
-epochs). It owns the bounds, which say how far each reader may read::
+epochs). It owns the bounds up to which each kind of reader may read::
 
     log start ≤ last stable offset ≤ high watermark ≤ log end
                 (read_committed)     (read_uncommitted)  (followers)
@@ -10,13 +10,13 @@ epochs). It owns the bounds, which say how far each reader may read::
 Rules that everything below obeys:
 
 1. A leader checks a batch completely before anything changes (``txnsim.log.leader_append``); a
-   refused one leaves no trace. One append is one batch.
-2. The bytes of a producer are stored as they came, but for the place (offset, leader epoch) and,
-   where the topic demands it, the timestamp.
-3. All knowledge besides the bytes follows from them by the same steps for the living leader, a
-   follower and a reload, so a log that is replayed has the state of the one that lived. Only
-   verification entries and expiry are memory alone, and snapshots forget a little
-   (``txnsim.log.producer_state_manager``).
+    refused one has no effect. One append is one batch.
+2. A producer's bytes are stored unchanged, except for offset and leader epoch and, if the topic
+    requires it, the timestamp.
+3. All state besides the bytes is derived from them by the same steps for a leader, a follower and a
+    reload, so a replayed log has the same state as the original. Only verification entries and
+    expiry exist in memory alone, and snapshots lose a little
+    (``txnsim.log.producer_state_manager``).
 4. The last stable offset is derived, never stored.
 
 It knows no clock, no socket and no other replica: ``now_ms`` is an argument, and the owner of the
@@ -45,7 +45,7 @@ from txnsim.wire.compression import DECOMPRESSED_MAX
 from txnsim.wire.records import stamps_in
 
 LATE_TRANSACTION_GRACE_MS: Final = 300_000
-"""A transaction is late this long after the longest timeout that a producer may ask for
+"""A transaction counts as late this many ms after the longest timeout that a producer may request
 (UnifiedLog.hasLateTransaction).
 """
 
@@ -53,8 +53,8 @@ LATE_TRANSACTION_GRACE_MS: Final = 300_000
 class PartitionLog:
     """The log of one partition on one replica.
 
-    ``config`` may be replaced at any time. The bounds are to be read from outside, and moved here.
-    The parts answer questions of their own; what changes more than one of them is done here.
+    ``config`` may be replaced at any time. Other modules may read the bounds, but only this class
+    moves them. Queries go to the parts; changes of more than one part are methods of this class.
     """
 
     __slots__ = (
@@ -79,7 +79,7 @@ class PartitionLog:
             index_interval_bytes=config.index_interval_bytes,
         )
         self.allowance: Allowance | None = None
-        """What may be written until somebody looks at the sizes of all logs."""
+        """How many bytes may be written before the sizes of all logs are measured."""
         self.producers = ProducerStateManager()
         self.epochs = EpochCache()
         if leader_epoch >= 0:
@@ -87,7 +87,7 @@ class PartitionLog:
         self.leader_epoch = leader_epoch
         """Epoch of the leader that writes here."""
         self.leader_epoch_start_offset = start_offset
-        """Log end when this epoch began; until the high watermark is there, ListOffsets answers
+        """Log end when this epoch began; until the high watermark reaches it, ListOffsets answers
         OFFSET_NOT_AVAILABLE.
         """
         self.log_start_offset = start_offset
@@ -104,11 +104,11 @@ class PartitionLog:
 
     @property
     def last_stable_offset(self) -> int:
-        """First offset that a read_committed reader does not see: all below it is decided and
-        replicated.
+        """First offset that a read_committed reader does not see: everything below it is decided
+        and replicated.
 
-        Where DeleteRecords cut into a transaction that is still open, it is the base offset of the
-        batch that holds the log start, and may lie below it
+        If DeleteRecords has deleted the start of an open transaction, it is the base offset of the
+        batch that contains the log start, and may be below it
         (UnifiedLog.maybeIncrementFirstUnstableOffset; before KAFKA-17803 it is the log start).
         """
         first_unstable = self.producers.state.first_unstable_offset()
@@ -137,17 +137,17 @@ class PartitionLog:
         up_to_log_end: bool = False,
         is_all_stable: bool = False,
     ) -> LogRead | Rejection:
-        """Whole stored batches from the one that holds ``offset`` on; the reader drops the records
-        before it.
+        """Read complete stored batches from the one that contains ``offset`` on; the reader skips
+        earlier records.
 
         Args:
-            offset: Where to begin.
-            max_bytes: No batch that would exceed this, but see ``min_one_batch``.
+            offset: The first offset to read.
+            max_bytes: Stop before a batch that would exceed this, except with ``min_one_batch``.
             isolation: Whether to stop at the last stable offset.
-            min_one_batch: Give the first batch even if it is larger (KIP-74).
+            min_one_batch: Return the first batch even if it is larger (KIP-74).
             up_to_log_end: For followers: all records, with any ``isolation``.
-            is_all_stable: The reader found that nothing was open below the high watermark a moment
-                ago, and assumes that of records replicated since, too (KAFKA-9807).
+            is_all_stable: Whether the reader found shortly before that no transaction was open
+                below the high watermark, and assumes it for records replicated since (KAFKA-9807).
         """
         local = self.local
         if not self.log_start_offset <= offset <= local.end_offset:
@@ -192,7 +192,7 @@ class PartitionLog:
         return self.local.readable_bytes(offset, upper)
 
     def latest(self, isolation: IsolationLevel, *, up_to_log_end: bool = False) -> int:
-        """ListOffsets LATEST: the end of the records that such a reader may see."""
+        """ListOffsets LATEST: the end of the records that this reader may see."""
         if up_to_log_end:
             return self.local.end_offset
         if isolation == IsolationLevel.READ_COMMITTED:
@@ -202,8 +202,8 @@ class PartitionLog:
     def offset_for_timestamp(
         self, timestamp_ms: int, isolation: IsolationLevel, *, up_to_log_end: bool = False
     ) -> Steps[TimestampOffset | None]:
-        """The first record stamped ``timestamp_ms`` or later, unless it lies beyond what the reader
-        may see.
+        """The first record with a timestamp of at least ``timestamp_ms``; None if it is beyond what
+        the reader may see.
         """
         stamp = yield from first_at_or_after(
             self.local.segments, timestamp_ms, start=self.log_start_offset
@@ -213,30 +213,32 @@ class PartitionLog:
     def offset_of_max_timestamp(
         self, isolation: IsolationLevel, *, up_to_log_end: bool = False
     ) -> Steps[TimestampOffset | None]:
-        """The record with the largest timestamp (KIP-734), deleted ones included until their
-        segment is removed.
+        """The record with the largest timestamp (KIP-734), including deleted records whose segment
+        still exists.
         """
         stamp = yield from first_of_max(self.local.segments)
         return self._timestamp_offset(stamp, self.latest(isolation, up_to_log_end=up_to_log_end))
 
     def end_offset_for_epoch(self, leader_epoch: int) -> EpochEndOffset:
-        """Where the epoch ended, or the largest known one below it (OffsetForLeaderEpoch)."""
+        """The end offset of the epoch, or of the largest known epoch below it
+        (OffsetForLeaderEpoch).
+        """
         epoch, end_offset = self.epochs.end_offset_for(
             leader_epoch, log_end_offset=self.local.end_offset
         )
         return EpochEndOffset(leader_epoch=epoch, end_offset=end_offset)
 
     def has_late_transaction(self, now_ms: int, max_timeout_ms: int) -> bool:
-        """Whether a transaction is open for longer than any timeout could explain (KIP-664)."""
+        """Whether a transaction has been open longer than any timeout allows (KIP-664)."""
         oldest = self.producers.state.oldest_transaction_timestamp()
         return oldest > 0 and now_ms - oldest > max_timeout_ms + LATE_TRANSACTION_GRACE_MS
 
     def batches(self, start_offset: int = 0) -> Iterator[bytes]:
-        """Stored batches from the one that holds ``start_offset`` on, committed or not."""
+        """Stored batches from the one that contains ``start_offset`` on, committed or not."""
         return self.local.segments.batches(start_offset)
 
     def snapshot(self) -> LogState:
-        """All that is known besides the bytes, as a value."""
+        """The complete state besides the bytes, as a value."""
         self.producers.settle()
         producers = self.producers.state
         return LogState(
@@ -255,19 +257,19 @@ class PartitionLog:
         """Compare the state with the bytes and with itself; for tests and simulations.
 
         Raises:
-            InvariantViolation: Something does not hold; the message names it.
+            InvariantViolation: A condition is violated; the message names it.
         """
         invariants.check(self.snapshot(), tuple(self.batches()), name=str(self.topic_partition))
 
     # Commands: a new batch
 
     def append(self, batch: ReplicatedBatch, *, now_ms: int) -> None:
-        """Store a batch that has its place, with all that follows from it: the one way onto a log,
-        for batches that a leader has checked (``txnsim.log.leader_append``) and for those that a
-        follower takes over as they are (AppendOrigin.REPLICATION).
+        """Store a batch that has its offsets, and update all derived state. Every append goes
+        through here: batches that a leader has checked (``txnsim.log.leader_append``), and those
+        that a follower copies (AppendOrigin.REPLICATION).
 
         Raises:
-            InvariantViolation: It lies below the log end.
+            InvariantViolation: The batch is below the log end.
         """
         local, config, base, last_offset = (
             self.local,
@@ -313,8 +315,8 @@ class PartitionLog:
     # Commands: who writes
 
     def become_leader(self, leader_epoch: int) -> None:
-        """A leader of this epoch writes from now on (Partition.makeLeader). Its own verifications
-        that are under way since it led last go on.
+        """Become leader in this epoch (Partition.makeLeader). Verifications that this replica
+        started during its last leadership stay valid.
         """
         if leader_epoch < self.leader_epoch:
             raise InvariantViolation(
@@ -327,7 +329,7 @@ class PartitionLog:
         self.producers.settle()
 
     def become_follower(self, leader_epoch: int) -> None:
-        """Another replica leads under this epoch (Partition.makeFollower)."""
+        """Become follower of another replica in this epoch (Partition.makeFollower)."""
         self.leader_epoch = leader_epoch
         self.producers.settle()
         self.local.drop_tail()
@@ -335,13 +337,13 @@ class PartitionLog:
     # Commands: bounds
 
     def delete_records_before(self, offset: int) -> int | Rejection:
-        """Raise the log start (DeleteRecords); -1 stands for the high watermark.
+        """Raise the log start offset (DeleteRecords); -1 stands for the high watermark.
 
-        Producers are kept, also those whose records are all gone (KIP-360), and so are open
+        Producers are kept, including those whose records are all deleted (KIP-360), and so are open
         transactions that began below.
 
         Returns:
-            The log start offset from now on.
+            The new log start offset.
         """
         if offset == -1:
             offset = self.high_watermark
@@ -355,8 +357,8 @@ class PartitionLog:
         return self.log_start_offset
 
     def advance_high_watermark(self, offset: int) -> bool:
-        """All below ``offset`` is replicated; whether that is news. It never falls here, and never
-        passes the log end.
+        """Raise the high watermark: everything below ``offset`` is replicated. Returns whether it
+        changed. It never falls here, and never exceeds the log end.
         """
         if offset > self.local.end_offset:
             offset = self.local.end_offset
@@ -369,10 +371,10 @@ class PartitionLog:
         return True
 
     def raise_log_start(self, offset: int) -> bool:
-        """Delete the records below ``offset``, never above the high watermark; whether anything
-        changed (UnifiedLog.maybeIncrementLogStartOffset).
+        """Delete the records below ``offset``, but none above the high watermark; returns whether
+        anything changed (UnifiedLog.maybeIncrementLogStartOffset).
 
-        Segments that lie below are removed by the next ``delete_old_segments``.
+        The next ``delete_old_segments`` removes segments below it.
         """
         if not self.log_start_offset < offset <= self.high_watermark:
             return False
@@ -384,9 +386,9 @@ class PartitionLog:
         return True
 
     def follow_high_watermark(self, high_watermark: int) -> bool:
-        """Take over the leader's high watermark as far as this log reaches; whether that is news.
+        """Take over the leader's high watermark, up to this log's end; returns whether it changed.
 
-        It may fall: a new leader knows less than the last one until its followers have fetched
+        It may fall: until its followers have fetched, a new leader knows less than the previous one
         (UnifiedLog.maybeUpdateHighWatermark).
         """
         end, start = self.local.end_offset, self.log_start_offset
@@ -402,14 +404,14 @@ class PartitionLog:
     # Commands: a follower cuts off, a broker starts
 
     def truncate_to(self, offset: int, *, now_ms: int) -> None:
-        """Cut the log off at ``offset`` and rebuild the derived state from the rest
-        (UnifiedLog.truncateTo).
-        """
+        """Truncate the log to ``offset`` and rebuild the derived state (UnifiedLog.truncateTo)."""
         self.begin_truncation(offset, now_ms=now_ms)
         self.producers.settle()
 
     def begin_truncation(self, offset: int, *, now_ms: int) -> Iterator[int]:
-        """The same; the state of producers is rebuilt in steps (``producers.begin_reload``)."""
+        """Like ``truncate_to``, but the state of producers is rebuilt in steps
+        (``producers.begin_reload``).
+        """
         local = self.local
         if offset >= local.end_offset:
             # An epoch that began here and wrote nothing contradicts the leader's log all the same:
@@ -436,16 +438,16 @@ class PartitionLog:
         self.high_watermark = offset
 
     def reopen(self, high_watermark: int, *, log_start_offset: int, now_ms: int) -> None:
-        """A broker starts on this log. Everything that was only in memory is gone: the high
-        watermark and the log start come from the checkpoints, each producer from a snapshot at the
-        end of the log.
+        """Reopen the log when its broker starts. In-memory state is lost: the high watermark and
+        the log start come from checkpoints, the producers from a snapshot at the log end.
 
-        Stopped in order or not, there is such a snapshot: a clean stop leaves it, and recovery
-        takes one once it has read the last segment (LogLoader.recoverSegment).
+        There always is such a snapshot: a clean stop writes it, and recovery takes one after the
+        last segment (LogLoader.recoverSegment).
 
         Args:
-            high_watermark: As it was noted.
-            log_start_offset: As it was noted, 0 if it was not. A log that ends below is emptied.
+            high_watermark: The value in the checkpoint.
+            log_start_offset: The value in the checkpoint, 0 if it has none. A log that ends below
+                is emptied.
             now_ms: The cluster's time: producers may have expired.
         """
         self.producers.verification.clear()
@@ -458,12 +460,14 @@ class PartitionLog:
         self.follow_high_watermark(high_watermark)
 
     def begin_at(self, log_start_offset: int) -> None:
-        """Set the start offset, at least the first segment's; nothing counts as replicated yet."""
+        """Set the log start offset, to at least the first segment's; nothing counts as replicated
+        yet.
+        """
         self.log_start_offset = max(log_start_offset, self.local.segments.first_base_offset)
         self.high_watermark = self.log_start_offset
 
     def reload_producers(self, now_ms: int) -> None:
-        """Rebuild the producers' state from the newest snapshot and the batches behind it
+        """Rebuild the producers' state from the newest snapshot and the batches after it
         (UnifiedLog.rebuildProducerState).
         """
         self._begin_reload(now_ms)
@@ -482,10 +486,10 @@ class PartitionLog:
     # Commands: upkeep
 
     def expire_producers(self, now_ms: int) -> tuple[int, ...]:
-        """Forget producers and verification entries that are idle for
-        ``producer.id.expiration.ms``; the producers' ids.
+        """Remove producers and verification entries that have been idle for
+        ``producer.id.expiration.ms``; returns the producers' ids.
 
-        A producer's age is counted from the timestamp of its last batch, which its client chose.
+        Idle time counts from the timestamp of a producer's last batch, which its client has chosen.
         """
         expiration_ms = self.config.producer_id_expiration_ms
         self.producers.verification.expire(now_ms=now_ms, expiration_ms=expiration_ms)
@@ -496,16 +500,16 @@ class PartitionLog:
         )
 
     def roll(self, now_ms: int) -> None:
-        """End the active segment, unless nothing is in it (UnifiedLog.roll)."""
+        """End the active segment, unless it is empty (UnifiedLog.roll)."""
         if len(self.local.segments.active):
             self._roll(self.local.end_offset, now_ms)
 
     def delete_old_segments(self, now_ms: int) -> int:
-        """Remove whole segments from the old end: below the log start in any case, by size and by
-        age where ``cleanup.policy`` has ``delete``; how many (UnifiedLog.deleteOldSegments).
+        """Remove the oldest segments: those below the log start, and by size and age if
+        ``cleanup.policy`` has ``delete``. Returns their number (UnifiedLog.deleteOldSegments).
 
-        Nothing at or above the high watermark goes. The age of a segment is that of its youngest
-        record.
+        Nothing at or above the high watermark is removed. The age of a segment is that of its
+        youngest record.
         """
         segments, config = self.local.segments, self.config
         if len(segments) == 1 and not len(segments.active):
@@ -535,8 +539,8 @@ class PartitionLog:
     def replace_segments(
         self, old: Sequence[Segment], new: Segment, aborted: Sequence[AbortedTxn]
     ) -> bool:
-        """Put a cleaned segment in place of ``old``, with the aborted transactions that it still
-        knows; whether those were still here (UnifiedLog.replaceSegments).
+        """Replace the segments ``old`` by a cleaned one, with the aborted transactions that it
+        still needs; returns whether they were still here (UnifiedLog.replaceSegments).
         """
         is_done = self.local.replace(old, new, aborted)
         if is_done:
@@ -547,13 +551,13 @@ class PartitionLog:
     # Parts
 
     def _roll(self, base_offset: int, now_ms: int) -> None:
-        """End the active segment, with a snapshot of the producers where the next one begins."""
+        """End the active segment, with a snapshot of the producers at the start of the next one."""
         self.local.roll(base_offset, self.config, now_ms=now_ms)
         self.producers.take_snapshot(base_offset)
 
     def _delete_while(self, may_go: Callable[[Segment], bool], now_ms: int) -> int:
-        """Delete the oldest segments up to the first one that has to stay; a new active one is
-        begun where all go.
+        """Delete the oldest segments up to the first one that has to stay; if all are deleted, a
+        new active one begins.
         """
         local = self.local
         removable = local.removable(may_go, below=self.high_watermark)
@@ -570,7 +574,7 @@ class PartitionLog:
     def _timestamp_offset(
         self, stamp: tuple[int, int] | None, upper: int
     ) -> TimestampOffset | None:
-        """A record that was found by its time, unless it lies beyond ``upper``."""
+        """A record that was found by timestamp; None if it is beyond ``upper``."""
         if stamp is None or stamp[1] >= upper:
             return None
         timestamp_ms, offset = stamp
@@ -602,10 +606,10 @@ _RECORD_NS: Final = 800
 def first_at_or_after(
     segments: Iterable[Segment], timestamp: int, *, start: int
 ) -> Steps[Stamp | None]:
-    """The first record at offset ``start`` or above that is stamped ``timestamp`` or later.
+    """The first record at or above offset ``start`` with a timestamp of at least ``timestamp``.
 
-    Only the first segment that reaches ``timestamp`` is asked, also where its records of that time
-    lie below ``start``.
+    Only the first segment that reaches ``timestamp`` is searched, even if its records of that time
+    are below ``start``.
     """
     late_segments = (segment for segment in segments if segment.largest_timestamp >= timestamp)
     segment = next(late_segments, None)
@@ -624,7 +628,7 @@ def first_at_or_after(
 
 
 def first_of_max(segments: Iterable[Segment]) -> Steps[Stamp | None]:
-    """The first record that carries the largest timestamp of the log."""
+    """The first record with the largest timestamp of the log."""
     segment = max(segments, key=lambda segment: segment.max_timestamp)
     newest = segment.max_timestamp
     index = _index_of(segment, segment.base_offset, newest)
@@ -642,7 +646,9 @@ def _index_of(segment: Segment, start: int, timestamp: int) -> int | None:
 
 
 def _first_stamp(batch: bytes, is_wanted: Callable[[Stamp], bool]) -> Steps[Stamp | None]:
-    """The first matching record; of a batch without a codec, the header's values."""
+    """The first matching record; if the codec's library is not installed, a match with the
+    header's timestamps.
+    """
     header = read_batch_header(batch)
     try:
         payload = yield from payload_in_steps(header, batch, DECOMPRESSED_MAX)
@@ -672,7 +678,7 @@ UNDEFINED: Final = -1
 
 
 class EpochCache:
-    """Leader epochs of one log with their first offsets."""
+    """Leader epochs of one log, with their first offsets."""
 
     __slots__ = ("_epochs", "_starts", "latest")
 
@@ -680,12 +686,12 @@ class EpochCache:
         self._epochs: list[int] = []
         self._starts: list[int] = []
         self.latest = UNDEFINED
-        """The newest epoch; -1 without epochs."""
+        """The latest epoch; -1 if there is none."""
 
     # Commands
 
     def assign(self, leader_epoch: int, start_offset: int) -> None:
-        """``leader_epoch`` writes from ``start_offset`` on; entries that contradict it are dropped.
+        """Note that ``leader_epoch`` begins at ``start_offset``; contradicting entries are dropped.
 
         Nothing changes if the newest entry is of this epoch already
         (LeaderEpochFileCache.isUpdateNeeded).
@@ -704,15 +710,15 @@ class EpochCache:
         self.latest = leader_epoch
 
     def truncate_to(self, offset: int) -> None:
-        """Forget epochs that begin at ``offset`` or above."""
+        """Drop epochs that begin at ``offset`` or above."""
         while self._starts and self._starts[-1] >= offset:
             self._epochs.pop()
             self._starts.pop()
         self.latest = self._epochs[-1] if self._epochs else UNDEFINED
 
     def drop_before(self, offset: int) -> None:
-        """The log now starts at ``offset``: epochs that ended there go, the one that spans it
-        begins there.
+        """Adapt to a log start at ``offset``: drop epochs that ended before it, and let the one
+        that spans it begin there.
         """
         covering = bisect_right(self._starts, offset) - 1
         if covering < 0:
@@ -739,10 +745,10 @@ class EpochCache:
         return (self._epochs[higher - 1], self._starts[higher])
 
     def epoch_of(self, offset: int) -> int:
-        """The epoch that wrote ``offset``, -1 when it lies before the first entry."""
+        """The epoch of ``offset``; -1 if it is before the first entry."""
         position = bisect_right(self._starts, offset) - 1
         return self._epochs[position] if position >= 0 else UNDEFINED
 
     def entries(self) -> tuple[tuple[int, int], ...]:
-        """(epoch, first offset) in rising order."""
+        """(epoch, first offset) in ascending order."""
         return tuple(zip(self._epochs, self._starts, strict=True))

@@ -1,12 +1,12 @@
-"""What one partition knows of each producer that ever wrote to it (Kafka's ProducerStateManager).
+"""A partition's state of each producer that wrote to it (Kafka's ProducerStateManager).
 
 Per producer id: the epoch, the last five batches, and the first offset of the transaction that is
-open *here*. This knowledge is a function of the log: it is built by ``apply``, which serves the
-living leader, a follower and a reload alike. It knows nothing of the coordinator; a hanging
-transaction is a disagreement of the two.
+open *here*. The state is a function of the log: ``apply`` builds it, for a leader, a follower and a
+reload alike. It does not depend on the coordinator; a hanging transaction is a disagreement between
+the two.
 
-Whether a batch may be appended is decided before, in ``txnsim.log.leader_append``; nothing here
-refuses anything.
+``txnsim.log.leader_append`` decides beforehand whether a batch may be appended; this module never
+refuses one.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NO_EPOCH: Final = -1
 NO_OFFSET: Final = -1
 SEQUENCE_MAX: Final = 2**31 - 1
 CACHED_BATCHES_MAX: Final = 5
-"""Batches in flight per producer that the log recognises as duplicates."""
+"""Number of a producer's latest batches that the log recognises as duplicates."""
 
 
 def sequence_after(sequence: int, delta: int) -> int:
@@ -35,8 +35,8 @@ def sequence_after(sequence: int, delta: int) -> int:
 
 
 class BatchMetadata(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One of the last batches of a producer, as far as a duplicate has to be recognised and
-    answered.
+    """One of the last batches of a producer: the fields needed to recognise and answer a
+    duplicate.
     """
 
     last_sequence: int
@@ -58,8 +58,8 @@ class BatchMetadata(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class SnapshotEntry(msgspec.Struct, frozen=True, gc=False):
-    """One producer in a snapshot, field by field as in its file: of its batches only the newest, -1
-    where it has none (ProducerSnapshot.json).
+    """One producer in a snapshot, with the fields of the snapshot file; of its batches only the
+    newest, -1 if it has none (ProducerSnapshot.json).
     """
 
     producer_id: int
@@ -75,7 +75,7 @@ class SnapshotEntry(msgspec.Struct, frozen=True, gc=False):
 # Not a struct: a field of one takes twice as long to set, and these are set all the time.
 @dataclass(slots=True)
 class ProducerEntry:
-    """What the log knows of one producer id (Kafka's ProducerStateEntry)."""
+    """The log's state of one producer id (Kafka's ProducerStateEntry)."""
 
     producer_id: int
     producer_epoch: int = NO_EPOCH
@@ -84,23 +84,23 @@ class ProducerEntry:
     txn_first_offset: int = NO_OFFSET
     batches: tuple[BatchMetadata, ...] = ()
     snapshot_entry: SnapshotEntry | None = field(default=None, compare=False, repr=False)
-    """As the last snapshot has it; None where it has changed since."""
+    """Its entry in the last snapshot; None if it has changed since."""
 
     @property
     def last_sequence(self) -> int:
-        """Sequence of the producer's newest record, -1 when no batch of its epoch is known."""
+        """Sequence of the producer's newest record; -1 if no batch of its epoch is known."""
         batches = self.batches
         return batches[-1].last_sequence if batches else NO_SEQUENCE
 
     @property
     def next_sequence(self) -> int:
-        """Sequence that its next record has; after 2147483647 comes 0, and so at the beginning."""
+        """Sequence of its next record; 0 after 2147483647, and if no batch is known."""
         batches = self.batches
         return (batches[-1].last_sequence + 1) & SEQUENCE_MAX if batches else 0
 
     @property
     def batch_timestamp(self) -> int:
-        """Timestamp of the newest batch of the producer's epoch, -1 when none is known."""
+        """Timestamp of the newest batch of the producer's epoch; -1 if none is known."""
         return self.batches[-1].timestamp if self.batches else -1
 
     def find_batch(self, base_sequence: int, last_sequence: int) -> BatchMetadata | None:
@@ -114,10 +114,10 @@ class ProducerEntry:
 class PartitionProducers:
     """Producers of one partition and their open transactions.
 
-    ``by_id`` holds what is known of each. ``ongoing`` holds first offset → producer id of the open
-    ones. Offsets rise, so the order of insertion is the order of offsets and the first key is the
-    smallest. ``ended`` holds first offset → offset of the marker of those whose marker is written
-    but not yet below the high watermark; they hold the last stable offset back just the same.
+    ``by_id`` has the entry of each producer. ``ongoing`` maps the first offset of each open
+    transaction to its producer id. Offsets ascend, so insertion order is offset order and the first
+    key is the smallest. ``ended`` maps the first offset to the marker's offset, for transactions
+    whose marker is not yet below the high watermark; they also hold back the last stable offset.
     """
 
     __slots__ = ("_ongoing", "by_id", "ended")
@@ -130,8 +130,8 @@ class PartitionProducers:
     # Commands
 
     def apply(self, batch: ReplicatedBatch) -> AbortedTxn | None:
-        """What a stored batch means for its producer, without any check: a transactional one opens
-        a transaction if none is open, a marker ends it. Returns the transaction that it aborts.
+        """Update a producer for a stored batch, without any check: a transactional batch opens a
+        transaction if none is open, a marker ends it. Returns the transaction that it aborts.
         """
         producer_id = batch.producer_id
         if producer_id < 0:
@@ -183,11 +183,11 @@ class PartitionProducers:
         marker_offset: int,
         timestamp: int,
     ) -> AbortedTxn | None:
-        """A marker of this producer is in the log; it ends the producer's transaction, if one is
-        open here. Returns that one where it is aborted.
+        """Apply a producer's marker: it ends the producer's transaction, if one is open here.
+        Returns the transaction if it is aborted.
 
-        Without one it leaves its epochs all the same (ProducerAppendInfo.appendEndTxnMarker): that
-        is what keeps a zombie out of a partition that was never written.
+        Without a transaction it still sets the epochs (ProducerAppendInfo.appendEndTxnMarker): that
+        keeps a zombie out of a partition to which nothing was written.
         """
         entry = self.by_id.get(producer_id)
         if entry is None:
@@ -216,8 +216,8 @@ class PartitionProducers:
         )
 
     def release_below(self, offset: int) -> None:
-        """Markers below ``offset`` are replicated (or deleted): their transactions no longer hold
-        anything back.
+        """Drop ended transactions whose markers are below ``offset``, that is replicated or
+        deleted: they no longer hold back the last stable offset.
         """
         # Markers were written in the order of insertion, so the released ones come first.
         released = []
@@ -229,8 +229,8 @@ class PartitionProducers:
             del self.ended[first_offset]
 
     def evict_below(self, offset: int) -> None:
-        """Forget producers whose last record lies below ``offset``, with their open transactions.
-        No broker does so since KIP-360 (KAFKA-7190).
+        """Remove producers whose last record is below ``offset``, with their open transactions.
+        Brokers have not done this since KIP-360 (KAFKA-7190).
         """
         for entry in tuple(self.by_id.values()):
             if not entry.batches or entry.batches[-1].last_offset < offset:
@@ -240,13 +240,13 @@ class PartitionProducers:
     def expire(
         self, *, now_ms: int, expiration_ms: int, markers_count: bool = True
     ) -> tuple[int, ...]:
-        """Forget producers without an open transaction that showed the last sign of life that long
-        ago; their ids.
+        """Remove producers that have been idle for ``expiration_ms`` and have no open transaction;
+        returns their ids.
 
         Args:
             now_ms: The cluster's time.
             expiration_ms: How long a producer is remembered.
-            markers_count: A marker is a sign of life too (KAFKA-9144), not only a batch.
+            markers_count: Whether a marker counts as activity too (KAFKA-9144), not only a batch.
         """
         expired = tuple(
             entry.producer_id
@@ -265,7 +265,7 @@ class PartitionProducers:
     def of_snapshot(
         cls, entries: Iterable[SnapshotEntry], *, now_ms: int, expiration_ms: int
     ) -> PartitionProducers:
-        """The state that a snapshot holds, without producers that have expired meanwhile
+        """The state in a snapshot, without producers that have expired since
         (ProducerStateManager.loadFromSnapshot).
         """
         state = cls()
@@ -294,8 +294,8 @@ class PartitionProducers:
         return state
 
     def to_snapshot(self) -> tuple[SnapshotEntry, ...]:
-        """What a snapshot keeps of this state (ProducerStateManager.writeSnapshot). Thousands of
-        producers may be known: only those that have changed since the last one are made anew.
+        """The snapshot of this state (ProducerStateManager.writeSnapshot). Entries that have not
+        changed since the last snapshot are reused, because there may be thousands of producers.
         """
         return tuple(
             [entry.snapshot_entry or to_snapshot_entry(entry) for entry in self.by_id.values()]
@@ -304,11 +304,11 @@ class PartitionProducers:
     # Queries
 
     def find(self, producer_id: int) -> ProducerEntry | None:
-        """The producer's entry; to be read, not to be changed."""
+        """The producer's entry, which the caller must not change."""
         return self.by_id.get(producer_id)
 
     def entries(self) -> Iterator[ProducerEntry]:
-        """All entries, in the order in which the producers appeared."""
+        """All entries, in the order in which their producers first wrote."""
         return iter(self.by_id.values())
 
     def first_undecided_offset(self) -> int | None:
@@ -316,8 +316,8 @@ class PartitionProducers:
         return next(iter(self._ongoing), None)
 
     def first_unstable_offset(self) -> int | None:
-        """First offset that a read_committed reader must not pass: open, or ended but not
-        replicated.
+        """First offset that a read_committed reader must not pass: its transaction is open, or
+        ended but not replicated.
         """
         first_ongoing = next(iter(self._ongoing), None)
         if self.ended:
@@ -326,8 +326,8 @@ class PartitionProducers:
         return first_ongoing
 
     def oldest_transaction_timestamp(self) -> int:
-        """Timestamp of the last batch of the producer whose transaction begins first, -1 when none
-        is open.
+        """Timestamp of the last batch of the producer whose transaction began first; -1 if none is
+        open.
         """
         for producer_id in self._ongoing.values():
             return self.by_id[producer_id].last_timestamp
@@ -338,11 +338,13 @@ class PartitionProducers:
         return tuple(self._ongoing.items())
 
     def unreplicated_txns(self) -> tuple[tuple[int, int], ...]:
-        """(first offset, offset of the marker) of the ended, unreplicated ones, by first offset."""
+        """(first offset, marker's offset) of ended but unreplicated transactions, by first
+        offset.
+        """
         return tuple(sorted(self.ended.items()))
 
     def images(self) -> tuple[ProducerEntry, ...]:
-        """All entries as they are now, by producer id."""
+        """Copies of all entries, by producer id."""
         return tuple([copy(entry) for _, entry in sorted(self.by_id.items())])
 
 

@@ -1,7 +1,7 @@
-"""All that one log keeps of its producers (Kafka's ProducerStateManager): what follows from the
-batches, snapshots of it, and guards that wait for the coordinator's word.
+"""A log's producers (Kafka's ProducerStateManager): the state that follows from batches, snapshots
+of it, and guards of pending verifications.
 
-What may be appended is decided before, in ``txnsim.log.leader_append``.
+``txnsim.log.leader_append`` decides beforehand what may be appended.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from txnsim.log.verification import VerificationEntries
 from txnsim.wire.batch import read_batch_header
 
 STEP_BATCHES: Final = 64
-"""Batches that a reload reads between two breaks."""
+"""Number of batches that a reload reads between two breaks."""
 Steps = Generator[int, None, None]
 
 
 class ProducerStateManager:
     """The producers of one log.
 
-    ``state`` is what the batches say. ``snapshots`` is what a reload begins with. ``verification``
-    is memory alone: another leader has none of it. A reload may be done in steps. Until the last
-    one ``state`` is of before; the queries here take the steps that are left.
+    ``state`` follows from the batches. A reload begins with ``snapshots``. ``verification`` exists
+    only in memory, so another leader does not have it. A reload may run in steps. Until the last
+    one ``state`` is the old state; queries of this class first run the remaining steps.
     """
 
     __slots__ = ("_steps", "snapshots", "state", "verification")
@@ -47,18 +47,18 @@ class ProducerStateManager:
     # Commands
 
     def take_snapshot(self, offset: int) -> None:
-        """Remember the state as all below ``offset`` has left it."""
+        """Take a snapshot of the state as of ``offset``."""
         self.settle()
         self.snapshots.take(offset, self.state.to_snapshot())
 
     def reload(
         self, segments: Segments, *, start: int, end: int, now_ms: int, expiration_ms: int
     ) -> None:
-        """Rebuild the state from the newest snapshot and the batches behind it
+        """Rebuild the state from the newest snapshot and the batches after it
         (ProducerStateManager.truncateAndReload, UnifiedLog.rebuildProducerState).
 
-        Data that neither holds is lost: batches before a producer's last one at the snapshot, and
-        producers whose records are deleted.
+        Data that is in neither is lost: a producer's batches before its last one at the snapshot,
+        and producers whose records are deleted.
         """
         self.begin_reload(
             segments, start=start, end=end, now_ms=now_ms, expiration_ms=expiration_ms
@@ -75,19 +75,20 @@ class ProducerStateManager:
         expiration_ms: int,
         released: Callable[[], int] = lambda: 0,
     ) -> Steps:
-        """The same in steps; nothing may be appended before the last one.
+        """Like ``reload``, in steps; nothing may be appended before the last one.
 
         Args:
-            segments: The log, which ends at ``end``.
-            start: Where it starts.
-            end: Where it ends.
+            segments: The log's segments.
+            start: The log start offset.
+            end: The log end offset.
             now_ms: The cluster's time.
             expiration_ms: ``producer.id.expiration.ms``.
-            released: Asked at the last step below which offset markers are replicated.
+            released: Called in the last step; returns the offset below which markers are
+                replicated.
 
         Returns:
-            The steps; each says how many batches it has read. They end where ``settle`` has taken
-            them, or another reload has begun.
+            The steps; each yields how many batches it has read. They end early if ``settle`` has
+                run them, or another reload has begun.
         """
         self._drop_steps()
         self.snapshots.keep(above=start, up_to=end)
@@ -138,7 +139,9 @@ class ProducerStateManager:
             steps.close()
 
     def restart(self) -> None:
-        """The log was emptied (ProducerStateManager.truncateFullyAndStartAt)."""
+        """Reset all state, because the log was emptied
+        (ProducerStateManager.truncateFullyAndStartAt).
+        """
         self._drop_steps()
         self.state = PartitionProducers()
         self.snapshots = Snapshots()
@@ -169,8 +172,8 @@ class ProducerStateManager:
         return None if newest is None else newest[0]
 
     def snapshots_with(self, end_offset: int) -> tuple[Snapshot, ...]:
-        """The snapshots by offset, and one of the state after all batches, as a broker takes it at
-        a clean stop.
+        """The snapshots by offset, and one of the current state, which a broker takes at a clean
+        stop.
         """
         self.settle()
         snapshots = dict(self.snapshots.all_snapshots())
@@ -185,31 +188,31 @@ Snapshot = tuple[int, tuple[SnapshotEntry, ...]]
 class Snapshots:
     """Snapshots of one log, by offset (the snapshot files of Kafka's ProducerStateManager).
 
-    A reload begins with the newest one at or below the wanted end and replays only the batches
-    behind it. One is taken where a segment ends and where a broker stops. A snapshot has only the
-    last batch of each producer. So a reload loses the rest: producers whose records and snapshots
-    are both deleted, and the four batches before the last one.
+    A reload begins with the newest one at or below the log end and replays only the batches after
+    it. A snapshot is taken when a segment ends and when a broker stops. It has only the last batch
+    of each producer. So a reload loses producers whose records and snapshots are both deleted, and
+    the four batches before a producer's last one.
     """
 
     __slots__ = ("_by_offset",)
 
     def __init__(self) -> None:
         self._by_offset: dict[int, tuple[SnapshotEntry, ...]] = {}
-        """Rising."""
+        """Snapshots by ascending offset."""
 
     # Commands
 
     def take(self, offset: int, entries: tuple[SnapshotEntry, ...]) -> None:
-        """Remember the state at ``offset``, unless a snapshot of it or of a later one exists."""
+        """Take a snapshot at ``offset``, unless one of it or of a later offset exists."""
         if next(reversed(self._by_offset), -1) < offset:
             self._by_offset[offset] = entries
 
     def remove(self, offset: int) -> None:
-        """Forget the snapshot at exactly ``offset``: its segment is deleted."""
+        """Drop the snapshot at exactly ``offset``, because its segment is deleted."""
         self._by_offset.pop(offset, None)
 
     def keep(self, *, above: int, up_to: int) -> None:
-        """Forget the snapshots outside of a log that begins at ``above`` and ends at ``up_to``
+        """Drop the snapshots outside of a log that begins at ``above`` and ends at ``up_to``
         (ProducerStateManager.truncateAndReload).
         """
         self._by_offset = {
@@ -219,11 +222,11 @@ class Snapshots:
         }
 
     def drop_stray(self, base_offsets: Sequence[int]) -> None:
-        """Forget snapshots that belong to the beginning of no segment, but for the newest one of
-        them where it lies behind all beginnings (ProducerStateManager.removeStraySnapshots).
+        """Drop snapshots that are not at the start of a segment, except the newest of them if it is
+        after all starts (ProducerStateManager.removeStraySnapshots).
 
         Args:
-            base_offsets: Where segments begin, rising; at least one.
+            base_offsets: Base offsets of the segments, ascending; at least one.
         """
         segment_starts = set(base_offsets)
         stray = [offset for offset in self._by_offset if offset not in segment_starts]

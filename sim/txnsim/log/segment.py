@@ -1,13 +1,13 @@
-"""A piece of a log: whole record batches from one base offset on (Kafka's LogSegment).
+"""A segment of a log: complete record batches from a base offset on (Kafka's LogSegment).
 
 A log is cut into segments so that its old end can be dropped and rewritten piece by piece. Only the
-last one, the active segment, is written. One list of batches and two arrays beside it, first offset
-and position of the end, so that a read is two bisections and a slice without copying a byte.
-Positions count from the segment's start. Kafka's counterparts are FileRecords, OffsetIndex and
-TimeIndex, without the files.
+last one, the active segment, is written. It is a list of batches and two arrays, with first offsets
+and end positions, so that a read is two bisections and a slice without copying bytes. Positions
+count from the segment's start. Kafka's counterparts are FileRecords, OffsetIndex and TimeIndex,
+without the files.
 
-Kafka's indexes are sparse, and how sparse shows: in one answer (``offset_behind``), and in that a
-full index ends the segment. So the entries that they would have are kept or counted, too.
+Kafka's indexes are sparse, and clients can observe that: in one answer (``offset_behind``), and
+because a full index ends the segment. So the entries that they would have are kept or counted, too.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ TIME_ENTRY_BYTES: Final = 12
 
 
 class Segment:
-    """Batches in the order of their offsets; compaction may have left gaps."""
+    """A segment: batches in order of offset; compaction may have left gaps."""
 
     __slots__ = (
         *("_bases", "_batches", "_ends"),
@@ -54,11 +54,11 @@ class Segment:
         self.base_offset = base_offset
         self.created_ms = created_ms
         self.modified_ms = created_ms
-        """When it was last written; used as the largest timestamp where no record has one."""
+        """When it was last written; stands for the largest timestamp if no record has one."""
         self.roll_jitter_ms = roll_jitter_ms
         self.index_interval_bytes = index_interval_bytes
         self.first_timestamp = NO_TIMESTAMP
-        """Largest timestamp of the first batch: what ``segment.ms`` counts from."""
+        """Largest timestamp of the first batch, from which ``segment.ms`` counts."""
         self.max_timestamp = NO_TIMESTAMP
         """Largest timestamp of all batches."""
         self._batches: list[bytes] = []
@@ -85,11 +85,11 @@ class Segment:
         now_ms: int,
         config: LogConfig | None = None,
     ) -> bool:
-        """Add a batch behind the others; False where it has to go into a new segment, if a
-        ``config`` is there to say so (LogSegment.shouldRoll).
+        """Append a batch; False if ``config`` is given and requires a new segment for it
+        (LogSegment.shouldRoll).
 
-        Time is counted in the timestamps of records, from the first batch on; by the clock only
-        where that one has none.
+        The segment's age counts in timestamps of records, from the first batch on; by the clock
+        only if the first batch has none.
         """
         ends = self._ends
         size = len(batch)
@@ -132,7 +132,7 @@ class Segment:
         return True
 
     def truncate_to(self, offset: int, *, now_ms: int) -> None:
-        """Drop the batch that holds ``offset`` and all behind it."""
+        """Drop the batch that contains ``offset`` and all later ones."""
         keep = self.index_of(offset)
         del self._batches[keep:]
         del self._bases[keep:]
@@ -152,7 +152,7 @@ class Segment:
 
     @property
     def largest_timestamp(self) -> int:
-        """Largest timestamp of its records; the time of the last write where none has one."""
+        """Largest timestamp of its records; the time of the last write if none has one."""
         return self.max_timestamp if self.max_timestamp >= 0 else self.modified_ms
 
     @property
@@ -165,8 +165,8 @@ class Segment:
     # Queries: where things are
 
     def index_of(self, offset: int) -> int:
-        """Index of the first batch with last offset >= ``offset``; their number if there
-        is none.
+        """Index of the first batch whose last offset is at least ``offset``; the number of batches
+        if there is none.
         """
         index = bisect_right(self._bases, offset) - 1
         if index < 0:
@@ -174,12 +174,12 @@ class Segment:
         return index if self.last_offset(index) >= offset else index + 1
 
     def end_index_of(self, upper: int) -> int:
-        """How many batches lie wholly below ``upper``."""
+        """Number of batches that are completely below ``upper``."""
         count = bisect_left(self._bases, upper)
         return count - 1 if count and self.last_offset(count - 1) >= upper else count
 
     def end_index_within(self, start: int, size_max: int) -> int:
-        """Index behind the last batch that fits into ``size_max`` bytes, reading from index
+        """Index after the last batch that fits into ``size_max`` bytes, reading from index
         ``start``.
         """
         return bisect_right(self._ends, self.position(start) + size_max)
@@ -189,7 +189,7 @@ class Segment:
         return self._ends[index - 1] if index else 0
 
     def offset_behind(self, position: int) -> int | None:
-        """Last offset of the first indexed batch at ``position`` or behind; None where no batch is
+        """Last offset of the first indexed batch at or after ``position``; None if no batch is
         indexed there (OffsetIndex.fetchUpperBoundOffset).
         """
         entry = bisect_left(self._indexed_positions, position)
@@ -211,13 +211,15 @@ class Segment:
         return self._bases[index]
 
     def last_offset(self, index: int) -> int:
-        """Last offset of batch ``index``; kept by compaction even where the last record is gone."""
+        """Last offset of batch ``index``; compaction keeps it even if the last record is
+        removed.
+        """
         (delta,) = _LAST_OFFSET_DELTA.unpack_from(self._batches[index], _LAST_OFFSET_DELTA_AT)
         return self._bases[index] + int(delta)
 
     @property
     def next_offset(self) -> int:
-        """Offset behind its last batch (LogSegment.readNextOffset)."""
+        """Offset after its last batch (LogSegment.readNextOffset)."""
         count = len(self._batches)
         return self.last_offset(count - 1) + 1 if count else self.base_offset
 
@@ -228,6 +230,6 @@ class Segment:
 
 
 def max_timestamp_of(batch: bytes) -> int:
-    """Largest timestamp of a stored batch, as its header says."""
+    """Largest timestamp of a stored batch, from its header."""
     (timestamp,) = _MAX_TIMESTAMP.unpack_from(batch, _MAX_TIMESTAMP_AT)
     return int(timestamp)

@@ -1,9 +1,9 @@
-"""Which transactions were aborted in this log (Kafka's TransactionIndex).
+"""The aborted transactions of a log (Kafka's TransactionIndex).
 
-A read_committed consumer gets bytes below the last stable offset together with the list of aborted
-transactions that touch them, and drops their records itself. The index answers that lookup. Entries
-are kept in the order of their markers, so ``last_offset`` rises and the first entry of interest is
-found by bisection.
+A read_committed consumer gets bytes below the last stable offset with the list of aborted
+transactions in them, and drops their records itself. The index provides that list. Entries are in
+the order of their markers, so ``last_offset`` ascends and the first relevant entry is found by
+bisection.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ import msgspec
 
 
 class AbortedTxn(msgspec.Struct, frozen=True, gc=False):
-    """One aborted transaction, field by field as in its file; ``last_offset`` is the offset of its
-    marker.
+    """One aborted transaction, with the fields of the index file; ``last_offset`` is the marker's
+    offset.
     """
 
     producer_id: int
     first_offset: int
     last_offset: int
     last_stable_offset: int
-    """Where the last stable offset could go once this marker was replicated.
+    """The last stable offset once this marker was replicated.
 
-    The first offset of the earliest transaction of another producer that was open then, else the
+    It is the first offset of the earliest open transaction of another producer, or else the
     marker's offset + 1. Every later entry begins at or above it, so a search may stop here.
     """
 
@@ -43,35 +43,35 @@ class TxnIndex:
     # Commands
 
     def append(self, entry: AbortedTxn) -> None:
-        """Remember an aborted transaction whose marker was just written."""
+        """Add an aborted transaction whose marker was just written."""
         assert not self._entries or entry.last_offset > self._last_offsets[-1]
         self._entries.append(entry)
         self._last_offsets.append(entry.last_offset)
 
     def truncate_to(self, offset: int) -> None:
-        """Forget transactions whose marker lies at ``offset`` or above."""
+        """Drop transactions whose markers are at ``offset`` or above."""
         keep = bisect_left(self._last_offsets, offset)
         del self._entries[keep:]
         del self._last_offsets[keep:]
 
     def drop_before(self, offset: int) -> None:
-        """Forget transactions whose marker lies below ``offset``: no read can meet their records
-        any more.
+        """Drop transactions whose markers are below ``offset``: no read can reach their records any
+        more.
         """
         dropped_count = bisect_left(self._last_offsets, offset)
         del self._entries[:dropped_count]
         del self._last_offsets[:dropped_count]
 
     def remove(self, last_offset: int) -> None:
-        """Forget the transaction whose marker lies at exactly that offset."""
+        """Drop the transaction whose marker is at exactly that offset."""
         if last_offset in self:
             index = bisect_left(self._last_offsets, last_offset)
             del self._entries[index]
             del self._last_offsets[index]
 
     def replace(self, start: int, end: int, entries: Sequence[AbortedTxn]) -> None:
-        """Put ``entries`` in place of those whose marker lies in ``[start, end)``: that part of the
-        log was cleaned.
+        """Replace the entries whose markers are in ``[start, end)`` by ``entries``, because that
+        part of the log was cleaned.
         """
         first_index = bisect_left(self._last_offsets, start)
         end_index = bisect_left(self._last_offsets, end)
@@ -83,11 +83,9 @@ class TxnIndex:
     # Queries
 
     def lookup(self, start: int, upper: int) -> tuple[AbortedTxn, ...]:
-        """Aborted transactions that touch offsets of ``[start, upper)``, in the order of their
-        markers.
+        """Aborted transactions with offsets in ``[start, upper)``, in the order of their markers.
 
-        A transaction whose first offset lies below the log start is among them, as on a real
-        broker.
+        As on a real broker, they include a transaction whose first offset is below the log start.
         """
         aborted_txns = []
         entries = self._entries

@@ -1,9 +1,10 @@
-"""Work on records that may need them unpacked first: a generator, so that others come between.
+"""Work on records that may have to be decompressed first: generators, so that other tasks can run
+in between.
 
-Each step yields one of two things. A number says about how many nanoseconds the step took.
-``Packed`` records ask the caller to unpack them, as that takes longer than a step: the caller sends
-back the result of ``unpack_records``. ``broker.look_ahead`` takes the steps with breaks, and
-unpacks beside the loop. ``run_steps`` takes them without a break.
+A step yields one of two things. A number is about how many nanoseconds the step took. ``Packed``
+records ask the caller to decompress them, because that takes longer than a step: the caller sends
+back the result of ``unpack_records``. ``broker.look_ahead`` runs the steps with breaks, and
+decompresses beside the loop. ``run_steps`` runs them without a break.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ T = TypeVar("T")
 
 Payload = bytes | memoryview
 Unpacked = Payload | CorruptBatchError | MissingExtraError
-"""What became of ``Packed`` records."""
+"""The result of decompressing ``Packed`` records."""
 Steps = Generator[int | Packed, Unpacked | None, T]
 
 _UNPACK_NS: Final = 20_000
@@ -32,8 +33,8 @@ def payload_in_steps(header: BatchHeader, batch: Came, at_most: int) -> Steps[Pa
     """The records of a batch.
 
     Raises:
-        CorruptBatchError: They can't be unpacked.
-        UnpacksTooLargeError: They are more than that.
+        CorruptBatchError: The records can't be decompressed.
+        UnpacksTooLargeError: They decompress to more than ``at_most`` bytes.
         MissingExtraError: Their codec needs a library that is not installed.
     """
     if header.compression == NONE:
@@ -54,7 +55,7 @@ def payload_in_steps(header: BatchHeader, batch: Came, at_most: int) -> Steps[Pa
 
 
 def unpack_records(packed: Packed, room: mmap.mmap) -> Unpacked:
-    """Unpack records; an error in them is part of the answer."""
+    """Decompress records; an error is returned as the result."""
     try:
         return packed.unpack(room)
     except (CorruptBatchError, MissingExtraError) as error:
@@ -62,7 +63,7 @@ def unpack_records(packed: Packed, room: mmap.mmap) -> Unpacked:
 
 
 def run_steps(steps: Steps[T]) -> T:
-    """The result of the steps, run without a pause."""
+    """Run the steps without a pause; returns their result."""
     answer: Unpacked | None = None
     try:
         while True:

@@ -1,18 +1,18 @@
-"""Is this a batch that a leader may write? Kafka's LogValidator and
-UnifiedLog.analyzeAndValidateRecords, in their order.
+"""Whether a leader may write a batch: the checks of Kafka's LogValidator and
+UnifiedLog.analyzeAndValidateRecords, in the same order.
 
-Kafka reads the records of every batch. That would cost more than the whole rest of an append, so
-here a walk by their lengths (``txnsim.wire.record_walk``) finds out whether they are as many as the
-header says and which is the newest. They are read only if
+Kafka reads the records of every batch. That would cost more than the rest of an append, so here a
+walk over their lengths (``txnsim.wire.record_walk``) finds out whether their number is that in the
+header, and which is the newest. They are read only if
 
 - the topic is compacted (keys are required),
-- their times lie outside the topic's window or contradict the header's,
+- their timestamps are outside the topic's window or contradict the header's,
 - the topic limits how old a record may be, or the producer claims LogAppendTime.
 
-A compressed batch is unpacked in any case, because one that can't be unpacked is refused. Where the
-codec's library is not installed, the header decides alone and keys are not checked. So these lies
-are believed: in a batch of several records lengths inside of a record that is as long as it says,
-and all that the header of a very large batch says.
+A compressed batch is always decompressed, because one that can't be is refused. If the codec's
+library is not installed, only the header is checked, and keys are not. So these errors are not
+noticed: wrong lengths inside a record whose total length is right, in a batch of several records;
+and anything in the header of a very large batch.
 """
 
 from __future__ import annotations
@@ -46,9 +46,11 @@ DEVIATIONS: Final = (
 UNPACKED_BYTES_MAX: Final = 32 << 20
 UNPACKED_RECORDS_MAX: Final = 250_000
 REREAD_HOLDS_MS: Final = 60_000
-"""A fault may hold the append for longer: then times are judged anew."""
+"""Milliseconds for which a result is valid: a fault may delay the append longer, and then
+timestamps are checked again.
+"""
 WALK_BYTES: Final = 64 << 10
-"""Batches that are looked at without a break: a header has two bytes at least."""
+"""Bytes of batches that are walked without a break; a record header has at least two bytes."""
 _RECORD_NS: Final = 400
 
 _CREATE_TIME: Final = TimestampType.CREATE_TIME
@@ -62,9 +64,7 @@ _WRONG_TYPE: Final = (
 def check_size(
     size: int, config: LogConfig, *, rule: str = "batch.too-large"
 ) -> AppendRejection | None:
-    """Limits that hold for clients and coordinators alike; these answers don't show the log start
-    offset.
-    """
+    """Limits for clients and coordinators alike; these errors come without the log start offset."""
     if size > config.max_message_bytes:
         return AppendRejection(
             error=ErrorCode.message_too_large,
@@ -83,9 +83,7 @@ def check_size(
 def check_envelope(
     header: BatchHeader, batch: Came, *, config: LogConfig, log_start_offset: int
 ) -> AppendRejection | None:
-    """What the header of a client's batch must say (LogValidator.validateBatch), and whether its
-    CRC holds.
-    """
+    """Check the header of a client's batch (LogValidator.validateBatch) and its CRC."""
     if header.base_offset != 0:
         return _invalid(
             f"a producer's batch must have base offset 0, found {header.base_offset}",
@@ -123,18 +121,18 @@ def check_envelope(
 
 
 Recoded = bytes | AppendRejection
-"""A batch in its topic's codec, or why it is too large then."""
+"""A batch recompressed with its topic's codec, or the error if it is then too large."""
 
 
 class Reread(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of reading a batch's records one by one, ahead of the decision."""
+    """The result of reading a batch's records in advance of the decision."""
 
     newest: int
     config: LogConfig
     at_ms: int
     verdict: AppendRejection | int | None
     recoded: Recoded | None
-    """The recompressed batch, where the topic's codec differs."""
+    """The recompressed batch, if the topic's codec differs."""
 
     def holds(self, config: LogConfig, now_ms: int) -> bool:
         """Whether the result is still valid: same config, and recent."""
@@ -152,9 +150,9 @@ def reread(
     log_start_offset: int,
     payload: Payload | None = None,
 ) -> Reread | None:
-    """Read the records as the topic demands: for keys and times, and to write them in its codec.
-    It asks nothing of a log's state, so it may be done beside the loop. None where nothing has to
-    be read. ``payload`` are the records, where they have been unpacked.
+    """Read the records if the topic requires it: to check keys and timestamps, or to recompress
+    them. It does not depend on a log's state, so it may run beside the loop. Returns None if
+    nothing has to be read. ``payload`` has the records, if they were already decompressed.
     """
     verdict = None
     if needs_examination(header, newest, config=config, now_ms=now_ms):
@@ -181,7 +179,9 @@ def needs_recoding(header: BatchHeader, config: LogConfig) -> bool:
 
 
 def is_heavy(headers: Iterable[BatchHeader]) -> bool:
-    """Whether the records take long to check: many of them, many headers, or compressed."""
+    """Whether checking the records takes long: there are many, or many headers, or they are
+    compressed.
+    """
     records = size = 0
     for header in headers:
         if header.attributes & BatchHeader.COMPRESSION:
@@ -192,8 +192,8 @@ def is_heavy(headers: Iterable[BatchHeader]) -> bool:
 
 
 def newest_timestamp(header: BatchHeader, batch: Came) -> AppendRejection | int:
-    """The newest timestamp of the records, or why the batch can't hold those that its header
-    states.
+    """The newest timestamp of the records, or why the batch can't contain the records that its
+    header states.
     """
     if not header.attributes & BatchHeader.COMPRESSION:
         try:
@@ -207,7 +207,7 @@ def newest_timestamp(header: BatchHeader, batch: Came) -> AppendRejection | int:
 
 
 def newest_in_steps(header: BatchHeader, batch: Came) -> Steps[AppendRejection | int]:
-    """Look for the same, step by step; needs no state of a log."""
+    """Like ``newest_timestamp``, in steps; it does not depend on a log's state."""
     try:
         records = yield from payload_in_steps(header, batch, UNPACKED_BYTES_MAX)
     except MissingExtraError:
@@ -249,7 +249,9 @@ def newest_in_steps(header: BatchHeader, batch: Came) -> Steps[AppendRejection |
 def needs_examination(
     header: BatchHeader, newest_ms: int, *, config: LogConfig, now_ms: int
 ) -> bool:
-    """Whether header and newest timestamp can't say that every record may be written."""
+    """Whether header and newest timestamp are not enough to know that every record may be
+    written.
+    """
     if config.is_compacted or header.attributes & BatchHeader.LOG_APPEND_TIME:
         return True
     if config.timestamp_type is not _CREATE_TIME:
@@ -265,8 +267,8 @@ def needs_examination(
 def recode_batch(
     batch: Came, header: BatchHeader, config: LogConfig, payload: Payload | None = None
 ) -> Recoded:
-    """The batch in its topic's codec (``compression.type``), its records looked at before; where a
-    codec's library is not installed it stays as it is.
+    """The batch recompressed with its topic's codec (``compression.type``), after its records were
+    checked; unchanged if a codec's library is not installed.
     """
     assert config.codec is not None
     recoded_bytes: Came | int = batch
@@ -296,8 +298,8 @@ def examine(
     log_start_offset: int,
     payload: Payload | None = None,
 ) -> AppendRejection | int:
-    """Look at each record; that it can be read has been seen (``newest_timestamp``). ``payload``
-    are the records, where they have been unpacked.
+    """Check each record, after ``newest_timestamp`` has checked that it can be read. ``payload``
+    has the records, if they were already decompressed.
 
     Returns:
         The true maximum of the timestamps, which the stored batch must carry; or why the batch is
@@ -343,7 +345,7 @@ def examine(
 
 
 def _as_long(timestamp: int) -> int:
-    """What Java makes of a sum that no long holds."""
+    """A sum as Java computes it, with overflow of a long."""
     return (timestamp + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
@@ -352,7 +354,7 @@ def _size(content: bytes | None) -> int:
 
 
 def _is_wrong_time(timestamp: int, header: BatchHeader, *, config: LogConfig, now_ms: int) -> bool:
-    """Whether a record's timestamp refuses it (LogValidator.validateTimestamp)."""
+    """Whether a record is refused for its timestamp (LogValidator.validateTimestamp)."""
     if config.timestamp_type is _CREATE_TIME and timestamp != NO_TIMESTAMP:
         oldest = now_ms - config.timestamp_before_max_ms
         newest = now_ms + config.timestamp_after_max_ms
@@ -375,8 +377,8 @@ def _timestamp_text(
 
 
 def _describe_record(record: RecordRefusal, header: BatchHeader) -> str:
-    """A record as Kafka prints it. Of compressed ones it reads sizes alone, and shows those of
-    nothing as they are on the wire.
+    """A record as Kafka prints it. For compressed records Kafka reads only the sizes, and shows
+    null values as the wire has them.
     """
     kind, nothing = (
         ("DefaultRecord", 0) if header.compression == NONE else ("PartialDefaultRecord", -1)
@@ -391,7 +393,9 @@ def _describe_record(record: RecordRefusal, header: BatchHeader) -> str:
 def _judge_closed(
     header: BatchHeader, *, config: LogConfig, now_ms: int, log_start_offset: int
 ) -> AppendRejection | int:
-    """A batch that can't be opened: the header's two timestamps stand for all."""
+    """Judge a batch that can't be decompressed: the header's two timestamps stand for all
+    records.
+    """
     for timestamp in (header.base_timestamp_ms, header.max_timestamp_ms):
         if _is_wrong_time(timestamp, header, config=config, now_ms=now_ms):
             return AppendRejection(
@@ -408,7 +412,9 @@ def _judge_closed(
 def _records_refused(
     errors: RecordErrors, log_start_offset: int, *, is_timestamp_error: bool, rule: str
 ) -> AppendRejection:
-    """Any refused record refuses the whole batch (LogValidator.processRecordErrors, KIP-467)."""
+    """The rejection of the whole batch for any refused record (LogValidator.processRecordErrors,
+    KIP-467).
+    """
     if is_timestamp_error:
         error = ErrorCode.invalid_timestamp
         reason = "One or more records have been rejected due to invalid timestamp"
@@ -454,10 +460,10 @@ def _invalid(reason: str, log_start_offset: int, rule: str) -> AppendRejection:
 
 
 class SoundBatch(msgspec.Struct, frozen=True, gc=False):
-    """A client's batch that may be written, as far as its producer does not matter."""
+    """A client's batch that may be written, apart from checks of its producer."""
 
     batch: Came
-    """The original batch, or the recompressed one where the topic demands a codec."""
+    """The original batch, or the recompressed one if the topic's codec requires it."""
     header: BatchHeader
     max_timestamp: int
 
@@ -472,7 +478,9 @@ def sound_batch(
     log_start_offset: int,
     now_ms: int,
 ) -> SoundBatch | AppendRejection:
-    """Judge a client's batch by itself (LogValidator, UnifiedLog.analyzeAndValidateRecords)."""
+    """Judge a client's batch apart from its producer (LogValidator,
+    UnifiedLog.analyzeAndValidateRecords).
+    """
     if header is None:
         try:
             header = read_batch_header(batch, 0)
@@ -517,7 +525,7 @@ def sound_batch(
 
 
 def _with_log_start(rejection: AppendRejection, log_start_offset: int) -> AppendRejection:
-    """A rejection with the log start of now, where its error shows one."""
+    """The rejection with the current log start offset, if its error carries one."""
     if rejection.error is ErrorCode.message_too_large:
         return rejection
     return msgspec.structs.replace(rejection, log_start_offset=log_start_offset)
@@ -527,21 +535,21 @@ def _with_log_start(rejection: AppendRejection, log_start_offset: int) -> Append
 
 
 class RecordRefusal(NamedTuple):
-    """The fields of a refused record."""
+    """A refused record."""
 
     position: int
-    """In the batch."""
+    """Index in the batch."""
     timestamp: int
     key_size: int
-    """Bytes; -1 for null."""
+    """Size in bytes; -1 for null."""
     value_size: int
 
 
 class RecordErrors(Sequence[tuple[int, str]]):
     """(index in the batch, message) of each refused record (KIP-467).
 
-    A batch may hold hundreds of thousands of bad ones, and an answer names each of them. So of each
-    there are numbers here, 20 bytes, and its message is made when somebody asks for it.
+    A batch may contain hundreds of thousands of bad records, and an answer names each of them. So
+    only numbers are stored for each, 20 bytes, and its message is built when accessed.
     """
 
     __slots__ = ("_indexes", "_key_sizes", "_tell", "_timestamps", "_value_sizes")

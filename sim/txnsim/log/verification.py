@@ -1,15 +1,14 @@
 """Guards against the late append (KIP-890; Kafka's VerificationGuard and VerificationStateEntry).
 
 Before the first append of a transaction to a partition the leader asks the coordinator whether the
-transaction is really open. The answer takes a while, and this race would remain:
+transaction is really open. The answer takes time, so this race would remain:
 
-1. a Produce asks, the coordinator says yes;
-2. the transaction is aborted and its marker written here;
-3. the Produce goes on to append, and opens a transaction that no marker will ever end.
+1. a Produce asks, the coordinator says yes; 2. the transaction is aborted and its marker written
+here; 3. the Produce goes on to append, and opens a transaction that no marker will ever end.
 
-So the leader makes an entry with a *guard* before it asks. The marker of step 2 removes the entry;
-the append of step 3 shows its guard, which no longer matches, and is refused. Entries live in the
-leader's memory only.
+So the leader creates an entry with a *guard* before it asks. The marker of step 2 removes the
+entry; the append of step 3 has a guard that no longer matches, and is refused. Entries exist only
+in the leader's memory.
 
 A guard is a number that this log has never used before; 0 (``SENTINEL``) never matches.
 """
@@ -21,18 +20,18 @@ from typing import Final
 import msgspec
 
 SENTINEL: Final = 0
-"""No guard: the transaction was open on this partition already and needed no check."""
+"""No guard: the transaction was already open on this partition and needed no check."""
 
 
 class VerificationEntry(msgspec.Struct, kw_only=True, eq=False):
-    """The question about one producer that is on its way to the coordinator."""
+    """The pending verification of one producer."""
 
     guard: int
     created_ms: int
     producer_epoch: int
     lowest_sequence: int
     supports_epoch_bump: bool
-    """The client speaks transactions v2; fixed when the entry is made."""
+    """Whether the client uses transactions v2; fixed when the entry is created."""
 
 
 class VerificationEntries:
@@ -55,11 +54,12 @@ class VerificationEntries:
         supports_epoch_bump: bool,
         now_ms: int,
     ) -> int:
-        """Make the producer's entry, or join the one there is; its guard goes with the request.
+        """Create the producer's entry, or use the existing one; returns its guard, to be passed
+        with the append.
 
-        The guard stays the same for as long as the entry lives. A lower sequence of the same epoch
-        lowers the entry's, so that a batch that overtook it is refused by the sequence check until
-        the lower one is written; a higher epoch starts afresh.
+        The guard stays the same for the life of the entry. A lower sequence in the same epoch
+        lowers the entry's, so that a batch that has overtaken it fails the sequence check until the
+        lower one is written; a higher epoch replaces the entry.
         """
         entry = self.entries.get(producer_id)
         if entry is None:
@@ -82,11 +82,11 @@ class VerificationEntries:
     def on_marker(
         self, producer_id: int, producer_epoch: int, *, spares_own_epoch: bool = True
     ) -> None:
-        """A marker of the producer is written: its verifications are over.
+        """End the producer's verifications, because its marker was written.
 
-        Except when the marker carries the epoch that is being verified and the client speaks
-        transactions v2: there a marker bumps the epoch, so this one is a retry of the previous
-        transaction's, and must not drop the guard of the next (KAFKA-18575, ``spares_own_epoch``).
+        But not if the marker has the epoch that is being verified and the client uses transactions
+        v2: there a marker bumps the epoch, so this marker is a retry for the previous transaction,
+        and must not remove the guard of the next (KAFKA-18575, ``spares_own_epoch``).
         """
         entry = self.entries.get(producer_id)
         if entry is None:
@@ -100,22 +100,22 @@ class VerificationEntries:
         del self.entries[producer_id]
 
     def expire(self, *, now_ms: int, expiration_ms: int) -> None:
-        """Remove entries that were made ``expiration_ms`` ago or earlier."""
+        """Remove entries that are at least ``expiration_ms`` old."""
         for producer_id, entry in list(self.entries.items()):
             if now_ms - entry.created_ms >= expiration_ms:
                 del self.entries[producer_id]
 
     def clear(self) -> None:
-        """A broker that starts has none of these. Guards handed out before never match again."""
+        """Remove all entries when a broker starts. Guards from before never match again."""
         self.entries.clear()
 
     # Queries
 
     def find(self, producer_id: int) -> VerificationEntry | None:
-        """The producer's entry, if one is waiting."""
+        """The producer's entry, if a verification is pending."""
         return self.entries.get(producer_id)
 
     def matches(self, producer_id: int, guard: int) -> bool:
-        """Whether an append that shows ``guard`` belongs to the entry of now."""
+        """Whether ``guard`` is that of the producer's current entry."""
         entry = self.entries.get(producer_id)
         return entry is not None and entry.guard == guard
