@@ -1,8 +1,9 @@
 """The share partitions of one broker: loaded, persisted, their locks timed, fenced.
 
-The core (``txnsim.share``) decides what becomes of records. Here are the log that it begins in, the
-share coordinator that it is read from and written to, and the clock. A share partition is made by
-the first fetch, and forgotten with the leadership, the topic, or the last member of its group.
+The core (``txnsim.share``) decides the fate of records. This module connects it with the log, the
+share coordinator that keeps its state, and the clock. The first fetch creates a share partition; it
+is dropped when the broker loses the leadership, the topic is deleted, or the last member leaves its
+group.
 
 Kafka's counterparts: SharePartitionCache, and the part of SharePartitionManager that owns it.
 """
@@ -58,13 +59,15 @@ from txnsim.types import IsolationLevel, TopicPartition
 T = TypeVar("T")
 
 LOCKS_AT_ONCE: Final = 64
-"""Share partitions whose locks are looked at without a break."""
+"""Number of share partitions whose locks are checked without a break."""
 LOADS_AT_ONCE: Final = 64
-"""Share partitions that are read from share coordinators at a time; the others wait."""
+"""Number of share partitions that are read from share coordinators at the same time; others
+wait.
+"""
 Watched = ShareKey | TopicPartition
-"""What a ShareFetch waits for: a change of the share partition, or of the log."""
+"""What a waiting ShareFetch watches for changes: share partitions and logs."""
 Refuse = Callable[[Rejection], object]
-"""Is called where a share partition can't be loaded."""
+"""Called if a share partition can't be loaded."""
 
 _NOT_HERE: Final = Rejection(
     error=ErrorCode.unknown_topic_or_partition,
@@ -73,7 +76,7 @@ _NOT_HERE: Final = Rejection(
 
 
 class SharePartitions:
-    """Those that one broker leads."""
+    """The share partitions that one broker leads."""
 
     def __init__(
         self,
@@ -124,7 +127,7 @@ class SharePartitions:
         return None if led_share is None else led_share.core
 
     def now_ms(self) -> int:
-        """By the clock that times locks."""
+        """The current time of the clock that times locks."""
         return self._clock.elapsed_ms()
 
     def settings_of(self, group_id: str) -> SharePartitionSettings:
@@ -139,7 +142,7 @@ class SharePartitions:
         return share_isolation(self._replicas.image.group_configs.get(group_id))
 
     def snapshots(self) -> Iterator[dict[str, object]]:
-        """Where each share partition stands, as the trace tells it."""
+        """The state of each share partition, as the trace shows it."""
         for led_share in self:
             if led_share.core.phase is Phase.ACTIVE:
                 yield self.trace.snapshot(led_share)
@@ -149,12 +152,12 @@ class SharePartitions:
     def begin(
         self, key: ShareKey, topic_partition: TopicPartition, refuse: Refuse
     ) -> LedShare | Rejection:
-        """The share partition, which begins to load where it is new.
+        """Find the share partition, or create it and start loading it.
 
         Args:
-            key: Which.
-            topic_partition: Where its records are.
-            refuse: Is called where it can't be loaded.
+            key: Group, topic and partition.
+            topic_partition: The log partition of its records.
+            refuse: Called if it can't be loaded.
         """
         led_share = self._led.get(key)
         if led_share is None:
@@ -234,7 +237,9 @@ class SharePartitions:
         self._purgatory.touch(core.key)
 
     async def _reset_offset(self, led_share: LedShare) -> int | Rejection:
-        """Where a group begins that has no start offset (startOffsetDuringInitialization)."""
+        """The offset at which a group without a start offset begins
+        (startOffsetDuringInitialization).
+        """
         core = led_share.core
         log = self._replicas.leader(
             led_share.topic_partition, current_leader_epoch=core.leader_epoch
@@ -264,7 +269,7 @@ class SharePartitions:
     def acknowledge(
         self, key: ShareKey, member_id: str, batches: Sequence[AcknowledgementBatch]
     ) -> Pending[Rejection | None]:
-        """Carry out what a member says; the answer comes once it is persisted."""
+        """Apply a member's acknowledgements; the outcome is done once they are persisted."""
         led_share = self._led.get(key)
         if led_share is None:
             return self._resolved_answer(_NOT_HERE)
@@ -295,7 +300,9 @@ class SharePartitions:
         self.trace.trace_acknowledgement(led_share, member_id, batches, rejection)
 
     def release(self, member_id: str, key: ShareKey) -> None:
-        """A member's session has ended: what it holds of a share partition becomes available."""
+        """Release the records that a member holds in a share partition, because its session has
+        ended.
+        """
         led_share = self._led.get(key)
         if led_share is None:
             return
@@ -308,7 +315,7 @@ class SharePartitions:
         self._purgatory.touch(key)
 
     def acquire(self, led_share: LedShare, command: Acquire) -> Acquired | Rejection:
-        """Lock records that were read for a member."""
+        """Acquire records that were read for a member."""
         settings = self.settings_of(led_share.core.key.group_id)
         core = led_share.core
         state_before = core.end_offset, core.delivery_complete_count
@@ -328,7 +335,9 @@ class SharePartitions:
     # Persisting
 
     def _persist(self, led_share: LedShare, write: Write) -> Pending[Rejection | None]:
-        """Write a move to the share coordinator; None, or the error that rolls it back."""
+        """Write a state change to the share coordinator. The outcome is None, or the error for
+        which the change was rolled back.
+        """
         outcome: Pending[Rejection | None] = Pending(self._tasks)
 
         def then(verdict: FaultEffect | None) -> None:
@@ -446,7 +455,9 @@ class SharePartitions:
     # The end
 
     def apply(self, changes: LeadershipChanges, image: ClusterImage) -> None:
-        """Other brokers lead now, topics are gone, or ``share.version`` was switched off."""
+        """Drop share partitions that other brokers lead now, that are deleted, or all if
+        ``share.version`` was switched off.
+        """
         if not self._led:
             return
         if not image.features.get(SHARE_VERSION, 0):
@@ -462,8 +473,8 @@ class SharePartitions:
     def forget_group(
         self, group_id: str, is_empty: Callable[[str], bool]
     ) -> Generator[int, None, None]:
-        """Drop the share partitions of a group, as long as it is empty: no member has a session
-        here. Yields after each.
+        """Drop the share partitions of a group as long as the group is empty, that is no member has
+        a session here. Yields after each.
         """
         for key in tuple(self._groups.get(group_id, ())):
             if not is_empty(group_id):

@@ -1,7 +1,7 @@
-"""What share partitions do, as events of the trace.
+"""Trace events of share partitions.
 
-Each event tells where its share partition stands afterwards, so that a reader only assigns: the
-start offset, the offset that the next fetch reads from, and which member holds which records.
+Each event has the state of its share partition afterwards, so that a reader can just take it over:
+the start offset, the offset that the next fetch reads from, and which member holds which records.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from txnsim.share.commands import AcknowledgementBatch, AcquiredRange, RecordSta
 from txnsim.types import IsolationLevel
 
 TOLD_MAX: Final = 100
-"""Ranges of records that an event tells of a kind."""
+"""Number of record ranges of a kind that an event lists."""
 LOOKED_AT_MAX: Final = 1_000
-"""Ranges of records that are searched for holders."""
+"""Number of record ranges that are searched for acquired records."""
 Data = dict[str, object]
 
 
 class ShareTrace:
-    """The events of one broker's share partitions."""
+    """Traces one broker's share partitions."""
 
     def __init__(
         self, tracer: Tracer, node: str, isolation_of: Callable[[str], IsolationLevel]
@@ -35,10 +35,10 @@ class ShareTrace:
         self._isolation_of = isolation_of
 
     def standing(self, led_share: LedShare) -> Data:
-        """Where a share partition stands.
+        """The state of a share partition, as event fields.
 
-        ``next`` is where the next fetch reads, ``held`` has ``first-last:member`` of what members
-        hold, the first ones. What a member said does not count before it is persisted.
+        ``next`` is the offset of the next fetch; ``held`` lists the first acquired ranges as
+        ``first-last:member``. An acknowledgement counts only once it is persisted.
         """
         core = led_share.core
         holders = islice(core.holders(LOOKED_AT_MAX), TOLD_MAX)
@@ -68,7 +68,7 @@ class ShareTrace:
         member_id: str,
         ranges: Sequence[AcquiredRange],
     ) -> None:
-        """Also where a member was given nothing: aborted records are passed over."""
+        """Trace an acquisition, even an empty one: aborted records may have been skipped."""
         range_texts = [
             f"{acquired_range.first_offset}-{acquired_range.last_offset}:{acquired_range.delivery_count}"
             for acquired_range in ranges[:TOLD_MAX]
@@ -92,15 +92,15 @@ class ShareTrace:
         self._tell("share.acknowledge", led_share, data, is_here=False)
 
     def lock_ran_out(self, lock_ms: int) -> int:
-        """A lock ends, and there is something to take back: the current cause from now on; the one
-        before.
+        """Trace an acquisition lock that has timed out with records to release, and make it the
+        current cause. Returns the previous cause, for ``caused_by``.
         """
         tracer, data = self._tracer, {"timer": "share.record.lock", "waited_ms": lock_ms}
         fired = tracer.emit("timer.fire", self._node, parents=(NO_CAUSE,), data=data)
         return tracer.caused_by(fired)
 
     def caused_by(self, event: int) -> None:
-        """What happens now is due to that again."""
+        """Make an event the current cause again."""
         self._tracer.caused_by(event)
 
     def trace_release(

@@ -1,8 +1,8 @@
 """ShareFetch and ShareAcknowledge at a leader: sessions, waiting, reading, acquiring (KIP-932).
 
-A fetch reads a share partition only while it has its fetch lock, so no record is read for two. It
-waits while nothing can be acquired, or too few bytes are there, and looks again when the log grows
-or the share partition changes. What is read is acquired, and that is what the answer has.
+A fetch reads a share partition only while it holds the fetch lock, so that no two fetches acquire
+the same record. It waits while nothing or too few bytes can be acquired, and checks again when the
+log grows or the share partition changes. The answer has the records that were read and acquired.
 
 Kafka's counterparts: SharePartitionManager, DelayedShareFetch, ShareFetchUtils.
 """
@@ -55,7 +55,7 @@ class ShareFetchCommand(msgspec.Struct, frozen=True, kw_only=True):
     batch_size: int
     mode: AcquireMode
     partitions: Mapping[SharedPartition, TopicPartition]
-    """Partitions of the share session, with the names of their topics."""
+    """Partitions of the share session, with their topic names."""
 
 
 class ShareFetchAnswer(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -70,15 +70,15 @@ class ShareFetchAnswer(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 Outcomes = dict[SharedPartition, ShareFetchAnswer]
 _NOTHING: Final = ShareFetchAnswer()
 ACQUISITION_WEIGHT: Final = 2
-"""Weight of a share partition that acquires."""
+"""Weight of an acquisition in one share partition."""
 BATCH_WEIGHT: Final = 4
-"""Weight of a batch that is looked at."""
+"""Weight of reading a batch."""
 UNPACED_BATCHES: Final = 64
-"""So many of them are looked at without a break."""
+"""Number of batches that are read without a break."""
 
 
 class ShareFetching:
-    """What one broker does for the members of share groups."""
+    """Serves the members of share groups on one broker."""
 
     def __init__(
         self,
@@ -90,15 +90,15 @@ class ShareFetching:
         shares: SharePartitions,
         draw: Callable[[int], int],
     ) -> None:
-        """No member is known yet.
+        """Begin without members.
 
         Args:
-            settings: The broker's, as they are now.
-            replicas: The logs that it hosts.
-            fetching: Reads them.
+            settings: Returns the broker's current settings.
+            replicas: The logs that the broker hosts.
+            fetching: Reads the logs.
             purgatory: Where fetches wait.
-            shares: The share partitions that it leads.
-            draw: Chance: a number below another.
+            shares: The share partitions that the broker leads.
+            draw: Draws a random number below a given one.
         """
         self.settings = settings
         self.replicas = replicas
@@ -108,15 +108,17 @@ class ShareFetching:
         self.draw = draw
         self.sessions: Final = ShareSessions()
         self._closed: deque[Hashable] = deque()
-        """Closed connections; the member of the first one is leaving."""
+        """Closed connections; the members of the first one are being removed."""
         self._leaving: dict[SessionKey, deque[ShareKey]] = {}
-        """Members that have left, and where their acquired records are still to be released."""
+        """Members that have left, with the share partitions whose acquired records are still to be
+        released.
+        """
 
     # Requests
 
     async def fetch(self, command: ShareFetchCommand, pace: Pace | None = None) -> Outcomes:
-        """Read and acquire; wait up to ``max_wait_ms`` for ``min_bytes``, with breaks where it has
-        a pace. Partitions of which nothing can be acquired are not in the answer.
+        """Read and acquire records; wait up to ``max_wait_ms`` for ``min_bytes``, with breaks if
+        given a pace. Partitions without acquired records are not in the answer.
         """
         if not command.partitions or not command.max_records or not command.max_bytes:
             return {}
@@ -139,11 +141,15 @@ class ShareFetching:
         partition: SharedPartition,
         batches: Sequence[AcknowledgementBatch],
     ) -> Pending[Rejection | None]:
-        """Acknowledge records of a partition; None once the share coordinator has kept that."""
+        """Acknowledge records of a partition; the outcome is None once the share coordinator has
+        persisted it.
+        """
         return self.shares.acknowledge(_key(member, partition), member.member_id, batches)
 
     async def refuse_late(self, error: ErrorCode, max_wait_ms: int) -> ErrorCode:
-        """The error, but only after ``max_wait_ms``: a member repeats a refused fetch at once."""
+        """Return the error after ``max_wait_ms``, because a member repeats a refused fetch at
+        once.
+        """
         nobody = ShareKey("", "", -1)
         if max_wait_ms > 0:
             await self.purgatory.wait((nobody,), timeout_ms=max_wait_ms, check=lambda _: False)
@@ -152,21 +158,21 @@ class ShareFetching:
     # The end of sessions
 
     def end(self, member: SessionKey) -> None:
-        """A member ends its session; its acquired records are released."""
+        """End a member's session and release its acquired records."""
         partitions = self.sessions.end(member)
         if not isinstance(partitions, Rejection):
             leaving = self._release(member, partitions, self.purgatory.pace())
             self.purgatory.tasks.drive(leaving, ignore_end, name="share.ended")
 
     def begins(self, member: SessionKey) -> None:
-        """A member begins a session: what it held in an earlier one is released before."""
+        """Start a member's session; first release what it acquired in an earlier one."""
         keys = self._leaving.pop(member, deque())
         while keys:
             self.shares.release(member.member_id, keys.popleft())
 
     def forget_connection(self, connection: Hashable) -> None:
-        """A connection has closed. Hundreds may close together: the first one's member leaves now,
-        the others' in slices.
+        """Remove the members of a closed connection. Hundreds may close at once: the first one's
+        members leave now, those of the others in slices.
         """
         self._closed.append(connection)
         if len(self._closed) == 1:
@@ -191,7 +197,6 @@ class ShareFetching:
             self._closed.clear()
 
     def apply(self, changes: LeadershipChanges, image: ClusterImage) -> None:
-        """Take over a new image."""
         self.shares.apply(changes, image)
         if len(self.sessions) and not image.features.get(SHARE_VERSION, 0):
             self.sessions.clear()
@@ -217,7 +222,7 @@ def _key(member: SessionKey, partition: SharedPartition) -> ShareKey:
 
 
 class _Fetch:
-    """One ShareFetch, while it waits and reads."""
+    """One ShareFetch while it waits and reads."""
 
     def __init__(self, owner: ShareFetching, command: ShareFetchCommand) -> None:
         self._owner = owner
@@ -234,10 +239,10 @@ class _Fetch:
         self._begun_ms = owner.shares.now_ms()
         self._is_wrong = False
         self._locked: dict[ShareKey, LedShare] = {}
-        """Share partitions whose fetch lock it has."""
+        """Share partitions whose fetch lock this fetch holds."""
 
     def begin(self, partition: SharedPartition) -> None:
-        """Find a share partition, or have it made and loaded."""
+        """Find a share partition, or have it created and loaded."""
         command = self._command
         key, topic_partition = _key(command.member, partition), command.partitions[partition]
         led_share = self._owner.shares.begin(key, topic_partition, partial(self._refuse, partition))
@@ -272,8 +277,9 @@ class _Fetch:
         return self._is_enough
 
     def _check(self, key: Watched) -> bool:
-        """The log or share partition changed. A fetch that completes keeps the fetch locks of what
-        can be acquired now, and of nothing that comes until it reads (partitionsAcquired).
+        """Whether the fetch completes after a change of a log or share partition. If so, it keeps
+        the fetch locks of the share partitions that have something to acquire now, and takes no
+        more before it reads (partitionsAcquired).
         """
         touched = self._by_key[key]
         for led_share in touched:
@@ -291,7 +297,7 @@ class _Fetch:
         return self._is_wrong or (bool(self._known) and self._total >= self._min_bytes)
 
     def _look(self, led_share: LedShare) -> None:
-        """What could be acquired of a share partition (DelayedShareFetch.tryComplete)."""
+        """Measure what could be acquired from a share partition (DelayedShareFetch.tryComplete)."""
         key = led_share.core.key
         self._total -= self._known.pop(key, 0)
         if not self._lock(led_share):
@@ -305,7 +311,7 @@ class _Fetch:
             self._total += available
 
     def _available(self, led_share: LedShare) -> int | None:
-        """Bytes that could be read; None where a read has an error, or is beyond the end."""
+        """Bytes that could be read; None if a read fails or is beyond the end."""
         log = self._owner.replicas.leader(led_share.topic_partition)
         if isinstance(log, Rejection):
             return None
@@ -317,7 +323,7 @@ class _Fetch:
     # Locks
 
     def _lock(self, led_share: LedShare) -> bool:
-        """Take the fetch lock, if something can be acquired."""
+        """Take the fetch lock if something can be acquired."""
         key = led_share.core.key
         if key in self._locked:
             return True
@@ -345,7 +351,7 @@ class _Fetch:
     # Reading and acquiring
 
     async def complete(self, pace: Pace | None) -> Outcomes:
-        """Read what can be acquired, and acquire it."""
+        """Read and acquire what can be acquired."""
         fetch_offsets: dict[SharedPartition, int] = {}
         is_chosen = bool(self._locked)
         for partition, led_share in self.shares.items():
@@ -404,8 +410,8 @@ class _Fetch:
         read: Sequence[FetchOutcome],
         pace: Pace | None,
     ) -> tuple[Outcomes, list[ShareKey]]:
-        """Acquire what was read, and which share partitions had any
-        (ShareFetchUtils.processFetchResponse).
+        """Acquire the records that were read. Returns the outcomes, and the share partitions that
+        had something (ShareFetchUtils.processFetchResponse).
         """
         outcomes: Outcomes = {}
         with_data = [
@@ -438,8 +444,8 @@ class _Fetch:
     async def _batches(
         self, led_share: LedShare, offset: int, fetched: FetchOutcome, pace: Pace | None
     ) -> tuple[ReadBatch, ...]:
-        """As many of the batches that were read as an acquisition needs; there may be hundreds of
-        thousands.
+        """The first batches that were read, as many as an acquisition needs; there may be hundreds
+        of thousands.
         """
         settings = self._owner.shares.settings_of(led_share.core.key.group_id)
         if pace is None and len(fetched.records) > UNPACED_BATCHES:
@@ -476,7 +482,9 @@ class _Fetch:
         )
 
     def _log_start_moved(self, led_share: LedShare) -> ShareFetchAnswer:
-        """A read was out of range: what the share partition has below the log's start is gone."""
+        """The answer for a read below the log start: the share partition drops the deleted
+        records.
+        """
         log = self._owner.replicas.leader(
             led_share.topic_partition, current_leader_epoch=led_share.core.leader_epoch
         )
@@ -490,7 +498,7 @@ class _Fetch:
 
 
 def _read_batches(records: Iterable[bytes]) -> Iterator[ReadBatch]:
-    """The whole batches that were read; the beginning of one more may lie behind them."""
+    """The complete batches of a read; an incomplete one may follow them."""
     for piece in records:
         for _, batch in iter_batches(piece):
             marker = read_control_record(piece) if batch.is_control else None
@@ -507,7 +515,7 @@ def _read_batches(records: Iterable[bytes]) -> Iterator[ReadBatch]:
 def _share_outcome(
     ranges: tuple[AcquiredRange, ...], batches: Sequence[ReadBatch], fetched: FetchOutcome
 ) -> ShareFetchAnswer:
-    """What was acquired, with the batches that have it (maybeSliceFetchRecords)."""
+    """The acquired ranges, and the batches that contain them (maybeSliceFetchRecords)."""
     if not ranges:
         return _NOTHING
     if len(batches) == 1:

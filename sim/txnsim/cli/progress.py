@@ -1,9 +1,9 @@
-"""How far a long command is, on standard error, and what Ctrl-C says that it has done.
+"""Progress of long commands on standard error, and what Ctrl-C says about the work done.
 
 A terminal gets one line that is replaced. A file or a pipe gets a line for each tenth of the work,
-or for each item where they are few, so that a log stays short. Without a known total it gets a line
-whenever the count has doubled. Nothing of it goes to standard output, so ``--json`` needs no
-silence here.
+or for each item if they are few, so that a log stays short. If the total is unknown, it gets a line
+whenever the count has doubled. Nothing is written to standard output, so ``--json`` needs no
+exception.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Final
 from txnsim.cli.output import TERMINAL
 
 LINES: Final = 10
-"""Lines of a whole work where no line can be replaced."""
+"""Number of lines for the whole work, if lines can't be replaced."""
 
 
 class Progress:
-    """The count of what a command has done of its work."""
+    """Counts how much of its work a command has done."""
 
     def __init__(self, noun: str, total: int | None, *, how_to_go_on: str = "") -> None:
         """Begin to count.
@@ -37,16 +37,15 @@ class Progress:
 
     @property
     def done_count(self) -> int:
-        """How many are done."""
         return self._done
 
     def advance(self, done: int, item: str = "", tally: str = "") -> None:
-        """Show how far it is.
+        """Show the progress.
 
         Args:
-            done: How many are done by now.
-            item: The newest of them: shown where each one is.
-            tally: What came of all of them so far.
+            done: The number done so far.
+            item: The last one, shown if each item gets a line.
+            tally: A summary of all results so far.
         """
         self.count(done)
         text = f"{self}, {tally}" if tally else str(self)
@@ -60,11 +59,11 @@ class Progress:
             TERMINAL.warn(text)
 
     def count(self, done: int) -> None:
-        """Keep what Ctrl-C tells, where the command's own lines show how far it is."""
+        """Set the count for Ctrl-C, if the command prints its progress itself."""
         self._done = done
 
     def end(self) -> None:
-        """Clear the line of a terminal: results follow."""
+        """Clear the progress line of a terminal, because results follow."""
         TERMINAL.progress("")
 
     def __str__(self) -> str:
@@ -78,7 +77,7 @@ class Progress:
 
 
 def stop_sentence() -> str:
-    """How far the command came that Ctrl-C has stopped."""
+    """A sentence that says how far the command came before Ctrl-C."""
     progress = TERMINAL.count
     if not isinstance(progress, Progress):
         return "txnsim: stopped"

@@ -1,21 +1,21 @@
-"""A producer's side of the protocol as a value machine: state, identity, sequences, and which
-transaction protocol is spoken.
+"""A producer's side of the transaction protocol as a pure state machine: state, identity,
+sequences, and the protocol version.
 
 Rules, those of Kafka's ``TransactionManager``:
 
 1. The protocol is chosen per transaction, from the finalized level of ``transaction.version`` with
-   the highest epoch seen; it is looked at when the session is initialized and whenever a
-   transaction is being ended (KIP-890).
-2. A transaction ends in the protocol it began in. The level rose meanwhile: the old EndTxn, then
-   InitProducerId with the current identity, so that nothing of the old transaction can pass for
-   the new one (KAFKA-18227). It fell: EndTxn v5 once more.
+    the highest epoch seen; it is read when the session is initialized and whenever a transaction
+    ends (KIP-890).
+2. A transaction ends in the protocol it began in. If the level has risen meanwhile: the old EndTxn,
+    then InitProducerId with the current identity, so that no request of the old transaction counts
+    for the new one (KAFKA-18227). If it has fallen: EndTxn v5 once more.
 3. Old protocol: sequences go on across transactions, and the epoch changes only through
    InitProducerId. Transactions v2: every EndTxn returns a new identity, and sequences begin at 0
    again.
-4. Nothing is ended that was never begun at the coordinator: a transaction without a partition
-   sends no EndTxn (KAFKA-18401).
-5. After an abortable error of the old protocol the epoch is bumped behind the abort (KIP-360);
-   where a coordinator can't do that, the error is fatal.
+4. A transaction that never reached the coordinator is not ended there: without a partition no
+    EndTxn is sent (KAFKA-18401).
+5. After an abortable error of the old protocol the epoch is bumped after the abort (KIP-360); if
+    the coordinator can't do that, the error is fatal.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _SEQUENCES: Final = 1 << 31
 
 
 class TxnProtocol(IntEnum):
-    """How clients and coordinator speak about a transaction."""
+    """The protocol between clients and coordinator for a transaction."""
 
     V1 = 1
     """AddPartitionsToTxn up to 3, Produce up to 11, EndTxn up to 4."""
@@ -70,7 +70,7 @@ class EndPlan(msgspec.Struct, frozen=True, kw_only=True):
     committed: bool
     identity: ProducerIdAndEpoch
     send: bool
-    """Whether there is anything to end at the coordinator."""
+    """Whether an EndTxn must be sent."""
     versions: VersionRange
     """Versions of EndTxn."""
     bump: bool
@@ -84,7 +84,7 @@ class TxnSession(msgspec.Struct, eq=False):
     identity: ProducerIdAndEpoch = ProducerIdAndEpoch.NONE
     protocol: TxnProtocol = TxnProtocol.V1
     error: ClientError | None = None
-    """What led to an error state."""
+    """The error that led to an error state."""
     _features_epoch: int = -1
     _can_bump: bool = False
     _bump_needed: bool = False
@@ -96,11 +96,11 @@ class TxnSession(msgspec.Struct, eq=False):
     def set_identity(
         self, identity: ProducerIdAndEpoch, features: FinalizedFeatures, *, can_bump: bool
     ) -> None:
-        """InitProducerId gave an identity; all sequences start again at 0.
+        """Take over the identity from InitProducerId; all sequences restart at 0.
 
         Args:
-            identity: As answered.
-            features: The newest ones seen.
+            identity: The identity in the answer.
+            features: The newest known features.
             can_bump: Whether the coordinator knows InitProducerId 3, which bumps an epoch on
                 demand.
         """
@@ -113,7 +113,7 @@ class TxnSession(msgspec.Struct, eq=False):
         self.state = SessionState.READY
 
     def begin(self) -> None:
-        """A transaction begins; no broker learns of it yet.
+        """Begin a transaction; no broker learns of it yet.
 
         Raises:
             FatalError: The producer is finished.
@@ -126,7 +126,7 @@ class TxnSession(msgspec.Struct, eq=False):
         self.state = SessionState.IN_TRANSACTION
 
     def touch(self, partition: TopicPartition) -> bool:
-        """A record goes to this partition; whether AddPartitionsToTxn must come first.
+        """Note a record for this partition; returns whether AddPartitionsToTxn must be sent first.
 
         Raises:
             FatalError: The producer is finished.
@@ -144,7 +144,7 @@ class TxnSession(msgspec.Struct, eq=False):
         return partition not in self._partitions
 
     def note_added_partitions(self, partitions: frozenset[TopicPartition]) -> None:
-        """AddPartitionsToTxn succeeded."""
+        """Note that AddPartitionsToTxn succeeded for these partitions."""
         self._partitions |= partitions
 
     def has(self, partition: TopicPartition) -> bool:
@@ -163,7 +163,7 @@ class TxnSession(msgspec.Struct, eq=False):
         return first_sequence
 
     def plan_end(self, *, committed: bool, features: FinalizedFeatures) -> EndPlan:
-        """Decide how to commit or abort, and look at the features for the next transaction.
+        """Decide how to commit or abort, and choose the protocol of the next transaction.
 
         Raises:
             FatalError: The producer is finished.
@@ -192,7 +192,9 @@ class TxnSession(msgspec.Struct, eq=False):
         )
 
     def note_end(self, identity: ProducerIdAndEpoch | None) -> None:
-        """The transaction is over; transactions v2 gave the identity of the next one."""
+        """Note that the transaction has ended; in transactions v2 with the identity of the next
+        one.
+        """
         if identity is not None:
             self._restart(identity)
         self._partitions.clear()
@@ -203,7 +205,7 @@ class TxnSession(msgspec.Struct, eq=False):
     # Errors
 
     def abortable(self, error: ClientError) -> ClientError:
-        """The transaction can't be committed any more; returns the error to raise."""
+        """Enter the abortable error state; returns the error to raise."""
         if self.state is SessionState.FATAL_ERROR:
             return self._repeat_error()
         if self.protocol is TxnProtocol.V1:
@@ -215,14 +217,14 @@ class TxnSession(msgspec.Struct, eq=False):
         return AbortableError(str(error), error=error.error)
 
     def fatal(self, error: ClientError) -> ClientError:
-        """The producer is finished; returns the error to raise. The first reason stays."""
+        """Enter the fatal error state; returns the error to raise. The first reason is kept."""
         if self.state is not SessionState.FATAL_ERROR:
             self.state = SessionState.FATAL_ERROR
             self.error = error
         return self._repeat_error()
 
     def raise_error(self) -> None:
-        """Raise what led to an error state, if it is one.
+        """Raise the error of an error state; return if there is none.
 
         Raises:
             FatalError: The producer is finished.
@@ -252,10 +254,10 @@ class TxnSession(msgspec.Struct, eq=False):
 
 
 def identity_in(answer: Any) -> ProducerIdAndEpoch:
-    """The identity that an answer brings."""
+    """The identity in an answer."""
     return ProducerIdAndEpoch(producer_id=answer.producer_id, producer_epoch=answer.producer_epoch)
 
 
 def unexpected_error(request_name: str, error: ErrorCode) -> ClientError:
-    """An answer's error as an exception; the session decides how bad it is."""
+    """An unexpected error of an answer as an exception; the session decides how severe it is."""
     return ClientError(f"{request_name}: {error.name.upper()}", error=error)

@@ -1,8 +1,8 @@
-"""What a group knows of all its members without asking each of them.
+"""Counts over a group's members, so that nobody has to look at each of them.
 
-Counts are kept as members come, change and go, so that a heartbeat takes no longer in a large
-group. A *source* is what members subscribe by: a set of names, or a regular expression. Members
-with equal sets share one, and its names count once. Pure.
+Counts are updated as members join, change and leave, so that a heartbeat takes no longer in a large
+group. A *source* is a subscription: a set of names, or a regular expression. Members with equal
+sets share one, and its names count once. Pure.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ Source = frozenset[str] | str
 _NO_NAMES: Final[frozenset[str]] = frozenset()
 
 NAMES_MAX: Final = 200_000
-"""Names in all subscriptions of a group, those of equal subscriptions once: a member that brings
-more does not join.
+"""Limit of names in all subscriptions of a group, counting equal subscriptions once: a member that
+would exceed it can't join.
 """
 REGEXES_MAX: Final = 100
-"""Different regular expressions of a group."""
+"""Limit of different regular expressions in a group."""
 
 
 class Counted(Protocol):
-    """A member, as far as it is counted."""
+    """The fields of a member that are counted."""
 
     @property
     def topic_names(self) -> frozenset[str]: ...
@@ -66,23 +66,23 @@ class Tally:
         self._sources: dict[frozenset[str], frozenset[str]] = {}
         self._resolved: dict[str, frozenset[str]] = {}
         self._names: Counter[str] = Counter()
-        """Topic name -> subscribed sources that contain it."""
+        """Topic name -> number of subscribed sources that contain it."""
         self._settled: Counter[int] = Counter()
-        """Epoch -> members that are stable at it."""
+        """Epoch -> number of members that are stable at it."""
         self._hash = TopicsHash()
         self.assignors: Counter[str] = Counter()
-        """Server-side assignor -> votes of members."""
+        """Server-side assignor -> number of members that vote for it."""
         self.classic = 0
-        """Members that speak the classic protocol."""
+        """Number of members that use the classic protocol."""
         self.classic_protocols: Counter[str] = Counter()
-        """Name -> members of the classic protocol that support it."""
+        """Classic protocol name -> number of classic members that support it."""
         self.names_total = 0
-        """Names in all sets of names."""
+        """Number of names in all sets of names."""
         self.regexes: dict[str, int] = {}
-        """Regular expression -> members that subscribe by it."""
+        """Regular expression -> number of members that subscribe by it."""
 
     def copy(self) -> Tally:
-        """Independent copy."""
+        """An independent copy."""
         later = Tally()
         for name in ("_users", "_names", "_settled", "assignors", "classic_protocols"):
             setattr(later, name, Counter(getattr(self, name)))
@@ -95,11 +95,13 @@ class Tally:
     # Changes
 
     def share_names(self, names: frozenset[str]) -> frozenset[str]:
-        """Equal subscription of another member, to be shared; else the argument."""
+        """The equal set of another member, to be shared; else the argument itself."""
         return self._sources.get(names, names)
 
     def replace(self, old: Counted | None, new: Counted | None) -> None:
-        """Count a member that joined, changed its subscription or epoch, or left."""
+        """Update the counts for a member that joined, changed its subscription or epoch, or
+        left.
+        """
         if old is not None and new is not None and _subscribes_as(old, new):
             self._count_settled(old, -1)
             self._count_settled(new, 1)
@@ -122,7 +124,7 @@ class Tally:
                     _count(self.classic_protocols, name, sign)
 
     def count_resolved(self, regex: str, topics: frozenset[str]) -> None:
-        """Count the topics that a lookup of a regular expression found; none removes them."""
+        """Count the topics that a regular expression matches; an empty set removes them."""
         self._count_names(*self._name_changes((), (), {regex: topics}))
         if topics:
             self._resolved[regex] = topics
@@ -135,11 +137,11 @@ class Tally:
         return name in self._names
 
     def settled_count(self, epoch: int) -> int:
-        """Members that are stable at an epoch."""
+        """Number of members that are stable at an epoch."""
         return self._settled[epoch]
 
     def refusal(self, names: frozenset[str]) -> Rejection | None:
-        """Why nobody may subscribe to these names; None within the bound."""
+        """Why nobody may subscribe to these names; None if the limit allows it."""
         if names in self._users or self.names_total + len(names) <= NAMES_MAX:
             return None
         return Rejection(
@@ -155,7 +157,7 @@ class Tally:
         joining: Iterable[Counted] = (),
         resolved: Mapping[str, frozenset[str]] | None = None,
     ) -> int:
-        """Metadata hash of the group after members leave and join, and after lookups of regular
+        """The topics hash of the group after members leave and join, and after lookups of regular
         expressions.
         """
         self._hash.refresh(self._names, image)
@@ -170,7 +172,7 @@ class Tally:
     def topics_after(
         self, image: ClusterImage, *, leaving: Iterable[Counted], joining: Iterable[Counted]
     ) -> set[str]:
-        """Existing topics that are subscribed after members leave and join."""
+        """Existing subscribed topics after members leave and join."""
         counts = self._names
         topics = set(image.existing(counts))
         for name, change in self._changed_in(image, leaving, joining, {}).items():
@@ -189,7 +191,7 @@ class Tally:
         joining: Iterable[Counted],
         resolved: Mapping[str, frozenset[str]],
     ) -> Counter[str]:
-        """Difference per existing topic in the number of sources that contain it."""
+        """Change of the number of sources per existing topic."""
         added, removed = self._name_changes(
             [source for member in leaving for source in _sources(member)],
             [source for member in joining for source in _sources(member)],
@@ -208,7 +210,7 @@ class Tally:
         new_sources: Iterable[Source],
         resolved: Mapping[str, frozenset[str]],
     ) -> tuple[list[frozenset[str]], list[frozenset[str]]]:
-        """Sets of names that are to count from now on, and those that no longer count."""
+        """The sets of names to count from now on, and those to stop counting."""
         net: Counter[Source] = Counter(new_sources)
         net.subtract(old_sources)
         net.update(dict.fromkeys(resolved, 0))
@@ -234,7 +236,9 @@ class Tally:
     def _count_names(
         self, added: Iterable[frozenset[str]], removed: Iterable[frozenset[str]]
     ) -> None:
-        """A member may bring 20,000 names, each a miss of the processor's cache: one pass."""
+        """Update the counts in one pass: a member may have 20,000 names, each a cache miss of the
+        processor.
+        """
         counts = self._names
         for names in added:
             counts.update(names)

@@ -317,7 +317,10 @@ class _Checks:
             plays = cast[call.who].plays
             calls_of_actor = CALLS[plays]
             if call.do not in calls_of_actor:
-                yield (*path, "do"), unknown_word_message(f"call of {_article(plays)}", call.do, calls_of_actor)
+                yield (
+                    (*path, "do"),
+                    unknown_word_message(f"call of {_article(plays)}", call.do, calls_of_actor),
+                )
             else:
                 yield from _fields(path, call.do, call.given_fields, *calls_of_actor[call.do])
         yield from self._call_fields(path, call, plays)

@@ -1,12 +1,12 @@
-"""``txnsim txns --kip-text``: the words and columns of KIP-664 and KIP-994 that Kafka's tool never
+"""``txnsim txns --kip-text``: options and columns of KIP-664 and KIP-994 that Kafka's tool never
 got.
 
 In the texts the commands are flags (``--list``, ``--describe``), some options have other names, and
-some columns are there that were not shipped. With ``--kip-text`` all of them are taken beside the
-shipped ones. They work on any cluster; what the texts want of a *broker* (the time of a
-transaction's last update, an abort that checks its start offset) is there on the listener that
-``txnsim serve --kip-text`` opens, and is unknown, or done in Kafka's way, elsewhere. What
-the texts say and is not here stands in ``sim/txnsim/api/kip_text/differences.py`` with its reason.
+there are columns that were not shipped. With ``--kip-text`` all of them work beside the shipped
+ones, on any cluster. What the texts demand of a *broker* (the time of a transaction's last update,
+an abort that checks its start offset) works on the listener that ``txnsim serve --kip-text`` opens;
+elsewhere it is unknown, or done in Kafka's way. ``sim/txnsim/api/kip_text/differences.py`` lists
+what is left out, with reasons.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from txnsim.types import IsolationLevel, TopicPartition
 
 FLAG: Final = "--kip-text"
 UNKNOWN: Final = -1
-"""Of a time that no answer carries (KIP-994)."""
+"""A time that the answer does not contain (KIP-994)."""
 
 _COMMANDS: Final = ("--list", "--describe", "--describe-producers", "--abort", "--find-hanging")
 _OPEN_STATES: Final = DECIDED_STATES | {"Ongoing"}
@@ -45,10 +45,9 @@ _DURATION: Final = "Duration(s)"
 
 
 def rewrite(arguments: Sequence[str]) -> list[str]:
-    """A command that is given as a flag put in the place of the sub-command.
+    """Replace a command that is given as a flag by the subcommand.
 
-    ``--describe`` is about a transactional id, or, with ``--topic``, about the producers of a
-    partition.
+    ``--describe`` describes a transactional id, or with ``--topic`` the producers of a partition.
     """
     words = list(arguments)
     flag = next((word for word in words if word in _COMMANDS), None)
@@ -92,11 +91,11 @@ _OPTIONS: Final = {
         _Option("--transaction-start-offset", "kip_start", int, "in the place of --start-offset"),
     ),
 }
-"""Sub-command -> its further words."""
+"""Subcommand -> its additional options."""
 
 
 def add_options(command: str, parser: argparse.ArgumentParser) -> None:
-    """Declare the further words of a sub-command."""
+    """Declare the additional options of a subcommand."""
     if command in _OPTIONS:
         group = parser.add_argument_group(f"in the words of the KIPs (with {FLAG})")
         for option in _OPTIONS[command]:
@@ -118,7 +117,7 @@ def misplaced_option(args: argparse.Namespace) -> str | None:
 
 
 def split_at_commas(text: str | None) -> tuple[str, ...]:
-    """What is separated by commas."""
+    """Split a text at commas."""
     return () if text is None else tuple(part.strip() for part in text.split(",") if part.strip())
 
 
@@ -126,12 +125,12 @@ def split_at_commas(text: str | None) -> tuple[str, ...]:
 
 
 class Describe(msgspec.Struct, frozen=True, kw_only=True):
-    """``describe``, whose duration ends with the transaction (KIP-994)."""
+    """``describe``; the duration stops growing when the transaction has ended (KIP-994)."""
 
     shipped: Command
 
     async def execute(self, admin: Admin, *, now_ms: int) -> Output:
-        """Add when the transaction in progress began and how many seconds it took."""
+        """Add when the transaction in progress started and how many seconds it took."""
         output = await self.shipped.execute(admin, now_ms=now_ms)
         description: TransactionDescription = output.values
         in_progress = description.state in _OPEN_STATES
@@ -169,8 +168,8 @@ class KipDescribeProducers(msgspec.Struct, frozen=True, kw_only=True):
     partition: TopicPartition
 
     async def execute(self, admin: Admin, *, now_ms: int) -> Output:
-        """Add when each open transaction began: DescribeProducers tells the offset, the record
-        there its time.
+        """Add when each open transaction started: DescribeProducers has its start offset, and the
+        record at that offset has the time.
         """
         output = await self.shipped.execute(admin, now_ms=now_ms)
         producers: Sequence[ProducerState] = output.values
@@ -205,7 +204,7 @@ class KipDescribeProducers(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class KipFindHanging(msgspec.Struct, frozen=True, kw_only=True):
-    """``find-hanging``, with seconds beside the minutes."""
+    """``find-hanging``, with seconds besides the minutes."""
 
     shipped: Command
 
@@ -227,24 +226,24 @@ class KipFindHanging(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ShippedAbort(Command, Protocol):
-    """``abort`` in the form that was shipped."""
+    """The ``abort`` command as shipped."""
 
     @property
     def guarded(self) -> Guarded:
-        """What is done around the request."""
+        """The checks around the request."""
 
     async def spec(self, admin: Admin) -> AbortSpec:
         """The transaction to abort."""
 
 
 class Abort(msgspec.Struct, frozen=True, kw_only=True):
-    """``abort`` by start offset, which a broker that speaks the text checks itself."""
+    """``abort`` by start offset, which a broker that follows the text checks itself."""
 
     shipped: ShippedAbort
     which: OpenSince
 
     async def execute(self, admin: Admin, *, now_ms: int) -> Output:
-        """Send the offset along where it is understood; else as shipped."""
+        """Send the start offset if the broker understands it; else abort as shipped."""
         if not await _speaks_the_text(admin):
             return await self.shipped.execute(admin, now_ms=now_ms)
         spec = await self.shipped.spec(admin)
@@ -263,7 +262,7 @@ class Abort(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def _speaks_the_text(admin: Admin) -> bool:
-    """Only the listener of ``--kip-text`` has DescribeTransactions v1."""
+    """Whether the broker's listener follows the text: only that one has DescribeTransactions v1."""
     broker_versions = (await admin.cluster.any_connection()).versions.get(
         ClientApi.DESCRIBE_TRANSACTIONS
     )

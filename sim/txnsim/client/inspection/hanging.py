@@ -1,4 +1,4 @@
-"""Which open transactions hang: the decision of ``find-hanging``, pure.
+"""Which open transactions hang, by the rules of ``find-hanging``. Pure.
 
 A partition has a transaction open that its coordinator does not know: then no marker will ever end
 it (KIP-664). Kafka's counterpart is ``TransactionsCommand.FindHangingTransactionsCommand``; like
@@ -18,7 +18,7 @@ from txnsim.client.inspection.txn_views import ProducerState, TransactionDescrip
 from txnsim.types import TopicPartition
 
 MAX_TRANSACTION_TIMEOUT_MS: Final = 15 * 60_000
-"""Default age; transaction.max.timeout.ms of brokers has the same default."""
+"""Default minimum age; brokers have the same default for transaction.max.timeout.ms."""
 
 _MINUTE_MS: Final = 60_000
 
@@ -30,7 +30,7 @@ class OpenTransaction(msgspec.Struct, frozen=True, kw_only=True):
     producer: ProducerState
 
     def is_that_of(self, row: ProducerState) -> bool:
-        """Whether a later answer still has this very transaction."""
+        """Whether a later answer still shows this very transaction."""
         producer = self.producer
         return (producer.producer_id, producer.producer_epoch, producer.txn_start_offset) == (
             row.producer_id,
@@ -39,13 +39,15 @@ class OpenTransaction(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def is_older(self, than_ms: int, now_ms: int) -> bool:
-        """Whether its last write is longer ago; records carry their producers' times, so this is
-        nearly the truth only.
+        """Whether its last write is older than ``than_ms``. Records have the producers' timestamps,
+        so this is approximate.
         """
         return now_ms - self.producer.last_timestamp_ms > than_ms
 
     def duration_min(self, now_ms: int) -> int:
-        """Whole minutes since the producer's last write, towards zero as Java's TimeUnit rounds."""
+        """Whole minutes since the producer's last write, rounded towards zero like Java's
+        TimeUnit.
+        """
         elapsed_ms = now_ms - self.producer.last_timestamp_ms
         return elapsed_ms // _MINUTE_MS if elapsed_ms >= 0 else -(-elapsed_ms // _MINUTE_MS)
 
@@ -62,7 +64,7 @@ class OpenTransaction(msgspec.Struct, frozen=True, kw_only=True):
         Args:
             producers: Active producers of each partition.
             now_ms: The wall clock to measure by.
-            max_transaction_timeout_ms: The age from which on, exclusively.
+            max_transaction_timeout_ms: The exclusive lower bound of the age.
         """
         open_transactions = (
             cls(partition=partition, producer=producer)
@@ -87,8 +89,7 @@ class OpenTransaction(msgspec.Struct, frozen=True, kw_only=True):
         Args:
             open_transactions: Candidates.
             transactional_ids: Producer id -> transactional id, as coordinators list them.
-            descriptions: Transactional id -> description; None where the coordinator has
-                forgotten it.
+            descriptions: Transactional id -> description; None if the coordinator has forgotten it.
         """
         return tuple(
             transaction

@@ -1,11 +1,11 @@
-"""A member of a share group as a program has it: subscribe, poll, acknowledge, leave (KIP-932).
+"""A member of a share group, for programs: subscribe, poll, acknowledge, leave (KIP-932).
 
-The brokers know where the group is; a poll brings records that nobody else has meanwhile. What the
-member says of them goes with its next poll, or at once by ``commit``. It says by itself that there
-is nothing for an application at markers and at records that are not there.
+The brokers keep the group's positions; a poll acquires records that no other member has at that
+time. The member's acknowledgements go with its next poll, or at once with ``commit``. Offsets of
+markers and missing records are acknowledged as gaps automatically.
 
-It has a share session with each leader of a partition that it is assigned. A session that is lost,
-with its connection for instance, gives up all records: then a poll begins another one.
+It has a share session with each leader of a partition that it is assigned. A lost session (the
+connection was closed, for instance) releases all its records; the next poll opens another one.
 
 Kafka's counterparts are ``ShareConsumeRequestManager``, ``ShareSessionHandler`` and
 ``ShareCompletedFetch``.
@@ -43,11 +43,13 @@ _SESSION_LOST: Final = frozenset(
     {ErrorCode.share_session_not_found, ErrorCode.invalid_share_session_epoch}
 )
 LANE: Final = "share"
-"""The connection that a leader's session hangs on."""
+"""The lane of the connection that the share session belongs to."""
 
 
 class Acknowledge(IntEnum):
-    """What a member says of a record: ``AcknowledgeType``, with the gap that only clients use."""
+    """How a member acknowledges a record: Java's ``AcknowledgeType``, and the gap that only clients
+    use.
+    """
 
     GAP = 0
     ACCEPT = 1
@@ -57,7 +59,7 @@ class Acknowledge(IntEnum):
 
 
 class Said(msgspec.Struct, frozen=True):
-    """What was said of a range of offsets, and what the leader answered."""
+    """An acknowledged range of offsets, and the leader's answer."""
 
     place: TopicPartition
     first: int
@@ -67,18 +69,18 @@ class Said(msgspec.Struct, frozen=True):
 
 
 class AcquiredRecords(msgspec.Struct, frozen=True, kw_only=True):
-    """What one leader gave of one partition."""
+    """Records that one leader gave from one partition."""
 
     place: TopicPartition
     error: ErrorCode = ErrorCode.none
     records: tuple[tuple[ConsumedRecord, int], ...] = ()
-    """Each with its delivery count."""
+    """Records, each with its delivery count."""
     lock_ms: int = -1
-    """Acquisition lock of the records in ms; -1 if the answer tells none."""
+    """Duration of the acquisition lock in ms; -1 if the answer has none."""
     leader_epoch: int = -1
     """Leader epoch of the partition in the client's metadata."""
     is_lost: bool = False
-    """There was no answer: records may have been acquired."""
+    """Whether the answer was lost: records may have been acquired."""
 
 
 class Shared(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,11 +88,11 @@ class Shared(msgspec.Struct, frozen=True, kw_only=True):
 
     acquired: tuple[AcquiredRecords, ...] = ()
     said: tuple[Said, ...] = ()
-    """Acknowledgements with their errors, gaps left out."""
+    """Acknowledgements with their errors, without gaps."""
 
     @property
     def error(self) -> ErrorCode:
-        """First error among acknowledgements, then among partitions."""
+        """The first error among acknowledgements, else among partitions."""
         errors = [
             *(result.error for result in self.said),
             *(result.error for result in self.acquired),
@@ -105,9 +107,9 @@ class ShareMember(Joining):
         """Nothing is sent before ``subscribe``."""
         super().__init__(cluster, msgspec.structs.replace(options, protocol="share"))
         self._sessions: dict[int, _ShareSession] = {}
-        """By leader."""
+        """Share sessions by leader."""
         self._queued: list[Said] = []
-        """What the next request brings."""
+        """Acknowledgements for the next request."""
 
     async def poll(
         self,
@@ -116,10 +118,11 @@ class ShareMember(Joining):
         max_wait_ms: int = 0,
         timeout_ms: float | None = None,
     ) -> Shared:
-        """Follow the assignment, tell leaders what was said, and ask each once for records.
+        """Follow the assignment, send queued acknowledgements, and ask each leader once for
+        records.
 
         Args:
-            until: Go on until these partitions are assigned.
+            until: Wait until these partitions are assigned.
             max_wait_ms: How long a leader may wait for records.
             timeout_ms: How long to wait for the assignment.
 
@@ -147,8 +150,8 @@ class ShareMember(Joining):
         """Queue acknowledgements of acquired records for the next request to their leader.
 
         Args:
-            partition: Their partition.
-            offsets: Of the records.
+            partition: The partition of the records.
+            offsets: The offsets of the records.
             as_: ``accept``, ``release``, ``reject`` or ``renew``.
         """
         named = Acknowledge[as_.upper()]
@@ -158,11 +161,11 @@ class ShareMember(Joining):
         ]
 
     async def commit(self) -> Shared:
-        """Tell leaders what was said, now (``commitSync``).
+        """Send queued acknowledgements now (``commitSync``).
 
         Returns:
-            Their answers. REQUEST_TIMED_OUT and NETWORK_EXCEPTION leave open whether it took
-            effect.
+            The leaders' answers. After REQUEST_TIMED_OUT and NETWORK_EXCEPTION it is unknown
+                whether they took effect.
         """
         with self._suspend_rebalance_timeout():
             leaders = [leader for leader, session in self._sessions.items() if session.places]
@@ -170,7 +173,8 @@ class ShareMember(Joining):
         return Shared(said=self._settle_lost(answers))
 
     async def leave(self) -> None:
-        """Go, as a consumer that is closed: leaders and the coordinator are told.
+        """Leave the group, like a consumer that is closed: close the share sessions and tell the
+        coordinator.
 
         Raises:
             ClientError: Refused, or not answered.
@@ -186,7 +190,7 @@ class ShareMember(Joining):
     # Inside
 
     async def _by_leader(self) -> dict[int, dict[TopicPartition, int]]:
-        """Leader -> the partitions that it has for the member, with its epoch there."""
+        """Leader -> the member's partitions that it leads, with their leader epochs."""
         epochs_by_leader: dict[int, dict[TopicPartition, int]] = defaultdict(dict)
         for partition in sorted(self.assigned):
             leader = await self._cluster.leader(partition)
@@ -194,7 +198,7 @@ class ShareMember(Joining):
         return epochs_by_leader
 
     def _take(self, session: _ShareSession) -> list[Said]:
-        """What is queued for a leader."""
+        """Take the acknowledgements that are queued for a leader."""
         own_acknowledgements = [
             acknowledgement
             for acknowledgement in self._queued
@@ -236,7 +240,7 @@ class ShareMember(Joining):
     async def _fetch(
         self, leader: int, epochs: Mapping[TopicPartition, int], max_wait_ms: int
     ) -> Shared:
-        """One answer; where the session was lost meanwhile, that of another one."""
+        """Fetch once; if the session was lost meanwhile, again in a new one."""
         first_answer = await self._fetch_once(leader, epochs, max_wait_ms)
         if all(batch.error not in _SESSION_LOST for batch in first_answer.acquired):
             return first_answer
@@ -317,7 +321,9 @@ class ShareMember(Joining):
         return _outcomes(acknowledgements, session.rows(answer), "error_code")
 
     async def _ask(self, leader: int, session: _ShareSession, request: VersionedRequest) -> Any:
-        """The answer, or the error after which the session is a new one."""
+        """Send a request; returns the answer, or the error after which the session has been
+        replaced.
+        """
         try:
             answer = await self._cluster.ask(leader, request, lane=LANE)
             error = ErrorCode(answer.error_code)
@@ -335,7 +341,9 @@ class ShareMember(Joining):
     def _read(
         self, partition: TopicPartition, row: Any, lock_ms: int, leader_epoch: int
     ) -> AcquiredRecords:
-        """The records that were acquired; what is none is acknowledged as a gap."""
+        """The acquired records of a partition; offsets without a record are acknowledged as
+        gaps.
+        """
         error = ErrorCode(row.error_code)
         if error in REFRESHING:
             self._cluster.forget_leader(partition.topic)
@@ -456,7 +464,7 @@ def _all_with_error(acknowledgements: Iterable[Said], error: ErrorCode) -> tuple
 
 
 def _ranges(offsets: Iterable[int]) -> Iterator[tuple[int, int]]:
-    """Ranges of consecutive ones, both ends included."""
+    """Ranges of consecutive offsets, both ends included."""
     first_offset = last_offset = None
     for offset in sorted(offsets):
         if last_offset is None or offset != last_offset + 1:

@@ -98,10 +98,10 @@ def _invalid(reason: str) -> Rejection:
 def member_of(
     group: StreamsGroup, command: StreamsHeartbeat, records: list[StreamsRecord]
 ) -> StreamsGroupMember | Rejection:
-    """The member; a new one where it joins.
+    """The member; a new one if it joins.
 
-    A static member that comes back takes over the state of its last life: ``records`` then hold the
-    records to write first.
+    A static member that returns takes over the state of its previous instance: the records to write
+    first are added to ``records``.
     """
     member_id, instance_id = command.member_id, command.instance_id
     if command.member_epoch != 0:
@@ -125,7 +125,7 @@ def member_of(
 def sender_of(
     group: StreamsGroup, member_id: str, instance_id: str | None
 ) -> StreamsGroupMember | Rejection:
-    """A member that is there; an instance id belongs to one member at a time."""
+    """An existing member; an instance id belongs to one member at a time."""
     if instance_id is None:
         return group.members.get(member_id) or group.unknown_member(member_id)
     member = group.static_member(instance_id)
@@ -143,7 +143,9 @@ def sender_of(
 
 
 def _check_epoch(member: StreamsGroupMember, command: StreamsHeartbeat) -> Rejection | None:
-    """A member at its last epoch may have missed an answer; with anything else it is a zombie."""
+    """Check the member's epoch: a member at its previous epoch may have missed an answer; any other
+    epoch is a zombie's.
+    """
     epoch, owned = command.member_epoch, command.owned_tasks
     if epoch == member.member_epoch:
         return None
@@ -168,7 +170,7 @@ def _has_only(assigned: MemberTasks, owned: Tasks) -> bool:
 
 
 def update_member(member: StreamsGroupMember, command: StreamsHeartbeat) -> StreamsGroupMember:
-    """The member with the news of the heartbeat."""
+    """The member with the changes that the heartbeat brings."""
     is_joining = command.member_epoch == 0
     timeout_ms, topology = command.rebalance_timeout_ms, command.topology
     return msgspec.structs.replace(
@@ -188,7 +190,7 @@ def update_member(member: StreamsGroupMember, command: StreamsHeartbeat) -> Stre
 def _replace(
     group: StreamsGroup, old: StreamsGroupMember, new_id: str, records: list[StreamsRecord]
 ) -> StreamsGroupMember:
-    """Hand everything of a static member to its next life."""
+    """Transfer the state of a static member to its new instance."""
     group_id = group.group_id
     new = msgspec.structs.replace(old, member_id=new_id, member_epoch=0, previous_member_epoch=0)
     records += member_tombstones(group_id, old.member_id)
@@ -236,7 +238,7 @@ def target_record(group_id: str, member_id: str, tasks: Tasks) -> StreamsTargetS
 
 
 def current_record(group_id: str, member: StreamsGroupMember) -> StreamsCurrentStored:
-    """The record of what a member has for the log."""
+    """The record of a member's current tasks for the log."""
     assigned, revoked = member.assigned, member.pending_revocation
     return StreamsCurrentStored(
         group_id=group_id,
