@@ -331,7 +331,7 @@ class Relay:
 
     async def _copy(self, crossing: Crossing, sent: Sent, frame: bytes) -> None:
         """Forwards the request a second time; the second answer is dropped."""
-        if not await self._passage().again(crossing):
+        if not await self._passage().send_copy(crossing):
             return
         copy = Sent(sent.api_key, sent.api_version, sent.correlation_id)
         copy.fate = LOST
@@ -600,7 +600,7 @@ _TOKENS: Final = {"PLAIN": 1, "OAUTHBEARER": 1, "SCRAM-SHA-256": 2, "SCRAM-SHA-5
 
 def mechanism_of(frame: bytes) -> str | None:
     """The mechanism in a SaslHandshake; None if it can't be decoded."""
-    request = RelayedRequest.decoded(frame, {})
+    request = RelayedRequest.decode_request(frame, {})
     return None if request is None else str(request.message.mechanism)
 
 
@@ -616,7 +616,7 @@ def is_refused(mechanism: str, api_version: int) -> bool:
 
 def refuse_mechanism(frame: bytes) -> bytes:
     """The answer to a SaslHandshake that refuses its mechanism and offers no other."""
-    request = RelayedRequest.decoded(frame, {})
+    request = RelayedRequest.decode_request(frame, {})
     assert request is not None
     handshake = RelayedRequest(SASL_HANDSHAKE, request.api_version, request.correlation_id, request)
     answer = handshake.refusal(ErrorCode.unsupported_sasl_mechanism)

@@ -220,7 +220,7 @@ class SimulatedTarget:
 
     def why_unfinished(self, transactional_id: str) -> list[str]:
         """The state of the transaction at its coordinator, and what the coordinator waits for."""
-        return list(unfinished(self.cluster, transactional_id))
+        return list(describe_unfinished(self.cluster, transactional_id))
 
     def is_hidden(self, topic_partition: TopicPartition) -> bool:
         """False: no others use the cluster."""
