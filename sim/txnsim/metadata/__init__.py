@@ -1,8 +1,9 @@
-"""The immutable image of the cluster, and what its records and configs mean. Pure.
+"""The immutable image of the cluster's metadata, and the rules of its configs. Pure.
 
 - ``image``: brokers, topics, leaders, epochs, features, configs.
 - ``partition_changes``: changes of the ISR and the leader of one partition.
-- ``configs``: of topics and brokers, by ``config_keys``: a table, and how values are written;
-  ``group_configs``, ``client_metrics_configs``: of others.
-- ``client_metrics``, ``quotas``: KIP-714, KIP-546.
+- ``configs``: configs of topics and brokers, with ``config_keys``, a table of types and bounds;
+  ``group_configs``, ``client_metrics_configs``: configs of groups and of subscriptions to client
+  metrics.
+- ``client_metrics``: metrics that clients push (KIP-714). ``quotas``: client quotas (KIP-546).
 """

@@ -1,9 +1,9 @@
 """Metrics that clients push (KIP-714): which ones, how often, and the pushed data. Pure.
 
-A client names itself by an instance id that the broker has given it. The subscriptions that match
-the client decide what it has to push; both sides compare them by an id.
-A client that pushes too early, or for an old subscription, is refused. The broker forgets a client
-when its connection ends or after a while. It accepts and counts the pushed metrics. Kafka's
+A client identifies itself by an instance id from the broker. The subscriptions that match the
+client decide which metrics it has to push; both sides compare them by a subscription id. A client
+that pushes too early, or for an old subscription, is refused. The broker forgets a client when its
+connection ends or after a while. Pushed metrics are accepted and counted, but not stored. Kafka's
 counterparts: ClientMetricsManager, ClientMetricsInstance.
 """
 
@@ -39,11 +39,13 @@ EXPIRY_INTERVALS: Final = 3
 ALL: Final = "*"
 NAMES_MAX: Final = 20_000
 CHARACTERS_MAX: Final = 200_000
-"""Of the names that a client is asked for, together: the client is asked for all metrics instead of
-more of them.
+"""Limit on the total length of the metric names for one client; above it the client is asked for
+all metrics.
 """
 WEIGHT: Final = 64
-"""Of a subscription that is held against a client: it may have six expressions to be compiled."""
+"""Weight of matching a subscription against a client: up to six regular expressions may have to be
+compiled.
+"""
 
 DEVIATIONS: Final = (
     "A client whose subscriptions name more than 20,000 metrics, or names of 200,000 characters in "
@@ -54,7 +56,7 @@ DEVIATIONS: Final = (
 _INTERVAL_MS: Final = int(CLIENT_METRICS_CONFIGS["interval.ms"].default)
 _NEVER_MS: Final = -(2**62)
 _RESERVED: Final = frozenset({uuid.UUID(int=0), uuid.UUID(int=1)})
-"""Ids that stand for no client (Uuid.RESERVED)."""
+"""Ids that never identify a client (Uuid.RESERVED)."""
 _FORGIVEN: Final = frozenset(
     {ErrorCode.unknown_subscription_id, ErrorCode.unsupported_compression_type}
 )
@@ -64,7 +66,7 @@ _LOAD: Final = 0.75
 
 
 class TelemetryClient(msgspec.Struct, frozen=True, kw_only=True):
-    """The attributes of a client: subscriptions choose by them."""
+    """The attributes of a client, by which subscriptions select clients."""
 
     connection: object
     """Identifies its connection."""
@@ -75,7 +77,7 @@ class TelemetryClient(msgspec.Struct, frozen=True, kw_only=True):
     port: str
 
     def attributes(self, instance_id: uuid.UUID) -> dict[str, str | None]:
-        """Attributes of a client by their names in ``match``."""
+        """The client's attributes, by their names in ``match``."""
         return {
             "client_id": self.client_id,
             "client_instance_id": uuid_text(instance_id),
@@ -106,7 +108,7 @@ class Push(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Instance(msgspec.Struct, eq=False):
-    """A client instance under one set of subscriptions."""
+    """A client instance with its current set of subscriptions."""
 
     requested: MetricsToPush
     client: TelemetryClient
@@ -118,15 +120,15 @@ class _Instance(msgspec.Struct, eq=False):
     expires_ms: int = 0
 
     def may_get(self, now_ms: int) -> bool:
-        """Whether the client may fetch its subscription again; counts the fetch."""
+        """Whether the client may fetch its subscriptions again; records the fetch."""
         if now_ms - max(self.got_ms, self.pushed_ms) < self.requested.interval_ms:
             return False
         self.got_ms = now_ms
         return True
 
     def may_push(self, now_ms: int) -> bool:
-        """The same for a push: the first one after a question comes when it likes, as clients
-        spread theirs.
+        """Whether the client may push now; the first push after a fetch may come at any time,
+        because clients spread theirs.
         """
         is_first = self.got_ms > self.pushed_ms
         if not is_first and now_ms - self.pushed_ms < self.requested.interval_ms:
@@ -139,20 +141,20 @@ class ClientMetrics(msgspec.Struct, kw_only=True, eq=False):
     """The client instances of one broker."""
 
     max_bytes: int
-    """Most bytes of a push, also decompressed (``telemetry.max.bytes``)."""
+    """Greatest size of a push in bytes, also after decompression (``telemetry.max.bytes``)."""
     new_id: Callable[[], uuid.UUID]
-    """A random id for a client instance."""
+    """Returns a random id for a client instance."""
     _instances: OrderedDict[uuid.UUID, _Instance] = msgspec.field(default_factory=OrderedDict)
-    """Least recently used first."""
+    """Client instances, the least recently used first."""
     _by_connection: dict[object, uuid.UUID] = {}
     pushes: dict[ErrorCode, int] = {}
-    """How many pushes ended how."""
+    """Number of pushes by their resulting error."""
     bytes_total: int = 0
-    """Bytes of all accepted metrics, decompressed."""
+    """Total size of all accepted metrics in bytes, decompressed."""
 
     @property
     def instance_count(self) -> int:
-        """How many client instances are known."""
+        """Number of known client instances."""
         return len(self._instances)
 
     # Requests
@@ -165,8 +167,8 @@ class ClientMetrics(msgspec.Struct, kw_only=True, eq=False):
         *,
         now_ms: int,
     ) -> Generator[int, None, MetricsToPush | Rejection]:
-        """The metrics that a client has to push; a client without an id gets one. It yields what
-        each step has weighed.
+        """The metrics that a client has to push; a client without an id gets one. Each step yields
+        its weight.
         """
         if instance_id is None or not instance_id.int:
             instance_id = self.new_id()
@@ -191,7 +193,7 @@ class ClientMetrics(msgspec.Struct, kw_only=True, eq=False):
         return refused
 
     def forget_connection(self, connection: object) -> None:
-        """The connection of a client has ended."""
+        """Forget the client whose connection has closed."""
         instance_id = self._by_connection.pop(connection, None)
         if instance_id is not None:
             self._instances.pop(instance_id, None)
@@ -258,7 +260,7 @@ class ClientMetrics(msgspec.Struct, kw_only=True, eq=False):
         subscriptions: Mapping[str, Configs],
         now_ms: int,
     ) -> Generator[int, None, _Instance]:
-        """The instance; a new one where the subscriptions have changed."""
+        """The client instance; a new one if its subscriptions have changed."""
         instance = self._instances.get(instance_id)
         if instance is not None and instance.expires_ms <= now_ms:
             instance = None
@@ -281,8 +283,8 @@ class ClientMetrics(msgspec.Struct, kw_only=True, eq=False):
 def requested_metrics(
     instance_id: uuid.UUID, client: TelemetryClient, subscriptions: Mapping[str, Configs]
 ) -> Generator[int, None, MetricsToPush]:
-    """What all subscriptions together want of a client; it yields the weight of each
-    (ClientMetricsManager.createClientInstance).
+    """The metrics that all matching subscriptions together request from a client; yields the weight
+    of each subscription (ClientMetricsManager.createClientInstance).
     """
     attributes = client.attributes(instance_id)
     interval_ms = _INTERVAL_MS
@@ -321,8 +323,8 @@ def _matches(
 
 
 def _subscription_id(metrics: tuple[str, ...], interval_ms: int, instance_id: uuid.UUID) -> int:
-    """A checksum over the wanted metrics, mixed with the id (ClientMetricsManager.
-    computeSubscriptionId).
+    """A checksum of the requested metrics, mixed with the instance id
+    (ClientMetricsManager.computeSubscriptionId).
     """
     checksum = crc32c.crc32c(f"[{', '.join(metrics)}]{interval_ms}".encode())
     mixed = (instance_id.int >> 64) ^ (instance_id.int & 0xFFFF_FFFF_FFFF_FFFF)
@@ -331,7 +333,9 @@ def _subscription_id(metrics: tuple[str, ...], interval_ms: int, instance_id: uu
 
 
 def _java_hash_order(names: Iterable[str]) -> list[str]:
-    """The order in which a Java HashSet has them: the subscription's id depends on it."""
+    """The iteration order of a Java HashSet of these names, on which the subscription id
+    depends.
+    """
     distinct_names = list(dict.fromkeys(names))
     buckets = _BUCKETS
     while len(distinct_names) > buckets * _LOAD:

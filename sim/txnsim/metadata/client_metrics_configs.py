@@ -1,7 +1,7 @@
 """Configs of subscriptions for client metrics (KIP-714): names, types, bounds, values. Pure.
 
-A subscription comes into being by being configured, and is gone when nothing is set any more.
-Kafka's counterparts: ClientMetricsConfigs, ControllerConfigurationValidator.
+A subscription exists as long as it has configs. Kafka's counterparts: ClientMetricsConfigs,
+ControllerConfigurationValidator.
 """
 
 from __future__ import annotations
@@ -47,24 +47,22 @@ MATCHED: Final = (
     "client_source_address",
     "client_source_port",
 )
-"""The attributes by which a subscription can choose its clients."""
+"""The attributes by which a subscription can select clients."""
 
 
 _BRACES: Final = re.compile(r"\\[pPx]\{[^}]*\}|\\.|\[(?:\\.|[^]\\])*\]|(\{(?!\d+\}))")
-"""Finds braces that count nothing: RE2/J takes them as they are, Java refuses the expression. One
-with a comma never comes here, as the list of lines is split there.
+"""Finds braces that are not counts: RE2/J takes them literally, Java refuses the expression. A
+brace with a comma never gets here, because the list of lines is split at commas.
 """
 
 
 class MetricsSubscription(msgspec.Struct, frozen=True, kw_only=True):
-    """Which metrics which clients shall push, and how often (KIP-714)."""
+    """Which metrics which clients have to push, and how often (KIP-714)."""
 
     metrics: tuple[str, ...]
     interval_ms: int
     match: Mapping[str, Pattern]
-    """What a client says of itself -> the expression that it has to match as a whole, a pattern of
-    RE2/J.
-    """
+    """Client attribute -> the RE2/J pattern that must match its whole value."""
 
 
 def subscription(configs: Configs) -> MetricsSubscription:
@@ -79,7 +77,9 @@ def subscription(configs: Configs) -> MetricsSubscription:
 
 
 def client_metrics_refusal(name: str, configs: Configs) -> Rejection | None:
-    """Why a subscription can't be like this; None where it can (ClientMetricsConfigs.validate)."""
+    """Why a subscription can't have these configs; None if it can
+    (ClientMetricsConfigs.validate).
+    """
     if not name:
         return invalid_request("Subscription name can't be empty")
     for key in configs:
@@ -105,7 +105,7 @@ def client_metrics_refusal(name: str, configs: Configs) -> Rejection | None:
 
 
 def client_metrics_values(own: Configs) -> list[ConfigValue]:
-    """Every config of a subscription, also of a missing one."""
+    """Every config of a subscription, even of one that does not exist."""
     return [
         value_of(
             name,
@@ -120,7 +120,7 @@ def client_metrics_values(own: Configs) -> list[ConfigValue]:
 
 
 def _pattern(element: str) -> tuple[str, Pattern] | None:
-    """Attribute and regular expression of a line of ``match``; None if malformed."""
+    """Attribute and pattern of a line of ``match``; None if the line is malformed."""
     parts = element.split("=")
     while parts and not parts[-1]:
         parts.pop()  # as String.split does

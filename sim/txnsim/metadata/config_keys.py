@@ -1,5 +1,5 @@
-"""The configs of topics: their types, Kafka's defaults, bounds, and the broker configs that they
-fall back to. A table; Kafka's counterpart is LogConfig's ConfigDef.
+"""The configs of topics: types, Kafka's defaults, bounds, and the broker configs that they fall
+back to. A table; Kafka's counterpart is LogConfig's ConfigDef.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from txnsim.releases.rules import Rules
 
 
 class ConfigType(IntEnum):
-    """Types as DescribeConfigs v3+ numbers them."""
+    """Types of configs, numbered as in DescribeConfigs v3+."""
 
     UNKNOWN = 0
     BOOLEAN = 1
@@ -31,7 +31,7 @@ class ConfigType(IntEnum):
 
 
 class ConfigSource(IntEnum):
-    """Where a value comes from, as DescribeConfigs numbers it."""
+    """Sources of values, numbered as in DescribeConfigs."""
 
     TOPIC = 1
     DYNAMIC_BROKER = 2
@@ -128,7 +128,7 @@ _AFTER_MAX: Final = "message.timestamp.after.max.ms"
 
 @cache
 def topic_configs(rules: Rules) -> Mapping[str, ConfigKey]:
-    """Topic configs of a release, with its defaults."""
+    """The topic configs of a release, with its defaults."""
     missing = set() if rules.topics_have_dead_letters else set(_DEAD_LETTERS)
     if not rules.decompression_is_bounded:
         missing.add(_DECOMPRESSED)
@@ -141,23 +141,23 @@ def topic_configs(rules: Rules) -> Mapping[str, ConfigKey]:
 # How values are written, and how wrong ones are refused
 
 Configs = Mapping[str, str]
-"""Names of configs and their values as they were written."""
+"""Config name -> value, in the original spelling."""
 
 _LIST_SEPARATOR: Final = re.compile(r"\s*,\s*")
 _WHOLE_NUMBER: Final = re.compile(r"[+-]?\d+")
 
 
 def elements(value: str) -> list[str]:
-    """A list as ConfigDef reads it, with the elements that are empty."""
+    """The elements of a list as ConfigDef parses it, including empty ones."""
     trimmed = value.strip()
     return _LIST_SEPARATOR.split(trimmed) if trimmed else []
 
 
 def whole_number(text: str) -> int:
-    """A number as Java reads it.
+    """Parse a number like Java.
 
     Raises:
-        ValueError: It is none; Python alone knows ``1_000``.
+        ValueError: It is no number; unlike Python, Java refuses ``1_000``.
     """
     if not _WHOLE_NUMBER.fullmatch(text):
         raise ValueError(text)
@@ -165,7 +165,7 @@ def whole_number(text: str) -> int:
 
 
 def displayed_value(key: ConfigKey, value: str) -> str:
-    """A value as DescribeConfigs writes it."""
+    """A value as DescribeConfigs shows it."""
     match key.type:
         case ConfigType.LIST:
             return ",".join(dict.fromkeys(elements(value)))
@@ -176,10 +176,10 @@ def displayed_value(key: ConfigKey, value: str) -> str:
 
 
 def invalid_request(reason: str) -> Rejection:
-    """INVALID_REQUEST."""
+    """INVALID_REQUEST with this reason."""
     return Rejection(error=ErrorCode.invalid_request, reason=reason)
 
 
 def invalid_config(reason: str) -> Rejection:
-    """INVALID_CONFIG."""
+    """INVALID_CONFIG with this reason."""
     return Rejection(error=ErrorCode.invalid_config, reason=reason)

@@ -1,7 +1,7 @@
 """Topic and broker configs: names, types, defaults, and valid values.
 
-A table and pure functions over it. A topic's value is its own, else the dynamic config of all
-brokers, else the setting of that name, else Kafka's default. Kafka's counterparts: LogConfig,
+A table and pure functions. A topic config's value is the topic's own, else the dynamic config of
+all brokers, else the broker's setting, else Kafka's default. Kafka's counterparts: LogConfig,
 DynamicBrokerConfig, ConfigDef.
 """
 
@@ -51,7 +51,7 @@ DEVIATIONS = (
 
 
 class ConfigValue(msgspec.Struct, frozen=True, kw_only=True):
-    """An effective value and where it comes from, best source first in ``synonyms``."""
+    """An effective value with its source; ``synonyms`` lists all values, the best source first."""
 
     name: str
     value: str | None
@@ -67,9 +67,9 @@ _TIMESTAMP_TYPES: Final = {
     "LogAppendTime": TimestampType.LOG_APPEND_TIME,
 }
 OFFSET_MAP_ENTRY_BYTES: Final = 24
-"""Size of a key that the cleaner remembers: its MD5 and an offset (SkimpyOffsetMap)."""
+"""Bytes per key in the cleaner's memory: its MD5 and an offset (SkimpyOffsetMap)."""
 _CODEC_OF: Final = {"uncompressed": NONE, "gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4, "zstd": ZSTD}
-"""Codecs by name; ``producer`` is none of them."""
+"""Codecs by name; ``producer`` is not one of them."""
 _LEVEL_OF: Final = {"gzip": "compression.gzip.level", "zstd": "compression.zstd.level"}
 _PYTHON_TYPES: Final = {
     bool: BOOLEAN,
@@ -95,11 +95,11 @@ _KINDS: Final[Mapping[str, ConfigType]] = {
     "share.coordinator.state.topic.replication.factor": ConfigType.SHORT,
     "transaction.state.log.replication.factor": ConfigType.SHORT,
 }
-"""Types that don't follow from a setting's Python type."""
+"""Types that can't be derived from a setting's Python type."""
 _MINIMA: Final = {
     f"group.{kind}.assignment.interval.ms": 0 for kind in ("consumer", "share", "streams")
 }
-"""Of settings that can be changed while a broker runs."""
+"""Lower bounds of settings that can be changed while a broker runs."""
 INTERNAL_BROKER_CONFIGS: Final = frozenset(
     {
         "group.consumer.regex.refresh.interval.ms",
@@ -116,11 +116,11 @@ INTERNAL_BROKER_CONFIGS: Final = frozenset(
         "unstable.api.versions.enable",
     }
 )
-"""Broker configs that Kafka defines as internal: shown only where they are set
+"""Broker configs that Kafka defines as internal: shown only if they are set
 (AbstractConfig.nonInternalValues).
 """
 INTERNAL_SEGMENT_BYTES: Final = "internal.segment.bytes"
-"""The same of a topic (LogConfig)."""
+"""The internal config of a topic for its segment size (LogConfig)."""
 _HOUR_MS: Final = 3_600_000
 _STAND_INS: Final[Mapping[str, Mapping[str, int]]] = {
     "log.flush.interval.ms": {"log.flush.scheduler.interval.ms": 1},
@@ -128,8 +128,8 @@ _STAND_INS: Final[Mapping[str, Mapping[str, int]]] = {
     "log.roll.jitter.ms": {"log.roll.jitter.hours": _HOUR_MS},
     "log.roll.ms": {"log.roll.hours": _HOUR_MS},
 }
-"""Broker configs without a default of their own, and the configs that Kafka uses instead, in units
-of how many ms (ServerTopicConfigSynonyms).
+"""Broker configs without their own default -> the configs that Kafka uses instead, each with its
+unit in ms (ServerTopicConfigSynonyms).
 """
 _UNSET: Final = frozenset(_STAND_INS) | {"log.retention.minutes"}
 """Configs that are null unless they are set."""
@@ -139,7 +139,7 @@ _FAMILIES: Final[Mapping[str, tuple[str, ...]]] = {
     for member in (first, *others)
     if member != "log.flush.scheduler.interval.ms"
 }
-"""Broker configs that are each other's synonyms, the one that wins first
+"""Broker configs that are synonyms of each other, the one with precedence first
 (DynamicBrokerConfig.brokerConfigSynonyms).
 """
 _THROTTLED: Final = re.compile(r"\*|(?:\d+:\d+)?")
@@ -147,7 +147,7 @@ _THROTTLED: Final = re.compile(r"\*|(?:\d+:\d+)?")
 
 @cache
 def broker_configs(rules: Rules) -> Mapping[str, ConfigKey]:
-    """Every setting that has a Kafka name, and the broker side of every topic config of a
+    """Every setting that has a Kafka name, and the broker config behind every topic config, of a
     release.
     """
     keys: dict[str, ConfigKey] = {"log.flush.scheduler.interval.ms": ConfigKey(LONG, LONG_MAX_TEXT)}
@@ -194,7 +194,7 @@ FIXED_BROKER_CONFIGS: Final = (frozenset(BROKER_CONFIGS) - DYNAMIC_BROKER_CONFIG
     "group.streams.assignors",
     "group.streams.topology.description.plugin.class",
 }
-"""Broker configs that only a restart changes."""
+"""Broker configs that can only be changed by a restart."""
 
 
 # Validation
@@ -203,8 +203,8 @@ FIXED_BROKER_CONFIGS: Final = (frozenset(BROKER_CONFIGS) - DYNAMIC_BROKER_CONFIG
 def topic_complaint(
     name: str, value: str, keys: Mapping[str, ConfigKey] = TOPIC_CONFIGS
 ) -> str | None:
-    """Why ``name=value`` is no valid config of a topic, in the words of Kafka's ConfigDef and
-    LogConfig; None where it is one.
+    """Why ``name=value`` is no valid topic config, in the words of Kafka's ConfigDef and LogConfig;
+    None if it is valid.
     """
     key = keys.get(name)
     if key is None:
@@ -213,8 +213,8 @@ def topic_complaint(
 
 
 def broker_complaint(name: str, value: str) -> str | None:
-    """The same for a broker. Configs that Kafka does not know are accepted: a plugin may read
-    them.
+    """Why ``name=value`` is no valid broker config; None if it is valid. Names that Kafka does not
+    know are accepted, because a plugin may use them.
     """
     key = BROKER_CONFIGS.get(name)
     if key is None:
@@ -227,7 +227,7 @@ def broker_complaint(name: str, value: str) -> str | None:
 
 
 def key_complaint(key: ConfigKey, name: str, value: str) -> str | None:
-    """What ConfigDef says against a value; None where it is of the type and within the bounds."""
+    """ConfigDef's complaint about a value: wrong type or out of bounds; None if there is none."""
     match key.type:
         case ConfigType.BOOLEAN:
             if value.strip().lower() not in ("true", "false"):
@@ -247,7 +247,7 @@ def key_complaint(key: ConfigKey, name: str, value: str) -> str | None:
 
 
 def _topic_rule(name: str, value: str) -> str | None:
-    """Rules of single topic configs (LogConfig's validators)."""
+    """The rules for single topic configs (LogConfig's validators)."""
     if name == "compression.gzip.level" and int(value) not in (-1, *range(1, 10)):
         return _invalid(name, value, "Value must be between 1 and 9 or equal to -1")
     if name.endswith(".replication.throttled.replicas"):
@@ -297,11 +297,11 @@ def _items(value: str) -> list[str]:
 # Effective values
 
 NO_BROKER: Final = BrokerId(-1)
-"""In place of a broker: the config of all brokers."""
+"""Stands for the configs of all brokers."""
 
 
 def effective_settings(settings: Settings, image: ClusterImage, broker_id: BrokerId) -> Settings:
-    """The settings of one broker with its dynamic configs laid over them."""
+    """The settings of one broker, overridden by its dynamic configs."""
     changes: dict[str, object] = {}
     for scope in ("", str(broker_id)):
         for name, value in image.broker_configs.get(scope, {}).items():
@@ -320,24 +320,24 @@ def _parse_value(value: str, like: object) -> object:
 
 
 class TopicLookup(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the configs of a topic are looked up, nearest first."""
+    """The sources in which a topic's configs are looked up, nearest first."""
 
     topic: Mapping[str, str]
-    """What the topic sets itself."""
+    """The topic's own configs."""
     image: ClusterImage
     settings: Settings
     broker_id: BrokerId = NO_BROKER
-    """Unless one is given only the configs of all brokers count."""
+    """By default only the configs of all brokers apply."""
     rules: Rules = LATEST
-    """Those of the broker's release."""
+    """The rules of the broker's release."""
 
     def broker_names(self) -> tuple[str, ...]:
-        """The names that a broker tells."""
+        """The names that a broker lists."""
         keys = topic_configs(self.rules)
         return tuple(name for name in keys if name in self.topic or name != INTERNAL_SEGMENT_BYTES)
 
     def value(self, name: str) -> ConfigValue:
-        """The effective value of a config on a broker, and its synonyms."""
+        """The effective value of a config on a broker, with its synonyms."""
         key, settings = topic_configs(self.rules)[name], self.settings
         synonyms: list[tuple[str, str, ConfigSource]] = []
         if name in self.topic:
@@ -350,8 +350,8 @@ class TopicLookup(msgspec.Struct, frozen=True, kw_only=True):
         return value_of(name, key, synonyms, otherwise="" if synonyms else _stand_in(key, settings))
 
     def controller_value(self, name: str) -> ConfigValue:
-        """The same as a controller tells it, for which what a broker's file says in hours is the
-        broker's as well (KafkaConfigSchema.resolveEffectiveTopicConfig).
+        """Like ``value``, as a controller sees it: for a controller, settings in hours in a
+        broker's file also count as broker configs (KafkaConfigSchema.resolveEffectiveTopicConfig).
         """
         config_value = self.value(name)
         stand_ins = _STAND_INS.get(TOPIC_CONFIGS[name].broker_name or "", {})
@@ -362,7 +362,7 @@ class TopicLookup(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(config_value, source=ConfigSource.STATIC_BROKER)
 
     def text(self, name: str) -> str:
-        """The effective value alone; there always is one."""
+        """The effective value without its source; there always is one."""
         value = self.value(name).value
         assert value is not None, name
         return value
@@ -371,7 +371,9 @@ class TopicLookup(msgspec.Struct, frozen=True, kw_only=True):
 def value_of(
     name: str, key: ConfigKey, synonyms: Sequence[tuple[str, str, ConfigSource]], *, otherwise: str
 ) -> ConfigValue:
-    """The first value found, with all as synonyms; ``otherwise`` as default if none."""
+    """The first value, with all values as synonyms; ``otherwise`` is the default if there is
+    none.
+    """
     value, source = synonyms[0][1:] if synonyms else (otherwise, ConfigSource.DEFAULT)
     return ConfigValue(
         name=name, value=value, type=key.type, source=source, synonyms=tuple(synonyms)
@@ -379,7 +381,7 @@ def value_of(
 
 
 def _stand_in(key: ConfigKey, settings: Settings) -> str:
-    """The value of a topic config where neither it nor its broker config is set: the first other
+    """The value of a topic config if neither it nor its broker config is set: that of the first
     config that Kafka uses instead, or its default.
     """
     for name, unit_ms in _STAND_INS.get(key.broker_name or "", {}).items():
@@ -398,8 +400,8 @@ def broker_value(
     settings: Settings,
     keys: Mapping[str, ConfigKey] = BROKER_CONFIGS,
 ) -> ConfigValue:
-    """The effective value of a broker config; ``broker`` is its id as text, or empty for the
-    dynamic defaults of all brokers.
+    """The effective value of a broker config; ``broker`` is an id as text, or empty for the dynamic
+    defaults of all brokers.
     """
     key = keys.get(name)
     if key is None:
@@ -426,12 +428,12 @@ def broker_value(
 
 
 def source_of(broker: str) -> ConfigSource:
-    """Where a dynamic config of that broker, or of all, comes from."""
+    """The source of a dynamic config of that broker, or of all brokers."""
     return ConfigSource.DYNAMIC_BROKER if broker else ConfigSource.DYNAMIC_DEFAULT_BROKER
 
 
 def _unknown_value(name: str, source: ConfigSource) -> ConfigValue:
-    """A config that Kafka does not know: its value may be a secret, so it is not shown."""
+    """A config that Kafka does not know; its value may be a secret, so it is not shown."""
     return ConfigValue(
         name=name,
         value=None,
@@ -451,7 +453,7 @@ def broker_synonyms(
     image: ClusterImage,
     settings: Settings,
 ) -> list[tuple[str, str, ConfigSource]]:
-    """Where a broker config has a value from, nearest first."""
+    """All values of a broker config, the nearest source first."""
     names = _FAMILIES.get(name, (name,))
     values = [
         (synonym, value, source_of(scope))
@@ -478,7 +480,7 @@ def broker_synonyms(
 
 
 def _static(name: str, settings: Settings) -> str | None:
-    """What the broker's file says of a config."""
+    """The value of a config in the broker's file; None if the file does not set it."""
     field = _SETTING_OF.get(name)
     if field is None:
         return None
@@ -487,7 +489,7 @@ def _static(name: str, settings: Settings) -> str | None:
 
 
 def _is_overlaid(name: str, *, scopes: tuple[str, ...], image: ClusterImage) -> bool:
-    """Whether a related dynamic config hides this one (DynamicBrokerConfig.overrideProps)."""
+    """Whether a related dynamic config overrides this one (DynamicBrokerConfig.overrideProps)."""
     related_names = set(_FAMILIES.get(name, ())) - {name}
     return any(related_names & image.broker_configs.get(scope, {}).keys() for scope in scopes)
 
@@ -500,8 +502,8 @@ def log_config(
     *,
     rules: Rules,
 ) -> LogConfig:
-    """What a partition's log on a broker needs to know, resolved; unless a broker is given only
-    the config of all brokers counts. ``rules`` are those of the broker's release.
+    """The resolved configs that a partition's log on a broker needs; without a broker only the
+    configs of all brokers apply. ``rules`` are those of the broker's release.
     """
     value = TopicLookup(
         topic=topic.configs, image=image, settings=settings, broker_id=broker_id, rules=rules

@@ -1,9 +1,9 @@
 """Configs of groups: names, types, bounds, values. Pure.
 
-A group comes into being by being configured, and its configs are gone when nothing is set any more.
-A group's value is its own, else the setting of the broker, which has bounds for it, too. Kafka's
-counterparts: GroupConfig, GroupConfigManager, ControllerConfigurationValidator; for the settings
-GroupCoordinatorConfig and ShareGroupConfig.
+A group's configs exist as long as one is set. A config's value is the group's own, else the
+broker's setting; the broker also sets bounds. Kafka's counterparts: GroupConfig,
+GroupConfigManager, ControllerConfigurationValidator; for the settings GroupCoordinatorConfig and
+ShareGroupConfig.
 """
 
 from __future__ import annotations
@@ -87,8 +87,8 @@ GROUP_CONFIGS: Final[Mapping[str, ConfigKey]] = {
         "errors.deadletterqueue.copy.record.enable": ConfigKey(BOOLEAN, "false"),
     }.items()
 }
-"""In the order in which they are judged (GroupConfig.CONFIG_DEF). Each number has a default on the
-broker, whose name begins with ``group.``.
+"""In the order in which they are validated (GroupConfig.CONFIG_DEF). The default of each number is
+a broker config whose name begins with ``group.``.
 """
 INTERNAL_GROUP_CONFIGS: Final = frozenset(
     {
@@ -100,7 +100,7 @@ INTERNAL_GROUP_CONFIGS: Final = frozenset(
         "streams.task.offset.interval.ms",
     }
 )
-"""Shown only where they are set."""
+"""Configs that are shown only if they are set."""
 _OF_4_4: Final = INTERNAL_GROUP_CONFIGS | {
     "errors.deadletterqueue.copy.record.enable",
     "errors.deadletterqueue.topic.name",
@@ -118,11 +118,11 @@ _OF_4_3: Final = frozenset(
 
 
 class _GroupConfigSource(msgspec.Struct, frozen=True):
-    """What configs a broker has for groups, and how it refuses a number."""
+    """A broker's configs for groups, and how it words the refusal of a number."""
 
     keys: Mapping[str, ConfigKey]
     tells_names: bool
-    """A refusal names the broker's config that bounds the number, and not the bound."""
+    """Whether a refusal names the broker config that bounds the number instead of the bound."""
 
 
 _TODAY: Final = _GroupConfigSource(GROUP_CONFIGS, tells_names=False)
@@ -149,7 +149,7 @@ _BOUNDED: Final = (
     *("streams.num.standby.replicas", "streams.assignment.interval.ms"),
     *("streams.task.offset.interval.ms", "streams.num.warmup.replicas"),
 )
-"""Configs that a broker bounds, in the order in which they are judged."""
+"""Configs that a broker bounds, in the order in which they are validated."""
 _KINDS: Final = ("consumer", "share", "streams")
 _OF_MEMBERS: Final = ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms")
 _OF_SHARES: Final = (
@@ -168,7 +168,7 @@ _DURATION: Final = re.compile(
     r"(?:(?P<s>[-+]?[0-9]+)(?:[.,](?P<f>[0-9]{0,9}))?S)?)?",
     re.IGNORECASE,
 )
-"""As java.time.Duration reads it."""
+"""The syntax of java.time.Duration."""
 _BY_DURATION: Final = "by_duration:"
 _SETTINGS: Final[Mapping[str, str]] = {
     setting.kafka: field for field, setting in documentation().items() if setting.kafka is not None
@@ -184,7 +184,7 @@ class GroupIntervals(msgspec.Struct, frozen=True):
 
 
 def group_intervals(own: Configs | None, settings: Settings) -> GroupIntervals:
-    """The intervals of a consumer group with these configs, if it has any (GroupConfigManager)."""
+    """The intervals of a consumer group with these configs (GroupConfigManager)."""
     intervals = GroupIntervals(
         settings.group_consumer_session_timeout_ms,
         settings.group_consumer_heartbeat_interval_ms,
@@ -194,7 +194,7 @@ def group_intervals(own: Configs | None, settings: Settings) -> GroupIntervals:
 
 
 def share_intervals(own: Configs | None, settings: Settings) -> GroupIntervals:
-    """The same of a share group."""
+    """The intervals of a share group with these configs."""
     intervals = GroupIntervals(
         settings.group_share_session_timeout_ms,
         settings.group_share_heartbeat_interval_ms,
@@ -212,21 +212,23 @@ def _with_own(intervals: GroupIntervals, own: Configs, kind: str) -> GroupInterv
 
 
 DEAD_LETTERS_FROM: Final = 2
-"""Level of ``share.version`` that first has dead letter topics."""
+"""First level of ``share.version`` with dead letter topics."""
 RESET_LATEST: Final = -1
 RESET_EARLIEST: Final = -2
-"""Beside these a reset is a timestamp in milliseconds, as in ListOffsets."""
+"""The resets that are not timestamps have the values of ListOffsets: ``RESET_LATEST`` and
+``RESET_EARLIEST``.
+"""
 
 
 def share_settings(
     own: Configs | None, settings: Settings, *, level: int = DEAD_LETTERS_FROM
 ) -> SharePartitionSettings:
-    """What counts for the records of a share group (ShareGroupConfigProvider).
+    """The settings for the records of a share group (ShareGroupConfigProvider).
 
     Args:
-        own: Its configs, if it has any.
-        settings: Of the broker.
-        level: Of ``share.version``.
+        own: The group's own configs, if any.
+        settings: The broker's settings.
+        level: The finalized level of ``share.version``.
     """
     broker = SharePartitionSettings(
         delivery_count_limit=settings.group_share_delivery_count_limit,
@@ -251,21 +253,21 @@ def share_settings(
 
 
 def _stripped_text(own: Configs, name: str, otherwise: str = "") -> str:
-    """A word among a group's configs, without the blanks that ConfigDef takes away."""
+    """A text config of a group, without surrounding blanks, which ConfigDef strips."""
     return own.get(name, otherwise).strip()
 
 
 class DeadLetterConfigs(NamedTuple):
-    """Where a share group's dead letters go (KIP-1191)."""
+    """The dead letter configs of a share group (KIP-1191)."""
 
     topic: str = ""
     """Topic name; empty without a dead letter topic."""
     copies_records: bool = False
-    """Key and value of the records are in their letters."""
+    """Whether dead letters contain the key and value of the records."""
 
 
 def dead_letter_configs(own: Configs | None) -> DeadLetterConfigs:
-    """What the configs of a share group say of dead letters, if it has any."""
+    """The dead letter configs of a share group."""
     if own is None:
         return DeadLetterConfigs()
     return DeadLetterConfigs(
@@ -274,7 +276,7 @@ def dead_letter_configs(own: Configs | None) -> DeadLetterConfigs:
 
 
 def share_isolation(own: Configs | None) -> IsolationLevel:
-    """What the members of a share group see of transactions."""
+    """The isolation level of a share group."""
     is_committed = (
         own is not None and _stripped_text(own, "share.isolation.level") == "read_committed"
     )
@@ -282,7 +284,7 @@ def share_isolation(own: Configs | None) -> IsolationLevel:
 
 
 def share_reset(own: Configs | None, now_ms: int) -> int:
-    """Where a share group begins to read: a timestamp, or one of the two above
+    """The offset at which a share group begins: a timestamp, ``RESET_EARLIEST`` or ``RESET_LATEST``
     (ShareGroupAutoOffsetResetStrategy).
     """
     strategy = "latest" if own is None else _stripped_text(own, "share.auto.offset.reset", "latest")
@@ -294,7 +296,7 @@ def share_reset(own: Configs | None, now_ms: int) -> int:
 
 
 AssignorConfigs = tuple[tuple[str, str], ...]
-"""Configs that the assignor of a streams group goes by, sorted, as its records have them."""
+"""Configs that the assignor of a streams group uses, sorted, as its records have them."""
 STANDBYS: Final = "num.standby.replicas"
 RACK_TAGS: Final = "rack.aware.assignment.tags"
 
@@ -308,7 +310,7 @@ class StreamsConfigs(msgspec.Struct, frozen=True, kw_only=True):
     warmups: int
     """Limit of warm-up tasks."""
     initial_delay_ms: int
-    """How long the first assignment waits for more members."""
+    """How long the first assignment waits for more members, in ms."""
     assignor: AssignorConfigs
 
 
@@ -346,7 +348,7 @@ def streams_configs(own: Configs | None, settings: Settings) -> StreamsConfigs:
 def group_refusal(
     name: str, configs: Configs, settings: Settings, rules: Rules = LATEST
 ) -> Rejection | None:
-    """Why a group can't be configured like this; None where it can (GroupConfig.validate)."""
+    """Why a group can't have these configs; None if it can (GroupConfig.validate)."""
     if not name:
         return invalid_request("Default group resources are not allowed.")
     way = _way(rules)
@@ -394,7 +396,7 @@ def _bounds_refusal(
 
 
 def _out_of_bounds(key: str, value: int, settings: Settings, way: _GroupConfigSource) -> str | None:
-    """Why a number is refused; a bound that is no setting of a broker does not exist."""
+    """Why a number is refused; a bound that is not a broker setting does not apply."""
     kind, _, setting = key.partition(".")
     least, greatest = (
         f"group.{kind}.{end}.{setting.removeprefix('num.')}" for end in ("min", "max")
@@ -434,8 +436,8 @@ def _tags_complaint(key: str, value: str) -> str | None:
 
 
 def settings_complaints(settings: Settings) -> Iterator[tuple[tuple[str, str], str]]:
-    """Why a broker would not start with these settings of groups: the two that don't agree, and
-    its words.
+    """Why a broker would not start with these group settings: the two settings that contradict each
+    other, and Kafka's message.
     """
 
     def at_most(small: str, large: str, words: str) -> Iterator[tuple[tuple[str, str], str]]:
@@ -498,7 +500,7 @@ def _reset_complaint(key: str, value: str) -> str | None:
 
 
 def _duration_ms(text: str) -> int | None:
-    """A duration; None where the text is none."""
+    """A duration in ms; None if the text is no duration."""
     match = _DURATION.fullmatch(text)
     if match is None or match["time"] in ("T", "t"):
         return None
@@ -515,7 +517,7 @@ def _duration_ms(text: str) -> int | None:
 
 
 def _fraction_ms(match: re.Match[str]) -> int:
-    """Milliseconds behind the seconds, of their sign."""
+    """The fraction of a second in milliseconds, with the sign of the seconds."""
     ms = int(((match["f"] or "") + "000")[:3])
     return -ms if (match["s"] or "").startswith("-") else ms
 
@@ -528,7 +530,7 @@ def group_values(
     broker_id: BrokerId,
     rules: Rules = LATEST,
 ) -> list[ConfigValue]:
-    """Every config of a group on a broker, and where it comes from (ConfigHelper)."""
+    """Every config of a group on a broker, with its source (ConfigHelper)."""
     values = []
     for name, key in sorted(_way(rules).keys.items()):
         synonyms: list[tuple[str, str, ConfigSource]] = []

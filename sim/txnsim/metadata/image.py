@@ -1,8 +1,8 @@
 """Immutable cluster metadata: brokers, topics, leaders, epochs, features, dynamic configs.
 
 Every change makes a new ``ClusterImage``; brokers compare the old with the new to find out what
-they lead now. It refuses to decide anything: that is ``controller.controller``. Kafka's
-counterpart: MetadataImage and KRaftMetadataCache.
+they lead now. Decisions are made in ``controller.controller``. Kafka's counterpart: MetadataImage
+and KRaftMetadataCache.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NO_LEADER: Final = BrokerId(-1)
 TRANSACTION_VERSION: Final = "transaction.version"
 METADATA_VERSION: Final = "metadata.version"
 KRAFT_VERSION: Final = "kraft.version"
-"""Stored in a control record of its own; absent at level 0."""
+"""The feature that is stored in a control record of its own; absent at level 0."""
 ELIGIBLE_LEADER_REPLICAS: Final = "eligible.leader.replicas.version"
 GROUP_VERSION: Final = "group.version"
 SHARE_VERSION: Final = "share.version"
@@ -40,15 +40,17 @@ class BrokerImage(msgspec.Struct, frozen=True, kw_only=True):
     port: int
     rack: str | None = None
     alive: bool = True
-    """Not fenced."""
+    """Whether it is unfenced."""
     in_controlled_shutdown: bool = False
-    """In controlled shutdown: leads no partition and is in no ISR."""
+    """Whether it is in controlled shutdown, when it leads no partition and is in no ISR."""
     has_failed_directory: bool = False
-    """Its log directory is offline: it lives, but none of its replicas can be served."""
+    """Whether its log directory is offline: the broker is alive, but none of its replicas can be
+    served.
+    """
     incarnation_id: uuid.UUID | None = None
     """Id of the process; None for brokers that a cluster is formatted with."""
     addresses: Mapping[str, tuple[str, int]] = {}
-    """Listener name -> host and port, of listeners besides the first."""
+    """Listener name -> host and port, for listeners other than the first."""
 
     def address(self, listener: str) -> tuple[str, int]:
         """Host and port of the listener of that name (BrokerRegistration.node)."""
@@ -64,26 +66,28 @@ class PartitionImage(msgspec.Struct, frozen=True, kw_only=True):
     replicas: tuple[BrokerId, ...]
     isr: tuple[BrokerId, ...]
     elr: tuple[BrokerId, ...] = ()
-    """Eligible leader replicas: out of the ISR, but known to have every committed record, because
-    the ISR fell below its minimum when they left (KIP-966).
+    """Eligible leader replicas: not in the ISR, but known to have every committed record, because
+    the ISR was below its minimum when they left (KIP-966).
     """
     last_known_elr: tuple[BrokerId, ...] = ()
     """The last leader of a leaderless partition, elected as a last resort (KIP-966)."""
     is_recovering: bool = False
-    """Set by an unclean election until the leader reports its recovery (KIP-704)."""
+    """Whether an unclean election took place whose leader has not reported its recovery yet
+    (KIP-704).
+    """
     removing: tuple[BrokerId, ...] = ()
-    """Replicas that a reassignment takes away once it is complete (KIP-455)."""
+    """Replicas that a reassignment removes when it completes (KIP-455)."""
     adding: tuple[BrokerId, ...] = ()
-    """Replicas that a reassignment has brought: it is complete when they are in sync."""
+    """Replicas that a reassignment has added: it completes when they are in sync."""
 
     @property
     def is_reassigning(self) -> bool:
-        """Whether replicas are on the move (PartitionReassignmentReplicas)."""
+        """Whether a reassignment is in progress (PartitionReassignmentReplicas)."""
         return bool(self.removing or self.adding)
 
 
 class TopicImage(msgspec.Struct, frozen=True, kw_only=True):
-    """A topic: its id, its partitions by index, its own configs (only those that were set)."""
+    """A topic: its id, its partitions by index, and its own configs."""
 
     name: str
     topic_id: uuid.UUID
@@ -93,8 +97,8 @@ class TopicImage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Topics(dict[str, TopicImage]):
-    """The topics of an image by name. They know how they differ from those that they were made of,
-    so that a change of one topic takes no look at all the others (Kafka's TopicsDelta).
+    """The topics of an image by name. They know the difference from the topics that they were made
+    from, so that a change of one topic does not require a look at all others (Kafka's TopicsDelta).
     """
 
     __slots__ = ("_before", "_changed", "_mark")
@@ -106,7 +110,7 @@ class Topics(dict[str, TopicImage]):
         old_topics: Mapping[str, TopicImage] | None = None,
         changed: tuple[str, ...] = (),
     ) -> None:
-        """Copy them."""
+        """Copy the topics, and note the old ones and the changed names."""
         super().__init__(topics)
         self._mark = object()
         self._before = old_topics._mark if isinstance(old_topics, Topics) else None
@@ -127,39 +131,39 @@ class ClusterImage(msgspec.Struct, frozen=True, kw_only=True):
 
     cluster_id: str
     offset: int = 0
-    """Position in the metadata log: grows with every change; FinalizedFeaturesEpoch is taken from
-    it.
+    """Position in the metadata log, which grows with every change; FinalizedFeaturesEpoch is
+    derived from it.
     """
     brokers: Mapping[BrokerId, BrokerImage] = {}
     topics: Mapping[str, TopicImage] = {}
     topic_names: Mapping[uuid.UUID, str] = {}
     features: Mapping[str, int] = {}
-    """Finalized levels, level 0 included."""
+    """Finalized feature levels, including level 0."""
     features_epoch: int = 0
     broker_configs: Mapping[str, Mapping[str, str]] = {}
-    """Dynamic configs by broker name; ``""`` holds the cluster-wide defaults."""
+    """Dynamic configs by broker name; ``""`` has the cluster-wide defaults."""
     group_configs: Mapping[str, Mapping[str, str]] = {}
-    """Configs by group; only groups that have some."""
+    """Configs by group, for groups that have some."""
     client_metrics: Mapping[str, Mapping[str, str]] = {}
-    """Subscriptions for client metrics by name (KIP-714)."""
+    """Subscriptions to client metrics by name (KIP-714)."""
     client_quotas: Mapping[tuple[tuple[str, str | None], ...], Mapping[str, float]] = {}
     """Quotas by their entity (``metadata.quotas``)."""
     acls: Acls = NO_ACLS
-    """Every ACL (AclsImage)."""
+    """All ACLs (AclsImage)."""
     scram: Credentials = {}
-    """Credentials of SCRAM by user and mechanism (ScramImage)."""
+    """SCRAM credentials by user and mechanism (ScramImage)."""
 
     # Queries
 
     def partition(self, topic_partition: TopicPartition) -> PartitionImage | None:
-        """The partition's image, or None where topic or index do not exist."""
+        """The partition's image; None if topic or index does not exist."""
         topic = self.topics.get(topic_partition.topic)
         if topic is None or not 0 <= topic_partition.partition < len(topic.partitions):
             return None
         return topic.partitions[topic_partition.partition]
 
     def existing(self, names: AbstractSet[str] | Mapping[str, object]) -> list[str]:
-        """The names that are topics; goes through whichever are fewer."""
+        """Those of the names that are topics; iterates over the smaller side."""
         topics = self.topics
         if len(names) > len(topics):
             return [name for name in topics if name in names]
@@ -170,7 +174,7 @@ class ClusterImage(msgspec.Struct, frozen=True, kw_only=True):
         return None if name is None else self.topics[name]
 
     def alive_brokers(self) -> tuple[BrokerImage, ...]:
-        """Brokers that clients see, by id."""
+        """Unfenced brokers, sorted by id."""
         return tuple(
             broker
             for _, broker in sorted(self.brokers.items())
@@ -178,7 +182,7 @@ class ClusterImage(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def fenced_brokers(self) -> tuple[BrokerImage, ...]:
-        """Brokers that are registered but away, by id."""
+        """Registered but fenced brokers, sorted by id."""
         return tuple(broker for _, broker in sorted(self.brokers.items()) if not broker.alive)
 
     def is_alive(self, broker_id: BrokerId) -> bool:
@@ -187,8 +191,8 @@ class ClusterImage(msgspec.Struct, frozen=True, kw_only=True):
         return broker is not None and broker.alive
 
     def is_active(self, broker_id: BrokerId) -> bool:
-        """Whether that broker may lead and be in an ISR (ClusterControlManager.isActive, and the
-        directory that ReplicationControlManager.LeaderAcceptor asks for).
+        """Whether that broker may lead and be in an ISR (ClusterControlManager.isActive), and its
+        directory is online (ReplicationControlManager.LeaderAcceptor).
         """
         broker = self.brokers.get(broker_id)
         return (
@@ -213,7 +217,7 @@ class ClusterImage(msgspec.Struct, frozen=True, kw_only=True):
         return topics.changed_since(old_image.topics)
 
     def deleted_topics(self, old_image: ClusterImage) -> tuple[TopicImage, ...]:
-        """The topics of an older image that are gone; one of that name may be there again."""
+        """Topics of an older image that were deleted; a new topic may have the same name."""
         deleted = []
         for name in self.changed_topics(old_image):
             old_topic, new_topic = old_image.topics.get(name), self.topics.get(name)
@@ -230,7 +234,7 @@ class ClusterImage(msgspec.Struct, frozen=True, kw_only=True):
         return self.with_topics((topic,))
 
     def with_topics(self, topics: Sequence[TopicImage]) -> ClusterImage:
-        """The image with those topics added or replaced; itself where there are none."""
+        """The image with those topics added or replaced; itself if there are none."""
         if not topics:
             return self
         return msgspec.structs.replace(
@@ -282,33 +286,39 @@ class ClusterImage(msgspec.Struct, frozen=True, kw_only=True):
         return self._next(brokers={**self.brokers, broker.broker_id: broker})
 
     def with_feature(self, name: str, level: int) -> ClusterImage:
-        """The image with a finalized feature level; the features' epoch grows with it."""
+        """The image with a finalized feature level, and a higher features' epoch."""
         return self._next(
             features={**self.features, name: level},
             features_epoch=self.offset + 1,
         )
 
     def with_broker_configs(self, name: str, configs: Mapping[str, str]) -> ClusterImage:
-        """The image with the dynamic configs of one broker (``""``: cluster-wide) replaced."""
+        """The image with the dynamic configs of one broker (``""`` for cluster-wide ones)
+        replaced.
+        """
         return self._next(broker_configs={**self.broker_configs, name: dict(configs)})
 
     def with_group_configs(
         self, name: str, configs: Mapping[str, str], *, stays: bool = False
     ) -> ClusterImage:
-        """The image with a group's configs replaced; an empty group goes unless ``stays``."""
+        """The image with a group's configs replaced; a group without configs is removed unless
+        ``stays``.
+        """
         changed = _with_configs(self.group_configs, name, configs)
         if stays and name in self.group_configs:
             changed.setdefault(name, {})
         return self._next(group_configs=changed)
 
     def with_client_metrics(self, name: str, configs: Mapping[str, str]) -> ClusterImage:
-        """The image with one subscription replaced; without any configs it is gone."""
+        """The image with one subscription replaced; without configs it is removed."""
         return self._next(client_metrics=_with_configs(self.client_metrics, name, configs))
 
     def with_client_quotas(
         self, changed: Mapping[tuple[tuple[str, str | None], ...], Mapping[str, float]]
     ) -> ClusterImage:
-        """The image with quotas of the entities replaced; an entity without quotas goes."""
+        """The image with the quotas of these entities replaced; an entity without quotas is
+        removed.
+        """
         quotas = dict(self.client_quotas)
         for key in changed:
             quotas.pop(key, None)
@@ -340,7 +350,7 @@ class ClusterImage(msgspec.Struct, frozen=True, kw_only=True):
         return all_topics
 
     def _next(self, **changes: Any) -> ClusterImage:
-        """The image after one more record of the metadata log."""
+        """The image at the next offset of the metadata log."""
         return msgspec.structs.replace(self, offset=self.offset + 1, **changes)
 
 

@@ -1,11 +1,11 @@
-"""Changes of one partition: its ISR changes, or it needs a leader. Pure.
+"""Changes of one partition: a new ISR, or the election of a leader. Pure.
 
-A change is built in Kafka's order: first a reassignment ends where its replicas are in sync
-(KIP-455), then the eligible leader replicas follow the ISR (KIP-966), then a leader is elected,
-then the epochs are raised. The partition epoch grows with every change, the leader epoch only with
-a change of the leader, or when a replica is taken away: since metadata version 3.6 a smaller ISR
-leaves it alone (KAFKA-15021). Kafka's counterparts: PartitionChangeBuilder,
-PartitionReassignmentReplicas, PartitionRegistration.merge.
+A change is built in Kafka's order: first a reassignment completes if its replicas are in sync
+(KIP-455), then the eligible leader replicas are derived from the ISR (KIP-966), then a leader is
+elected, then the epochs are raised. The partition epoch grows with every change, the leader epoch
+only with a new leader or a removed replica: since metadata version 3.6 a smaller ISR does not raise
+it (KAFKA-15021). Kafka's counterparts: PartitionChangeBuilder, PartitionReassignmentReplicas,
+PartitionRegistration.merge.
 """
 
 from __future__ import annotations
@@ -43,18 +43,18 @@ class PartitionChange(msgspec.Struct, frozen=True, kw_only=True):
 
     target_isr: Brokers
     is_acceptable: Callable[[BrokerId], bool]
-    """Whether a broker may lead: unfenced, and not in controlled shutdown."""
+    """Returns whether a broker may lead: unfenced, and not in controlled shutdown."""
     min_isr: int
-    """The topic's ``min.insync.replicas``, at most its replication factor."""
+    """The topic's ``min.insync.replicas``, limited to its replication factor."""
     has_elr: bool
     """Whether the feature ``eligible.leader.replicas.version`` is on."""
     election: Election = Election.ONLINE
     unclean_shutdown: BrokerId | None = None
-    """A replica that may have lost records: not eligible any more."""
+    """A replica that may have lost records, and is no longer eligible."""
     has_recovered: bool = False
-    """The leader reports its recovery after an unclean election."""
+    """Whether the leader reports its recovery after an unclean election."""
     placement: Placement | None = None
-    """The new replicas; None to keep the present ones."""
+    """The new replicas; None to keep the current ones."""
 
 
 class _Elected(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,7 +63,7 @@ class _Elected(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def changed_partition(partition: PartitionImage, change: PartitionChange) -> PartitionImage | None:
-    """The partition after the change; None without a difference."""
+    """The partition after the change; None if nothing changes."""
     placement, isr = _finish_reassignment(_placement(partition, change), change.target_isr)
     change = msgspec.structs.replace(change, target_isr=isr)
     elr = _eligible(partition, change)
@@ -110,7 +110,7 @@ def _placement(partition: PartitionImage, change: PartitionChange) -> Placement:
 
 
 def _finish_reassignment(placement: Placement, isr: Brokers) -> tuple[Placement, Brokers]:
-    """Replicas and ISR after a reassignment that may end by now; as they are where it may not
+    """Replicas and ISR after the reassignment has completed, or unchanged if it can't complete yet
     (PartitionReassignmentReplicas.maybeCompleteReassignment).
     """
     removing, adding = placement.removing, placement.adding
@@ -129,7 +129,7 @@ def _finish_reassignment(placement: Placement, isr: Brokers) -> tuple[Placement,
 
 
 def _eligible(partition: PartitionImage, change: PartitionChange) -> Brokers:
-    """The ELR that goes with the new ISR (PartitionChangeBuilder.maybePopulateTargetElr)."""
+    """The ELR that belongs to the new ISR (PartitionChangeBuilder.maybePopulateTargetElr)."""
     if not change.has_elr:
         return partition.elr
     if len(change.target_isr) >= change.min_isr:
@@ -177,7 +177,7 @@ def _elect(
 def _last_known_leaders(
     partition: PartitionImage, change: PartitionChange, leader: BrokerId
 ) -> Brokers:
-    """The last leader before the partition lost it
+    """The last leader of a partition that has lost its leader
     (PartitionChangeBuilder.maybeUpdateLastKnownLeader).
     """
     if not change.has_elr or leader == partition.leader:

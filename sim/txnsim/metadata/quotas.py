@@ -1,7 +1,6 @@
-"""Quotas of users, client ids and addresses: valid values, and the ones that a filter finds
-(KIP-546).
+"""Quotas of users, client ids and addresses: validation, and lookup by filter (KIP-546).
 
-Pure. They are kept and described, but slow no client down. Kafka's counterparts:
+Pure. They are stored and described, but don't throttle clients. Kafka's counterparts:
 ClientQuotaControlManager, ClientQuotasImage.
 """
 
@@ -25,7 +24,9 @@ USER: Final = "user"
 IP: Final = "ip"
 
 Entity = tuple[tuple[str, str | None], ...]
-"""(kind, name) of whom a quota is for, in order of ``_ORDER``; None stands for everybody else."""
+"""The (kind, name) pairs of a quota's entity, in order of ``_ORDER``; the name None stands for the
+default entity.
+"""
 
 _ORDER: Final = (CLIENT_ID, USER, IP)
 
@@ -55,7 +56,7 @@ _FRACTION_MAX: Final = 1e-6
 
 
 class QuotaChange(msgspec.Struct, frozen=True, kw_only=True):
-    """One value to be set; None removes it."""
+    """One value to set; None removes it."""
 
     key: str
     value: float | None
@@ -67,13 +68,13 @@ class QuotaFilter(msgspec.Struct, frozen=True, kw_only=True):
     exact: Mapping[str, str | None]
     """Kind -> name; None finds the default."""
     kinds: frozenset[str]
-    """Entity types for which any name matches."""
+    """Kinds for which any name matches."""
     strict: bool
-    """An entity must not have further kinds."""
+    """Whether an entity with further kinds does not match."""
 
 
 def entity_of(pairs: Iterable[tuple[str, str | None]]) -> Entity:
-    """An entity in its order; if a kind comes twice, the last one holds."""
+    """An entity with its kinds in order; if a kind is repeated, the last name counts."""
     names = dict(pairs)
     ordered = tuple((kind, names.pop(kind)) for kind in _ORDER if kind in names)
     return ordered + tuple(names.items())
@@ -82,7 +83,7 @@ def entity_of(pairs: Iterable[tuple[str, str | None]]) -> Entity:
 def altered_values(
     image: ClusterImage, entity: Entity, changes: Iterable[QuotaChange], rules: Rules = LATEST
 ) -> dict[str, float] | Rejection:
-    """An entity's quotas with all changes, or the error and none of the changes."""
+    """An entity's quotas after all changes, or the error, in which case none is applied."""
     keys = _keys_of(entity)
     if isinstance(keys, Rejection):
         return keys
@@ -103,8 +104,8 @@ def altered_quotas(
     changes: Mapping[Entity, Iterable[QuotaChange]],
     rules: Rules = LATEST,
 ) -> ClusterImage:
-    """The image with the quotas of many entities changed at once
-    (ClientQuotaControlManager.alterClientQuotas); what is refused is left out.
+    """The image after changes of many entities (ClientQuotaControlManager.alterClientQuotas);
+    refused changes are left out.
     """
     changed: dict[Entity, dict[str, float]] = {}
     for entity, of_it in changes.items():
@@ -115,7 +116,7 @@ def altered_quotas(
 
 
 def finds_quota(quota_filter: QuotaFilter, entity: Entity) -> bool:
-    """Whether a filter finds an entity."""
+    """Whether a filter matches an entity."""
     named = dict(entity)
     if quota_filter.strict and len(named) > len(quota_filter.exact) + len(quota_filter.kinds):
         return False
@@ -123,7 +124,7 @@ def finds_quota(quota_filter: QuotaFilter, entity: Entity) -> bool:
 
 
 def entity_text(entity: Entity) -> str:
-    """The entity as ClientQuotaEntity.toString has it."""
+    """The entity as ClientQuotaEntity.toString prints it."""
     inside = ", ".join(f"{kind}={'null' if name is None else name}" for kind, name in entity)
     return f"ClientQuotaEntity(entries={{{inside}}})"
 
