@@ -178,7 +178,7 @@ def _setting_groups() -> dict[str, list[str]]:
     for line in inspect.getsource(txnsim.settings.Settings).splitlines():
         if match := re.fullmatch(r"    # (.+)", line):
             title = match[1]
-        elif (match := re.match(r"    (\w+): .* = said\(", line)) is not None:
+        elif (match := re.match(r"    (\w+): .* = setting\(", line)) is not None:
             groups.setdefault(title, []).append(match[1])
     return groups
 
