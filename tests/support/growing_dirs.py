@@ -79,7 +79,7 @@ class GrowingDir:
         ):
             folder = path / name
             folder.mkdir()
-            log = folder / names.Suffix.LOG.at(0)
+            log = folder / names.Suffix.LOG.file_name(0)
             log.write_bytes(b"".join(map(encode_turn, range(self._turns))))
         return broker_dir
 

@@ -46,5 +46,5 @@ def offsets_log(log_dir: Path, *batches: bytes, partition: int = 0) -> Path:
     for batch in batches:
         data += assign(batch, base_offset=offset, leader_epoch=0)
         offset += read_batch_header(batch).last_offset + 1
-    (folder / names.Suffix.LOG.at(0)).write_bytes(data)
+    (folder / names.Suffix.LOG.file_name(0)).write_bytes(data)
     return folder

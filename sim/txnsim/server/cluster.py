@@ -96,7 +96,7 @@ class SimCluster:
             broker_ids=options.broker_ids,
         )
         """The Kafka release of each broker."""
-        environment.tracer.run = described(environment.tracer.run, options)
+        environment.tracer.run = describe_run(environment.tracer.run, options)
         self.members: dict[BrokerId, ClusterMember] = {}
         """All brokers by their ids, running or not."""
         self._bound: list[BrokerListener] = []

@@ -118,7 +118,7 @@ class RelayedRequest(msgspec.Struct):
 
     def rewritten_answer(self, answer: bytes, rewriting: Rewriting) -> bytes:
         """The answer with a changed field."""
-        return self.framed(rewriting.apply(self.message(answer)))
+        return self.frame_answer(rewriting.apply(self.message(answer)))
 
     def throttled_answer(self, answer: bytes, throttle_ms: int) -> bytes:
         """The answer with its throttle time, if its version has that field.

@@ -119,7 +119,7 @@ class ClusterGuard:
         """A new cluster for a test; with ``--txnsim-bootstrap``, the other cluster with new
         topics.
         """
-        description = self.asked(item)
+        description = self.options_for(item)
         if self._elsewhere is not None:
             foreign_cluster.check(self._marker_arguments(item))
         with self._cluster(description) as kafka:
@@ -187,7 +187,7 @@ class ClusterGuard:
         return options
 
     def _test_options(self, options: dict[str, Any]) -> SessionOptions:
-        description = wanted(**{**from_ini(self._ini), **options})
+        description = options_from_keywords(**{**from_ini(self._ini), **options})
         # stop() does not know the test, so the verdict is checked here, unless the test has failed.
         cluster = msgspec.structs.replace(description, faults_may_miss=True)
         return SessionOptions(cluster=cluster, faults_may_miss=description.faults_may_miss)
@@ -212,7 +212,7 @@ class ClusterGuard:
             since = 0 if rebuilt.tracer is None else len(rebuilt.tracer)
             self._before = (rebuilt.starts, since)
 
-    def failed(self) -> None:
+    def note_failure(self) -> None:
         """Notes that a phase of the test has failed."""
         self._has_failed = True
 
@@ -299,7 +299,7 @@ def _names(item: pytest.Item) -> Sequence[str]:
 
 
 def from_ini(ini: Mapping[str, Any]) -> dict[str, Any]:
-    """Converts ini options to keyword arguments of ``options.wanted``.
+    """Converts ini options to keyword arguments of ``options.options_from_keywords``.
 
     Raises:
         ConfigError: An option has a wrong form.

@@ -12,7 +12,7 @@ from tests.broker.older_releases.history import UNOBSERVED
 from tests.support.apache_kafka import KAFKA_VERSION
 from tests.support.clusters import VirtualCluster, run_cluster
 from tests.support.raw_connection import API_VERSIONS, WireClient
-from txnsim.api.registry import ADVERTISED, shipped
+from txnsim.api.registry import ADVERTISED, shipped_apis
 from txnsim.errors import ErrorCode
 from txnsim.releases import REFERENCE, RELEASES, Fleet
 from txnsim.releases.rules import Rules

@@ -66,7 +66,7 @@ def test_a_later_position_is_not_overtaken_by_a_commit(tmp_path: Path) -> None:
 def test_positions_a_torn_end_is_told(tmp_path: Path) -> None:
     broker = BrokerDir(tmp_path / "broker-1")
     folder = offsets_log(broker.path, position_batch(commit_record(3)))
-    with (folder / names.Suffix.LOG.at(0)).open("ab") as file:
+    with (folder / names.Suffix.LOG.file_name(0)).open("ab") as file:
         file.write(b"torn")
     problems: list[str] = []
     positions = positions_in([broker.kill()], problems.append)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from txnsim.api._identities.acl_entries import check_filters, described, filter_of
+from txnsim.api._identities.acl_entries import check_filters, describe_matching, filter_of
 from txnsim.api.request import Reply, Request, refuse_at_top_level
 from txnsim.errors import ErrorCode
 
