@@ -3,7 +3,7 @@
 A handler module has a key (``KEY``), ``async def handle(request)`` and ``refuse(request, error)``,
 the answer that fails the whole request with one error: in each element where the schema has no
 top-level code, as Kafka's ``AbstractRequest.getErrorResponse`` does. ``subject(request)`` returns
-the subject for fault plans: whom the request is about.
+the transactional ids and partitions that it is about, for fault plans.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from txnsim.wire.registry import version_range
 NO_THROTTLE: Final = timedelta(0)
 
 CHANGE_WEIGHT: Final = 16
-"""Weight of an element that changes the image: every broker takes up the new one."""
+"""Weight of an element that changes the image, because every broker applies the new image."""
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -43,17 +43,21 @@ R = TypeVar("R")
 UNPACED_MAX: Final = 64
 """Number of elements up to which a request is handled without a pause."""
 ELEMENT_BYTES: Final = 128
-"""What an element of an answer counts for until it is encoded: about what it takes as an object."""
+"""Bytes that an element of an answer counts for before it is encoded: about its size as an
+object.
+"""
 SENT_BYTES_MAX: Final = 2**31 - 2**16
-"""Whatever is set: a frame tells its size in 31 bits, and its head is in it."""
+"""Limit on an answer, whatever the settings say: a frame has its size in 31 bits, which includes
+the header.
+"""
 READS: Final = frozenset(
     (
         *(2, 3, 9, 10, 15, 16, 23, 29, 32, 35, 41, 46, 48, 50),
         *(55, 60, 61, 65, 66, 69, 74, 75, 77, 87, 89, 90),
     )
 )
-"""API keys of requests that change nothing: who has gone needs no answer, and one that would be too
-large is refused with an error.
+"""API keys of requests that change nothing: a client that has disconnected needs no answer, and an
+answer that would be too large becomes an error.
 """
 
 INVALID_REQUEST_TEXT: Final = (
@@ -80,53 +84,53 @@ class NoResponse(Enum):
 
 
 class ClientLink:
-    """A client's connection as far as handlers know of it."""
+    """A client's connection, as far as handlers need it."""
 
     __slots__ = ("_at_close", "_is_closed", "port", "software_name", "software_version")
 
     def __init__(self, port: str = "") -> None:
         self._is_closed = False
         self.port = port
-        """The client's own."""
+        """The client's own port."""
         self.software_name: str | None = None
         self.software_version: str | None = None
-        """As the client's ApiVersions has it (KIP-511)."""
+        """The version of the client's software, from its ApiVersions (KIP-511)."""
         self._at_close: dict[Callable[[ClientLink], None], None] = {}
 
     def at_close(self, forget: Callable[[ClientLink], None]) -> None:
-        """Call this once the connection has ended."""
+        """Call ``forget`` once the connection has closed."""
         self._at_close[forget] = None
 
     def is_open(self) -> bool:
         return not self._is_closed
 
     def closed(self) -> None:
-        """The connection has ended."""
+        """Called when the connection has closed."""
         self._is_closed = True
         for forget in self._at_close:
             forget(self)
 
 
 NO_LINK: Final = ClientLink()
-"""The link of requests without a connection."""
+"""For requests without a connection."""
 
 
 class Request(msgspec.Struct, kw_only=True, eq=False):
-    """One request of a client: its header, its decoded message, the broker it reached."""
+    """A client's request: its header, its decoded message, the broker that received it."""
 
     pace: Pace | None = None
     """The pace of a large request, which is handled in slices."""
     subject: Subject | None = None
-    """What the request is about, where the parsed message is no longer kept."""
+    """What the request is about, once its message has been dropped."""
     link: ClientLink = NO_LINK
     client_host: str = ""
     """The client's address as Kafka writes it: ``/127.0.0.1``."""
     access: Access | None = None
-    """The client's rights; None without an authorizer: then it may do everything."""
+    """The client's rights; None without an authorizer, which allows everything."""
     expected: int = 0
-    """Elements that were announced; many of them need a pace."""
+    """Number of elements announced so far; many of them need a pace."""
     answered: int = 0
-    """Elements of the answer so far, as far as the request does not bound them."""
+    """Number of answer elements announced so far, beyond those that the request's size bounds."""
     principal: str = ANONYMOUS
     """The client's principal: ``User:alice``."""
     apis: ApiTable
@@ -137,9 +141,9 @@ class Request(msgspec.Struct, kw_only=True, eq=False):
     client_id: str | None
     message: Any = None
     body_offset: int = 0
-    """Where the message begins in its frame."""
+    """Where the message begins in the frame."""
     refused: ErrorCode | None = None
-    """The error that answers it at once (ApiVersions of a future version only)."""
+    """The error that answers the request at once (only for ApiVersions of a future version)."""
 
     async def map_each(
         self,
@@ -154,7 +158,7 @@ class Request(msgspec.Struct, kw_only=True, eq=False):
         Args:
             do: Called with each element.
             elements: Elements of the request, or of what it asks for.
-            weight: How much work one is; 1 for some microseconds.
+            weight: Work of one element; 1 is some microseconds.
         """
         if not isinstance(weight, int):
             return await self._map_weighed(do, elements, weight)
@@ -172,7 +176,7 @@ class Request(msgspec.Struct, kw_only=True, eq=False):
     async def _map_weighed(
         self, do: Callable[[T], R], elements: Collection[T], weight: Callable[[T], int]
     ) -> list[R]:
-        """Like ``each``, for elements that differ in cost."""
+        """Like ``map_each``, for elements of different weights."""
         self.expect(len(elements))
         results = []
         for element in elements:
@@ -184,8 +188,9 @@ class Request(msgspec.Struct, kw_only=True, eq=False):
         return results
 
     async def each_heavy(self, do: Callable[[T], Awaitable[R]], elements: Collection[T]) -> list[R]:
-        """The result of ``do`` for each element, in order, where one may be long: ``do`` says so
-        (``answers``) before it makes it. What the request names again is not made again.
+        """The result of ``do`` for each element, in order, where results may be large: ``do``
+        announces the size of each (``answers``) before it builds it. A repeated element shares its
+        result.
         """
         self.expect(len(elements))
         result_by_element: dict[T, tuple[R, int]] = {}
@@ -206,10 +211,11 @@ class Request(msgspec.Struct, kw_only=True, eq=False):
         return results
 
     def answers(self, elements: int, size: int = 0) -> None:
-        """Announce elements of the answer, and bytes of them where they may be long.
+        """Announce elements that are about to be built, with their size in bytes if they may be
+        long.
 
         Raises:
-            AnswerTooLargeError: The answer is not made.
+            AnswerTooLargeError: The answer would be too large, and is not built.
         """
         self.answered += elements + size // ELEMENT_BYTES
         self.expect(elements + size // ELEMENT_BYTES)
@@ -221,17 +227,17 @@ class Request(msgspec.Struct, kw_only=True, eq=False):
 
     @property
     def bytes_max(self) -> int:
-        """Bytes that its answer may have."""
+        """Greatest size of the answer in bytes."""
         settings = self.broker.metadata.settings
         records = settings.fetch_max_bytes if self.api_key in FETCHES else 0
         return min(settings.answer_max_bytes + records, SENT_BYTES_MAX)
 
     async def have_done(self, elements: int) -> None:
-        """Count finished elements of the expected ones; take a break where it is time."""
+        """Count elements as done, and take a break if it is time."""
         await rest_where_due(self.pace, elements)
 
     def expect(self, elements: int) -> None:
-        """Announce a number of elements to do: many of them need breaks."""
+        """Announce a number of elements to process: many of them need breaks."""
         self.expected += elements
         if self.expected > UNPACED_MAX and self.pace is None:
             environment = self.broker.environment
@@ -251,64 +257,68 @@ class Request(msgspec.Struct, kw_only=True, eq=False):
 
     @property
     def has_no_time(self) -> bool:
-        """Whether nothing can be done in the time that a request to the controller gives. A broker
-        forwards it with the rest of its ``timeout``; where none is left the whole of it is refused
-        with REQUEST_TIMED_OUT, and nothing is looked at (ForwardingManager). Everything else is
-        done at once here.
+        """Whether the timeout of a request to the controller is too short to do anything. A broker
+        forwards it with what remains of its ``timeout``; if nothing remains, the whole request is
+        refused with REQUEST_TIMED_OUT (ForwardingManager). Any other request is processed at once
+        here.
         """
         return bool(self.message.timeout <= NO_THROTTLE)
 
     @property
     def handler(self) -> Handler:
-        """Who answers it on this listener."""
+        """The handler of the request's API on this listener."""
         return self.apis.handlers[self.api_key]
 
     def refuse(self, error: ErrorCode) -> Reply:
-        """The answer that fails the whole request, in the words of this listener."""
+        """The answer that fails the whole request, as this listener's handler builds it."""
         return self.handler.refuse(self, error)
 
     def address_of(self, broker: BrokerImage) -> dict[str, Any]:
-        """Host and port of a broker's listener of the name under which this request came."""
+        """Host and port of another broker, on its listener of the same name as the one that
+        received this request.
+        """
         host, port = broker.address(self.apis.listener)
         return {"host": host, "port": port}
 
     def answer(self, **values: object) -> Any:
-        """The answer's message with those values that this version has; no throttling."""
+        """Build the answer's message from the values that this version has; without throttling."""
         return answer(self.api_key, self.api_version, **values)
 
 
 def answer(api_key: int, api_version: int, **values: object) -> Any:
-    """An answer's message with those values that this version has; no throttling."""
+    """Build an answer's message from the values that this version has; without throttling."""
     return codec.build(
         codec.response_class(api_key, api_version), throttle_time=NO_THROTTLE, **values
     )
 
 
 Reply = object
-"""A message of the response schema, its encoded body as ``bytes``, or an ``NoResponse``."""
+"""A message of the response schema, its encoded body as ``bytes``, or a ``NoResponse``."""
 
 
 class Handler:
-    """A handler as ``api.registry`` knows it. Its module is imported when it is first needed."""
+    """A handler, as ``api.registry`` lists it. Its module is imported when first needed."""
 
     handle: Callable[[Request], Coroutine[Any, Any, Reply]]
     """Answers the request."""
     refuse: Callable[[Request, ErrorCode], Reply]
-    """Fails the whole request with one error."""
+    """Builds the answer that fails the whole request with one error."""
     subject: Callable[[Request], Subject]
-    """Whom the request is about."""
+    """Returns the transactional ids and partitions that the request is about."""
     decode: Callable[[codec.RequestHeader, bytes], Any]
-    """From a frame to the message."""
+    """Decodes the message of a frame."""
     check: Callable[[Any], None] | None
-    """Raises MalformedFrameError where a message can't be read although its bytes can."""
+    """Raises MalformedFrameError for a message that decodes, but that Kafka's classes would
+    refuse.
+    """
 
     def __init__(self, *, key: int, module: str, **instead: Callable[..., Any]) -> None:
-        """A handler.
+        """Name the handler's module; it is not imported yet.
 
         Args:
-            key: Of its API.
-            module: By its whole name.
-            instead: Parts that take the place of those of the module.
+            key: The API key.
+            module: The full name of the module.
+            instead: Parts that replace those of the module.
         """
         self.key = key
         self.name = api_name(key)
@@ -318,12 +328,14 @@ class Handler:
 
     @property
     def kind(self) -> str:
-        """The folder of its module: ``groups``."""
+        """Name of the folder of the handler's module, such as ``groups``."""
         return self._module.split(".")[-2].removeprefix("_")
 
     @property
     def versions(self) -> tuple[int, int]:
-        """The lowest and the highest that it understands: all that there are messages for."""
+        """Lowest and highest version that the handler understands: all for which there are
+        messages.
+        """
         return version_range(self.key)
 
     def __getattr__(self, part: str) -> Any:
@@ -334,7 +346,7 @@ class Handler:
         return value
 
     def but(self, **instead: Any) -> Handler:
-        """The same handler with other parts."""
+        """The same handler with some parts replaced."""
         return Handler(key=self.key, module=self._module, **{**self._instead, **instead})
 
 
@@ -350,30 +362,32 @@ _PARTS: Final[Mapping[str, Any]] = {
     "decode": codec.decode_request,
     "check": None,
 }
-"""Attributes of a handler module, each with its default."""
+"""The parts of a handler module, with their defaults."""
 
 
 class ApiTable(msgspec.Struct, frozen=True, kw_only=True):
-    """What one kind of listener speaks."""
+    """The APIs and versions that one kind of listener serves."""
 
     listener: str
-    """Its name: answers lead to other brokers' listeners of that name (``BrokerImage.address``)."""
+    """The listener's name. Answers give the addresses of other brokers' listeners of that name
+    (``BrokerImage.address``).
+    """
     handlers: Mapping[int, Handler]
     accepted: Mapping[int, tuple[int, int]]
-    """API key -> versions that are answered; anything else closes the connection."""
+    """API key -> versions that are answered; any other version closes the connection."""
     advertised: Mapping[int, tuple[int, int]]
-    """API key -> versions as ApiVersions lists them."""
+    """API key -> versions that ApiVersions lists."""
 
 
 def error_fields(rejection: object) -> dict[str, Any]:
-    """Error and message of one result: those of a ``Rejection``; anything else is a success."""
+    """Error code and message of one result: those of a ``Rejection``, or success."""
     if not isinstance(rejection, Rejection):
         return {"error_code": ErrorCode.none, "error_message": None}
     return {"error_code": rejection.error, "error_message": rejection.reason or None}
 
 
 def invalid(reason: str) -> Rejection:
-    """INVALID_REQUEST with a text of its own."""
+    """INVALID_REQUEST with its own message."""
     return Rejection(error=ErrorCode.invalid_request, reason=reason)
 
 
@@ -396,13 +410,13 @@ def refuse_at_top_level(
 
 
 def may_describe(request: Request) -> Callable[[str], bool] | None:
-    """Whether the client may describe a topic, for cores that leave topics out; None: always."""
+    """A function that says whether the client may describe a topic; None if it may describe all."""
     access = request.access
     return None if access is None else partial(access.may_topic, AclOperation.DESCRIBE)
 
 
 class RequestSender(Protocol):
-    """The client side of a request, as far as the listener knows it."""
+    """The client that sent a request, as its listener knows it."""
 
     apis: ApiTable
     client_host: str
@@ -416,8 +430,8 @@ def parse_request(
     """Read a frame: the header, and the message unless ``is_decoded`` is False.
 
     Raises:
-        UnsupportedRequestError: It is no request that the table has.
-        MalformedFrameError: It is no request at all.
+        UnsupportedRequestError: The table has no such API or version.
+        MalformedFrameError: The frame is not a request.
     """
     header = codec.read_request_header(frame)
     key, version = header.api_key, header.api_version
@@ -460,23 +474,23 @@ def parse_request(
 # knows a layout.
 
 ANSWERS_MAX: Final = 16_384
-"""Prepared answers per API; an entry is some hundred bytes."""
+"""Greatest number of prepared answers per API; one takes some hundred bytes."""
 
 _MARKED_INT64: Final = 0x5AA5_1234_5678_9ABC
 _MARKED_INT16: Final = 0x5AA5
 
 
 class ByteGap:
-    """The bytes around numbers that are side by side in a body."""
+    """The encoded bytes around a gap of adjacent numbers in a body."""
 
     __slots__ = ("_after", "_before", "_numbers")
 
     def __init__(self, layout: str, make: Callable[[tuple[int, ...]], Any]) -> None:
-        """Encode ``make(marks)`` and find the marks.
+        """Encode ``make(marks)`` with marker numbers, and find where they are.
 
         Args:
             layout: Layout of the numbers as ``struct`` writes them: ``q`` and ``h`` only.
-            make: The message with these numbers.
+            make: Builds the message with given numbers.
         """
         self._numbers = struct.Struct(">" + layout)
         marks = tuple(
@@ -489,12 +503,14 @@ class ByteGap:
         self._before, self._after = body.split(marked)
 
     def fill(self, *numbers: int) -> bytes:
-        """The body with these numbers."""
+        """The body with these numbers in the gap."""
         return self._before + self._numbers.pack(*numbers) + self._after
 
 
 prepared: Final = lru_cache(maxsize=ANSWERS_MAX)
-"""Decorates a function from the shape of an answer to its bytes or its ``ByteGap``."""
+"""Decorates a function from the shape of an answer to its bytes or its ``ByteGap``; the results are
+cached.
+"""
 
 
 @prepared

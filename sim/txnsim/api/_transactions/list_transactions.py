@@ -27,7 +27,7 @@ async def handle(request: Request) -> Reply:
 
 
 async def answer_query(request: Request, **instead: Any) -> Reply:
-    """The answer.
+    """Answer the query.
 
     Args:
         request: The request.

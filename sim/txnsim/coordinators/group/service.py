@@ -1,8 +1,8 @@
 """The group coordinator of one broker: positions, administration, transactions and leadership.
 
 It owns a shard for each partition of ``__consumer_offsets`` that its broker leads, and sends every
-command to the shard of its group. Members are ``membership``'s. The service is given a log, a way
-to verify and a clock: it knows no broker. Kafka's counterpart: GroupCoordinatorService.
+command to the shard of its group. ``_membership`` handles members. The service gets a log, a way to
+verify and a clock; it does not know the broker. Kafka's counterpart: GroupCoordinatorService.
 """
 
 from __future__ import annotations
@@ -100,18 +100,18 @@ _NOT_RUNNING: Final = Rejection(
 )
 
 SLICE_POSITIONS: Final = 200
-"""Positions that expire, or go with their topic, without a break."""
+"""Number of positions that are expired, or deleted with their topic, without a break."""
 
 DecisionT = TypeVar("DecisionT", CommitDecision, DeleteDecision)
 
 VerifyCommit = Callable[[int, CommittingProducer], Awaitable[int | Rejection]]
-"""(partition of ``__consumer_offsets``, producer) -> guard, or why the coordinator of the
-transaction did not agree (KIP-890).
+"""(partition of ``__consumer_offsets``, producer) -> the guard, or why the transaction coordinator
+refused (KIP-890).
 """
 
 
 class GroupCoordinator:
-    """What one broker coordinates."""
+    """The group coordinator of one broker."""
 
     def __init__(
         self,
@@ -134,26 +134,25 @@ class GroupCoordinator:
         """Make a coordinator that is not started yet.
 
         Args:
-            broker_id: Id of its broker.
-            clock: The cluster's.
-            settings: The broker's static ones.
-            rules: The broker's.
-            dynamic_settings: The same with the changes since.
-            tasks: Owner of what waits.
+            settings: The broker's static settings.
+            dynamic_settings: Returns the current settings, including dynamic changes.
+            tasks: Owns background tasks.
             log: The partitions of ``__consumer_offsets``.
             image: The metadata as the broker knows it.
-            new_id: A random UUID as text, for members of classic groups.
-            new_short_id: The same in Kafka's short form, for members of the consumer protocol.
-            tracer: Gets an event for each position of a transaction.
-            share_coordinators: Asks those of share partitions.
-            latest_offset: Asks the leader of a partition where it ends.
-            partitions: Partitions of ``__consumer_offsets``, where the topic exists already.
+            new_id: Returns a random UUID as text, for members of classic groups.
+            new_short_id: Returns one in Kafka's short form, for members of the consumer protocol.
+            tracer: Records an event for each position of a transaction.
+            share_coordinators: Sends commands to share coordinators.
+            latest_offset: Asks a partition's leader for its end offset.
+            partitions: Number of partitions of ``__consumer_offsets``, if the topic already exists.
         """
         self._clock = clock
         self._settings = settings
         self._rules = rules
         self.partitions: Final = partitions or settings.offsets_topic_num_partitions
-        """Partitions of ``__consumer_offsets``; groups are placed by it while this broker runs."""
+        """Number of partitions of ``__consumer_offsets``, by which groups are mapped to partitions
+        as long as this broker runs.
+        """
         self._tasks = tasks
         self._ownership: Ownership[GroupShard] = Ownership(
             topic=CONSUMER_OFFSETS_TOPIC,
@@ -238,7 +237,7 @@ class GroupCoordinator:
         image: Callable[[], ClusterImage],
         new_id: Callable[[], str],
     ) -> ConsumerGroups:
-        """The members of the consumer protocol; those of classic groups are there already."""
+        """The groups of the consumer protocol; needs the classic groups to exist already."""
         settings = self._settings
         protocol = ConsumerProtocol(
             settings=consumer_settings(settings),
@@ -271,7 +270,7 @@ class GroupCoordinator:
     # Membership
 
     async def join(self, command: JoinGroup) -> JoinReply | None:
-        """Answer JoinGroup; None where no answer ever follows."""
+        """Answer JoinGroup; None if it will never be answered."""
         refusal = self._refuse_id(command.group_id)
         if refusal is not None:
             return JoinReply(error=refusal.error, member_id=command.member_id)
@@ -294,7 +293,7 @@ class GroupCoordinator:
         return await self.members.join(shard, command)
 
     async def sync(self, command: SyncGroup) -> SyncReply | None:
-        """Answer SyncGroup; None where no answer ever follows."""
+        """Answer SyncGroup; None if it will never be answered."""
         shard = self._refuse_id(command.group_id) or self._shard_of(command.group_id)
         if isinstance(shard, Rejection):
             return SyncReply(error=shard.error)
@@ -304,7 +303,7 @@ class GroupCoordinator:
         return await self.members.sync(shard, command)
 
     def heartbeat(self, command: Heartbeat) -> Rejection | None:
-        """Heartbeat; while the group is being loaded its members need not worry."""
+        """Answer Heartbeat; without an error while the group is being loaded."""
         shard = self._refuse_id(command.group_id) or self._shard_of(command.group_id)
         if isinstance(shard, Rejection):
             is_loading = shard.error is ErrorCode.coordinator_load_in_progress
@@ -315,7 +314,7 @@ class GroupCoordinator:
         return self.members.heartbeat(shard, command)
 
     def leave(self, command: LeaveGroup) -> LeaveReply:
-        """LeaveGroup."""
+        """Answer LeaveGroup."""
         shard = self._refuse_id(command.group_id) or self._shard_of(command.group_id)
         if isinstance(shard, Rejection):
             return LeaveReply(error=shard.error)
@@ -327,7 +326,7 @@ class GroupCoordinator:
     async def consumer_heartbeat(
         self, command: ConsumerHeartbeat, pace: Pace | None = None
     ) -> HeartbeatReply | Rejection:
-        """ConsumerGroupHeartbeat; ``pace`` of a large one."""
+        """Answer ConsumerGroupHeartbeat; ``pace`` is given for a large request."""
         if not self.is_running:
             return _NOT_RUNNING
         shard = self.consumers.protocol.check(command) or self._shard_of(command.group_id)
@@ -338,7 +337,7 @@ class GroupCoordinator:
     async def share_heartbeat(
         self, command: ShareHeartbeat, pace: Pace | None = None
     ) -> HeartbeatReply | Rejection:
-        """ShareGroupHeartbeat; ``pace`` of a large one."""
+        """Answer ShareGroupHeartbeat; ``pace`` is given for a large request."""
         if not self.is_running:
             return _NOT_RUNNING
         shard = self.shares.protocol.check(command) or self._shard_of(command.group_id)
@@ -347,7 +346,7 @@ class GroupCoordinator:
         return await self.shares.heartbeat(shard, command, pace)
 
     async def streams_heartbeat(self, command: StreamsHeartbeat) -> StreamsReply | Rejection:
-        """StreamsGroupHeartbeat."""
+        """Answer StreamsGroupHeartbeat."""
         if not self.is_running:
             return _NOT_RUNNING
         shard = self.streams.protocol.check(command) or self._shard_of(command.group_id)
@@ -360,19 +359,19 @@ class GroupCoordinator:
     async def alter_share_offsets(
         self, group_id: str, topics: Sequence[NewOffsets]
     ) -> tuple[TopicOutcome, ...] | Rejection:
-        """AlterShareGroupOffsets."""
+        """Answer AlterShareGroupOffsets."""
         return self._refuse_id(group_id) or await self.shares.alter(group_id, topics)
 
     async def delete_share_offsets(
         self, group_id: str, names: Sequence[str]
     ) -> tuple[TopicOutcome, ...] | Rejection:
-        """DeleteShareGroupOffsets."""
+        """Answer DeleteShareGroupOffsets."""
         return self._refuse_id(group_id) or await self.shares.delete_offsets(group_id, names)
 
     async def describe_share_offsets(
         self, group_id: str, topics: Sequence[tuple[str, Sequence[int]]] | None
     ) -> tuple[TopicOffsets, ...] | Rejection:
-        """DescribeShareGroupOffsets; None: of all topics that are initialised."""
+        """Answer DescribeShareGroupOffsets; None means all initialised topics."""
         if not self.is_running:
             return _NOT_RUNNING
         return await self.shares.describe_offsets(group_id, topics)
@@ -382,7 +381,9 @@ class GroupCoordinator:
     async def commit(
         self, command: CommitOffsets, pace: Pace | None = None
     ) -> PartitionErrors | Rejection:
-        """OffsetCommit: answered when the positions are replicated; ``pace`` of a large one."""
+        """OffsetCommit: answered once the positions are replicated; ``pace`` is given for a large
+        request.
+        """
         decide_first = None if pace is None else await self._prepare_commit(command, pace)
         shard = self._shard_of(command.group_id)
         if isinstance(shard, Rejection):
@@ -409,8 +410,8 @@ class GroupCoordinator:
         verify: VerifyCommit,
         pace: Pace | None = None,
     ) -> PartitionErrors | Rejection:
-        """TxnOffsetCommit: pending until the producer's marker, or at once an ordinary commit where
-        nothing has verified that there is a producer; ``pace`` of a large one.
+        """TxnOffsetCommit: positions are pending until the producer's marker. Without a verified
+        producer it is an ordinary commit. ``pace`` is given for a large request.
 
         It asks the transaction's coordinator first, before it looks at the group, as a partition
         leader does for a batch of records.
@@ -447,7 +448,7 @@ class GroupCoordinator:
         return decision.reply if error is None else error
 
     async def fetch(self, command: FetchOffsets) -> tuple[Position, ...] | Rejection:
-        """OffsetFetch. A request for stable positions waits until all positions in it are
+        """OffsetFetch. A request for stable positions waits until all requested positions are
         replicated.
         """
         shard = self._shard_of(command.group_id)
@@ -467,7 +468,7 @@ class GroupCoordinator:
         return positions
 
     async def delete_offsets(self, command: DeleteOffsets) -> PartitionErrors | Rejection:
-        """OffsetDelete."""
+        """Answer OffsetDelete."""
         shard = self._refuse_id(command.group_id) or self._shard_of(command.group_id)
         if isinstance(shard, Rejection):
             return shard
@@ -480,7 +481,7 @@ class GroupCoordinator:
     # Administration
 
     def find(self, group_id: str) -> Group | Rejection:
-        """A group by its id; GROUP_ID_NOT_FOUND where there is none."""
+        """The group with that id; GROUP_ID_NOT_FOUND if there is none."""
         shard = self._shard_of(group_id)
         if isinstance(shard, Rejection):
             return shard
@@ -491,7 +492,7 @@ class GroupCoordinator:
         return tuple(self._ownership)
 
     def list(self) -> tuple[Group, ...] | Rejection:
-        """All groups that this broker coordinates; none of them while one partition loads."""
+        """All groups that this broker coordinates; an error while a partition is loading."""
         if not self.is_running:
             return _NOT_RUNNING
         if self._ownership.loading:
@@ -499,7 +500,7 @@ class GroupCoordinator:
         return tuple(group for shard in self._ownership for group in shard.groups.values())
 
     async def delete(self, group_id: str) -> Rejection | None:
-        """Delete a group without members, and its positions."""
+        """Delete a group without members, with its positions."""
         shard = self._shard_of(group_id)
         if isinstance(shard, Rejection):
             return shard
@@ -527,14 +528,14 @@ class GroupCoordinator:
     # Transactions
 
     def owns(self, partition: int) -> bool:
-        """Whether the partition is loaded here. Until then no transaction may end on it, or its
+        """Whether the partition is loaded here. Before that no transaction may end on it, or its
         positions would be lost (KAFKA-17507).
         """
         return partition in self._ownership.owned
 
     def marker_written(self, partition: int, marker: TxnMarker, offset: int) -> None:
-        """A producer's transaction has ended on a partition: its pending positions become the
-        groups' positions (commit), or are dropped (abort).
+        """Complete a transaction on a partition: its pending positions become the groups' positions
+        (commit), or are dropped (abort).
         """
         shard = self._ownership.owned[partition]
         self.trace.trace_decision(shard, marker)
@@ -548,16 +549,16 @@ class GroupCoordinator:
     # Loading
 
     def begin_load(self, partition: int, coordinator_epoch: CoordinatorEpoch) -> None:
-        """This broker leads the partition now; until it is loaded its
-        groups answer COORDINATOR_LOAD_IN_PROGRESS.
+        """Start loading a partition that this broker leads now; until it is loaded, its groups
+        answer COORDINATOR_LOAD_IN_PROGRESS (14).
         """
         self._let_go(self._ownership.begin_load(partition, coordinator_epoch))
 
     def read(
         self, partition: int, coordinator_epoch: CoordinatorEpoch, batches: Iterable[bytes]
     ) -> Generator[int, None, bool]:
-        """Read the log and own its groups; False where this load was called off meanwhile. Each
-        step yields how many records it has read.
+        """Read the log and own its groups; False if this load was cancelled meanwhile. Each step
+        yields how many records it has read.
         """
         shard = GroupShard(
             partition=partition, coordinator_epoch=coordinator_epoch, rules=self._rules
@@ -575,11 +576,11 @@ class GroupCoordinator:
         return True
 
     def unload(self, partition: int, epoch: CoordinatorEpoch | None = None) -> None:
-        """Let a partition go; arguments as for ``Ownership.unload``."""
+        """Give up a partition; arguments as for ``Ownership.unload``."""
         self._let_go(self._ownership.unload(partition, epoch))
 
     def topics_deleted(self, topics: Mapping[str, uuid.UUID]) -> None:
-        """Forget the positions on deleted topics (name -> id), and their share state."""
+        """Delete the positions on deleted topics (name -> id), and their share state."""
         late: list[GroupShard] = []
         position_count = 0
         self.shares.topics_gone(self._ownership, frozenset(topics.values()))
@@ -599,7 +600,7 @@ class GroupCoordinator:
     def _clean_up_in_steps(
         self, shards: Sequence[GroupShard], topics: Sequence[str]
     ) -> Generator[int, None, None]:
-        """Write tombstones in slices; a position that was committed since stays."""
+        """Write tombstones in slices; positions that were committed since are kept."""
         for shard in shards:
             group_partitions = [
                 topic_partition
@@ -650,7 +651,9 @@ class GroupCoordinator:
         )
 
     async def _prepare_commit(self, command: CommitOffsets, pace: Pace) -> DecideCommit | None:
-        """Of a large commit how to decide on it, with its bytes made already."""
+        """For a large commit, how to decide it with its bytes already encoded; None for a small
+        one.
+        """
         shard = self._shard_of(command.group_id)
         if isinstance(shard, Rejection):
             return None
@@ -665,9 +668,8 @@ class GroupCoordinator:
         producer: CommittingProducer | None = None,
         decide_first: Callable[[GroupShard], DecisionT | Rejection] | None = None,
     ) -> DecisionT | Rejection:
-        """Decide about positions. A request that waits for the log before its append decides again
-        afterwards, as the group may have changed meanwhile; ``decide_first`` is its decision
-        before.
+        """Decide about positions. If the append has to wait for the log, decide again afterwards,
+        because the group may have changed; ``decide_first`` makes the decision before the wait.
         """
         decision = (decide_first or decide)(shard)
         if isinstance(decision, Rejection) or not decision.records:
@@ -680,7 +682,7 @@ class GroupCoordinator:
     async def _await_admission(
         self, shard: GroupShard, admission: Awaitable[Rejection | None]
     ) -> Rejection | None:
-        """Wait for the log; the error if appends are no longer possible."""
+        """Wait until the log admits appends; returns the error if it refuses them."""
         refused = await admission
         if refused is not None:
             return refused
@@ -696,7 +698,7 @@ class GroupCoordinator:
         producer: CommittingProducer | None = None,
         guard: int = NO_GUARD,
     ) -> Rejection | None:
-        """Append, apply, wait until it is replicated; None where that went well."""
+        """Append, apply, and wait until it is replicated; None on success."""
         if not records:
             return None
         written = self._writer.append(shard, records, producer=producer, guard=guard)
@@ -712,8 +714,8 @@ class GroupCoordinator:
     async def _take_away(
         self, shard: GroupShard, records: Sequence[GroupRecord]
     ) -> Rejection | None:
-        """What a client asks to delete goes as a whole or not at all; before 4.0 as in a cleanup,
-        whatever becomes of it.
+        """Write deletions that a client requested, atomically; before 4.0 like a cleanup, which
+        takes effect even if the log refuses it.
         """
         if self._writer.shares_out:
             return await self._write(shard, records)
@@ -721,7 +723,9 @@ class GroupCoordinator:
         return None
 
     def _clean_up(self, shard: GroupShard, records: Sequence[GroupRecord]) -> None:
-        """Take away what no request waits for. What the log refuses, the next look finds again."""
+        """Write deletions that no request waits for. If the log refuses them, the next scan tries
+        again.
+        """
         if not records:
             return
         refused = self._writer.clean_up(shard, records)
@@ -734,12 +738,12 @@ class GroupCoordinator:
     # Expiry
 
     def expire(self) -> None:
-        """Write that positions have expired, and groups with them."""
+        """Expire positions, and groups that have none left."""
         pace = Pace(self._tasks.turns, self._clock.stopwatch_ns)
         self._tasks.drive(pace.run(self._expire_in_steps()), ignore_end, name="group.expiry")
 
     def _expire_in_steps(self) -> Generator[int, None, None]:
-        """Expire what is due, a group at a time."""
+        """Expire due positions, one group at a time."""
         now_ms = self._clock.now_ms()
         for shard in list(self._ownership):
             if not self._ownership.is_current(shard):
@@ -769,7 +773,7 @@ class GroupCoordinator:
     def _expired_in_slices(
         self, shard: GroupShard, group: Group, expired: Callable[..., tuple[GroupRecord, ...]]
     ) -> Generator[int, None, None]:
-        """Expire positions of a group that has very many."""
+        """Expire very many positions of one group in slices."""
         places = shard.offsets.places_in(group.group_id)
         for start in range(0, len(places), SLICE_POSITIONS):
             if shard.groups.get(group.group_id) is not group or not self._ownership.is_current(
@@ -784,18 +788,18 @@ class GroupCoordinator:
 
 
 class PositionNow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A position as it is, for who begins to read in the middle."""
+    """The current state of a position, for a reader that starts in the middle of the trace."""
 
     node: str
     group: str
     tp: str
     offset: int
     pid: int = -1
-    """Whose transaction it waits for; -1 where it is the group's."""
+    """Producer id of the transaction it waits for; -1 if it is committed."""
 
 
 class OffsetTrace(msgspec.Struct, eq=False):
-    """The trace events of one broker's group coordinator."""
+    """Traces one broker's group coordinator."""
 
     tracer: Tracer
     ownership: Ownership[GroupShard]
@@ -807,7 +811,7 @@ class OffsetTrace(msgspec.Struct, eq=False):
         producer: CommittingProducer,
         reply: PartitionErrors,
     ) -> None:
-        """A transaction has added positions; they wait for its marker."""
+        """Trace positions that a transaction has added and that wait for its marker."""
         tx = f"{producer.transactional_id}/{producer.producer_id}:{producer.producer_epoch}"
         accepted = {where for where, error in reply if not error}
         for position in command.positions:
@@ -835,7 +839,7 @@ class OffsetTrace(msgspec.Struct, eq=False):
             self._emit(kind, shard, data)
 
     def positions(self) -> Iterator[PositionNow]:
-        """Every position, also pending ones, by group; each group is read when reached."""
+        """Every position, including pending ones, by group; each group is read when reached."""
         for shard in self.ownership:
             node, offsets = self.ownership.node(shard.partition), shard.offsets
             for group_id in offsets.groups():

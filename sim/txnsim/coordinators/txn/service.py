@@ -1,11 +1,11 @@
 """The transaction coordinator of one broker: the shell around the decisions.
 
-Every command goes the same way: find the owner, decide, append, apply, answer. Nothing waits unless
-the append does, nothing is answered before the log agrees, and nothing is touched after the
-coordinator has moved. The answer to EndTxn is released once the prepared end is in the log, before
-any marker is sent.
+Every command takes the same path: find the partition, decide, append, apply, answer. Only the
+append can wait, nothing is answered before it succeeds, and nothing is changed once the coordinator
+has moved. The answer to EndTxn is released once the prepared end is in the log, before any marker
+is sent.
 
-The service is given a log, ``send_markers`` and the rest as functions: it knows no broker.
+The service gets a log, and functions such as ``send_markers``; it does not know the broker.
 
 Counterpart in Kafka: TransactionCoordinator and TransactionStateManager.
 """
@@ -113,12 +113,12 @@ DEVIATIONS: Final = (
 
 
 class CoordinatorSnapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """Gauges and counters of a coordinator, at one moment."""
+    """Gauges and counters of a coordinator."""
 
     partitions_owned: int
     partitions_loading: int
     pending_markers: int
-    """Transactions that wait for markers."""
+    """Number of transactions that wait for markers."""
     unknown_destinations: int
     """Kafka's UnknownDestinationQueueSize."""
     completions_waiting: int
@@ -131,7 +131,7 @@ class CoordinatorSnapshot(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TransactionCoordinator:
-    """What one broker coordinates."""
+    """The transaction coordinator of one broker."""
 
     def __init__(
         self,
@@ -155,14 +155,14 @@ class TransactionCoordinator:
         self._tasks = tasks
         self._tracer = tracer
         self.partitions: Final = partitions or settings.transaction_state_log_num_partitions
-        """Partitions of ``__transaction_state``, existing or to be created."""
+        """Number of partitions of ``__transaction_state``, existing or to be created."""
         self._ids = ProducerIdSource(clock=clock, tasks=tasks, allocate=allocate_producer_ids)
         self._running = False
         self.timeouts_total = 0
-        """Transactions fenced because their timeout had passed."""
+        """Number of transactions fenced because of their timeout."""
         self._unaborted = Retries(_log, "txn.timeout.refused", "transactional_id")
         self.load_problems_total = 0
-        """Logs that could be read in part only."""
+        """Number of logs that could be read only in part."""
         self._ownership: Ownership[OwnedPartition] = Ownership(
             topic=TRANSACTION_STATE_TOPIC,
             kind="txn",
@@ -201,7 +201,7 @@ class TransactionCoordinator:
 
     @property
     def level(self) -> TransactionVersion:
-        """The finalized level of ``transaction.version``; who takes up images keeps it."""
+        """The finalized level of ``transaction.version``, which is set when an image is applied."""
         return self._writer.level
 
     @level.setter
@@ -209,24 +209,24 @@ class TransactionCoordinator:
         self._writer.level = level
 
     def start(self) -> None:
-        """Arm the timers; from now on transactions can be listed and described."""
+        """Arm the timers; transactions can be listed and described from now on."""
         self._running = True
         self._scans.start()
 
     def stop(self) -> None:
-        """Disarm the timers and send no markers any more. A stopped coordinator stays stopped."""
+        """Disarm the timers and stop sending markers, for good."""
         self._running = False
         self._scans.stop()
         self._markers.stop()
 
     async def ready(self) -> None:
-        """Wait until producer ids are at hand, so that no client has to."""
+        """Wait until producer ids are available, so that no client has to."""
         await self._ids.ready()
 
     # Commands
 
     async def init_producer_id(self, command: InitProducerId) -> ProducerIdAndEpoch | Rejection:
-        """An identity for a producer; the record is committed when this returns."""
+        """Give a producer an identity; its record is committed when this returns."""
         if not self._rules.never_waits_for_ids:
             await self._ids.ready()
         transactional_id = command.transactional_id
@@ -261,7 +261,7 @@ class TransactionCoordinator:
         return await self._writer.append(owned, outcome, now_ms=now_ms, then=self._markers.owe)
 
     async def add_partitions(self, command: AddPartitions) -> PartitionsAdded | Rejection:
-        """Partitions become part of a transaction; one result for all of them."""
+        """Add partitions to a transaction; one result for all of them."""
         transactional_id = command.transactional_id
         if not transactional_id:
             return _EMPTY_TO_ADD
@@ -282,7 +282,7 @@ class TransactionCoordinator:
         return await self._writer.append(owned, outcome, now_ms=now_ms, then=self._markers.owe)
 
     def verify(self, command: VerifyPartitions) -> PartitionsVerified | Rejection:
-        """Whether partitions are part of a transaction. Looks at committed fields only."""
+        """Check whether partitions are in a transaction, by committed fields only."""
         transactional_id = command.transactional_id
         if not transactional_id:
             return _EMPTY_TO_CHECK
@@ -295,8 +295,8 @@ class TransactionCoordinator:
         """Commit or abort.
 
         Returns:
-            The identity to go on with, once the prepared end is committed: version 2 of the
-            protocol sends it to the producer, the others keep theirs.
+            The identity for the next transaction, once the prepared end is committed: version 2 of
+                the protocol sends it to the producer, in older versions producers keep theirs.
         """
         transactional_id = command.transactional_id
         if not transactional_id:
@@ -325,12 +325,12 @@ class TransactionCoordinator:
     async def age(
         self, transactional_id: TransactionalId, epoch: ProducerEpoch
     ) -> Rejection | None:
-        """Let an idle id go on at an epoch, as after so many transactions: for stories about the
-        end of epochs. Kafka has nothing like it.
+        """Set the epoch of an idle id, as if it had done that many transactions: for stories about
+        exhausted epochs. Kafka has no counterpart.
 
         Returns:
-            None once its record is committed; else why not: not coordinated here, unknown, busy,
-            or an epoch that it has left behind.
+            None once its record is committed; else the reason: not coordinated here, unknown, busy,
+                or the epoch is older than its own.
         """
         owned = self._ownership.find(transactional_id)
         if isinstance(owned, Rejection):
@@ -376,7 +376,7 @@ class TransactionCoordinator:
         return describe(owned.entries.get(transactional_id), transactional_id)
 
     def list_transactions(self, query: ListTransactions) -> FilteredListing | Rejection:
-        """All transactional ids that this broker coordinates and that pass the filters."""
+        """All transactional ids that this broker coordinates and that match the filters."""
         if not self._running:
             return _NOT_RUNNING
         if self._ownership.loading:
@@ -401,7 +401,7 @@ class TransactionCoordinator:
         return tuple(chain.from_iterable(owned.entries.values() for owned in self._ownership))
 
     def withdrawn_transitions(self) -> dict[TransactionalId, TxnTransition]:
-        """Moves whose records are in the log, though they did not take effect."""
+        """Transitions whose records are in the log although they did not take effect."""
         return {
             name: transition
             for owned in self._ownership
@@ -427,8 +427,8 @@ class TransactionCoordinator:
     # Loading
 
     def begin_load(self, partition: int, coordinator_epoch: CoordinatorEpoch) -> None:
-        """This broker leads the partition now; until it is loaded its ids
-        answer COORDINATOR_LOAD_IN_PROGRESS.
+        """Start loading a partition that this broker leads now; until it is loaded, its ids answer
+        COORDINATOR_LOAD_IN_PROGRESS (14).
         """
         self._markers.drop(partition)
         self._ownership.begin_load(partition, coordinator_epoch)
@@ -440,7 +440,7 @@ class TransactionCoordinator:
         step yields how many records it has read.
 
         Returns:
-            False where the load was called off meanwhile: nothing has changed.
+            False if the load was cancelled meanwhile; nothing has changed.
         """
         loaded = yield from read_in_steps(batches, rules=self._rules)
         entries = loaded.entries
@@ -476,7 +476,8 @@ class TransactionCoordinator:
 
         Args:
             partition: Partition of ``__transaction_state``.
-            epoch: Leader epoch under which this broker follows now; None where the replica is gone.
+            epoch: Leader epoch under which this broker is a follower now; None if the replica was
+                deleted.
         """
         self._markers.drop(partition)
         owned = self._ownership.unload(partition, epoch)
@@ -520,7 +521,9 @@ class TransactionCoordinator:
     def _on_aborted(
         self, owned: OwnedPartition, txn: TxnMetadata, outcome: object, error: BaseException | None
     ) -> None:
-        """An abort is under way, or could not be logged: then the next scan tries again."""
+        """Called when an abort was prepared, or could not be logged; then the next scan tries
+        again.
+        """
         ignore_end(outcome, error)
         name = txn.transactional_id
         if not isinstance(outcome, Rejection):
@@ -538,7 +541,7 @@ class TransactionCoordinator:
         ],
         without_id: Rejection,
     ) -> Decision[TxnTransition, ReplyT, MarkersOwed] | Rejection:
-        """Decide; with a new producer id, where one is needed."""
+        """Decide; if it needs a new producer id, with one."""
         outcome = decide(None)
         if isinstance(outcome, NeedsProducerId):
             fresh = self._ids.take()
@@ -552,7 +555,7 @@ class TransactionCoordinator:
 # Producer ids (RPCProducerIdManager)
 
 AllocateProducerIds = Callable[[], Awaitable[AllocateProducerIdsReply]]
-"""Ask the controller for a block; raises PeerError where no answer came."""
+"""Asks the controller for a block of producer ids; raises PeerError if no answer came."""
 
 
 class ProducerIdSource(msgspec.Struct, kw_only=True, eq=False):
@@ -571,7 +574,7 @@ class ProducerIdSource(msgspec.Struct, kw_only=True, eq=False):
         return producer_id
 
     async def ready(self) -> None:
-        """Wait for the controller's answer where no id is at hand, as brokers did before
+        """Wait for a block from the controller if no id is available, as brokers did before
         KAFKA-14694.
         """
         if self._pool.has_id:
@@ -608,7 +611,7 @@ class ProducerIdSource(msgspec.Struct, kw_only=True, eq=False):
 ABORT_WEIGHT: Final = 64
 """Weight of an abort: a decision, a record, a line of the log."""
 AbortTimedOut = Callable[[OwnedPartition, TxnMetadata], None]
-"""Fence and abort one transaction; nothing comes back, the next scan tries again."""
+"""Fences and aborts one transaction; returns nothing, because the next scan retries."""
 
 
 class Scans(msgspec.Struct, kw_only=True, eq=False):
@@ -627,10 +630,10 @@ class Scans(msgspec.Struct, kw_only=True, eq=False):
         default_factory=lambda: Retries(_log, "txn.expiry.refused", "transactional_id")
     )
     expired_total: int = 0
-    """Transactional ids forgotten."""
+    """Number of transactional ids removed."""
 
     def start(self) -> None:
-        """Arm both timers; each runs for the first time one interval from now."""
+        """Arm both timers; each first runs after one interval."""
         settings = self.settings
         self._arm(
             "transaction-timeouts",
@@ -661,12 +664,12 @@ class Scans(msgspec.Struct, kw_only=True, eq=False):
         )
 
     def _scan(self, steps: Generator[int, None, None], name: str) -> None:
-        """Look at all ids, of which there may be very many, with breaks."""
+        """Check all ids, with breaks because there may be very many."""
         pace = Pace(self.tasks.turns, self.clock.stopwatch_ns)
         self.tasks.drive(pace.run(steps), ignore_end, name=name)
 
     def _entries(self, owned: OwnedPartition) -> Iterator[tuple[TransactionalId, TxnMetadata]]:
-        """Entries as of the moment each is reached; ends when the partition is lost."""
+        """The entries, each in its state when reached; ends if the partition is lost."""
         for tid in list(owned.entries):
             if not self.ownership.is_current(owned):
                 return
@@ -724,7 +727,7 @@ class Scans(msgspec.Struct, kw_only=True, eq=False):
                 owned.entries[tid] = withdraw(txn, tombstone)
 
     def _tell(self, error: ErrorCode, tombstones: list[Tombstone], partition: int) -> None:
-        """Say once that ids can't expire: they are tried again at each scan."""
+        """Log once that ids can't expire; each scan tries again."""
         if error != ErrorCode.none:
             where = f"partition {partition} of {TRANSACTION_STATE_TOPIC}"
             self._unexpired.note_failure(
