@@ -223,7 +223,7 @@ def _strays_of(partition: int, stray_batches: Ints, batches: int) -> list[Stray]
 def _write_segment(folder: Path, data: bytes) -> int:
     """A segment with its sparse index; its base offset."""
     base_offset = int.from_bytes(data[:8])
-    path = folder / names.Suffix.LOG.at(base_offset)
+    path = folder / names.Suffix.LOG.file_name(base_offset)
     path.write_bytes(data)
     entries = []
     for table in batch_rows(path, on_damage=_fail_on_damage):

@@ -73,7 +73,7 @@ def make_directories(directory: Path, plan: LogHours) -> int:
     topic_partition = TopicPartition("__transaction_state", 0)
     coordinator = b"".join(_coordinator_batches(plan))
     for broker in range(factor):
-        _write_replica(homes[broker], topic_partition, {names.Suffix.LOG.at(0): coordinator})
+        _write_replica(homes[broker], topic_partition, {names.Suffix.LOG.file_name(0): coordinator})
     for home, high, low in zip(homes, ends, flushed_offsets, strict=True):
         (home / names.FileName.HIGH_WATERMARKS).write_text(encode_offsets(high))
         (home / names.FileName.RECOVERY_POINTS).write_text(encode_offsets(low))
@@ -122,10 +122,10 @@ def _replica_files(plan: LogHours, partition: int) -> tuple[dict[str, bytes], in
             )
             offset = header.last_offset + 1
         index, time_index = encode_indexes(batches, base_offset=base, index_interval_bytes=4_096)
-        files[names.Suffix.LOG.at(base)] = b"".join(batches)
-        files[names.Suffix.INDEX.at(base)] = index
-        files[names.Suffix.TIME_INDEX.at(base)] = time_index
-        snapshot = names.Suffix.SNAPSHOT.at(offset)
+        files[names.Suffix.LOG.file_name(base)] = b"".join(batches)
+        files[names.Suffix.INDEX.file_name(base)] = index
+        files[names.Suffix.TIME_INDEX.file_name(base)] = time_index
+        snapshot = names.Suffix.SNAPSHOT.file_name(offset)
         if hour + 1 < plan.hours:
             files[snapshot] = producer_snapshot.encode(producers.values())
     return files, base, offset

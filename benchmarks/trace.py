@@ -195,7 +195,8 @@ def time_steps(trace: list[bytes]) -> str:
         began_s = time.thread_time()
     step_ms.sort()
     return (
-        f"GET /trace of {len(tracer) - tracer.first:,} events, {tracer.size:,} bytes of memory: "
+        f"GET /trace of {len(tracer) - tracer.first_index:,} events, "
+        f"{tracer.size:,} bytes of memory: "
         f"{len(step_ms)} steps, CPU ms: median {median(step_ms):.2f}, "
         f"p99 {step_ms[len(step_ms) * 99 // 100]:.2f}, longest {step_ms[-1]:.2f} "
         f"(target: at most {STEP_MS_MAX:.0f})"

@@ -214,7 +214,7 @@ def apis_page() -> str | None:
     handlers = [source for source in _sources("sim/txnsim/api") if "KEY" in source.constants]
     if not handlers:
         return None
-    served = shipped(REFERENCE, unstable=True, telemetry=True).accepted
+    served = shipped_apis(REFERENCE, unstable=True, telemetry=True).accepted
     rows = []
     for source in sorted(handlers, key=lambda handler: str(handler.constants["KEY"]).zfill(3)):
         title, _, details = source.docstring.partition("\n\n")

@@ -258,7 +258,7 @@ class Relay:
                 return await self._refuse(sent, verdict.error)
             case SubmitOutcome.CORRUPT:
                 assert verdict.damage is not None
-                frame = sent.damaged(frame, verdict.damage)
+                frame = sent.damage_frame(frame, verdict.damage)
                 # The broker answers the damaged request, so its header counts.
                 if len(frame) >= HEAD_BYTES:
                     _, sent.api_key, sent.api_version, sent.correlation_id, _ = head(frame, 0)

@@ -116,7 +116,7 @@ def _handle(session: SaslSession, frame: bytes, *, was_known: bool) -> None:
     if low <= header.api_version <= high:
         message = codec.decode_request(header, frame)
         request = SimpleNamespace(api_version=header.api_version, message=message)
-        session.handled(cast(Request, request))
+        session.expect_handshake(cast(Request, request))
 
 
 def _final_message(session: SaslSession) -> bytes:

@@ -73,14 +73,14 @@ def test_an_index_without_its_segment_is_read(tmp_path: Path) -> None:
     """As it lies there where the segment itself is in tiered storage by now."""
     folder = replica(broker_dir(tmp_path), busy_log())
     rows_before = table(tmp_path, "aborted")
-    (folder / names.Suffix.LOG.at(0)).unlink()
+    (folder / names.Suffix.LOG.file_name(0)).unlink()
     assert table(tmp_path, "aborted") == rows_before
 
 
 def test_entries_in_front_of_damage_are_told(tmp_path: Path) -> None:
     folder = replica(broker_dir(tmp_path), busy_log())
     rows_before = table(tmp_path, "aborted")
-    overwrite(folder / names.Suffix.TXN_INDEX.at(0), ENTRY_BYTES, b"\x00\x09")
+    overwrite(folder / names.Suffix.TXN_INDEX.file_name(0), ENTRY_BYTES, b"\x00\x09")
     with pytest.raises(CorruptLogFileError, match=r"0{20}\.txnindex"):
         table(tmp_path, "aborted")
     rows_after = table(tmp_path, "aborted", options=PASSING_OVER)
