@@ -93,7 +93,7 @@ def offsets() -> bytes:
 
 def damage(log_dir: Path) -> None:
     """Damage files of every kind."""
-    torn = log_dir / "all-0" / names.Suffix.LOG.at(0)
+    torn = log_dir / "all-0" / names.Suffix.LOG.file_name(0)
     torn.write_bytes(torn.read_bytes()[:-10])
     orders = log_dir / "orders-0"
     for suffix in (names.Suffix.TXN_INDEX, names.Suffix.SNAPSHOT):

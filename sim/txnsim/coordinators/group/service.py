@@ -134,7 +134,10 @@ class GroupCoordinator:
         """Make a coordinator that is not started yet.
 
         Args:
+            broker_id: Id of its broker.
+            clock: The cluster's clock.
             settings: The broker's static settings.
+            rules: The rules of the broker's release.
             dynamic_settings: Returns the current settings, including dynamic changes.
             tasks: Owns background tasks.
             log: The partitions of ``__consumer_offsets``.
@@ -150,9 +153,7 @@ class GroupCoordinator:
         self._settings = settings
         self._rules = rules
         self.partitions: Final = partitions or settings.offsets_topic_num_partitions
-        """Number of partitions of ``__consumer_offsets``, by which groups are mapped to partitions
-        as long as this broker runs.
-        """
+        """Number of partitions to which this broker maps groups, as long as it runs."""
         self._tasks = tasks
         self._ownership: Ownership[GroupShard] = Ownership(
             topic=CONSUMER_OFFSETS_TOPIC,
