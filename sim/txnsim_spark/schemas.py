@@ -419,7 +419,7 @@ _TABLES: Final = {
             older segment.
         head_marker_offset bigint Of the first marker.
         head_is_commit boolean Whether that one commits.
-        open_offset bigint Where the transaction behind the last marker began; in a segment without
+        open_offset bigint Where the transaction after the last marker began; in a segment without
             a marker the same as `head_offset`.
         open_timestamp_ms bigint Of that batch.
         open_last_timestamp_ms bigint Of the transaction's last batch.

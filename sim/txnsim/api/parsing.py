@@ -1,4 +1,4 @@
-"""Parse large requests and encode large replies with breaks, in which other requests run."""
+"""Parse large requests and encode large replies in slices; other requests run between them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SMALL_BYTES: Final = 4_096
 async def parsed_with_breaks(
     frame: bytes, sender: RequestSender, broker: Broker, pace: Pace
 ) -> Request:
-    """Parse a large request, with breaks.
+    """Parse a large request, in slices.
 
     Raises:
         BadInputError: The table has no such request.
@@ -42,7 +42,7 @@ async def parsed_with_breaks(
 async def encoded_with_breaks(
     reply: Any, pace: Pace, go_over: Callable[[Any], object], *, limit: int
 ) -> list[bytes]:
-    """Encode a large reply with breaks. Returns its bytes in pieces.
+    """Encode a large reply in slices. Returns its bytes in pieces.
 
     Args:
         reply: The message.

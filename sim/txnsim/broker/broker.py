@@ -643,7 +643,7 @@ class Broker:
     def write_txn_markers(
         self, command: WriteTxnMarkersCommand
     ) -> Coroutine[Any, Any, WriteTxnMarkersReply]:
-        """Write markers to the partitions that this broker leads; many of them with breaks."""
+        """Write markers to the partitions that this broker leads; many of them in slices."""
         pace = None
         count = 0
         for marker in command.markers:
@@ -771,7 +771,7 @@ class MarkerWrites(msgspec.Struct, kw_only=True, eq=False):
     async def write(
         self, command: WriteTxnMarkersCommand, pace: Pace | None = None
     ) -> WriteTxnMarkersReply:
-        """Write markers to the partitions that this broker leads; with breaks between partitions if
+        """Write markers to the partitions that this broker leads; in slices between partitions if
         given a pace.
         """
         written, now_ms = _PendingAppends(), self.appends.clock.now_ms()

@@ -117,7 +117,7 @@ class ShareFetching:
     # Requests
 
     async def fetch(self, command: ShareFetchCommand, pace: Pace | None = None) -> Outcomes:
-        """Read and acquire records; wait up to ``max_wait_ms`` for ``min_bytes``, with breaks if
+        """Read and acquire records; wait up to ``max_wait_ms`` for ``min_bytes``, in slices if
         given a pace. Partitions without acquired records are not in the answer.
         """
         if not command.partitions or not command.max_records or not command.max_bytes:

@@ -99,7 +99,7 @@ def encode_in_batch(record: GroupRecord, number: int) -> bytes:
 
 
 def encoding_in_batch(record: GroupRecord, number: int) -> Generator[int, None, bytes]:
-    """Like ``encode_in_batch``, with breaks in a long value."""
+    """Like ``encode_in_batch``, in slices in a long value."""
     kind_number = KIND_OF.get(type(record), -1)
     kind = kinds().get(kind_number)
     if kind is None or isinstance(record, kind.deleted):

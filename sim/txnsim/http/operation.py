@@ -198,7 +198,7 @@ class ClusterNoun(Noun):
         return Pace(environment.tasks.turns, environment.clock.stopwatch_ns)
 
     def _listing(self, elements: Iterable[T], pace: Pace | None = None) -> Listing[T]:
-        """A list of any length, which is built with breaks."""
+        """A list of any length, which is built in slices."""
         limit = self._cluster.options.settings.answer_max_bytes
         return Listing(elements, pace or self._pace(), bytes_max=limit)
 

@@ -51,7 +51,7 @@ def as_json(value: object, *, status: int = 200) -> Response:
 
 
 class Listing(Generic[T]):
-    """A JSON list of any length: elements are built and encoded one by one, with breaks."""
+    """A JSON list of any length: elements are built and encoded one by one, in slices."""
 
     def __init__(
         self, elements: Iterable[T] | AsyncGenerator[Iterable[T]], pace: Pace, *, bytes_max: int

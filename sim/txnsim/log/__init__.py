@@ -10,7 +10,7 @@
 - ``producer_state``: epochs, the five-batch window, open transactions.
 - ``verification``: guards against late appends (KIP-890).
 - ``validation``: whether a leader may write a batch, and why it refuses records.
-  ``unpacking`` unpacks them with breaks.
+  ``unpacking`` unpacks them in slices.
 - ``segment``, ``_segments``: the segments that hold the bytes.
 - ``txn_index``, ``_epoch_cache``: aborted transactions, leader epochs.
 - ``cleaner``: compaction.

@@ -3,7 +3,7 @@ in between.
 
 A step yields one of two things. A number is about how many nanoseconds the step took. ``Packed``
 records ask the caller to decompress them, because that takes longer than a step: the caller sends
-back the result of ``unpack_records``. ``broker.look_ahead`` runs the steps with breaks, and
+back the result of ``unpack_records``. ``broker.look_ahead`` runs the steps in slices, and
 decompresses beside the loop. ``run_steps`` runs them without a break.
 """
 

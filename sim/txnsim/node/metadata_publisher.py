@@ -131,7 +131,7 @@ class Metadata(msgspec.Struct, kw_only=True, eq=False):
     async def create_topics_in_slices(
         self, topics: Sequence[TopicToCreate], pace: Pace | None, *, validate_only: bool = False
     ) -> list[TopicImage | Rejection]:
-        """Does the same as ``create_topics`` with breaks, for many topics. If the metadata change
+        """Does the same as ``create_topics`` in slices, for many topics. If the metadata change
         meanwhile in a way that matters, it decides again. Without a pace it is one step.
         """
         if pace is None:

@@ -526,7 +526,7 @@ class _Fetcher:
     # Truncation
 
     async def _truncate(self, log: PartitionLog, offset: int) -> None:
-        """Truncates a log. The producer state is rebuilt with breaks: it may be read from tens of
+        """Truncates a log. The producer state is rebuilt in slices: it may be read from tens of
         thousands of batches.
         """
         end_before = log.log_end_offset

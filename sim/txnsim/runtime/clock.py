@@ -92,7 +92,7 @@ class Clock(Protocol):
         """
 
     async def advance_with_breaks(self, ms: int) -> None:
-        """Advance the clock, with breaks for the loop where many timers are due."""
+        """Advance the clock, in slices where many timers are due."""
 
     def shift(self, ms: int) -> None:
         """Set the cluster clock ``ms`` ahead, or back if negative, as an operator or NTP does; no

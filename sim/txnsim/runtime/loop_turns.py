@@ -245,7 +245,7 @@ def _always() -> bool:
 
 
 class Pace:
-    """Work on one request with many elements, in slices with breaks for other work."""
+    """Work on one request with many elements, in slices, so that other work has its turns."""
 
     __slots__ = (
         "_begun_ns",
@@ -294,7 +294,7 @@ class Pace:
         self._looks = 0
 
     async def run(self, steps: Generator[int, None, T]) -> T:
-        """Run the steps to their end, with breaks; each step yields the number of elements that it
+        """Run the steps to their end, in slices; each step yields the number of elements that it
         finished.
         """
         while True:

@@ -107,7 +107,7 @@ def advance(environment: Environment, ms: int) -> None:
 
 
 async def advance_with_breaks(environment: Environment, ms: int) -> None:
-    """Advance the cluster clock, with breaks for clients' turns.
+    """Advance the cluster clock, in slices, so that clients have their turns.
 
     Raises:
         ValueError: It is negative, or more than ``ADVANCE_MS_MAX``.

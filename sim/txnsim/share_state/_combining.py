@@ -83,7 +83,7 @@ def _are_in_order(batches: list[StateBatch]) -> bool:
 def _merge_in_steps(
     older: list[StateBatch], newer: list[StateBatch]
 ) -> Generator[int, None, tuple[StateBatch, ...]]:
-    """Merges two ordered lists of batches, with breaks: there may be ten thousand of each, and most
+    """Merges two ordered lists of batches, in slices: there may be ten thousand of each, and most
     have equal bounds.
     """
     merged: list[StateBatch] = []

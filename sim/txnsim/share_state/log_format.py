@@ -46,7 +46,7 @@ def encode_batch(records: Iterable[ShareRecord], *, now_ms: int) -> bytes:
 
 
 def encoding_batch(records: Iterable[ShareRecord], *, now_ms: int) -> Generator[int, None, bytes]:
-    """Does the same as ``encode_batch``, with breaks; yields numbers of encoded elements."""
+    """Does the same as ``encode_batch``, in slices; yields numbers of encoded elements."""
     log_records = []
     for record in records:
         message, value = _value(record), None

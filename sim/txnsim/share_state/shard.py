@@ -89,7 +89,7 @@ class ShareStateShard(msgspec.Struct, kw_only=True, eq=False):
         self.end_offset = record_offset + 1
 
     def state_after(self, record: ShareRecord) -> Generator[int, None, ShareSnapshot | None]:
-        """Computes the state after an update, with breaks; None for another record."""
+        """Computes the state after an update, in slices; None for another record."""
         if not isinstance(record, ShareUpdate):
             return None
         return (yield from _apply_update(self.states.get(record.key), record, self.rules))

@@ -29,7 +29,7 @@ from txnsim.wire.batch import BatchHeader, read_control_record
 DEVIATIONS: Final = (
     "`serve --load`: a batch that can't be separated from its neighbours, or whose offsets go back,"
     " ends the log also after a clean stop of the broker. Apache Kafka does not look there, and"
-    " fails to read the batches behind it.",
+    " fails to read the batches after it.",
     "`serve --load`: a leader-epoch-checkpoint that is missing or damaged is made anew from the"
     " batches; Apache Kafka goes on without, or takes the log directory offline.",
     "`serve --load`: segments that span more than 2³¹ offsets are not split.",

@@ -29,7 +29,7 @@ class ListTransactions(TransactionFilters, frozen=True, kw_only=True):
 
 
 class FilteredListing(msgspec.Struct, frozen=True, kw_only=True):
-    """All entries, and the filter; the caller filters with breaks, as there may be many."""
+    """All entries, and the filter; the caller filters in slices, as there may be many."""
 
     txns: Sequence[TxnMetadata]
     unknown_state_names: tuple[str, ...]

@@ -200,7 +200,7 @@ def decode_request(header: RequestHeader, frame: bytes) -> Any:
 
 
 def decode_in_steps(header: RequestHeader, frame: bytes, layout: Any = None) -> Decoding:
-    """Does the same as ``decode_request`` for a large request, with breaks.
+    """Does the same as ``decode_request`` for a large request, in slices.
 
     Args:
         header: The request's header.
@@ -281,7 +281,7 @@ def encode_body(message: Any) -> bytes:
 
 
 def encode_in_steps(message: Any, pieces: list[bytes]) -> Generator[int, None, None]:
-    """Encodes a body into ``pieces``, with breaks; yields the number of encoded elements."""
+    """Encodes a body into ``pieces``, in slices; yields the number of encoded elements."""
     return write_in_steps(message, pieces.append)
 
 

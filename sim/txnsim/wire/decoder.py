@@ -97,7 +97,7 @@ def _reader(cls: Any, kind: _Kind) -> Reader:
 def read_in_steps(
     cls: Any, buffer: bytes, position: int, *, elements: int
 ) -> Generator[int, None, Any]:
-    """Decodes a message with many elements, with breaks; its arrays and tagged fields may have at
+    """Decodes a message with many elements, in slices; its arrays and tagged fields may have at
     most ``elements`` in total.
 
     Yields the number of elements since the last break.

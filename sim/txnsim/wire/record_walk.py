@@ -64,7 +64,7 @@ def newest_delta_ms(records: Bytes, position: int, count: int) -> int | None:
 
 
 def walk_in_steps(records: Bytes, position: int, count: int) -> Generator[int, None, Walked | None]:
-    """Does the same as ``walk`` for all records, with breaks.
+    """Does the same as ``walk`` for all records, in slices.
 
     Yields:
         Number of records and headers since the last break.

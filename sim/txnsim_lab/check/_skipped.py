@@ -50,11 +50,11 @@ class _Group(msgspec.Struct):
 
 def skipped_input(history: History) -> tuple[Anomaly, ...]:
     """A position of a group was in force, committed or answered to an OffsetFetch, and before it
-    lies a record that read_committed readers get, at or behind the first offset that a member
+    lies a record that read_committed readers get, at or after the first offset that a member
     asked for,
 
     - that no member was ever given; or
-    - that members were given only in transactions that were aborted, while no position behind it
+    - that members were given only in transactions that were aborted, while no later position
       was ever committed; or one was, and the group's outputs name their inputs on the partition,
       but none that may have been committed names this one.
 

@@ -1,6 +1,6 @@
 """Makes a hanging transaction on a running cluster, and explains it in the trace. A button of the
 page starts it. It is made as it happens in production: a Produce is late, its producer gives up and
-aborts, and the Produce arrives behind the ABORT marker. Verification is off meanwhile, as before
+aborts, and the Produce arrives after the ABORT marker. Verification is off meanwhile, as before
 Apache Kafka 3.6; with verification the leader refuses the Produce (KIP-890).
 """
 

@@ -2,8 +2,8 @@
 Pure.
 
 A *fragment* is what one producer did in a piece of a log: the epoch of its last marker, and the
-transaction behind that marker. Pieces are merged in the order of the log. The result is what is
-open at the end: the first transaction that began behind the last marker of all.
+transaction after that marker. Pieces are merged in the order of the log. The result is what is
+open at the end: the first transaction that began after the last marker of all.
 
 A producer in a snapshot is a fragment of everything below the snapshot's offset, so a log is read
 only from there on. Kafka's counterparts: ProducerStateManager.truncateAndReload,

@@ -89,7 +89,7 @@ def markers_before(
 def _needed_segments(
     segments: Sequence[SegmentFile], before_offset: int, since_ms: int
 ) -> Sequence[SegmentFile]:
-    """The segments to read: older ones end before the time, newer ones begin behind the offset."""
+    """The segments to read: older ones end before the time, newer ones begin after the offset."""
     end = sum(segment.base_offset < before_offset for segment in segments)
     begin = end
     while begin > 0:

@@ -405,7 +405,7 @@ class Reading:
         return producer_id in self._marked[key]
 
     def _markers_behind(self, path: str, offset: int) -> Iterator[int]:
-        """Producers with a marker at or behind an offset of a replica."""
+        """Producers with a marker at or after an offset of a replica."""
         segments = self._segments[path]
         segments_after = [
             segment

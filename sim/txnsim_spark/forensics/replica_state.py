@@ -3,7 +3,7 @@ producers without reading it, and which segments have to be read.
 
 A broker that was stopped in order left a snapshot of producer state at the log's end, and nothing
 has to be read. A broker that was killed left snapshots where segments begin, and would start from
-them itself: the segments behind the last snapshot have to be read. Where a snapshot can't be read,
+them itself: the segments after the last snapshot have to be read. Where a snapshot can't be read,
 an older one is used. Kafka's counterparts: LogLoader, LogManager.loadLog,
 ProducerStateManager.loadFromSnapshot.
 """
@@ -97,7 +97,7 @@ class ReplicaState(msgspec.Struct, frozen=True, kw_only=True):
     seeded_from: int | None = None
     """That snapshot's offset; None without one."""
     unread: tuple[SegmentFile, ...] = ()
-    """The segments behind that snapshot. Where there are none, ``seeds`` is the state at the log's
+    """The segments after that snapshot. Where there are none, ``seeds`` is the state at the log's
     end.
     """
     is_clean: bool = False
@@ -248,7 +248,7 @@ def _lost_end(
     *,
     recovery_point: int | None,
 ) -> str:
-    """Signs in snapshots that a log was longer: one lies behind its end; or one lies at the end
+    """Signs in snapshots that a log was longer: one lies after its end; or one lies at the end
     where no segment begins. A broker that stops in order writes one there too, but it also notes
     the recovery point there, so that one is no sign.
     """

@@ -109,7 +109,7 @@ class OpenTxn(msgspec.Struct, frozen=True, kw_only=True):
 
 
 HasMarker = Callable[[ReplicaEnds, int, int], bool]
-"""Whether a replica has a marker of (producer id) at or behind (offset)."""
+"""Whether a replica has a marker of (producer id) at or after (offset)."""
 
 
 class Spread(msgspec.Struct, frozen=True, kw_only=True):
@@ -234,7 +234,7 @@ def _began_elsewhere(
     later = max(txn.start_offset, other_txn.start_offset)
     if txn.start_offset == other_txn.start_offset or later >= common_end(counts, other_replica):
         return False
-    # Behind a deleted segment the first record that is left looks like the beginning.
+    # After a deleted segment the first record that is left looks like the beginning.
     return later > max(counts.log_start_offset, other_replica.log_start_offset)
 
 

@@ -43,7 +43,7 @@ def ends_and_unsound(path: Path, table: Ints) -> Ints:
 
 
 def first_to_reach(table: Ints, offsets: Sequence[int]) -> Ints:
-    """Offset -> the first batch that ends at or behind it; offsets without such a batch are left
+    """Offset -> the first batch that ends at or after it; offsets without such a batch are left
     out.
     """
     reach = np.maximum.accumulate(table[kernel.LAST_OFFSET])

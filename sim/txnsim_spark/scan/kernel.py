@@ -97,7 +97,7 @@ FULL: Final = 1
 BAD_FORMAT: Final = 2
 BAD_LENGTH: Final = 3
 CUT_OFF: Final = 4
-"""A batch that claims to go on behind the end of the file."""
+"""A batch that claims to go on after the end of the file."""
 
 NO_CONTROL: Final = -1
 

@@ -53,7 +53,7 @@ HEAD_MARKER: Final = 15
 """Offset of the first marker."""
 HEAD_IS_COMMIT: Final = 16
 OPEN_OFFSET: Final = 17
-"""First record of the transaction behind the last marker; without a marker equal to
+"""First record of the transaction after the last marker; without a marker equal to
 ``HEAD_OFFSET``.
 """
 OPEN_TIMESTAMP: Final = 18

@@ -69,7 +69,7 @@ def end_offset_of(segment: SegmentFile) -> int:
 
 
 def tail_of(segment: SegmentFile) -> Tail:
-    """The end of a segment. Only batches behind the last index entry are read."""
+    """The end of a segment. Only batches after the last index entry are read."""
     end, position, problem = segment.base_offset, 0, ""
     with open_file(segment.path) as file:
         position = position_before(segment, None)

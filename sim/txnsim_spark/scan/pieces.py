@@ -59,7 +59,7 @@ class PieceReader:
         self._view = memoryview(self._buffer.data)
 
     def read(self, position: int) -> Bytes:
-        """The piece that begins at ``position``; empty behind the end."""
+        """The piece that begins at ``position``; empty after the end."""
         want = min(len(self._buffer), max(self.size - position, 0))
         filled = 0
         while filled < want:

@@ -8,8 +8,8 @@ there. The reader of a section asks whether it can be judged separately (``stand
 can't, its segment is read again as a whole. A segment without an index, or with a wrong one, stays
 whole.
 
-Behind the recovery point the first damage ends the log. There a segment is a section at least, so
-that no task has to wait for another: what lies behind the damage is left out where the replica is
+After the recovery point the first damage ends the log. There a segment is a section at least, so
+that no task has to wait for another: what lies after the damage is left out where the replica is
 put together (``forensics._read_compiled``).
 
 Kafka's counterpart: OffsetIndex.

@@ -239,7 +239,7 @@ def _gaps(
     table: Ints, offset: int, position: int, behind_old: Mapping[int, int]
 ) -> Iterator[tuple[int, int]]:
     """(first missing offset, next offset) between batches, or between messages of old formats and
-    the batch behind them (``behind_old``: position there -> offset that should follow). ``offset``
+    the batch after them (``behind_old``: position there -> offset that should follow). ``offset``
     should follow at ``position``. Gaps in front of old messages are unknown: a compressed one has
     the offset of its last message.
     """

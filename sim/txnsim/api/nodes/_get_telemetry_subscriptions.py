@@ -58,7 +58,7 @@ async def handle(request: Request) -> Reply:
 
 
 async def in_slices(request: Request, steps: Generator[int, None, T]) -> T:
-    """Run steps, with breaks if there are many subscriptions. A client that disconnects in a break
+    """Run steps, in slices if there are many subscriptions. A client that disconnects between slices
     is not recorded.
     """
     request.expect(WEIGHT * len(request.broker.image.client_metrics))

@@ -467,7 +467,7 @@ class ShareGroups(msgspec.Struct, kw_only=True, eq=False):
         ask: Callable[[Sequence[CommandT]], list[Pending[AnswerT]]],
         commands: Sequence[CommandT],
     ) -> list[AnswerT]:
-        """The answer of share coordinators to each command, in order; with breaks if there are very
+        """The answer of share coordinators to each command, in order; in slices if there are very
         many.
         """
         pace = self._pace(len(commands))

@@ -41,7 +41,7 @@ from txnsim.wire.codec import run_to_end
 
 _log: Final = Logger("txnsim.group")
 _APPLIED_AT_ONCE: Final = 64
-"""Above this number, records are first applied to a copy, with breaks, before they are written."""
+"""Above this number, records are first applied to a copy, in slices, before they are written."""
 
 
 class _StreamsHeartbeatDecision(msgspec.Struct, frozen=True, kw_only=True):

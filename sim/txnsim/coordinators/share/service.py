@@ -220,7 +220,7 @@ class ShareCoordinator:
     async def answer(
         self, api_key: int, commands: Sequence[ShareCommand]
     ) -> tuple[ShareAnswer, ...]:
-        """Answer the commands of one request, in their order; a large one with breaks.
+        """Answer the commands of one request, in their order; a large one in slices.
 
         Args:
             api_key: The API key of one of the five requests.

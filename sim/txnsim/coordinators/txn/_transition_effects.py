@@ -506,7 +506,7 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
     async def _follow_all(
         self, batch: MarkerBatch, sent: Sent, reply: WriteTxnMarkersReply
     ) -> None:
-        """Process the answers about all transactions, with breaks if there are very many."""
+        """Process the answers about all transactions, in slices if there are very many."""
         pace = Pace(self.tasks.turns, self.clock.stopwatch_ns)
         outcome_count = 0
         for outcome in self.queue.outcomes(batch, reply):

@@ -664,7 +664,7 @@ class Scans(msgspec.Struct, kw_only=True, eq=False):
         )
 
     def _scan(self, steps: Generator[int, None, None], name: str) -> None:
-        """Check all ids, with breaks because there may be very many."""
+        """Check all ids, in slices because there may be very many."""
         pace = Pace(self.tasks.turns, self.clock.stopwatch_ns)
         self.tasks.drive(pace.run(steps), ignore_end, name=name)
 

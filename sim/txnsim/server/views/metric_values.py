@@ -56,7 +56,7 @@ class IdCounts:
 
 
 async def counted_ids(cluster: SimCluster, pace: Pace) -> dict[BrokerId, IdCounts]:
-    """Counts of the transactional ids of each broker, with breaks."""
+    """Counts of the transactional ids of each broker, in slices."""
     counts_by_broker: dict[BrokerId, IdCounts] = {}
     for broker_id, broker in tuple(cluster.brokers.items()):
         counts = counts_by_broker[broker_id] = IdCounts()
