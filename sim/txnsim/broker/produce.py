@@ -153,7 +153,7 @@ class Producing(msgspec.Struct, kw_only=True, eq=False):
         return outcomes
 
     async def _look_ahead(self, command: ProduceCommand) -> Seen:
-        """Scan the records before anything is decided, in slices; other requests run between them."""
+        """Scan the records before anything is decided, in slices between which requests run."""
         look = LookAhead(self.tasks)
         newest_by_partition: dict[TopicPartition, AppendRejection | Reread | int] = {}
         for part in command.partitions:

@@ -58,8 +58,8 @@ async def handle(request: Request) -> Reply:
 
 
 async def in_slices(request: Request, steps: Generator[int, None, T]) -> T:
-    """Run steps, in slices if there are many subscriptions. A client that disconnects between slices
-    is not recorded.
+    """Run steps, in slices if there are many subscriptions. A client that disconnects between
+    slices is not recorded.
     """
     request.expect(WEIGHT * len(request.broker.image.client_metrics))
     if request.pace is None:
