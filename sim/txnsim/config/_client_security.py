@@ -39,7 +39,7 @@ def read_client_security(entries: Mapping[str, Property]) -> tuple[ClientSecurit
     """Protocol, certificates and credentials of a client, and the properties that were used.
 
     Raises:
-        WrongValueError: A property is not supported.
+        WrongPropertyError: A property is not supported.
     """
     properties = PropertyLookup(entries)
     protocol = properties.choice("security.protocol", PROTOCOLS, SecurityProtocol.PLAINTEXT)
@@ -57,7 +57,7 @@ def read_tls_versions(properties: PropertyLookup) -> tuple[str, ...]:
     """The versions in ``ssl.enabled.protocols``; empty if it is not set.
 
     Raises:
-        WrongValueError: A version is not supported.
+        WrongPropertyError: A version is not supported.
     """
     entry = properties.get("ssl.enabled.protocols")
     versions = properties.names("ssl.enabled.protocols")

@@ -43,7 +43,7 @@ def read_keystore(properties: PropertyLookup) -> KeyPem | None:
     """``ssl.keystore.*`` and ``ssl.key.password``; None where no store is named.
 
     Raises:
-        WrongValueError: A store can't be read, or the properties don't fit together.
+        WrongPropertyError: A store can't be read, or the properties don't fit together.
     """
     kind, location, password = _store(properties, _KEYSTORE)
     chain, key = properties.get(_KEYSTORE + "certificate.chain"), properties.get(_KEYSTORE + "key")
@@ -83,7 +83,7 @@ def read_truststore(properties: PropertyLookup) -> str | None:
     """``ssl.truststore.*``; None where no store is named.
 
     Raises:
-        WrongValueError: The store can't be read, or the properties don't fit together.
+        WrongPropertyError: The store can't be read, or the properties don't fit together.
     """
     kind, location, password = _store(properties, _TRUSTSTORE)
     certificates = properties.get(_TRUSTSTORE + "certificates")

@@ -42,7 +42,7 @@ def read_client_settings(
     """Read a client's properties.
 
     Raises:
-        WrongValueError: A value is wrong, or asks for a feature that is not supported here.
+        WrongPropertyError: A value is wrong, or asks for a feature that is not supported here.
     """
     defaults = defaults if defaults is not None else ClientSettings()
     security, used = read_client_security(entries)

@@ -58,7 +58,7 @@ class PropertyLookup(msgspec.Struct, eq=False):
         """One of some values, ignoring case.
 
         Raises:
-            WrongValueError: The property is none of them.
+            WrongPropertyError: The value is none of these words.
         """
         entry = self.get(name)
         if entry is None:
@@ -75,7 +75,7 @@ class PropertyLookup(msgspec.Struct, eq=False):
         """A whole number that is not negative.
 
         Raises:
-            WrongValueError: The property is not such a number.
+            WrongPropertyError: The value is not such a number.
         """
         entry = self.get(name)
         return default if entry is None else number_of(entry)
@@ -91,7 +91,7 @@ def number_of(entry: Property) -> int:
     """The value of a property as a whole number.
 
     Raises:
-        WrongValueError: It is no whole number, or negative.
+        WrongPropertyError: The value is not a whole number, or negative.
     """
     text = entry.value.strip()
     if not (text.isascii() and text.isdigit()):

@@ -281,10 +281,10 @@ class Pace:
         return self._looks >= LOOKS or self._stopwatch_ns() - self._begun_ns >= SLICE_NS
 
     async def yield_turn(self) -> None:
-        """Let the others have their turns.
+        """Let other work have its turns.
 
         Raises:
-            WorkIsOverError: Who asked for it has gone.
+            WorkIsOverError: Nobody waits for the result any more.
         """
         self.has_rested = True
         await self._slices.next()

@@ -165,7 +165,7 @@ class PeerLinks:
         return sum(map(len, self._pending.values()))
 
     def unanswered_requests(self) -> list[Unanswered]:
-        """The requests whose senders still wait, oldest first, and what has become of them."""
+        """The requests whose senders still wait, oldest first, with their state."""
         now_ms = self._clock.monotonic_ms()
         calls = [
             (ms, call) for ms, calls_by_id in self._pending.items() for call in calls_by_id.values()

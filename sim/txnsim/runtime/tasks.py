@@ -123,14 +123,14 @@ async def coroutine_of(answer: Awaitable[T]) -> T:
 
 
 async def ready_value(value: T) -> T:
-    """An awaitable of what is there already."""
+    """An awaitable that has its value already."""
     return value
 
 
 def ignore_end(_result: object, error: BaseException | None) -> None:
     """``done`` of ``Tasks.drive`` for work that nobody waits for.
 
-    Its outcome is where it belongs. An exception is a bug of txnsim and must not be swallowed.
+    Its errors are handled elsewhere; an exception is a bug of txnsim and must not be swallowed.
     """
     if error is not None and not isinstance(error, asyncio.CancelledError):
         raise error

@@ -311,8 +311,8 @@ class Tracer:
     # Causes
 
     def cause_of(self, parents: tuple[int, ...]) -> int:
-        """What ``emit`` answers where the level leaves an event with these parents out: a site that
-        knows the level may save itself the payload.
+        """The index that ``emit`` returns for an event with these parents if the level leaves the
+        event out: with it a caller can avoid making the payload.
         """
         if not parents:
             return self.cause
@@ -410,8 +410,10 @@ class Tracer:
 
     @property
     def first_index(self) -> int:
-        """Index of the event from which on nothing is missing: a reader whose cursor is below has
-        missed some. Of those before, the ones of transactions that had not ended then are kept.
+        """Index of the event from which on nothing is missing: a reader with a lower cursor has
+        missed some.
+
+        Of the earlier events, those of transactions that were open then are kept.
         """
         return self._ring.first
 
@@ -423,7 +425,7 @@ class Tracer:
 
     @property
     def bytes_written(self) -> int:
-        """Bytes of all events ever recorded, in their kept form."""
+        """Size of all events ever recorded, encoded."""
         self._keep()
         return self._written
 

@@ -59,7 +59,7 @@ class ControlledCluster(Protocol):
 
     @property
     def metadata(self) -> Metadata:
-        """The shell that publishes images."""
+        """The metadata of the cluster, which publishes new images to the brokers."""
 
     def member(self, broker_id: BrokerId) -> ClusterMember:
         """The member with that id.
@@ -286,8 +286,8 @@ class SimClusterControl:
         return self._cluster.members.get(member.broker_id) is member
 
     async def _try(self, member: ClusterMember, action: str) -> None:
-        """Start a broker, after a stop where it runs; another start or kill meanwhile has
-        the last word.
+        """Start a broker, and stop it before if it runs; a start or kill by others meanwhile
+        wins.
         """
         try:
             if member.state is MemberLifeState.RUNNING:

@@ -121,7 +121,7 @@ class SaslSession(msgspec.Struct, eq=False):
         return _failure_step(f"{api_name(header.api_key)} during the SASL handshake")
 
     def expect_handshake(self, request: Request) -> None:
-        """A valid ApiVersions was answered: now a handshake has to follow."""
+        """Note that a valid ApiVersions was answered: a handshake has to come next."""
         if self.state is SaslState.FIRST and api_versions.is_valid(request):
             self.state = SaslState.HANDSHAKE
 

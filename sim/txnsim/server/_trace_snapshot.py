@@ -41,7 +41,7 @@ class TracedCluster(Protocol):
 
     @property
     def metadata(self) -> Metadata:
-        """The shell that publishes images."""
+        """The metadata of the cluster, which publishes new images to the brokers."""
 
     @property
     def brokers(self) -> dict[BrokerId, Broker]:

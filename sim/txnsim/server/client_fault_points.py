@@ -83,7 +83,7 @@ class ClientFaultPoints(msgspec.Struct, eq=False):
     """Decodes a frame of this connection."""
 
     async def connection_effect(self) -> FaultEffect:
-        """The effect of fault rules on the opened connection; nothing has been read yet."""
+        """What the fault rules do to a new connection, before anything is read."""
         return await self._passage().connection_effect(self._listener.node, self._line)
 
     async def handle(self, request: Request, handler: Handler, frame: bytes) -> Any:
@@ -214,7 +214,9 @@ class Passage(msgspec.Struct, eq=False):
     _tracer: Tracer
 
     async def cross(self, crossing: Crossing) -> FaultEffect:
-        """The effect of the fault rules on a crossing, after any delay or hold."""
+        """The effect of the fault rules on a message that crosses a point, after any delay or
+        hold.
+        """
         verdict = self._interceptor.cross(crossing) if self._interceptor.is_armed else None
         if verdict is not None and not isinstance(verdict, FaultEffect):
             self._tell("msg.hold", crossing)
@@ -224,7 +226,7 @@ class Passage(msgspec.Struct, eq=False):
         return verdict or FaultEffect.PASS
 
     async def connection_effect(self, node: str, line: str) -> FaultEffect:
-        """The effect on an opened connection, before any byte is read."""
+        """What the fault rules do to a new connection, before anything is read."""
         opening = Crossing(
             point=FaultPoint.CONNECTION_OPEN,
             source="client/",
@@ -311,7 +313,7 @@ def _throttled_answer(request: Request, reply: Any, throttle_ms: int) -> Any:
 
 
 def with_throttle_time(api_key: int, message: Any, throttle_ms: int) -> Any:
-    """An answer's message with its throttle time, where its version tells one."""
+    """The message of an answer with its throttle time, if its version has that field."""
     if not hasattr(message, "throttle_time"):
         return message
     changes: dict[str, object] = {"throttle_time": timedelta(milliseconds=throttle_ms)}

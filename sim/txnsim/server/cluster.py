@@ -668,7 +668,7 @@ def first_image(
 def registered_brokers(
     options: ClusterOptions, endpoints: Sequence[tuple[Endpoint, ...]]
 ) -> list[BrokerImage]:
-    """Each broker as clients see it."""
+    """The image of each broker, with the addresses that clients are told."""
     return [
         BrokerImage(
             broker_id=broker_id,

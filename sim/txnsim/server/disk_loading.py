@@ -191,11 +191,11 @@ Logs = Mapping[BrokerId, Mapping[TopicPartition, LoadedReplicaLog]]
 
 
 def image_of_disks(disks: Disks, *, settings: Settings, fleet: Fleet) -> ClusterImage:
-    """Topics as they were, with only those replicas whose brokers are here.
+    """The metadata on the disks, with only the replicas whose brokers are among them.
 
     Raises:
-        ConfigError: A partition could be led by none of these brokers, or they can't be of the
-            release that they are to run.
+        ConfigError: No broker could lead a partition, or a broker's release does not know a level
+            of a feature.
     """
     if disks.metadata is None:
         return _image_from_folders(disks, settings=settings, fleet=fleet)
@@ -310,12 +310,12 @@ def _leaderless(
 
 
 def with_new_leaders(image: ClusterImage, logs: Logs, *, knows_isr: bool) -> ClusterImage:
-    """Every partition has a leader under the next epoch.
+    """The metadata with a leader for every partition, under the next leader epoch.
 
     Args:
         image: As ``described`` it.
-        logs: Of each broker.
-        knows_isr: The ISRs in it are the controller's word.
+        logs: The logs of each broker.
+        knows_isr: Whether the ISRs in the image are from the controller.
     """
     changes: dict[TopicPartition, PartitionImage] = {}
     for name, topic in image.topics.items():

@@ -52,7 +52,7 @@ class RelayedRequest(msgspec.Struct):
 
     @staticmethod
     def decode_request(frame: bytes, topic_names: Mapping[UUID, str]) -> Request | None:
-        """The request in a frame; None where it can't be read."""
+        """Decodes the request in a frame; None if it can't be read."""
         try:
             header = codec.read_request_header(frame[SIZE_BYTES:])
             handler = HANDLERS.get(header.api_key)
@@ -107,7 +107,7 @@ class RelayedRequest(msgspec.Struct):
         return None if isinstance(reply, NoResponse) else whole(request, reply)
 
     def damage_frame(self, frame: bytes, damage: Damage) -> bytes:
-        """What the broker reads as the request."""
+        """The damaged request as the broker reads it."""
         body = damaged_frame(frame[SIZE_BYTES:], damage, batch=self._batch())
         return len(body).to_bytes(SIZE_BYTES, "big") + body
 
@@ -149,7 +149,7 @@ class RelayedRequest(msgspec.Struct):
         return codec.read_response(self.api_key, self.api_version, answer[SIZE_BYTES:])[1]
 
     def frame_answer(self, message: Any) -> bytes:
-        """The whole answer with that message."""
+        """Encodes the whole answer with that message."""
         return codec.frame_message(self.api_key, self.api_version, self.correlation_id, message)
 
 

@@ -109,7 +109,7 @@ class RequestTrace:
         return self._received
 
     def trace_handled(self, request: Request, reply: Any) -> None:
-        """The handler is through, with such a reply: what it is due to is known now."""
+        """Note the reply of the handler, and the events that caused it."""
         tracer, received = self._tracer, self._received
         came_to = outcome(request, reply)
         if not came_to and not self._is_ours and request.api_key != END_TXN and not tracer.full:

@@ -72,8 +72,8 @@ def _shorten(value: object) -> object:
 
 
 def describe_run(run: RunInfo, options: ClusterOptions) -> RunInfo:
-    """What a trace's header tells of a run, with what its cluster was started with: settings that
-    differ from the defaults, behaviours that were switched by hand.
+    """Adds to the trace header's information how the cluster was started: settings that differ from
+    the defaults, brokers, releases, and rules that were switched by hand.
     """
     settings = options.settings
     names = documentation()

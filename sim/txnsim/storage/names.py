@@ -90,7 +90,7 @@ class PartitionDirectory(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def parse(cls, path: Path) -> PartitionDirectory | None:
-        """Topic and partition by a folder's name; None for other folders."""
+        """The partition folder at a path, by its name; None for another folder."""
         tiered = _TIERED.fullmatch(path.name)
         if tiered is not None:
             whose = TopicPartition(tiered[1], int(tiered[2]))

@@ -78,7 +78,7 @@ class Mounts:
         self._stores[f"{root}/"] = store
 
     def store_of(self, path: Path) -> Mounted | None:
-        """Store that holds a path; None for a local path."""
+        """The store that has the content of a path; None for a local path."""
         if not self._stores:
             return None
         text = str(path)

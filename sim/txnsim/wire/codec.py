@@ -217,7 +217,7 @@ def decode_in_steps(header: RequestHeader, frame: bytes, layout: Any = None) -> 
 
 
 def run_to_end(steps: Generator[int, None, T]) -> T:
-    """What steps come to, without breaks."""
+    """Runs the steps to their end without breaks; returns their result."""
     while True:
         try:
             next(steps)

@@ -74,7 +74,7 @@ def _alternatives(hint: Any) -> tuple[Any, ...]:
 
 
 def rewrite_field(message: Any, field: str, change: Change) -> Any:
-    """A copy of an answer with every field of that name changed; the answer itself where it has
+    """A copy of the response with every field of that name changed; the same object if there is
     none.
     """
     return _change_fields(message, field, lambda _, old_value: change(old_value))

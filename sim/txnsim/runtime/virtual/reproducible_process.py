@@ -60,7 +60,7 @@ def arrange_process() -> tuple[str, ...]:
 
 
 def arrange_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """The variables of a process that is arranged."""
+    """Environment variables with which a process repeats its virtual runs."""
     return {**environ, HASH_SEED: "0", ARRANGED: "1"}
 
 

@@ -73,7 +73,7 @@ def waits_for(cluster: SimCluster, transactional_id: str) -> tuple[str, ...]:
 
 
 def describe_unfinished(cluster: SimCluster, transactional_id: str) -> tuple[str, ...]:
-    """Its coordinator's state, and what the transaction waits for."""
+    """The state of a transaction at its coordinator, and what it waits for."""
     entry = entry_of(cluster, transactional_id)
     state = "not known to any coordinator" if entry is None else entry[1].state.wire_name
     return (f"{transactional_id} is {state}", *waits_for(cluster, transactional_id))
