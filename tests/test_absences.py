@@ -179,7 +179,7 @@ CHECKED: Final[dict[tuple[str, str], Callable[[], bool]]] = {
     ("docs/in-ci.md", "txnsim is not on a package index yet"): is_unpublished,
     ("docs/install.md", "It is not on a package index yet."): is_unpublished,
     ("helpers/node/README.md", "It is on no registry yet:"): is_unpublished,
-    ("docs/apis.md", "A broker here has one directory"): held_by(
+    ("docs/apis.md", "A broker has one directory here"): held_by(
         "tests/broker/api/partitions/test_partitions.py"
         "::test_the_last_directory_of_a_partition_holds"
     ),

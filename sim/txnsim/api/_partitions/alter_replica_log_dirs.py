@@ -1,7 +1,7 @@
 """AlterReplicaLogDirs (key 34): move replicas between the directories of a broker (KIP-113).
 
-Versions: 2 is flexible. A broker here has one directory: a replica is there already, or the
-requested directory does not exist. Kafka's counterparts:
+Versions: 2 is flexible. A broker has one directory here, so a replica is in the requested
+directory, or there is no such directory. Kafka's counterparts:
 KafkaApis.handleAlterReplicaLogDirsRequest, ReplicaManager.alterReplicaLogDirs.
 """
 

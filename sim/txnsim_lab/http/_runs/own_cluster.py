@@ -7,6 +7,7 @@ the learner's client, which posts it here, and an onlooker, who reads over the w
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -43,6 +44,9 @@ else:
     outside_view = OnDemand("txnsim_lab.scenario.outside_view")
     recorder = OnDemand("txnsim_lab.scenario.recorder")
 
+NEEDS_WAIT_S: Final = 5.0
+NEEDS_POLL_S: Final = 0.1
+"""Time between two looks at what a lesson needs, in seconds."""
 NOTED_MAX: Final = 10_000
 """A lesson keeps at most so many observations, as a bound against a runaway client."""
 
@@ -101,12 +105,9 @@ class OwnClusterRoutes(ClusterNoun):
         """
         lesson, cluster = _lesson_of(request)
         if (await body.read()).part == 0:
-            facts, _ = await self._facts(lesson, cluster.needs)
-            lacks = {
-                words: value for words, value in cluster.needs.items() if facts[words] != value
-            }
-            if lacks:
-                listed = "; ".join(f"{in_words(words)}: {lacks[words]}" for words in lacks)
+            lacking = await self._lacking(lesson, cluster.needs)
+            if lacking:
+                listed = "; ".join(f"{in_words(words)}: {lacking[words]}" for words in lacking)
                 raise RefusedError(
                     409,
                     f"{lesson.id} can't be played on this cluster, which lacks: {listed}. "
@@ -166,6 +167,18 @@ class OwnClusterRoutes(ClusterNoun):
                     await admin.create_topic(name, partitions=partitions)
         except ClientError as error:
             raise RefusedError(503, f"the cluster did not answer: {error}") from error
+
+    async def _lacking(self, lesson: Lesson, needs: Mapping[str, str]) -> Mapping[str, str]:
+        """The needs of a lesson that the cluster does not meet within ``NEEDS_WAIT_S``. A cluster
+        that was loaded from disks still sends the markers that its coordinators owe.
+        """
+        for _ in range(int(NEEDS_WAIT_S / NEEDS_POLL_S)):
+            facts, _ = await self._facts(lesson, needs)
+            lacking = {words: value for words, value in needs.items() if facts[words] != value}
+            if not lacking:
+                break
+            await asyncio.sleep(NEEDS_POLL_S)
+        return lacking
 
     async def _facts(
         self, lesson: Lesson, names: Iterable[str]
