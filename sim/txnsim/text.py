@@ -7,9 +7,10 @@ Durations are whole milliseconds inside, sizes are bytes.
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from txnsim.on_demand_imports import OnDemand
 
@@ -213,3 +214,25 @@ def _escape(match: re.Match[str]) -> str:
     character = match[0]
     code = ord(character)
     return _WORDS.get(character) or (f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}")
+
+
+def with_clean_descriptions(schema: Any) -> Any:
+    """A JSON Schema whose descriptions have no indentation of docstrings: msgspec up to 0.22 keeps
+    it, later releases remove it.
+    """
+    if isinstance(schema, Mapping):
+        return {
+            key: dedent_docstring(value)
+            if key == "description" and isinstance(value, str)
+            else with_clean_descriptions(value)
+            for key, value in schema.items()
+        }
+    if isinstance(schema, list | tuple):
+        return [with_clean_descriptions(element) for element in schema]
+    return schema
+
+
+def dedent_docstring(text: str) -> str:
+    """The text of a docstring without the indentation of its further lines."""
+    first_line, newline, further_lines = text.partition("\n")
+    return f"{first_line}{newline}{textwrap.dedent(further_lines)}"

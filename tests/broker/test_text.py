@@ -32,6 +32,7 @@ from txnsim.text import (
     time_text,
     unknown_word_message,
     whole_ms,
+    with_clean_descriptions,
 )
 
 
@@ -384,3 +385,18 @@ def test_a_long_name_is_refused_by_a_large_program_and_matched_by_a_small_one() 
         compile_pattern("(a?){1000}x").matches(name)
     assert compile_pattern("a+").matches(name)
     assert compile_pattern("a+").weight(name) < compile_pattern("(a?){1000}x").weight(name)
+
+
+def test_descriptions_of_a_schema_have_no_indentation_of_docstrings() -> None:
+    schema = {
+        "description": "One line,\n    and another.\n\n    Args:\n        x: A number.",
+        "a": [1],
+    }
+    assert with_clean_descriptions({"$defs": {"A": schema}}) == {
+        "$defs": {
+            "A": {
+                "description": "One line,\nand another.\n\nArgs:\n    x: A number.",
+                "a": [1],
+            }
+        }
+    }

@@ -13,6 +13,7 @@ from txnsim.http._events import STREAMS
 from txnsim.http._guard import OPEN_PATHS
 from txnsim.http.messages import Problem
 from txnsim.http.operation import JSON, Message, Operation, Query
+from txnsim.text import with_clean_descriptions
 
 GUARDED: Final = ("400", "401", "403")
 """Statuses with which the guard refuses any request; 400 also stands for numbers that are too
@@ -40,6 +41,7 @@ def document(
     schemas, components = msgspec.json.schema_components(
         types, ref_template="#/components/schemas/{name}"
     )
+    components = with_clean_descriptions(components)
     references = dict(zip(types, schemas, strict=True))
     paths: dict[str, dict[str, Any]] = {}
     for operation in operations:

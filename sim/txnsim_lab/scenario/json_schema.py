@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from txnsim.faults.rule import FaultRule
+from txnsim.text import with_clean_descriptions
 from txnsim_lab.scenario._notation.blocks import ANY_ORDER, ONLY, PARTS, REPEAT, STEPS
 from txnsim_lab.scenario.fields import FAULT_RULE_TITLE
 from txnsim_lab.scenario.model import MODES, Scenario
@@ -65,7 +66,12 @@ def fault_schema() -> dict[str, Any]:
     (schema,), definitions = msgspec.json.schema_components(
         [FaultRule], ref_template="#/$defs/{name}"
     )
-    return {"$schema": DIALECT, "title": "txnsim fault rule", **schema, "$defs": dict(definitions)}
+    rule_schema = {**schema, "$defs": dict(definitions)}
+    return {
+        "$schema": DIALECT,
+        "title": "txnsim fault rule",
+        **with_clean_descriptions(rule_schema),
+    }
 
 
 def _point_to(node: Any, name: str) -> None:

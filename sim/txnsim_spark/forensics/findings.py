@@ -11,6 +11,7 @@ from typing import Annotated, Final
 import msgspec
 
 from txnsim.client.inspection.hanging import MAX_TRANSACTION_TIMEOUT_MS
+from txnsim.text import with_clean_descriptions
 from txnsim.txn.open_txn_verdict import OpenTxnStatus, program_at
 from txnsim.txn.past_decision import Decided, Decision
 from txnsim.types import TopicPartition
@@ -522,5 +523,5 @@ def owed_by(coordinators: Coordinators, findings: Sequence[Finding]) -> tuple[Ow
 
 def json_schema() -> dict[str, object]:
     """The JSON Schema of a report."""
-    schema: dict[str, object] = msgspec.json.schema(Report)
+    schema: dict[str, object] = with_clean_descriptions(msgspec.json.schema(Report))
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
