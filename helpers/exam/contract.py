@@ -42,7 +42,7 @@ def answer(driver, verb, arguments):
     response = {"ok": True, "runtime": RUNTIME} if verb == "describe" else {"ok": True}
     try:
         return response | (method(**arguments) or {})
-    except Exception as error:  # whatever a library raises is its answer
+    except Exception as error:  # a library may raise any class; the error is its answer
         return {"ok": False, "error": {**describe_error(error), **driver.error(error)}}
 
 

@@ -7,7 +7,6 @@ Durations are whole milliseconds inside, sizes are bytes.
 from __future__ import annotations
 
 import re
-import textwrap
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
@@ -16,8 +15,10 @@ from txnsim.on_demand_imports import OnDemand
 
 if TYPE_CHECKING:
     import difflib
+    import inspect
 else:
     difflib = OnDemand("difflib")
+    inspect = OnDemand("inspect")
 
 
 # Durations and points in time
@@ -222,7 +223,7 @@ def with_clean_descriptions(schema: Any) -> Any:
     """
     if isinstance(schema, Mapping):
         return {
-            key: dedent_docstring(value)
+            key: inspect.cleandoc(value)
             if key == "description" and isinstance(value, str)
             else with_clean_descriptions(value)
             for key, value in schema.items()
@@ -230,9 +231,3 @@ def with_clean_descriptions(schema: Any) -> Any:
     if isinstance(schema, list | tuple):
         return [with_clean_descriptions(element) for element in schema]
     return schema
-
-
-def dedent_docstring(text: str) -> str:
-    """The text of a docstring without the indentation of its further lines."""
-    first_line, newline, further_lines = text.partition("\n")
-    return f"{first_line}{newline}{textwrap.dedent(further_lines)}"

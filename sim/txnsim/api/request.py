@@ -47,8 +47,8 @@ ELEMENT_BYTES: Final = 128
 object.
 """
 SENT_BYTES_MAX: Final = 2**31 - 2**16
-"""Limit on an answer, whatever the settings say: a frame has its size in 31 bits, which includes
-the header.
+"""Largest answer in bytes. No setting can raise it: a frame states its size in 31 bits, header
+included.
 """
 READS: Final = frozenset(
     (

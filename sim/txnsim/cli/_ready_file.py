@@ -47,7 +47,7 @@ def write(path: Path, content: bytes, *, is_secret: bool) -> None:
 
 
 def remove_old(path: Path) -> None:
-    """Remove the file of an earlier run, so that nobody takes its addresses for ours.
+    """Remove the file of an earlier run: it has other addresses than this cluster.
 
     Raises:
         ConfigError: The file is one of txnsim's and can't be removed.

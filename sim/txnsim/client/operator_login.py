@@ -1,8 +1,8 @@
 """How an operator's client, such as the control port's, logs in to brokers that require
 authentication.
 
-Users of the control port may do everything with the cluster. So its requests to brokers are sent as
-a super user whose password is known.
+Users of the control port may do everything with the cluster. So the port logs in at the brokers as
+a super user, with the password from the security settings.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ class ClientApi(IntEnum):
     ours: VersionRange
 
     def __new__(cls, key: int, lowest: int = 0, highest: int = _ALL) -> Self:
-        """A member whose value is the API key, and that knows its versions."""
+        """Make the member: its value is the API key, and it has the range of versions."""
         api = int.__new__(cls, key)
         api._value_ = key
         least, most = version_range(key)

@@ -40,7 +40,7 @@ _MAY_BE_NAMED: Final = (
     "org.apache.kafka.common.security.oauthbearer.internals.unsecured."
     "OAuthBearerUnsecuredValidatorCallbackHandler",
 )
-"""Kafka's classes whose behaviour is built in, so that a file may name them."""
+"""Classes of Kafka that a file may name: txnsim does the same as they do."""
 _CLIENT_AUTH: Final = {auth.value: auth for auth in ClientAuth}
 _BOOLEANS: Final = {"true": True, "false": False}
 _REAUTH: Final = "connections.max.reauth.ms"

@@ -85,7 +85,7 @@ WITH_API: Final = frozenset((*FaultPoint.of_clients(), *FaultPoint.of_peers()))
 """Points that requests and answers cross."""
 
 FROM_CLIENTS: Final = frozenset(FaultPoint.of_clients())
-"""Points at which the sender is a client whose name is known."""
+"""Points at which a client sends, so that a rule can match its client id."""
 
 _WHY: Final[Mapping[tuple[FaultPoint, type[CrossingAction | ClusterAction]], str]] = {
     (FaultPoint.CLIENT_RESPONSE, Duplicate): "a stream has one answer per request",

@@ -1,8 +1,8 @@
-"""Counts over a group's members, so that nobody has to look at each of them.
+"""Counts over a group's members.
 
-Counts are updated as members join, change and leave, so that a heartbeat takes no longer in a large
-group. A *source* is a subscription: a set of names, or a regular expression. Members with equal
-sets share one, and its names count once. Pure.
+Counts are updated as members join, change and leave. So a heartbeat does not read all members, and
+takes no longer in a large group. A *source* is a subscription: a set of names, or a regular
+expression. Members with equal sets share one, and its names count once. Pure.
 """
 
 from __future__ import annotations

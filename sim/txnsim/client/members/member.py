@@ -571,7 +571,7 @@ class Joining:
         self._cluster = cluster
         self._membership: Membership | None = None
         self._turn = asyncio.Lock()
-        """Held by whoever talks to the coordinator: heartbeats wait for a rebalance."""
+        """A rebalance and a heartbeat each take this lock, so a heartbeat waits for a rebalance."""
         self._beating: asyncio.Task[None] | None = None
         self._stands_still = False
         self._has_left = False

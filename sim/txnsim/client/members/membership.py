@@ -143,7 +143,7 @@ class Membership(ABC):
 
     @abstractmethod
     async def leave(self) -> None:
-        """Leave the group; the coordinator is told if consumers of the protocol do that. The next
+        """Leave the group, with a request if the protocol has one for this member. The next
         ``settle`` joins again.
 
         Raises:

@@ -399,7 +399,7 @@ class ClassicGroups(msgspec.Struct, kw_only=True, eq=False):
         )
 
     async def _append(self, shard: GroupShard, effect: RecordsToAppend) -> ErrorCode:
-        """Write records whose effect is already in memory; returns once they are replicated."""
+        """Append records that have taken effect in memory, and wait until they are replicated."""
         admission = self.writer.admit(shard, None)
         if admission is not None:
             refused = await admission

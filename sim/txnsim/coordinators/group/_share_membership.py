@@ -532,7 +532,7 @@ class ShareGroups(msgspec.Struct, kw_only=True, eq=False):
     async def _write_apart(
         self, group_id: str, decide: Callable[[ShareGroup], tuple[ShareRecord, ...]]
     ) -> Rejection | None:
-        """Write the result of an answer, in whatever shard the group is now."""
+        """Write what follows from an answer. The group's shard is looked up again first."""
         shard = self.shard_of(group_id)
         if isinstance(shard, Rejection):
             return shard

@@ -45,6 +45,7 @@ else:
     recorder = OnDemand("txnsim_lab.scenario.recorder")
 
 NEEDS_WAIT_S: Final = 5.0
+"""Longest wait for what a lesson needs, in seconds."""
 NEEDS_POLL_S: Final = 0.1
 """Time between two looks at what a lesson needs, in seconds."""
 NOTED_MAX: Final = 10_000

@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
 
 from txnsim.cli.output import TERMINAL
+from txnsim_spark.cli.logs._find_hanging import INCOMPLETE
 from txnsim_spark.cli.logs._searching import show_progress
 from txnsim_spark.cli.logs.spark import add_directories, add_master, session
 
@@ -22,7 +23,6 @@ DESCRIPTION: Final = (
     " Exit status 0: sound; 1: not; 2: a misuse; 4: no error, but a replica has no batch to read."
 )
 UNSOUND: Final = 1
-UNREAD: Final = 4
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -75,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
         TERMINAL.warn(_summary(planned, counts))
     if counts["error"] or (args.strict and violations):
         return UNSOUND
-    return UNREAD if any(finding.rule is Invariant.NO_BATCH for finding in violations) else 0
+    return INCOMPLETE if any(finding.rule is Invariant.NO_BATCH for finding in violations) else 0
 
 
 def _line(finding: Violation) -> str:
