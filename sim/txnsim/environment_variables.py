@@ -40,7 +40,7 @@ def is_given(name: str, value: str, prefix: str = PREFIX) -> bool:
 
 
 def unknown_variables(environment: Mapping[str, str]) -> str | None:
-    """Describes misspelt variables, one line for each; None if there are none."""
+    """Describe misspelt variables, one line for each; None if there are none."""
     strange = [
         name
         for name, value in sorted(environment.items())
@@ -90,7 +90,7 @@ def _option(flag: str) -> tuple[str, Callable[[str, str], list[str]]]:
 
 
 def _word_per_part(flag: str) -> tuple[str, Callable[[str, str], list[str]]]:
-    """Repeats the option for each part of a comma-separated value."""
+    """Repeat the option for each part of a comma-separated value."""
     return flag, lambda _name, value: [
         word for part in value.split(",") if part.strip() for word in (flag, part.strip())
     ]
@@ -115,8 +115,8 @@ def _switch(flag: str) -> tuple[str, Callable[[str, str], list[str]]]:
 
 
 def _read_elsewhere(_name: str, _value: str) -> list[str]:
-    """Makes no argument of the variable: its value is a token, which a list of processes would
-    show.
+    """Make no argument of the variable: its value is a token, which a list of
+    processes would show.
     """
     return []
 

@@ -195,7 +195,7 @@ class MissingExtraError(TxnsimError):
 
     @staticmethod
     def pip_line(extra: str) -> str:
-        """Gives the command that installs an extra, from a checkout: txnsim is on no package index
+        """Give the command that installs an extra, from a checkout: txnsim is on no package index
         yet, so anyone could take its name there.
         """
         return f"pip install '.[{extra}]' in a checkout of txnsim"
@@ -206,6 +206,6 @@ SHOWN_MAX: Final = 200
 
 
 def in_short(value: object) -> str:
-    """Formats a value for a message; a long one is cut."""
+    """Format a value for a message; a long one is cut."""
     text = repr(value)
     return text if len(text) <= SHOWN_MAX else f"{text[:SHOWN_MAX]}… ({len(text)} characters)"

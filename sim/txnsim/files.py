@@ -49,7 +49,7 @@ NEXT: Final = "make room, or name another place, and run the command again"
 
 
 def read_given(path: Path | None, *, at_most: int = GIVEN_BYTES_MAX) -> bytes:
-    """Reads a whole file, or standard input if there is no path.
+    """Read a whole file, or standard input if there is no path.
 
     Raises:
         OSError: It can't be read, or is larger than ``at_most`` bytes (EFBIG).
@@ -61,7 +61,7 @@ def read_given(path: Path | None, *, at_most: int = GIVEN_BYTES_MAX) -> bytes:
 
 
 def read_whole(file: BinaryIO, *, at_most: int = GIVEN_BYTES_MAX) -> bytes:
-    """Reads an open file from its position to its end.
+    """Read an open file from its position to its end.
 
     Raises:
         OSError: It can't be read, or has more than ``at_most`` bytes (EFBIG).
@@ -73,7 +73,7 @@ def read_whole(file: BinaryIO, *, at_most: int = GIVEN_BYTES_MAX) -> bytes:
 
 
 def lines_of(file: BinaryIO) -> Iterator[bytes]:
-    """Reads the lines of an open file, one at a time.
+    """Read the lines of an open file, one at a time.
 
     Raises:
         OSError: It can't be read; a line or the whole file is too large (EFBIG).
@@ -90,7 +90,7 @@ def lines_of(file: BinaryIO) -> Iterator[bytes]:
 
 
 def write_whole(path: Path, content: str | bytes, *, mode: int = FOR_ALL, what: str = "") -> None:
-    """Replaces a file with new content in one move.
+    """Replace a file with new content in one move.
 
     If the path is a symbolic link, the link stays and its target is replaced. A path that is no
     regular file, such as a pipe, is written to directly.
@@ -119,7 +119,7 @@ def write_whole(path: Path, content: str | bytes, *, mode: int = FOR_ALL, what: 
 
 
 def write_all(folder: Path, files: Mapping[str, bytes]) -> tuple[Path, ...]:
-    """Writes several files to a folder, all of them or none; other files of the folder stay.
+    """Write several files to a folder, all of them or none; other files of the folder stay.
 
     Args:
         folder: The folder; it is created if it does not exist.
@@ -141,7 +141,7 @@ def write_all(folder: Path, files: Mapping[str, bytes]) -> tuple[Path, ...]:
 
 @contextmanager
 def whole(path: Path, *, what: str = "") -> Iterator[Path]:
-    """Gives a temporary path to write a file or a folder to; at the end it replaces the one at
+    """Give a temporary path to write a file or a folder to; at the end it replaces the one at
     ``path``.
 
     Args:
@@ -176,7 +176,7 @@ def whole(path: Path, *, what: str = "") -> Iterator[Path]:
 
 @contextmanager
 def working_in(folder: Path) -> Iterator[None]:
-    """Puts the folder's name into an error for lack of room, around writes to a temporary folder.
+    """Put the folder's name into an error for lack of room, around writes to a temporary folder.
 
     Raises:
         OSError: There is no room; the error names the folder.
@@ -190,7 +190,7 @@ def working_in(folder: Path) -> Iterator[None]:
 
 
 def append(file: FileIO, data: bytes) -> None:
-    """Appends data to a file, all of it or nothing.
+    """Append data to a file, all of it or nothing.
 
     Args:
         file: Open for appending, without a buffer: data in a buffer could not be taken back.
@@ -218,7 +218,7 @@ def advice(error: OSError) -> str:
 
 
 def problem_of(error: Exception) -> str:
-    """Describes what is wrong with a file or an address that a user named, and what to do about it.
+    """Describe what is wrong with a file or an address that a user named, and what to do about it.
 
     The text has no error numbers and no Python names, and leaves the file's name to the caller.
 

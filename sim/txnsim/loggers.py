@@ -34,7 +34,7 @@ class Retries:
     __slots__ = ("_about", "_event", "_logger", "_patience", "tried")
 
     def __init__(self, logger: Logger, event: str, about: str, *, patience: int = 1) -> None:
-        """Starts without any failure.
+        """Start without any failure.
 
         Args:
             logger: The logger that writes the event.
@@ -53,8 +53,8 @@ class Retries:
         """
 
     def note_failure(self, what: Hashable, error: str, reason: str) -> None:
-        """Counts a failure. ``error`` tells failures apart; ``reason`` is for readers and may
-        differ each time.
+        """Count a failure. ``error`` tells failures apart; ``reason`` is for readers and may differ
+        each time.
         """
         last_error, count = self.tried.get(what, (error, 0))
         count = count + 1 if last_error == error else 1
@@ -66,15 +66,15 @@ class Retries:
             self._logger.warning(self._event, **fields)
 
     def forget_failures(self, what: Hashable) -> None:
-        """Forgets the failures of ``what``, which succeeded or was given up: its next failure is
+        """Forget the failures of ``what``, which succeeded or was given up: its next failure is
         logged again.
         """
         self.tried.pop(what, None)
 
 
 def before_first_line(do: Callable[[], None]) -> None:
-    """Registers the set-up of structlog: it runs now if structlog is imported, else before the
-    first line.
+    """Register the set-up of structlog: it runs now if structlog is imported, else before the first
+    line.
     """
     _waiting.clear()
     if "structlog" in sys.modules:
@@ -84,7 +84,7 @@ def before_first_line(do: Callable[[], None]) -> None:
 
 
 def set_up() -> None:
-    """Runs the set-up that ``before_first_line`` registered, so that later changes of the set-up
+    """Run the set-up that ``before_first_line`` registered, so that later changes of the set-up
     win.
     """
     while _waiting:

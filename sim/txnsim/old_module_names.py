@@ -42,11 +42,11 @@ class _OldNames:
 
     @staticmethod
     def exec_module(module: ModuleType) -> None:
-        """Gives the module its own spec back; its code ran at the import under its new name."""
+        """Give the module its own spec back; its code ran at the import under its new name."""
         assert module.__spec__ is not None
         module.__spec__ = module.__spec__.loader_state
 
 
 def install() -> None:
-    """Makes the old module names importable."""
+    """Make the old module names importable."""
     sys.meta_path.insert(0, _OldNames)

@@ -45,12 +45,12 @@ def offering(name: str) -> tuple[str, ...]:
 
 
 def offered(name: str) -> Iterator[ModuleType]:
-    """Imports the modules that ``offering`` names."""
+    """Import the modules that ``offering`` names."""
     yield from map(import_module, offering(name))
 
 
 def borrowed(name: str, what: str) -> Any:
-    """Imports a module of an extension.
+    """Import a module of an extension.
 
     Args:
         name: Full name of the module: ``txnsim_lab.testing.history``.

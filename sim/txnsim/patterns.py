@@ -65,7 +65,7 @@ class Pattern:
     __slots__ = ("_instructions", "_match", "pattern")
 
     def __init__(self, expression: str) -> None:
-        """Compiles the expression.
+        """Compile the expression.
 
         Raises:
             PatternError: RE2/J refuses the expression, or its program is too large.
@@ -97,7 +97,7 @@ class Pattern:
 
 @lru_cache(maxsize=_KEPT)
 def compile_pattern(expression: str) -> Pattern:
-    """Compiles an expression, or takes the pattern from the cache.
+    """Compile an expression, or take the pattern from the cache.
 
     Raises:
         PatternError: RE2/J refuses the expression, or the expression is too large.
@@ -197,7 +197,7 @@ class RustExpression(NamedTuple):
 
 
 def write_for_rust(expression: str) -> RustExpression:
-    """Translates an expression from RE2/J's syntax to Rust's.
+    """Translate an expression from RE2/J's syntax to Rust's.
 
     Raises:
         PatternError: RE2/J refuses the expression (the message is RE2/J's), or it is nested too
@@ -317,7 +317,7 @@ class _ExpressionParser:
         return False
 
     def _up_to(self, end: str) -> str | None:
-        """Reads the text before ``end`` and skips ``end``; None if ``end`` does not come."""
+        """Read the text before ``end`` and skip ``end``; None if ``end`` does not come."""
         end_position = self._expression.find(end, self._at)
         if end_position < 0:
             return None
@@ -354,7 +354,7 @@ class _ExpressionParser:
             self._change_flags()
 
     def _change_flags(self) -> None:
-        """Reads the flags after ``(?``, for the rest of the group or for a group of their own."""
+        """Read the flags after ``(?``, for the rest of the group or for a group of their own."""
         flags, sets, saw_flag = self._flags, True, False
         while self._more():
             char = self._pop()
@@ -471,7 +471,7 @@ class _ExpressionParser:
         )
 
     def _read_escape(self) -> int:
-        """Reads an escape after its backslash; returns the code point of its character."""
+        """Read an escape after its backslash; returns the code point of its character."""
         if not self._more():
             _refuse(_TRAILING_BACKSLASH)
         char = self._pop()
@@ -504,7 +504,7 @@ class _ExpressionParser:
         return code
 
     def _class(self) -> None:
-        """Reads a character class after its ``[``."""
+        """Read a character class after its ``[``."""
         negated = self._takes("^")
         members: list[_Members] = []
         is_first = True

@@ -61,7 +61,7 @@ def setting(
     kafka_default: object = msgspec.UNSET,
     dynamic: bool = False,
 ) -> T:
-    """Registers the documentation of a setting, for ``documentation``, and returns its default.
+    """Register the documentation of a setting, for ``documentation``, and return its default.
 
     Args:
         default: Apache Kafka's default, or ours if Kafka has no such setting.
@@ -584,7 +584,7 @@ class WrittenSettings(Settings, frozen=True, kw_only=True):
 
 
 def settings_from_values(values: Mapping[str, object]) -> Settings:
-    """Builds settings from the fields that the user has set; the others have their defaults."""
+    """Build settings from the fields that the user has set; the others have their defaults."""
     settings = msgspec.convert(values, Settings)
     repeated = frozenset(
         name for name in values if getattr(settings, name) == getattr(DEFAULTS, name)
@@ -636,8 +636,8 @@ def replicas_wanted(settings: Settings, name: str, *, brokers: int) -> int:
 
 
 def complete_setting(field: str, kind: object, setting: Setting) -> Setting:
-    """Completes a setting with Kafka's name and the unit that follow from its field's name and
-    type.
+    """Complete a setting with Kafka's name and the unit that follow from its field's
+    name and type.
     """
     last_word = field.rpartition("_")[2]
     unit = "boolean" if kind is bool else _UNITS.get(last_word, last_word)

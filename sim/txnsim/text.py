@@ -32,7 +32,7 @@ _MILLISECOND: Final = timedelta(milliseconds=1)
 
 
 def read_ms(text: str) -> int:
-    """Parses a duration such as ``21m``, ``500ms`` or ``-10s``; returns milliseconds.
+    """Parse a duration such as ``21m``, ``500ms`` or ``-10s``; returns milliseconds.
 
     Raises:
         ValueError: The text has none of these forms.
@@ -47,7 +47,7 @@ def read_ms(text: str) -> int:
 
 
 def whole_ms(duration: object) -> int:
-    """Converts a duration to milliseconds: from a whole number of them, a ``timedelta`` or a text
+    """Convert a duration to milliseconds: from a whole number of them, a ``timedelta`` or a text
     such as ``2m``.
 
     Fractions are refused: they would end up in records and on the wire, where Kafka has whole
@@ -73,7 +73,7 @@ def whole_ms(duration: object) -> int:
 
 
 def time_text(time_ms: int) -> str:
-    """Formats milliseconds since 1970 as a UTC time to the second (ISO 8601). A time that no
+    """Format milliseconds since 1970 as a UTC time to the second (ISO 8601). A time that no
     calendar has, as in a damaged file, stays a number.
     """
     try:
@@ -97,7 +97,7 @@ SIZE_FORMS: Final = "128MiB, 1GB or 1073741824"
 
 
 def read_size(text: str) -> int:
-    """Parses a size such as ``128MiB``, ``1GB`` or ``4096``; returns bytes.
+    """Parse a size such as ``128MiB``, ``1GB`` or ``4096``; returns bytes.
 
     Raises:
         ValueError: The text has none of these forms.
@@ -110,7 +110,7 @@ def read_size(text: str) -> int:
 
 
 def spoken_size(size: int) -> str:
-    """Formats a size in the largest unit that gives a whole number."""
+    """Format a size in the largest unit that gives a whole number."""
     for unit, factor in sorted(SIZE_UNITS.items(), key=lambda unit_and_factor: -unit_and_factor[1]):
         if unit and size and size % factor == 0:
             return f"{size // factor} {unit}"
@@ -130,7 +130,7 @@ def host_and_port(host: str, port: int | str) -> str:
 
 
 def read_host_and_port(text: str) -> tuple[str, int] | None:
-    """Splits ``host:port`` into host and port; None if the text has another form.
+    """Split ``host:port`` into host and port; None if the text has another form.
 
     The host is returned without brackets. They may be missing in the text, as in Kafka's
     Utils.getHost.
@@ -180,7 +180,7 @@ def _nearest(unknown_word: str, folded: Mapping[str, str], cutoff: float) -> str
 
 
 def _in_order(name: str) -> str:
-    """Sorts the words of a name alphabetically."""
+    """Sort the words of a name alphabetically."""
     return " ".join(sorted(re.split(r"[-_. ]+", name.lower())))
 
 
@@ -196,7 +196,7 @@ _WORDS: Final = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
 
 
 def printable(text: str) -> str:
-    """Escapes control characters; the result is one line.
+    """Escape control characters; the result is one line.
 
     Ids, topics and clients can have any name. On a terminal some characters are commands: they set
     the title, clear the screen, move the cursor, turn the direction of a line, or begin another
@@ -207,7 +207,7 @@ def printable(text: str) -> str:
 
 
 def printable_lines(text: str) -> str:
-    """Escapes control characters except line ends and tabs, for text whose layout is ours."""
+    """Escape control characters except line ends and tabs, for text whose layout is ours."""
     return _ORDERS.sub(lambda match: match[0] if match[0] in _IN_LAYOUT else _escape(match), text)
 
 

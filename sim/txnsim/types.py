@@ -116,13 +116,13 @@ _UUIDS_MAX: Final = 4_096
 
 @lru_cache(_UUIDS_MAX)
 def uuid_text(value: uuid.UUID | None) -> str:
-    """Formats an id as Kafka does (Uuid.toString). None is the id of zeroes, as in a message."""
+    """Format an id as Kafka does (Uuid.toString). None is the id of zeroes, as in a message."""
     return urlsafe_b64encode(_NO_UUID if value is None else value.bytes).rstrip(b"=").decode()
 
 
 @lru_cache(_UUIDS_MAX)
 def uuid_from(text: str) -> uuid.UUID:
-    """Parses an id in Kafka's form (Uuid.fromString).
+    """Parse an id in Kafka's form (Uuid.fromString).
 
     Raises:
         ValueError: The text is no id.

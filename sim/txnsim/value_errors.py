@@ -50,7 +50,7 @@ class WrongValueError(ValueError):
 
 
 def convert_value(content: object, kind: type[T], *, noun: str = "field") -> T:
-    """Converts plain values with ``msgspec.convert``; the error describes every mistake in words.
+    """Convert plain values with ``msgspec.convert``; the error describes every mistake in words.
 
     Args:
         content: Plain values, as JSON and YAML have them.
@@ -91,7 +91,7 @@ def _mistakes(content: object, kind: Any, path: str, noun: str) -> Iterator[tupl
 def _in_struct(
     content: Mapping[Any, Any], structs: tuple[type[msgspec.Struct], ...], path: str, noun: str
 ) -> Iterator[tuple[str, str]]:
-    """Yields unknown, missing and wrong fields; if there are none, the struct's own complaint about
+    """Yield unknown, missing and wrong fields; if there are none, the struct's own complaint about
     its fields together.
     """
     tag = structs[0].__struct_config__.tag_field
@@ -179,13 +179,13 @@ def _own_words(text: str) -> str:
 
 
 def _nth(index: int, element: object) -> str:
-    """Names an element of a list by its number, and by its id if it has one."""
+    """Name an element of a list by its number, and by its id if it has one."""
     id_ = element.get("id") if isinstance(element, Mapping) else None
     return f"{index + 1} ({_short(id_)})" if isinstance(id_, str) else str(index + 1)
 
 
 def _short(content: object) -> str:
-    """Cuts a name before it is compared with known names; a longer name resembles none."""
+    """Cut a name before it is compared with known names; a longer name resembles none."""
     return str(content)[:NAME_MAX]
 
 

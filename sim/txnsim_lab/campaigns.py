@@ -183,7 +183,7 @@ class Engine(Protocol):
         """Plays tasks on the workers; yields the rows."""
 
     def run_each(self, work: Callable[[int], T], seeds: Sequence[int]) -> Iterator[T]:
-        """Calls a function for each seed on the workers; yields the results."""
+        """Call a function for each seed on the workers; yields the results."""
 
 
 def campaign(
@@ -195,7 +195,7 @@ def campaign(
     rules: Mapping[str, bool] | None = None,
     cpu_s: float = SEED_S,
 ) -> DataFrame:
-    """Plays a campaign on the workers of a session; returns its table.
+    """Play a campaign on the workers of a session; returns its table.
 
     Args:
         spark: The session; its workers must have txnsim.
@@ -246,7 +246,7 @@ def _shares(seeds: range, options: Wanted, cpu_s: float) -> list[Share]:
 
 
 def record_of(seed: int, options: Wanted, cpu_s: float) -> Record:
-    """Plays one seed; its result is a row, even if it fails."""
+    """Play one seed; its result is a row, even if it fails."""
     try:
         row = row_of(seed, options, cpu_s=cpu_s)
     except ConfigError as error:
@@ -283,7 +283,7 @@ def places_of(row: Record) -> set[Place]:
 
 
 def _play_share(share: Share) -> Iterator[pa.RecordBatch]:
-    """Plays the seeds of one task on a worker."""
+    """Play the seeds of one task on a worker."""
     import pyarrow as pa
 
     _prepare()
@@ -302,7 +302,7 @@ def _examine_seed(options: Wanted, seed: int) -> ExaminedSeed:
 
 
 def _prepare() -> None:
-    """Prepares a worker: it logs nothing, and its hashes of strings are deterministic."""
+    """Prepare a worker: it logs nothing, and its hashes of strings are deterministic."""
     quieten()
     for limit in limits_of_process():
         if "PYTHONHASHSEED" in limit:
@@ -321,7 +321,7 @@ class Folder:
     """The folder of a campaign."""
 
     def __init__(self, path: Path, options: Wanted) -> None:
-        """Opens the folder, or creates it.
+        """Open the folder, or create it.
 
         Args:
             path: The folder, which may not exist yet.
@@ -346,7 +346,7 @@ class Folder:
 
     @classmethod
     def open(cls, path: Path) -> Folder:
-        """Opens an existing folder for reading.
+        """Open an existing folder for reading.
 
         Raises:
             BadInputError: The folder has no campaign.
@@ -373,7 +373,7 @@ class Folder:
         return gaps
 
     def take(self, ranges: Sequence[range], records: Iterable[Record]) -> Iterator[range]:
-        """Writes each range as soon as all its rows are there, and then yields it.
+        """Write each range as soon as all its rows are there, and then yield it.
 
         Args:
             ranges: The result of ``missing``, or a part of it in that order.
@@ -406,8 +406,7 @@ class Folder:
         return pa.concat_tables(tables) if tables else schema().empty_table()
 
     def records(self, columns: Sequence[str]) -> Iterator[Record]:
-        """Yields the rows sorted by seed; reads one file at a time, as there may be millions of
-        rows.
+        """Yield the rows sorted by seed; read one file at a time, as there may be millions of rows.
 
         Raises:
             BadInputError: A seed is in two files.
@@ -452,7 +451,7 @@ class Folder:
         )
 
     def reports(self, seeds: Sequence[int], examine: Examine) -> list[Report]:
-        """Examines seeds in order, except those that have a report already.
+        """Examine seeds in order, except those that have a report already.
 
         Raises:
             ConfigError: A file can't be written.

@@ -141,7 +141,7 @@ def page_file() -> Path:
 
 
 def read_sections(page: str) -> tuple[Section, ...]:
-    """Reads every section of the page, in order."""
+    """Read every section of the page, in order."""
     return tuple(_section(part) for part in _HEADING.split(page)[1:])
 
 
@@ -174,7 +174,7 @@ def error_names(sections: Iterable[Section]) -> tuple[str, ...]:
 
 
 def find_sections(text: str, sections: Sequence[Section]) -> SectionMatch:
-    """Finds the sections for a text.
+    """Find the sections for a text.
 
     Args:
         text: A heading of the page, a name in any spelling (``PRODUCER_FENCED``,

@@ -43,7 +43,7 @@ class ReplicaSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def summarize(replica: names.PartitionDirectory) -> ReplicaSummary:
-    """Reads a replica from its oldest segment to its end, or to the first malformed place.
+    """Read a replica from its oldest segment to its end, or to the first malformed place.
 
     Raises:
         OSError: A file can't be read.
@@ -104,7 +104,7 @@ class _Walk:
         self.open = opened
 
     def take(self, stored: StoredBatch) -> None:
-        """Adds the next batch."""
+        """Add the next batch."""
         header = stored.header
         self.batches += 1
         self.bytes += header.size

@@ -24,7 +24,7 @@ add_arguments: Callable[[argparse.ArgumentParser], None] = add_master
 
 @contextmanager
 def engine(args: argparse.Namespace) -> Iterator[SparkEngine]:
-    """Starts a session, and yields an engine that uses it.
+    """Start a session, and yield an engine that uses it.
 
     Raises:
         MissingExtraError: PySpark or Java is missing.

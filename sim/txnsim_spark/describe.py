@@ -46,7 +46,7 @@ def describe_replicas(
     progress: Callable[[str], object],
     on_problem: OnProblem = untold,
 ) -> Iterator[ReplicaDescription]:
-    """Describes every replica, by directory, topic and partition.
+    """Describe every replica, by directory, topic and partition.
 
     Args:
         paths: Log directories, folders of them, or replicas' folders.

@@ -44,7 +44,7 @@ class CorruptLogFileError(LogFileError):
 
 
 def refuse_damage(segment: SegmentFile, damage: Damage, options: KafkaLogOptions) -> None:
-    """Refuses a segment that has lost records, unless the options ignore that.
+    """Refuse a segment that has lost records, unless the options ignore that.
 
     Args:
         segment: The segment, up to its planned size.
@@ -68,7 +68,7 @@ def refuse_damage(segment: SegmentFile, damage: Damage, options: KafkaLogOptions
 
 
 def refuse_file(path: Path, reason: str, options: KafkaLogOptions) -> None:
-    """Refuses a small file whose content is malformed, unless the options ignore that.
+    """Refuse a small file whose content is malformed, unless the options ignore that.
 
     Raises:
         CorruptLogFileError: The file is refused.
@@ -77,7 +77,7 @@ def refuse_file(path: Path, reason: str, options: KafkaLogOptions) -> None:
 
 
 def refuse_problem(problem: str, options: KafkaLogOptions) -> None:
-    """Refuses a file or folder, unless the options ignore the problem. ``problem`` is a sentence
+    """Refuse a file or folder, unless the options ignore the problem. ``problem`` is a sentence
     that begins with its path.
 
     Raises:
@@ -88,7 +88,7 @@ def refuse_problem(problem: str, options: KafkaLogOptions) -> None:
 
 
 def refuse_unreadable(error: OSError, path: str, options: KafkaLogOptions) -> None:
-    """Refuses a file or folder that the operating system can't open or read, unless the options
+    """Refuse a file or folder that the operating system can't open or read, unless the options
     ignore that.
 
     Args:

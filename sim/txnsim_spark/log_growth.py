@@ -106,7 +106,7 @@ def _places_of(replicas: Sequence[Replica]) -> list[str]:
 
 
 def refuse_other_stream(look: Look, start: StreamOffset) -> None:
-    """Refuses to continue from the offset of another stream.
+    """Refuse to continue from the offset of another stream.
 
     Raises:
         CheckpointMismatchError: The offset is of another stream; the message names the difference.

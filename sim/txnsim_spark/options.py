@@ -158,7 +158,7 @@ class KafkaLogOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> KafkaLogOptions:
-        """Parses the options that a user has given.
+        """Parse the options that a user has given.
 
         Raises:
             BadInputError: An option is missing, unknown or wrong; the message names the option.
@@ -391,7 +391,7 @@ def _truth_or_none(options: Mapping[str, str], name: str) -> bool | None:
 
 
 def time_ms_of(text: str, name: str = "asOf") -> int:
-    """Parses a point in time: milliseconds since 1970, or ISO 8601, in UTC unless it names a zone.
+    """Parse a point in time: milliseconds since 1970, or ISO 8601, in UTC unless it names a zone.
 
     Raises:
         BadInputError: The text is neither.
@@ -407,7 +407,7 @@ def time_ms_of(text: str, name: str = "asOf") -> int:
 
 
 def _size(options: Mapping[str, str], name: str) -> int | None:
-    """Parses a number of bytes, with or without a unit, as Spark writes sizes
+    """Parse a number of bytes, with or without a unit, as Spark writes sizes
     (JavaUtils.byteStringAs).
     """
     text = options.get(name.lower())

@@ -274,14 +274,14 @@ def divide_in_tasks(
 
 
 def shared_out(segments: Iterable[SegmentFile], task_bytes: int) -> list[tuple[SegmentFile, ...]]:
-    """Divides segments into tasks of about ``task_bytes``; neighbours stay together."""
+    """Divide segments into tasks of about ``task_bytes``; neighbours stay together."""
     return tasks.shared_out(
         segments, task_bytes, size_of=lambda segment: segment.unread_bytes, go_together=_go_together
     )
 
 
 def _by_offsets(segment: SegmentFile, part_bytes: int) -> list[SegmentFile]:
-    """Divides a large segment: each task decodes the batches of a range of offsets. If the index is
+    """Divide a large segment: each task decodes the batches of a range of offsets. If the index is
     wrong, the parts differ in size, but each batch is still in exactly one of them.
     """
     if segment.may_be_cut or MOUNTS.store_of(Path(segment.path)):  # each part reads all headers
@@ -302,8 +302,8 @@ def _by_offsets(segment: SegmentFile, part_bytes: int) -> list[SegmentFile]:
 def in_tasks(
     replicas: Sequence[Sequence[SegmentFile]], *, cores: int, are_cut: bool = False
 ) -> list[tuple[SegmentFile, ...]]:
-    """Divides the segments of replicas, in order, into tasks of even cost, so that no core waits
-    long at the end; divides large segments into sections if they may be cut. The segments were
+    """Divide the segments of replicas, in order, into tasks of even cost, so that no core waits
+    long at the end; divide large segments into sections if they may be cut. The segments were
     readable before, so the folders are not listed again.
     """
     total = sum(

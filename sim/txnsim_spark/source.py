@@ -78,8 +78,8 @@ columns.
 
 @contextmanager
 def as_spark_error() -> Iterator[None]:
-    """Turns a refusal into the form that Spark shows: one class, without the frames that led to
-    it.
+    """Turn a refusal into the form that Spark shows: one class, without the frames
+    that led to it.
     """
     try:
         yield
@@ -178,7 +178,7 @@ def _own_or(option: bool | None, setting: bool) -> bool:  # noqa: FBT001 - both 
 
 
 def _refuse_endless(options: KafkaLogOptions) -> None:
-    """Refuses options that a stream can't have.
+    """Refuse options that a stream can't have.
 
     Raises:
         BadInputError: The options have an end, or a bound for a table that is always read as a
@@ -268,7 +268,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return _encode_offset(latest(look, StreamOffset(), self._ends))
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """Sets the end of the query to the data that is available now."""
+        """Set the end of the query to the data that is available now."""
         self._target = latest(self._look_again(), StreamOffset(), self._ends)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
@@ -331,7 +331,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leaves out what only planning needs: a worker reads what its task names."""
+        """Leave out what only planning needs: a worker reads what its task names."""
         return {**self.__dict__, "_look": None, "_target": None, "_ends": None}
 
     def _look_again(self) -> Look:

@@ -51,7 +51,7 @@ class StreamScope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 def refuse_mismatch(remembered: StreamScope | None, scope: StreamScope) -> None:
-    """Refuses a stream that does not match its checkpoint.
+    """Refuse a stream that does not match its checkpoint.
 
     Args:
         remembered: The scope in the checkpoint; None if an older release wrote it.
@@ -68,7 +68,7 @@ def refuse_mismatch(remembered: StreamScope | None, scope: StreamScope) -> None:
 
 
 def refuse_other_logs(read_places: Mapping[str, int], places: Mapping[str, object]) -> None:
-    """Refuses directories without any partition of the checkpoint. (A topic that was created again
+    """Refuse directories without any partition of the checkpoint. (A topic that was created again
     has the old name; its old log does not matter here.)
 
     Raises:

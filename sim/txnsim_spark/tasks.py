@@ -45,7 +45,7 @@ def shared_out(
     size_of: Callable[[T], float],
     go_together: Callable[[T, T], bool] = lambda _before, _after: False,
 ) -> list[tuple[T, ...]]:
-    """Divides works into tasks of about ``task_bytes``, in order. Neighbours that belong together
+    """Divide works into tasks of about ``task_bytes``, in order. Neighbours that belong together
     stay together, and a larger work becomes a task of its own.
     """
     tasks: list[tuple[T, ...]] = []

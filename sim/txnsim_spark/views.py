@@ -99,8 +99,8 @@ VIEWS: Final = {
 
 
 def register_log_views(spark: SparkSession, *paths: str, **options: str) -> None:
-    """Creates the tables of log directories in Spark SQL, ``kafka_batches`` and so on, and the
-    views over them: ``leader``, ``kafka_partition_transactions``, ``kafka_outcomes``.
+    """Create the tables of log directories in Spark SQL, ``kafka_batches`` and so on, and the views
+    over them: ``leader``, ``kafka_partition_transactions``, ``kafka_outcomes``.
 
     Args:
         spark: The session.

@@ -42,7 +42,7 @@ async def parsed_with_breaks(
 async def encoded_with_breaks(
     reply: Any, pace: Pace, go_over: Callable[[Any], object], *, limit: int
 ) -> list[bytes]:
-    """Encode a large reply in slices. Returns its bytes in pieces.
+    """Encode a large reply in slices. Return its bytes in pieces.
 
     Args:
         reply: The message.

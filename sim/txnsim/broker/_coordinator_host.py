@@ -253,9 +253,7 @@ class CoordinatorHost:
         timeout_ms: int,
         now_ms: int,
     ) -> ErrorCode | Awaitable[ErrorCode]:
-        """Append a batch and wait for replication. Returns the error code, or an awaitable of
-        it.
-        """
+        """Append a batch and wait for replication. Return the error code, or an awaitable of it."""
         log, gate = self._led.get(partition), self._appends.gate
         if log is None:
             return _NOT_LED.error

@@ -474,7 +474,7 @@ class SharePartitions:
         self, group_id: str, is_empty: Callable[[str], bool]
     ) -> Generator[int, None, None]:
         """Drop the share partitions of a group as long as the group is empty, that is no member has
-        a session here. Yields after each.
+        a session here. Yield after each.
         """
         for key in tuple(self._groups.get(group_id, ())):
             if not is_empty(group_id):

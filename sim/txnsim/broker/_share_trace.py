@@ -93,7 +93,7 @@ class ShareTrace:
 
     def lock_ran_out(self, lock_ms: int) -> int:
         """Trace an acquisition lock that has timed out with records to release, and make it the
-        current cause. Returns the previous cause, for ``caused_by``.
+        current cause. Return the previous cause, for ``caused_by``.
         """
         tracer, data = self._tracer, {"timer": "share.record.lock", "waited_ms": lock_ms}
         fired = tracer.emit("timer.fire", self._node, parents=(NO_CAUSE,), data=data)

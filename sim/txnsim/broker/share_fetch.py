@@ -410,7 +410,7 @@ class _Fetch:
         read: Sequence[FetchOutcome],
         pace: Pace | None,
     ) -> tuple[Outcomes, list[ShareKey]]:
-        """Acquire the records that were read. Returns the outcomes, and the share partitions that
+        """Acquire the records that were read. Return the outcomes, and the share partitions that
         had something (ShareFetchUtils.processFetchResponse).
         """
         outcomes: Outcomes = {}

@@ -129,7 +129,7 @@ class Cluster:
         await self.close()
 
     async def connect(self) -> None:
-        """Connect to a bootstrap address and learn the brokers. Fails at once if no broker answers.
+        """Connect to a bootstrap address and learn the brokers. Fail at once if no broker answers.
 
         Raises:
             AuthenticationError: TLS or SASL has failed there.

@@ -71,7 +71,7 @@ class TransactionLog(Protocol):
         timeout_ms: int,
         now_ms: int,
     ) -> ErrorCode | Awaitable[ErrorCode]:
-        """Append a batch as soon as no fault prevents it, and replicate it. Returns the error code,
+        """Append a batch as soon as no fault prevents it, and replicate it. Return the error code,
         or an awaitable of it. ``subject`` names the transactions it is about.
         """
 

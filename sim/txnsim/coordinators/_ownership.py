@@ -93,7 +93,7 @@ class Ownership(msgspec.Struct, Generic[OwnedT], kw_only=True, eq=False):
         )
 
     def begin_load(self, partition: int, coordinator_epoch: CoordinatorEpoch) -> OwnedT | None:
-        """Mark the partition as loading. Returns what was owned under an older epoch and is now
+        """Mark the partition as loading. Return what was owned under an older epoch and is now
         dropped.
         """
         self.loading[partition] = coordinator_epoch

@@ -206,7 +206,7 @@ class EventRoutes(Noun):
         return StreamingResponse(listener, media_type=MESSAGE_PACK, headers=self._headers)
 
     def _admit(self) -> None:
-        """Raises ``RefusedError`` if nothing is recorded, or if there are enough listeners."""
+        """Raise ``RefusedError`` if nothing is recorded, or if there are enough listeners."""
         if not self._tracer.on:
             raise RefusedError(
                 409,

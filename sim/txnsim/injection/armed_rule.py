@@ -86,7 +86,7 @@ class ArmedRule(msgspec.Struct, eq=False):
         return future
 
     def count_strike(self) -> None:
-        """Counts a strike and wakes the tasks that wait for it."""
+        """Count a strike and wake the tasks that wait for it."""
         self.struck += 1
         due_futures = [future for count, future in self._struck_waiters if count <= self.struck]
         self._struck_waiters = [
@@ -99,7 +99,7 @@ class ArmedRule(msgspec.Struct, eq=False):
                 future.set_result(None)
 
     def give_up(self, reason: str) -> None:
-        """Fails every wait for more strikes, because the rule will not strike again."""
+        """Fail every wait for more strikes, because the rule will not strike again."""
         waiters, self._struck_waiters = self._struck_waiters, []
         for count, future in waiters:
             if not future.done():

@@ -97,7 +97,7 @@ class Injector:
         refuses: Refuses | None = None,
         doubts: Doubts | None = None,
     ) -> None:
-        """Starts without rules and without control of the cluster.
+        """Start without rules and without control of the cluster.
 
         Args:
             clock: Monotonic clock for delays, and for deadlines of waits for strikes.
@@ -130,7 +130,7 @@ class Injector:
     # Rules
 
     def arm(self, rule: FaultRule) -> ArmedRule:
-        """Puts a rule in force. At the point ``now`` its action begins after this call.
+        """Put a rule in force. At the point ``now`` its action begins after this call.
 
         Raises:
             ValueError: A rule with this id is in force, or a rule named in ``after`` or ``until``
@@ -158,8 +158,8 @@ class Injector:
         return state
 
     def release(self, rule_id: str, fate: Fate = FATES["pass"]) -> int:
-        """Releases the crossings that a rule holds and ends its lasting effects. The rule stays
-        armed and may hold again.
+        """Release the crossings that a rule holds and end its lasting effects. The rule stays armed
+        and may hold again.
 
         Returns:
             Number of released crossings and ended effects.
@@ -188,7 +188,7 @@ class Injector:
         return len(held_crossings) + ended
 
     def disarm(self, rule_id: str) -> ArmedRule:
-        """Takes a rule out of force, releases its crossings and ends its lasting effects.
+        """Take a rule out of force, release its crossings and end its lasting effects.
 
         Raises:
             UnknownRuleError: No such rule is in force.
@@ -202,7 +202,7 @@ class Injector:
         return state
 
     def disarm_all(self) -> None:
-        """Disarms every rule, oldest first."""
+        """Disarm every rule, oldest first."""
         for rule_id in list(self._rules):
             self.disarm(rule_id)
 
@@ -224,7 +224,7 @@ class Injector:
         return self._rules.get(rule_id)
 
     def doubt(self, rule: FaultRule, *, in_hindsight: bool = False) -> str | None:
-        """Gives the reason why a rule can't strike in the present cluster; None if no reason is
+        """Give the reason why a rule can't strike in the present cluster; None if no reason is
         known.
 
         Args:
@@ -247,7 +247,7 @@ class Injector:
     async def wait_until_struck(
         self, rule_id: str, *, count: int = 1, timeout_ms: int
     ) -> ArmedRule:
-        """Waits until a rule has struck ``count`` crossings since it was armed.
+        """Wait until a rule has struck ``count`` crossings since it was armed.
 
         Raises:
             UnknownRuleError: No such rule is in force.
@@ -317,7 +317,7 @@ class Injector:
     # Crossings
 
     def cross(self, crossing: Crossing) -> EffectOrWait:
-        """Decides about a crossing (see ``Interceptor``). A strike makes its ``fault.hit`` the
+        """Decide about a crossing (see ``Interceptor``). A strike makes its ``fault.hit`` the
         current cause.
         """
         stalled_by = self._stalls.rule_at(crossing) if self._stalls else None
@@ -437,7 +437,7 @@ class Injector:
         return await answer
 
     def _pass_by(self, state: ArmedRule, limit: int) -> None:
-        """Counts a crossing that overtakes the held one; after ``limit`` of them the held one goes
+        """Count a crossing that overtakes the held one; after ``limit`` of them the held one goes
         on (``reorder``).
         """
         state.passed += 1
@@ -593,13 +593,13 @@ class Stalls(msgspec.Struct, kw_only=True, eq=False):
         return None if stall is None or stall.is_ending else stall.by
 
     def begin(self, line: str, by: ArmedRule, lasts_ms: int | None) -> None:
-        """Stalls a line, for ``lasts_ms`` milliseconds or until the rule is released."""
+        """Stall a line, for ``lasts_ms`` milliseconds or until the rule is released."""
         stall = self._by_line[line] = StalledLine(line, by)
         if lasts_ms is not None:
             stall.timer = self.clock.call_later(lasts_ms, lambda: self._end(stall))
 
     def end_all(self, by: ArmedRule) -> None:
-        """Ends all stalls of a rule."""
+        """End all stalls of a rule."""
         for stall in list(self._by_line.values()):
             if stall.by is by:
                 self._end(stall)
@@ -644,7 +644,7 @@ class ClusterControl(Protocol):
     """Carries out a rule's action on a running cluster (``server._cluster_control``)."""
 
     async def carry_out(self, action: ClusterAction, *, struck: BrokerId | None) -> Undo | None:
-        """Carries out an action on the cluster; the struck crossing waits until this returns.
+        """Carry out an action on the cluster; the struck crossing waits until this returns.
 
         The call comes while a crossing of the struck broker is under way, after the callback in
         which the crossing came and never inside it. It must not wait for that crossing, which waits
@@ -677,7 +677,7 @@ class ClusterActs(msgspec.Struct, kw_only=True, eq=False):
         *,
         struck: BrokerId | None,
     ) -> asyncio.Future[None]:
-        """Starts an action in the background.
+        """Start an action in the background.
 
         Returns:
             A future that is done when the action has succeeded or failed.
@@ -720,7 +720,7 @@ class ClusterActs(msgspec.Struct, kw_only=True, eq=False):
             lasting.cancel_timer = timer.cancel
 
     def end_all(self, state: ArmedRule) -> int:
-        """Ends the lasting effects of a rule, oldest first.
+        """End the lasting effects of a rule, oldest first.
 
         Returns:
             Number of ended effects.

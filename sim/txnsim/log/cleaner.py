@@ -272,7 +272,7 @@ class _Keys:
             self.end_offset = next_offset
 
     def _take(self, batch: bytes, header: BatchHeader, start: int) -> Generator[int, None, bool]:
-        """Collect the keys of a batch; False if some did not fit. Yields after each."""
+        """Collect the keys of a batch; False if some did not fit. Yield after each."""
         for offset, key, _ in batch_keys(batch, header):
             yield 1
             if key is None or offset < start:

@@ -357,7 +357,7 @@ class PartitionLog:
         return self.log_start_offset
 
     def advance_high_watermark(self, offset: int) -> bool:
-        """Raise the high watermark: everything below ``offset`` is replicated. Returns whether it
+        """Raise the high watermark: everything below ``offset`` is replicated. Return whether it
         changed. It never falls here, and never exceeds the log end.
         """
         if offset > self.local.end_offset:
@@ -506,7 +506,7 @@ class PartitionLog:
 
     def delete_old_segments(self, now_ms: int) -> int:
         """Remove the oldest segments: those below the log start, and by size and age if
-        ``cleanup.policy`` has ``delete``. Returns their number (UnifiedLog.deleteOldSegments).
+        ``cleanup.policy`` has ``delete``. Return their number (UnifiedLog.deleteOldSegments).
 
         Nothing at or above the high watermark is removed. The age of a segment is that of its
         youngest record.

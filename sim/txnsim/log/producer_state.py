@@ -131,7 +131,7 @@ class PartitionProducers:
 
     def apply(self, batch: ReplicatedBatch) -> AbortedTxn | None:
         """Update a producer for a stored batch, without any check: a transactional batch opens a
-        transaction if none is open, a marker ends it. Returns the transaction that it aborts.
+        transaction if none is open, a marker ends it. Return the transaction that it aborts.
         """
         producer_id = batch.producer_id
         if producer_id < 0:
@@ -184,7 +184,7 @@ class PartitionProducers:
         timestamp: int,
     ) -> AbortedTxn | None:
         """Apply a producer's marker: it ends the producer's transaction, if one is open here.
-        Returns the transaction if it is aborted.
+        Return the transaction if it is aborted.
 
         Without a transaction it still sets the epochs (ProducerAppendInfo.appendEndTxnMarker): that
         keeps a zombie out of a partition to which nothing was written.

@@ -151,8 +151,8 @@ def reread(
     payload: Payload | None = None,
 ) -> Reread | None:
     """Read the records if the topic requires it: to check keys and timestamps, or to recompress
-    them. It does not depend on a log's state, so it may run beside the loop. Returns None if
-    nothing has to be read. ``payload`` has the records, if they were already decompressed.
+    them. It does not depend on a log's state, so it may run beside the loop. Return None if nothing
+    has to be read. ``payload`` has the records, if they were already decompressed.
     """
     verdict = None
     if needs_examination(header, newest, config=config, now_ms=now_ms):

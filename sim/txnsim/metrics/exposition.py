@@ -29,8 +29,8 @@ class _Readings(Collector):
         self._readings = readings
 
     def collect(self) -> Iterator[Metric]:
-        """Yields a family for each metric of the table, even without a reading, and one for each
-        old name.
+        """Yield a family for each metric of the table, even without a reading, and one for each old
+        name.
         """
         readings: dict[str, list[Reading]] = {}
         for reading in self._readings:
@@ -64,7 +64,7 @@ def _family(metric: table.Metric, readings: Iterable[Reading]) -> Metric:
 
 
 def exposition(readings: Iterable[Reading]) -> bytes:
-    """Writes the readings in Prometheus' text format."""
+    """Write the readings in Prometheus' text format."""
     registry = CollectorRegistry()
     registry.register(_Readings(readings))
     return generate_latest(registry)

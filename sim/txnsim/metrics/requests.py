@@ -56,7 +56,7 @@ class ApiMeter:
     def observe(
         self, total_ns: int, request_bytes: int, response_bytes: int, waited_ns: int = -1
     ) -> None:
-        """Counts an answered request. ``waited_ns`` is the time from the end of its handler's first
+        """Count an answered request. ``waited_ns`` is the time from the end of its handler's first
         step to the answer; -1 if the handler did not wait.
         """
         self.total_ns += total_ns
@@ -68,18 +68,18 @@ class ApiMeter:
             self.remote_counts[waited_ns.bit_length()] += 1
 
     def tell_error(self, error: int) -> None:
-        """Counts an error code of a response, or of an element of it."""
+        """Count an error code of a response, or of an element of it."""
         error = int(error)
         self.errors[error] = self.errors.get(error, 0) + 1
 
     def tell_error_in(self, body: bytes) -> None:
-        """Counts the error code of an encoded response, read at ``error_at``."""
+        """Count the error code of an encoded response, read at ``error_at``."""
         error_index = self.error_at
         assert error_index is not None
         self.tell_error(int.from_bytes(body[error_index : error_index + 2], "big", signed=True))
 
     def tell_errors_of(self, message: Any) -> None:
-        """Counts the error codes of a response, if it has any."""
+        """Count the error codes of a response, if it has any."""
         tell = errors_of(message.__class__)
         if tell is None:
             return
@@ -127,7 +127,7 @@ class RequestMeters(dict[tuple[int, int], ApiMeter]):
         return meter
 
     def totals(self) -> Iterator[ApiTotals]:
-        """Yields the counts of each API that has had requests, by API key."""
+        """Yield the counts of each API that has had requests, by API key."""
         by_key: dict[int, dict[int, ApiMeter]] = {}
         for (api_key, version), meter in sorted(self.items()):
             by_key.setdefault(api_key, {})[version] = meter

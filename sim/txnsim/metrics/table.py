@@ -72,7 +72,7 @@ _metrics: Final[list[Metric]] = []
 def _metric(
     kind: MetricKind, name: str, *, labels: tuple[str, ...] = PER_BROKER, **fields: Any
 ) -> str:
-    """Adds a metric to the table. Each broker has its own value unless ``labels`` say otherwise.
+    """Add a metric to the table. Each broker has its own value unless ``labels`` say otherwise.
 
     Returns:
         The metric's name.

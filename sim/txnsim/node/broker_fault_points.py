@@ -44,13 +44,13 @@ class BrokerFaultPoints(msgspec.Struct, kw_only=True, eq=False):
         return self.network.interceptor.is_armed
 
     def stop(self) -> None:
-        """Discards all waiting steps, as the broker is gone."""
+        """Discard all waiting steps, as the broker is gone."""
         self.is_stopped = True
 
     async def verdict(
         self, point: FaultPoint, subject: Subject = NO_SUBJECT, *, kind: str = "", role: str = ""
     ) -> FaultEffect | None:
-        """Waits for the verdict of the fault rules; None to proceed."""
+        """Wait for the verdict of the fault rules; None to proceed."""
         answer = self._cross(point, subject, kind, role)
         return answer if answer is None or isinstance(answer, FaultEffect) else await answer
 
@@ -63,7 +63,7 @@ class BrokerFaultPoints(msgspec.Struct, kw_only=True, eq=False):
         kind: str = "",
         role: str = "",
     ) -> None:
-        """Calls ``then`` with the verdict, synchronously unless a fault holds the step."""
+        """Call ``then`` with the verdict, synchronously unless a fault holds the step."""
         if not self.is_armed:
             then(None)
             return

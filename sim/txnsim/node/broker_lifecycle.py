@@ -82,14 +82,14 @@ class BrokerLifecycle(msgspec.Struct, kw_only=True, eq=False):
         on_registered: Callable[[int], object],
         on_unfenced: Callable[[], object],
     ) -> None:
-        """Registers the broker, then asks for it to be unfenced."""
+        """Register the broker, then ask for it to be unfenced."""
         self._registration = registration
         self._on_registered = on_registered
         self._on_unfenced = on_unfenced
         self._communicate()
 
     def shut_down(self, on_shutdown: Callable[[], object]) -> None:
-        """Asks for a controlled shutdown at once."""
+        """Ask for a controlled shutdown at once."""
         self._is_shutting_down = True
         self._on_shutdown = on_shutdown
         if self._in_flight:
@@ -98,7 +98,7 @@ class BrokerLifecycle(msgspec.Struct, kw_only=True, eq=False):
             self._schedule(0)
 
     def directory_failed(self) -> None:
-        """Tells the controller that the log directory is offline, at once and in every later
+        """Tell the controller that the log directory is offline, at once and in every later
         heartbeat (BrokerLifecycleManager.propagateDirectoryFailure).
         """
         self.has_failed_directory = True

@@ -113,7 +113,7 @@ class ControllerNode:
     async def handle_peer(
         self, _api_key: int, _api_version: int, command: object, source: BrokerId
     ) -> object:
-        """Answers a broker's request."""
+        """Answer a broker's request."""
         match command:
             case BrokerHeartbeatCommand():
                 return self._heartbeat(command)
@@ -217,7 +217,7 @@ class ControllerNode:
             )
 
     def _end_sessions(self, due_ms: int, passed_ms: int) -> None:
-        """Fences brokers without a heartbeat in time, one after the other
+        """Fence brokers without a heartbeat in time, one after the other
         (ReplicationControlManager.maybeFenceOneStaleBroker).
 
         If this call is late, the whole process stood still, and heartbeats may still be on their
@@ -283,7 +283,7 @@ class ControllerNode:
 
     @contextmanager
     def _timer_fired(self, timer: str, waited_ms: int) -> Iterator[None]:
-        """Traces a timer that found work, as the cause of all work inside the block."""
+        """Trace a timer that found work, as the cause of all work inside the block."""
         tracer = self._environment.tracer
         if not tracer.on:
             yield

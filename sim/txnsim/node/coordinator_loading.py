@@ -35,8 +35,8 @@ class Load(Protocol):
     """The function that performs a load."""
 
     def __call__(self, *, is_readable: bool) -> Iterator[int]:
-        """Reads the log and takes ownership of its entries; if the log is not readable, without
-        reading it. Yields the number of records that were read.
+        """Read the log and take ownership of its entries; if the log is not readable, without
+        reading it. Yield the number of records that were read.
         """
 
 
@@ -55,7 +55,7 @@ class CoordinatorLoading(msgspec.Struct, kw_only=True, eq=False):
     _is_stopped: bool = False
 
     def load(self, topic_partition: TopicPartition, read: Load) -> None:
-        """Loads the log, at once if nothing delays it: as much as one slice allows is read before
+        """Load the log, at once if nothing delays it: as much as one slice allows is read before
         this returns.
         """
         if self.min_ms == 0:
@@ -71,7 +71,7 @@ class CoordinatorLoading(msgspec.Struct, kw_only=True, eq=False):
         self._timers[number] = self.clock.call_later(self.min_ms, after_a_while)
 
     def stop(self) -> None:
-        """Ends all loads without effect, because the broker is gone."""
+        """End all loads without effect, because the broker is gone."""
         self._is_stopped = True
         for timer in self._timers.values():
             timer.cancel()
@@ -97,7 +97,7 @@ class CoordinatorLoading(msgspec.Struct, kw_only=True, eq=False):
             self.tasks.drive(self._read_waiting(), self._have_read, name="coordinator loading")
 
     async def _read_waiting(self) -> None:
-        """Runs the loads one after the other; pauses when a slice of the turn is used up."""
+        """Run the loads one after the other; pause when a slice of the turn is used up."""
         slices, spent_ns = TimeSlices(self.tasks.turns), 0
         while self._waiting:
             for records in self._waiting.popleft():

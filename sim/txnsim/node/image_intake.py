@@ -45,7 +45,7 @@ class ImageIntake(msgspec.Struct, kw_only=True, eq=False):
     """Pending while an image is being applied in slices."""
 
     def receive(self, image: ClusterImage) -> None:
-        """Applies a new image, at once or after the images before it."""
+        """Apply a new image, at once or after the images before it."""
         if self._held is not None:
             self._next = image
         elif self.fault_points.is_armed:
@@ -60,8 +60,8 @@ class ImageIntake(msgspec.Struct, kw_only=True, eq=False):
             self._take_up(image)
 
     async def up_to_date(self) -> None:
-        """Waits for images that are being applied in slices, but not for those that a fault
-        holds.
+        """Wait for images that are being applied in slices, but not for those that a
+        fault holds.
         """
         while self._taken_up is not None:
             await self._taken_up

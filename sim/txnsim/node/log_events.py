@@ -42,7 +42,7 @@ class LogEvents:
             self._emit("pid.expire", log, {"pid": producer_id, "rule": "producer.expires"})
 
     def timer(self, name: str, waited_ms: int) -> int:
-        """Traces a timer that found work as the current cause; returns the previous cause."""
+        """Trace a timer that found work as the current cause; returns the previous cause."""
         tracer, data = self.tracer, {"timer": name, "waited_ms": waited_ms}
         fired = tracer.emit("timer.fire", self.broker, parents=(NO_CAUSE,), data=data)
         return tracer.caused_by(fired)

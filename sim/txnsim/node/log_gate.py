@@ -67,7 +67,7 @@ class LogGate(msgspec.Struct, kw_only=True, eq=False):
         return ErrorCode.kafka_storage_error
 
     async def admit(self, subject: Subject, *, kind: str, role: str = LEADER) -> ErrorCode | None:
-        """Waits until a batch may be appended; returns None, or the error that it gets instead."""
+        """Wait until a batch may be appended; returns None, or the error that it gets instead."""
         fault_points = self.fault_points
         if fault_points.is_armed:
             error = error_in(
@@ -82,7 +82,7 @@ class LogGate(msgspec.Struct, kw_only=True, eq=False):
     async def admit_replicated(
         self, topic_partition: TopicPartition, batch: ReplicatedBatch
     ) -> ErrorCode | None:
-        """Does the same as ``admit``, for a follower that appends its leader's batch."""
+        """Do the same as ``admit``, for a follower that appends its leader's batch."""
         is_internal = topic_partition.topic in INTERNAL_TOPICS
         subject = Subject(
             producer_id=batch.producer_id if batch.producer_id >= 0 else None,
@@ -107,9 +107,8 @@ class LogGate(msgspec.Struct, kw_only=True, eq=False):
         aborted_at: int | None = None,
         producer_id: int | None = None,
     ) -> None:
-        """Asks the fault rules about the index entries and the flush that came with an append, and
-        undoes what they forbid. ``aborted_at`` is the offset of the batch, if it is an ABORT
-        marker.
+        """Ask the fault rules about the index entries and the flush that came with an append, and
+        undo what they forbid. ``aborted_at`` is the offset of the batch, if it is an ABORT marker.
         """
         if not self.fault_points.is_armed:
             return
@@ -139,7 +138,7 @@ class LogGate(msgspec.Struct, kw_only=True, eq=False):
     def after_replication(
         self, log: PartitionLog, durable_before: Durable, batch: ReplicatedBatch
     ) -> None:
-        """Does the same as ``after_append``, for a follower."""
+        """Do the same as ``after_append``, for a follower."""
         is_abort = batch.is_marker and not batch.committed
         self.after_append(
             log,

@@ -66,7 +66,7 @@ class Metadata(msgspec.Struct, kw_only=True, eq=False):
     def subscribe(
         self, subscriber: Subscriber, *, broker_id: BrokerId | None = None
     ) -> Callable[[], None]:
-        """Calls ``subscriber`` with every image from now on.
+        """Call ``subscriber`` with every image from now on.
 
         Args:
             subscriber: Called with each new image.
@@ -85,7 +85,7 @@ class Metadata(msgspec.Struct, kw_only=True, eq=False):
         return unsubscribe
 
     def publish(self, image: ClusterImage) -> None:
-        """Makes ``image`` the current one and sends it to the subscribers, in order of
+        """Make ``image`` the current one and send it to the subscribers, in order of
         subscription.
         """
         if image is self.image:
@@ -95,7 +95,7 @@ class Metadata(msgspec.Struct, kw_only=True, eq=False):
             self._tell(subscription)
 
     def catch_up(self, broker_id: BrokerId) -> None:
-        """Sends the latest image to a broker whose link is up again."""
+        """Send the latest image to a broker whose link is up again."""
         for subscription in list(self._subscriptions):
             if subscription.broker_id == broker_id:
                 self._tell(subscription)
@@ -112,13 +112,13 @@ class Metadata(msgspec.Struct, kw_only=True, eq=False):
     # Topics
 
     def new_topic_id(self) -> uuid.UUID:
-        """Draws a random (version 4) topic id from the cluster's random stream."""
+        """Draw a random (version 4) topic id from the cluster's random stream."""
         return uuid.UUID(int=self.random_bits(128), version=4)
 
     def create_topics(
         self, topics: Sequence[TopicToCreate], *, validate_only: bool = False
     ) -> list[TopicImage | Rejection]:
-        """Creates those topics of a request that can be created, and publishes them together."""
+        """Create those topics of a request that can be created, and publish them together."""
         outcomes = controller.create_topics(
             self.image,
             topics,
@@ -131,7 +131,7 @@ class Metadata(msgspec.Struct, kw_only=True, eq=False):
     async def create_topics_in_slices(
         self, topics: Sequence[TopicToCreate], pace: Pace | None, *, validate_only: bool = False
     ) -> list[TopicImage | Rejection]:
-        """Does the same as ``create_topics`` in slices, for many topics. If the metadata change
+        """Do the same as ``create_topics`` in slices, for many topics. If the metadata change
         meanwhile in a way that matters, it decides again. Without a pace it is one step.
         """
         if pace is None:
@@ -170,11 +170,11 @@ class Metadata(msgspec.Struct, kw_only=True, eq=False):
         return outcomes
 
     def create_topic(self, topic: TopicToCreate) -> TopicImage | Rejection:
-        """Creates one topic and publishes it."""
+        """Create one topic and publish it."""
         return self.create_topics((topic,))[0]
 
     def auto_create(self, name: str) -> TopicImage | Rejection:
-        """Creates a coordinator's topic, because a client needs it. If that fails, the next client
+        """Create a coordinator's topic, because a client needs it. If that fails, the next client
         that needs it causes another try.
         """
         outcome = self.create_topic(self.automatic(name))
@@ -182,7 +182,7 @@ class Metadata(msgspec.Struct, kw_only=True, eq=False):
         return outcome
 
     async def auto_create_all(self, topics: Sequence[TopicToCreate], pace: Pace | None) -> None:
-        """Creates those topics that clients have named and that can be created."""
+        """Create those topics that clients have named and that can be created."""
         for topic, outcome in zip(
             topics, await self.create_topics_in_slices(topics, pace), strict=True
         ):

@@ -126,18 +126,18 @@ class Peers:
         self._list_offsets_version = FOLLOWER_LIST_OFFSETS.levels[-1][1]
 
     def apply(self, metadata_version: int) -> None:
-        """Sets the follower's request versions by the cluster's level of ``metadata.version``."""
+        """Set the follower's request versions by the cluster's level of ``metadata.version``."""
         self.replica_fetch_version = FOLLOWER_FETCH.at_level(metadata_version)
         self._list_offsets_version = FOLLOWER_LIST_OFFSETS.at_level(metadata_version)
 
     def close(self) -> None:
-        """Makes every later request fail, because the broker is gone."""
+        """Make every later request fail, because the broker is gone."""
         self._network = _Gone()
 
     def add_partitions_to_txn(
         self, target: BrokerId, version: int, command: AddPartitionsToTxnCommand
     ) -> Pending[AddPartitionsToTxnReply]:
-        """Asks the coordinator on ``target`` to verify or add partitions; the version is at least
+        """Ask the coordinator on ``target`` to verify or add partitions; the version is at least
         ``VERIFICATION_FROM``.
         """
         return self._network.ask(
@@ -152,7 +152,7 @@ class Peers:
     def write_txn_markers(
         self, target: BrokerId, command: WriteTxnMarkersCommand
     ) -> Pending[WriteTxnMarkersReply]:
-        """Asks ``target`` to write markers on partitions that it leads.
+        """Ask ``target`` to write markers on partitions that it leads.
 
         Below v2 the request has no transaction version: the leader assumes 0.
         """
@@ -177,13 +177,13 @@ class Peers:
     def allocate_producer_ids(
         self, command: AllocateProducerIdsCommand
     ) -> Pending[AllocateProducerIdsReply]:
-        """Asks the controller for a block of producer ids."""
+        """Ask the controller for a block of producer ids."""
         return self._ask_controller(ALLOCATE_PRODUCER_IDS, command, self._timeout_ms)
 
     def replica_fetch(
         self, target: BrokerId, command: ReplicaFetchCommand
     ) -> Pending[ReplicaFetchReply]:
-        """Fetches new batches from the leader on ``target``."""
+        """Fetch new batches from the leader on ``target``."""
         return self._network.ask(
             self._broker_id,
             target,
@@ -196,7 +196,7 @@ class Peers:
     def replica_offset(
         self, target: BrokerId, command: ReplicaOffsetCommand
     ) -> Pending[ReplicaOffsetReply]:
-        """Asks the leader on ``target`` for its log start or log end."""
+        """Ask the leader on ``target`` for its log start or log end."""
         return self._network.ask(
             self._broker_id,
             target,
@@ -209,7 +209,7 @@ class Peers:
     def latest_offset(
         self, target: BrokerId, topic_partition: TopicPartition
     ) -> Pending[ReplicaOffsetReply]:
-        """Asks the leader on ``target`` for its high watermark, as a consumer does."""
+        """Ask the leader on ``target`` for its high watermark, as a consumer does."""
         command = ReplicaOffsetCommand(
             replica_id=NO_REPLICA,
             topic_partition=topic_partition,
@@ -228,7 +228,7 @@ class Peers:
     def dead_letters(
         self, target: BrokerId, command: DeadLettersCommand
     ) -> Pending[DeadLettersReply]:
-        """Asks the leader on ``target`` to append a batch of dead letters."""
+        """Ask the leader on ``target`` to append a batch of dead letters."""
         return self._network.ask(
             self._broker_id,
             target,
@@ -239,13 +239,13 @@ class Peers:
         )
 
     def alter_partition(self, command: AlterPartitionCommand) -> Pending[AlterPartitionReply]:
-        """Asks the controller to change the ISRs of partitions that this broker leads."""
+        """Ask the controller to change the ISRs of partitions that this broker leads."""
         return self._ask_controller(ALTER_PARTITION, command, self._timeout_ms)
 
     def register_broker(
         self, command: BrokerRegistrationCommand, *, timeout_ms: int
     ) -> Pending[BrokerRegistrationReply]:
-        """Asks the controller for a broker epoch."""
+        """Ask the controller for a broker epoch."""
         if self.version(CONTROLLER_ID, BROKER_REGISTRATION) < CLEAN_SHUTDOWNS_FROM:
             command = msgspec.structs.replace(command, previous_broker_epoch=-1)
         return self._ask_controller(BROKER_REGISTRATION, command, timeout_ms)
@@ -253,14 +253,13 @@ class Peers:
     def heartbeat(
         self, command: BrokerHeartbeatCommand, *, timeout_ms: int
     ) -> Pending[BrokerHeartbeatReply]:
-        """Sends a heartbeat to the controller."""
+        """Send a heartbeat to the controller."""
         return self._ask_controller(BROKER_HEARTBEAT, command, timeout_ms)
 
     def share_state(
         self, target: BrokerId, api_key: int, commands: Sequence[ShareCommand]
     ) -> Pending[Sequence[ShareAnswer]]:
-        """Sends commands about share partitions of one group to the share coordinator on
-        ``target``.
+        """Send commands about share partitions of one group to the share coordinator on ``target``.
 
         Args:
             target: The coordinator's broker.
@@ -284,8 +283,8 @@ class Peers:
     # Parts
 
     def _ask_controller(self, api_key: int, command: object, timeout_ms: int) -> Pending[Any]:
-        """Sends a request to the controller. Frequent requests go to the network directly, to save
-        a call.
+        """Send a request to the controller. Frequent requests go to the network directly, to save a
+        call.
         """
         # 2.8 has no AllocateProducerIds and asks the controller all the same (``releases.kafka``).
         version = max(0, self.version(CONTROLLER_ID, api_key))
@@ -339,5 +338,5 @@ class _Gone:
     def ask(
         self, source: BrokerId, _target: BrokerId, *_request: object, **_options: object
     ) -> Pending[Any]:
-        """Fails with PeerDisconnectedError."""
+        """Fail with PeerDisconnectedError."""
         return _disconnected_answer(f"broker {source} is gone")

@@ -40,7 +40,7 @@ class Parked(Pending[Any], kw_only=True, eq=False):
     is_answered: bool = False
 
     def answer(self, *, done: bool) -> None:
-        """Answers the operation: ``done`` is True if it was released, False at its deadline."""
+        """Answer the operation: ``done`` is True if it was released, False at its deadline."""
         self.resolve(done)
 
 
@@ -74,7 +74,7 @@ class Purgatory(msgspec.Struct, Generic[KeyT], eq=False):
         check: Callable[[KeyT], bool],
         prepare: Callable[[], Awaitable[bool]] | None = None,
     ) -> bool:
-        """Waits until one of ``keys`` was touched and ``check`` succeeds for it.
+        """Wait until one of ``keys`` was touched and ``check`` succeeds for it.
 
         Only touched keys are checked, because a request may wait for thousands.
 
@@ -99,8 +99,8 @@ class Purgatory(msgspec.Struct, Generic[KeyT], eq=False):
             self._finish(parked, None)
 
     def park(self, parked: Parked) -> None:
-        """Parks an operation, whose future gets the answer. A cancelled operation stays until
-        then.
+        """Park an operation, whose future gets the answer. A cancelled operation
+        stays until then.
         """
         timeout_ms = parked.timeout_ms
         parked.parked_ns = self._stopwatch_ns()
@@ -116,8 +116,8 @@ class Purgatory(msgspec.Struct, Generic[KeyT], eq=False):
                 self.parked.setdefault(key, {})[parked] = None
 
     def touch(self, key: KeyT) -> None:
-        """Runs the checks of the operations that wait for ``key``, because something has happened
-        to it.
+        """Run the checks of the operations that wait for ``key``, because something has happened to
+        it.
         """
         parked_here: Collection[Parked] = self.parked.get(key, ())
         if self.wide:
@@ -134,7 +134,7 @@ class Purgatory(msgspec.Struct, Generic[KeyT], eq=False):
                 self._finish(parked, partial(parked.resolve, outcome))
 
     def release(self, key: KeyT) -> None:
-        """Answers all operations that wait for ``key`` (its leader has changed, its topic was
+        """Answer all operations that wait for ``key`` (its leader has changed, its topic was
         deleted).
         """
         parked_here = self._waiting_for(key)
@@ -145,7 +145,7 @@ class Purgatory(msgspec.Struct, Generic[KeyT], eq=False):
             self._finish(parked, partial(parked.answer, done=True))
 
     def release_all(self) -> None:
-        """Answers all operations, because the broker stops."""
+        """Answer all operations, because the broker stops."""
         narrow = dict.fromkeys(
             parked for parked_here in self.parked.values() for parked in parked_here
         )
@@ -185,7 +185,7 @@ class Purgatory(msgspec.Struct, Generic[KeyT], eq=False):
         ]
 
     def _delay(self, key: KeyT, *, is_released: bool) -> None:
-        """Puts a key in line. An operation that is parked for a released key meanwhile is answered,
+        """Put a key in line. An operation that is parked for a released key meanwhile is answered,
         too: its caller looks again.
         """
         is_first = not self._late

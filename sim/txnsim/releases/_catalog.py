@@ -30,7 +30,7 @@ def fleet_from(
     rules: Mapping[str, bool] | None = None,
     broker_ids: Collection[BrokerId] | None = None,
 ) -> Fleet:
-    """Assigns a release to each broker, from ``--as-version`` and the configuration.
+    """Assign a release to each broker, from ``--as-version`` and the configuration.
 
     Args:
         wishes: ``RELEASE`` for all brokers, ``BROKER=RELEASE`` for one; several in one text are

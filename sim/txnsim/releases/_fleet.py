@@ -29,7 +29,7 @@ class Fleet:
         by_broker: Mapping[BrokerId, Release] | None = None,
         rules: Mapping[str, bool] | None = None,
     ) -> None:
-        """Makes a fleet.
+        """Make a fleet.
 
         Args:
             default: Release of the brokers that are not in ``by_broker``.
@@ -66,7 +66,7 @@ class Fleet:
         return ruled
 
     def assign(self, broker_id: BrokerId, release: Release) -> None:
-        """Makes the broker run this release from its next start on."""
+        """Make the broker run this release from its next start on."""
         self._by_broker[broker_id] = release
         self.changes += 1
 

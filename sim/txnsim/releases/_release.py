@@ -110,7 +110,7 @@ def next_release(
     unstable: Mapping[int, int] | None = None,
     is_released: bool = True,
 ) -> Release:
-    """Makes a release from its differences to the release before it.
+    """Make a release from its differences to the release before it.
 
     Args:
         release: The release before it.

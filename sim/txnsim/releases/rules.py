@@ -63,8 +63,7 @@ class RuleSwitch(msgspec.Struct, frozen=True):
         )
 
     def came(self, newest: str) -> str:
-        """Says since when the switch is on, for readers who may know newer releases than this
-        table.
+        """Say since when the switch is on, for readers who may know newer releases than this table.
 
         Args:
             newest: The newest release in the table.
@@ -97,7 +96,7 @@ _switches: Final[list[RuleSwitch]] = []
 
 
 def _switch(ticket: str, since: str = "", *, until: str = "", after: str, before: str) -> bool:
-    """Registers the documentation of a switch, for ``documentation``.
+    """Register the documentation of a switch, for ``documentation``.
 
     Args:
         ticket: See ``RuleSwitch``.

@@ -69,7 +69,7 @@ class BrokerLogs(msgspec.Struct, eq=False):
         return log_config(image, topic, self.settings, broker_id, rules=self.rules)
 
     def adopt(self, topic_id: uuid.UUID, log: PartitionLog, *, high_watermark: int) -> None:
-        """Adds a log that was read from a real disk, with checkpoints of its start and its high
+        """Add a log that was read from a real disk, with checkpoints of its start and its high
         watermark.
         """
         key = (topic_id, log.topic_partition.partition)
@@ -79,7 +79,7 @@ class BrokerLogs(msgspec.Struct, eq=False):
         self._log_starts[key] = log.log_start_offset
 
     def configure(self, topic: TopicImage, config: LogConfig) -> Generator[int, None, None]:
-        """Updates the config of the topic's logs; yields after each."""
+        """Update the config of the topic's logs; yields after each."""
         for partition in range(len(topic.partitions)):
             log = self._logs.get((topic.topic_id, partition))
             if log is not None:
@@ -87,12 +87,12 @@ class BrokerLogs(msgspec.Struct, eq=False):
                 yield 1
 
     def forget(self, topic: TopicImage) -> Generator[int, None, None]:
-        """Deletes all logs of a deleted topic; yields after each."""
+        """Delete all logs of a deleted topic; yields after each."""
         yield from self._forget(topic, range(len(topic.partitions)))
 
     def forget_replicas(self, topic: TopicImage, partitions: Iterable[int]) -> None:
-        """Deletes the logs of partitions that this broker no longer hosts. This also checkpoints
-        the log starts of the other logs, once (LogManager.asyncDelete).
+        """Delete the logs of partitions that this broker no longer hosts. This also checkpoints the
+        log starts of the other logs, once (LogManager.asyncDelete).
         """
         for _ in self._forget(topic, partitions):
             pass
@@ -143,8 +143,8 @@ class BrokerLogs(msgspec.Struct, eq=False):
             log.local.flush()
 
     def lose_unflushed(self, *, now_ms: int) -> list[PartitionLog]:
-        """Drops unflushed records, as a crash of the machine does; returns the logs that lost
-        some.
+        """Drop unflushed records, as a crash of the machine does; returns the logs
+        that lost some.
         """
         losers = [
             log for log in self._logs.values() if log.local.recovery_point < log.log_end_offset
@@ -154,8 +154,8 @@ class BrokerLogs(msgspec.Struct, eq=False):
         return losers
 
     def reopen(self, image: ClusterImage, broker_id: BrokerId, *, now_ms: int) -> None:
-        """Opens the logs at a broker's start: deletes those of replicas that it no longer has, and
-        takes high watermarks and log starts from the checkpoints.
+        """Open the logs at a broker's start: delete those of replicas that it no longer has, and
+        take high watermarks and log starts from the checkpoints.
         """
         self.has_failed = False
         for key in [key for key in self._logs if not _has_replica(key, image, broker_id)]:

@@ -141,7 +141,7 @@ class CachedPartition(msgspec.Struct, eq=False):
     log_start_offset: int = -1
 
     def ask(self, partition: FetchPartition) -> None:
-        """Replaces the reader's request; a topic name that was found once is kept."""
+        """Replace the reader's request; a topic name that was found once is kept."""
         if partition.naming is Naming.NO_NAME:
             cached = self.request
             partition = msgspec.structs.replace(
@@ -150,7 +150,7 @@ class CachedPartition(msgspec.Struct, eq=False):
         self.request = partition
 
     def resolve(self, name: str | None) -> None:
-        """Updates the topic's name; ``name`` is what the topic id stands for at present
+        """Update the topic's name; ``name`` is what the topic id stands for at present
         (FetchSession.CachedPartition.maybeResolveUnknownName).
 
         A name is looked up until it is found and then kept. When the id no longer stands for
@@ -166,7 +166,7 @@ class CachedPartition(msgspec.Struct, eq=False):
             self.request = msgspec.structs.replace(partition, naming=Naming.OTHER_TOPIC)
 
     def take(self, outcome: FetchOutcome) -> bool:
-        """Remembers an outcome; returns whether it is news for the reader
+        """Remember an outcome; returns whether it is news for the reader
         (CachedPartition.maybeUpdateResponseData).
         """
         is_news = outcome.size > 0 or outcome.diverging is not None
@@ -292,7 +292,7 @@ class _Shard:
             self.remove(session)
 
     def new_id(self, draw: Callable[[int, int], int]) -> int:
-        """Draws an unused session id of this shard."""
+        """Draw an unused session id of this shard."""
         while True:
             session_id = draw(*self._ids)
             if session_id not in self.sessions:
@@ -443,8 +443,8 @@ class FetchSessions:
         return partition_count + added_count <= self._partitions_max
 
     def _open(self, request: SessionRequest, results: Results, now_ms: int) -> int:
-        """Stores a new session if there is room (FetchSessionCacheShard.maybeCreateSession);
-        returns its id, or ``NO_SESSION``.
+        """Store a new session if there is room (FetchSessionCacheShard.maybeCreateSession); returns
+        its id, or ``NO_SESSION``.
         """
         if not self._has_room(len(results)):
             for cache_shard in self._shards:
@@ -473,7 +473,7 @@ class FetchSessions:
 
 
 def _missing_last(results: Results) -> Results:
-    """Sorts partitions that don't exist to the end: unknown ids, then unknown names (KafkaApis)."""
+    """Sort partitions that don't exist to the end: unknown ids, then unknown names (KafkaApis)."""
     if not any(outcome.error and outcome.is_missing for _, outcome in results):
         return results
     return sorted(

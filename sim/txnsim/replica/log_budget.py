@@ -77,7 +77,7 @@ def held_bytes(replicas: Sequence[Replica]) -> int:
 
 
 def by_partition(disks: Sequence[BrokerLogs]) -> list[list[Replica]]:
-    """Groups the replicas on all disks by partition."""
+    """Group the replicas on all disks by partition."""
     replicas_by_key: dict[LogKey, list[Replica]] = {}
     for number, disk in enumerate(disks):
         for topic_id, log in disk.replicas():
@@ -90,7 +90,7 @@ def by_partition(disks: Sequence[BrokerLogs]) -> list[list[Replica]]:
 def enforce(
     disks: Sequence[BrokerLogs], budget: int, now_ms: int, look: Look
 ) -> Iterator[Replica | None]:
-    """Checks all logs, closes large segments, and deletes the oldest ones when the budget is nearly
+    """Check all logs, close large segments, and delete the oldest ones when the budget is nearly
     used up.
 
     Yields:
@@ -142,7 +142,7 @@ def _closed_segments(index: int, replicas: Sequence[Replica]) -> Iterator[_Close
 def _end_segments(
     partitions: Sequence[Sequence[Replica]], part: int, missing: int, now_ms: int
 ) -> None:
-    """Closes active segments that are at least ``part`` bytes large, and smaller ones, largest
+    """Close active segments that are at least ``part`` bytes large, and smaller ones, largest
     first, while closed segments do not suffice: those may be deleted the next time.
     """
     active = [

@@ -102,7 +102,7 @@ class LeaderPartition:
     # Metadata
 
     def lead(self, image: PartitionImage, *, min_isr: int, now_ms: int) -> None:
-        """Applies the partition's metadata (Partition.makeLeader)."""
+        """Apply the partition's metadata (Partition.makeLeader)."""
         self.min_isr = effective_min_isr(min_isr, image, self.log.config.rules)
         self.is_under_min_isr = len(self.isr) < self.min_isr
         if image.partition_epoch <= self.partition_epoch:
@@ -127,7 +127,7 @@ class LeaderPartition:
     # Data
 
     def note_append(self, terms: Terms) -> bool:
-        """Tells the followers that the log has new records; returns whether the high watermark has
+        """Tell the followers that the log has new records; returns whether the high watermark has
         moved already.
         """
         end_before, self._end = self._end, self.log.local.end_offset
@@ -147,7 +147,7 @@ class LeaderPartition:
         return self.advance(terms)
 
     def log_start_raised(self) -> None:
-        """Tells the followers that records were deleted, so that they delete them, too."""
+        """Tell the followers that records were deleted, so that they delete them, too."""
         for follower in self.followers.values():
             reader = follower.reader
             if reader is not None:
@@ -156,7 +156,7 @@ class LeaderPartition:
                     reader.answer_soon()
 
     def advance(self, terms: Terms) -> bool:
-        """Moves the high watermark as far as possible; returns whether it has moved
+        """Move the high watermark as far as possible; returns whether it has moved
         (Partition.maybeIncrementLeaderHW).
         """
         log = self.log
@@ -235,7 +235,7 @@ class LeaderPartition:
         return self._ask(frozenset(self.isr).difference(late)) if late else None
 
     def take_answer(self, answer: AlteredPartition, request: IsrChange) -> IsrChange | None:
-        """Applies the controller's answer; returns the change to request again, or None
+        """Apply the controller's answer; returns the change to request again, or None
         (Partition.submitAlterPartition).
         """
         if request is not self._asked:
@@ -295,7 +295,7 @@ class FollowerReader(Protocol):
         """The follower's request that waits for news; None if there is none."""
 
     def answer_soon(self) -> None:
-        """Answers the parked request after the present callback."""
+        """Answer the parked request after the present callback."""
 
     def is_out(self, topic_partition: TopicPartition) -> None:
         """Notes that the follower is out of the partition's ISR: each Fetch checks whether it may
@@ -317,7 +317,7 @@ class Follower(msgspec.Struct, eq=False):
     reader: FollowerReader | None = None
 
     def reset(self, *, is_in_isr: bool, leader_end: int, now_ms: int) -> None:
-        """Resets the position at a new leader, which knows only whether the follower was in the ISR
+        """Reset the position at a new leader, which knows only whether the follower was in the ISR
         (Replica.resetReplicaState).
         """
         self.log_end_offset = self.log_start_offset = UNKNOWN_OFFSET
@@ -335,7 +335,7 @@ class Follower(msgspec.Struct, eq=False):
         broker_epoch: int,
         now_ms: int,
     ) -> None:
-        """Notes a fetch: the follower has all records below ``fetch_offset``
+        """Note a fetch: the follower has all records below ``fetch_offset``
         (Replica.updateFetchStateOrThrow).
         """
         if fetch_offset >= leader_end:

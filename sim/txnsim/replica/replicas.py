@@ -171,7 +171,7 @@ class Replicas(msgspec.Struct, kw_only=True, eq=False):
     # Changes
 
     def apply(self, new: ClusterImage, *, now_ms: int) -> LeadershipChanges:
-        """Applies a new image in one step."""
+        """Apply a new image in one step."""
         steps = self.apply_in_steps(new, now_ms=now_ms)
         while True:
             try:
@@ -183,7 +183,7 @@ class Replicas(msgspec.Struct, kw_only=True, eq=False):
     def apply_in_steps(
         self, new: ClusterImage, *, now_ms: int
     ) -> Generator[int, None, LeadershipChanges]:
-        """Applies a new image: hosts, leads, follows and deletes replicas as it says. The image is
+        """Apply a new image: host, lead, follow and delete replicas as it says. The image is
         the current one at once; its replicas follow one after the other (as in
         BrokerMetadataPublisher.onMetadataUpdate).
 
@@ -288,7 +288,7 @@ class Replicas(msgspec.Struct, kw_only=True, eq=False):
     def _leave_offline(
         self, topic_partition: TopicPartition, partition: PartitionImage, changes: LeadershipChanges
     ) -> None:
-        """Notes an offline partition. If another broker leads it now, this one's leadership counts
+        """Note an offline partition. If another broker leads it now, this one's leadership counts
         as lost: coordinators follow the metadata alone (BrokerMetadataPublisher).
         """
         self.offline.add(topic_partition)

@@ -115,9 +115,7 @@ class AppendEvents(LogEvents):
         self.tracer.emit("node.role", self.broker, data=data)
 
     def trace_replicas(self, log: PartitionLog, replicas: int) -> None:
-        """Traces a new number of replicas of a led log in the same leader epoch (a
-        reassignment).
-        """
+        """Trace a new number of replicas of a led log in the same leader epoch (a reassignment)."""
         log_state = self._log(log.topic_partition)
         if log_state.replicas == replicas or log.topic_partition.topic in INTERNAL_TOPICS:
             return
@@ -136,9 +134,7 @@ class AppendEvents(LogEvents):
         result: Appended,
         transactional_id: str | None,
     ) -> int:
-        """Traces an appended or duplicate batch as the current cause; returns the previous
-        cause.
-        """
+        """Trace an appended or duplicate batch as the current cause; returns the previous cause."""
         tracer, log_state = self.tracer, self._log(log.topic_partition)
         if transactional_id is not None:
             self._remember(header.producer_id, transactional_id)
@@ -184,7 +180,7 @@ class AppendEvents(LogEvents):
         self.tracer.emit("log.reject", log_state.node, tx=tx, data=data)
 
     def trace_marker(self, log: PartitionLog, marker: TxnMarker, result: Appended) -> int:
-        """Traces an appended marker as the current cause; returns the previous cause."""
+        """Trace an appended marker as the current cause; returns the previous cause."""
         tracer, log_state = self.tracer, self._log(log.topic_partition)
         first_offset, offset = result.open_before, result.base_offset
         tx = self._tx(marker.producer_id, marker.producer_epoch)
@@ -219,7 +215,7 @@ class AppendEvents(LogEvents):
     def marker_refused(
         self, topic_partition: TopicPartition, marker: TxnMarker, refusal: Rejection
     ) -> None:
-        """Traces a marker that the leader has refused."""
+        """Trace a marker that the leader has refused."""
         log_state = self._log(topic_partition)
         error = {"error": refusal.error.name.upper(), "rule": refusal.rule}
         tx = self._tx(marker.producer_id, marker.producer_epoch)
@@ -227,7 +223,7 @@ class AppendEvents(LogEvents):
         self.tracer.emit("marker.refused", log_state.node, tx=tx, data=data)
 
     def covers(self, log: PartitionLog) -> None:
-        """Notes the current cause as the cause of the log's new end."""
+        """Note the current cause as the cause of the log's new end."""
         _note(self._log(log.topic_partition), log.log_end_offset - 1, self.tracer.cause, "")
 
     def trace_bounds(self, log: PartitionLog) -> int:
@@ -266,7 +262,7 @@ class AppendEvents(LogEvents):
         tx: Transaction,
         payload: LaterPayload,
     ) -> int:
-        """Traces a stored batch or marker. If it has raised the producer's epoch, a ``pid.bump``
+        """Trace a stored batch or marker. If it has raised the producer's epoch, a ``pid.bump``
         follows; in a transaction only at level full, because the event's own name has the epoch.
         """
         tracer = self.tracer
@@ -285,7 +281,7 @@ class AppendEvents(LogEvents):
         return cause
 
     def _note_end(self, log_state: _Log, last_offset: int, cause: int, tx: Transaction) -> int:
-        """Notes ``cause`` as the cause of the log's end and as the current cause; returns the
+        """Note ``cause`` as the cause of the log's end and as the current cause; returns the
         previous cause.
         """
         _note(log_state, last_offset, cause, tx)
@@ -314,7 +310,7 @@ class AppendEvents(LogEvents):
         tx: Transaction,
         importance: int | None = None,
     ) -> int:
-        """Traces a moved offset, unless the trace level leaves it out; returns the event, or the
+        """Trace a moved offset, unless the trace level leaves it out; returns the event, or the
         joined causes.
         """
         if importance == 0 and not self.tracer.full:

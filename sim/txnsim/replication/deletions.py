@@ -39,8 +39,8 @@ class Deletions(msgspec.Struct, kw_only=True, eq=False):
     watermarks: Watermarks
 
     def delete(self, log: PartitionLog, offset: int) -> int | Rejection:
-        """Deletes the records below an offset from a log that this broker leads; returns the new
-        log start.
+        """Delete the records below an offset from a log that this broker leads; returns the new log
+        start.
         """
         start_before = log.log_start_offset
         log_start = log.delete_records_before(offset)
@@ -55,7 +55,7 @@ class Deletions(msgspec.Struct, kw_only=True, eq=False):
     async def wait(
         self, deleted: Mapping[TopicPartition, int], *, timeout_ms: int
     ) -> dict[TopicPartition, Outcome]:
-        """Waits until no live broker has records below these offsets. Returns the low watermark of
+        """Wait until no live broker has records below these offsets. Return the low watermark of
         each partition, or why it was not reached.
         """
         outcomes: dict[TopicPartition, Outcome] = {}

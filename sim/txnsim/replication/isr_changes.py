@@ -56,7 +56,7 @@ class IsrChanges(msgspec.Struct, kw_only=True, eq=False):
     # Life
 
     def start(self) -> None:
-        """Starts the periodic check for followers that fall behind (ReplicaManager's
+        """Start the periodic check for followers that fall behind (ReplicaManager's
         isr-expiration).
         """
         self._is_up = True
@@ -71,12 +71,12 @@ class IsrChanges(msgspec.Struct, kw_only=True, eq=False):
     # Changes
 
     def submit(self, partition: LeaderPartition, change: IsrChange) -> None:
-        """Sends a change with the next AlterPartition request."""
+        """Send a change with the next AlterPartition request."""
         self._queue[partition.topic_partition] = (partition, change)
         self._send()
 
     def check(self) -> None:
-        """Asks for a smaller ISR of each partition with followers that have fallen behind."""
+        """Ask for a smaller ISR of each partition with followers that have fallen behind."""
         lag_max_ms = self.settings().replica_lag_time_max_ms
         now_ms = self.clock.monotonic_ms()
         for partition in self.replicas.replicated.values():
@@ -150,7 +150,7 @@ class IsrChanges(msgspec.Struct, kw_only=True, eq=False):
         changes: dict[TopicPartition, tuple[LeaderPartition, IsrChange]],
         reply: AlterPartitionReply,
     ) -> dict[TopicPartition, tuple[LeaderPartition, IsrChange]]:
-        """Hands the answers to their partitions; returns the changes to request again."""
+        """Hand the answers to their partitions; returns the changes to request again."""
         repeats: dict[TopicPartition, tuple[LeaderPartition, IsrChange]] = {}
         answers = {
             (answer.topic_id, answer.topic_partition.partition): answer

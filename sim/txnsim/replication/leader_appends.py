@@ -44,7 +44,7 @@ class Batch(msgspec.Struct, frozen=True, gc=False):
     def trace_append(
         self, events: AppendEvents, log: PartitionLog, _appended: Appended
     ) -> int | None:
-        """Traces the append; returns the previous cause, or None if nothing was traced."""
+        """Trace the append; returns the previous cause, or None if nothing was traced."""
         events.covers(log)
         return None
 
@@ -101,7 +101,7 @@ class LeaderAppends(msgspec.Struct, kw_only=True, eq=False):
         )
 
     async def admit(self, subject: Subject, kind: str) -> Rejection | None:
-        """Waits until a batch may be appended; returns None, or the error that it gets instead."""
+        """Wait until a batch may be appended; returns None, or the error that it gets instead."""
         error = await self.gate.admit(subject, kind=kind)
         if error is None:
             return None
@@ -110,7 +110,7 @@ class LeaderAppends(msgspec.Struct, kw_only=True, eq=False):
     def append(
         self, batch: WaitingBatch, appends: Appends, *, now_ms: int | None = None
     ) -> Appended | Rejection | Coroutine[Any, Any, Appended | Rejection]:
-        """Appends a batch. Returns the result, or a coroutine for it if a fault rule or a full disk
+        """Append a batch. Return the result, or a coroutine for it if a fault rule or a full disk
         may object. ``appends`` gets each successful append.
         """
         log, gate = batch.find(), self.gate
@@ -145,8 +145,8 @@ class LeaderAppends(msgspec.Struct, kw_only=True, eq=False):
         now_ms: int | None = None,
         needs_isr: bool = False,
     ) -> Appended | Rejection:
-        """Appends an admitted batch to its log and does what follows: tells followers, or without
-        followers moves the high watermark at once.
+        """Append an admitted batch to its log and do what follows: tell followers, or without
+        followers move the high watermark at once.
 
         Args:
             log: The log.
@@ -203,7 +203,7 @@ class Watermarks(msgspec.Struct, kw_only=True, eq=False):
     log_events: AppendEvents
 
     def advance(self, partition: LeaderPartition) -> bool:
-        """Moves the high watermark as far as possible after a follower or the ISR has changed;
+        """Move the high watermark as far as possible after a follower or the ISR has changed;
         returns whether it has moved.
         """
         if not partition.advance(self.terms):
@@ -226,14 +226,14 @@ class Watermarks(msgspec.Struct, kw_only=True, eq=False):
         return self.replicas.dynamic.replica_lag_time_max_ms, self.clock.monotonic_ms()
 
     def log_start_raised(self, log: PartitionLog) -> None:
-        """Informs followers and wakes waiting requests after records of a led log were deleted."""
+        """Inform followers and wake waiting requests after records of a led log were deleted."""
         partition = self.replicas.replicated.get(log.topic_partition)
         if partition is not None:
             partition.log_start_raised()
         self.purgatory.touch(log.topic_partition)
 
     def note_deletion(self, partition: LeaderPartition) -> None:
-        """Wakes waiting requests after a follower has deleted the same records as its leader."""
+        """Wake waiting requests after a follower has deleted the same records as its leader."""
         self.purgatory.touch(partition.topic_partition)
 
 
@@ -273,7 +273,7 @@ class Commits(msgspec.Struct, kw_only=True, eq=False):
         return False
 
     async def wait(self, appends: Appends, *, timeout_ms: int) -> dict[TopicPartition, ErrorCode]:
-        """Waits until each append is committed or can't be any more; returns the errors by
+        """Wait until each append is committed or can't be any more; returns the errors by
         partition.
         """
         late: dict[TopicPartition, Appends] = {}

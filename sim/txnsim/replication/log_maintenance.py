@@ -59,7 +59,7 @@ class LogMaintenance(msgspec.Struct, kw_only=True, eq=False):
             self._arm_cleaner()
 
     def stop(self) -> None:
-        """Stops the timers and a round of cleaning that is under way."""
+        """Stop the timers and a round of cleaning that is under way."""
         self._is_stopped = True
         for timer in (self._retention_timer, self._notes_timer, self._cleaner_timer):
             if timer is not None:
@@ -75,19 +75,19 @@ class LogMaintenance(msgspec.Struct, kw_only=True, eq=False):
     # At once, without waiting for a timer
 
     def roll_now(self, topic_partition: TopicPartition) -> None:
-        """Closes the active segment of a log; does nothing if this broker does not host it."""
+        """Close the active segment of a log; do nothing if this broker does not host it."""
         log = self.hosted.get(topic_partition)
         if log is not None:
             log.roll(self.clock.now_ms())
 
     def delete_old_now(self, topic_partition: TopicPartition) -> None:
-        """Deletes the segments of a log whose retention is over."""
+        """Delete the segments of a log whose retention is over."""
         log = self.hosted.get(topic_partition)
         if log is not None:
             self._delete_segments([log])
 
     def clean_now(self, topic_partition: TopicPartition) -> None:
-        """Cleans a compacted log, even if little of it is dirty.
+        """Clean a compacted log, even if little of it is dirty.
 
         Raises:
             CorruptBatchError: A batch can't be read.
@@ -101,7 +101,7 @@ class LogMaintenance(msgspec.Struct, kw_only=True, eq=False):
             pass  # in one go: the caller waits for it
 
     def clean_soon(self) -> None:
-        """Looks now for compacted logs that are dirty enough, instead of when the timer fires."""
+        """Look now for compacted logs that are dirty enough, instead of when the timer fires."""
         if self._cleaner_timer is not None and self._round is None:
             self._cleaner_timer.cancel()
             self.gate("cleaner", self._look_for_dirt, self._arm_cleaner)
@@ -177,7 +177,7 @@ class LogMaintenance(msgspec.Struct, kw_only=True, eq=False):
             self._round = self.tasks.spawn(self._clean_all(), name="log cleaner")
 
     async def _clean_all(self) -> None:
-        """Cleans logs until none is dirty enough any more (LogCleaner.CleanerThread.doWork)."""
+        """Clean logs until none is dirty enough any more (LogCleaner.CleanerThread.doWork)."""
         while (filthiest := self._filthiest()) is not None:
             log, dirt = filthiest
             try:

@@ -135,7 +135,7 @@ class ReplicaFetchers(msgspec.Struct, kw_only=True, eq=False):
             self.apply([following], [])
 
     def catch_up(self, topic_partition: TopicPartition) -> None:
-        """Fetches the partition again after ``lag``."""
+        """Fetch the partition again after ``lag``."""
         self.lagging.discard(topic_partition)
         following = self._held_back.pop(topic_partition, None)
         if following is not None:
@@ -239,14 +239,14 @@ class _Fetcher:
     # Requests
 
     def send_changes(self) -> None:
-        """Sends a request, unless one has named all changes already (two images in one turn of the
+        """Send a request, unless one has named all changes already (two images in one turn of the
         loop).
         """
         if self._changed or self._forgotten:
             self.send()
 
     def send(self) -> None:
-        """Fetches from the present position; a request that is still in flight is superseded."""
+        """Fetch from the present position; a request that is still in flight is superseded."""
         if self._is_stopped or self._is_waiting or self._is_standing or not self._followed:
             self._is_late = self._is_standing
             return
@@ -347,8 +347,8 @@ class _Fetcher:
         return followed
 
     async def _take(self, request: int, reply: ReplicaFetchReply) -> None:
-        """Applies the leader's answer (AbstractFetcherThread.processFetchRequest). An append that
-        has to wait delays everything after it.
+        """Apply the leader's answer (AbstractFetcherThread.processFetchRequest). An append that has
+        to wait delays everything after it.
         """
         now_ms = self._clock.now_ms() if reply.partitions else 0
         gate = self._gate
@@ -439,7 +439,7 @@ class _Fetcher:
         return self._followed.get(TopicPartition(name, fetched.topic_partition.partition))
 
     def _wait_longer(self) -> None:
-        """Doubles the wait after an empty answer, up to a limit."""
+        """Double the wait after an empty answer, up to a limit."""
         settings = self._replicas.dynamic
         longest_ms = max(
             settings.replica_lag_time_max_ms // IDLE_SHARE, settings.replica_fetch_wait_max_ms
@@ -447,7 +447,7 @@ class _Fetcher:
         self._wait_ms = min(2 * self._wait_ms, longest_ms)
 
     def _begin_again(self, *, pause_ms: int) -> None:
-        """Begins a new fetch session with all partitions."""
+        """Begin a new fetch session with all partitions."""
         self._session_id = self._session_epoch = 0
         self._forgotten.clear()
         self._changed = dict.fromkeys(self._followed)
@@ -466,7 +466,7 @@ class _Fetcher:
     # Answers
 
     async def _cut_where_parted(self, log: PartitionLog, diverging: tuple[int, int]) -> None:
-        """Truncates a log to the offset at which it diverges from the leader's."""
+        """Truncate a log to the offset at which it diverges from the leader's."""
         own = log.end_offset_for_epoch(diverging[0])
         offset = truncation_offset(
             log_end_offset=log.log_end_offset,
@@ -489,7 +489,7 @@ class _Fetcher:
         return False
 
     def _follow_start(self, log: PartitionLog, offset: int) -> bool:
-        """Takes over the leader's log start; returns whether it has changed."""
+        """Take over the leader's log start; returns whether it has changed."""
         if not log.raise_log_start(offset):
             return False
         self._changed[log.topic_partition] = None
@@ -504,7 +504,7 @@ class _Fetcher:
         self._delay(followed, error)
 
     def _delay(self, followed: _Followed, error: int | None) -> None:
-        """Leaves the partition out for ``replica.fetch.backoff.ms``; new metadata may end that
+        """Leave the partition out for ``replica.fetch.backoff.ms``; new metadata may end that
         earlier.
         """
         followed.is_delayed = True
@@ -526,7 +526,7 @@ class _Fetcher:
     # Truncation
 
     async def _truncate(self, log: PartitionLog, offset: int) -> None:
-        """Truncates a log. The producer state is rebuilt in slices: it may be read from tens of
+        """Truncate a log. The producer state is rebuilt in slices: it may be read from tens of
         thousands of batches.
         """
         end_before = log.log_end_offset
@@ -548,7 +548,7 @@ class _Fetcher:
     # Out of range
 
     def _ask_offset(self, followed: _Followed, timestamp_ms: int) -> None:
-        """Asks the leader for its log end, then for its log start, because this log ends outside of
+        """Ask the leader for its log end, then for its log start, because this log ends outside of
         the leader's (AbstractFetcherThread.fetchOffsetAndTruncate).
         """
         followed.is_delayed = True
@@ -590,7 +590,7 @@ class _Fetcher:
         self._resume_fetching(followed, None, None)
 
     def _resume_fetching(self, followed: _Followed, _: None, error: BaseException | None) -> None:
-        """Fetches the partition again: its log now ends within the leader's."""
+        """Fetch the partition again: its log now ends within the leader's."""
         if error is not None and not isinstance(error, asyncio.CancelledError):
             raise error
         topic_partition = followed.log.topic_partition

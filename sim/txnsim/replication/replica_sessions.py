@@ -99,7 +99,7 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
     # Commands
 
     def fetch(self, command: ReplicaFetchCommand) -> Pending[ReplicaFetchReply]:
-        """Notes the follower's positions; answers with the news, now or when there is some."""
+        """Note the follower's positions; answer with the news, now or when there is some."""
         session = self._by_follower.get(command.replica_id)
         if (
             session is not None
@@ -134,7 +134,7 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
         return parked
 
     def offset(self, command: ReplicaOffsetCommand) -> ReplicaOffsetReply:
-        """Answers ListOffsets with the log start or the log end; for a consumer the end is the high
+        """Answer ListOffsets with the log start or the log end; for a consumer the end is the high
         watermark (Partition.fetchOffsetForTimestamp).
         """
         topic_partition = command.topic_partition
@@ -148,7 +148,7 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
         return ReplicaOffsetReply(topic_partition=topic_partition, offset=offset)
 
     def stop(self) -> None:
-        """Answers all parked requests, because the broker stops."""
+        """Answer all parked requests, because the broker stops."""
         for session in self._by_follower.values():
             if session.parked_request is not None:
                 self._supersede(session)
@@ -180,7 +180,7 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
             follower.reader = None
 
     def _with_name(self, topic_id: uuid.UUID, topic_partition: TopicPartition) -> TopicPartition:
-        """Adds the topic's name to a partition: a request that was decoded from Kafka's bytes has
+        """Add the topic's name to a partition: a request that was decoded from Kafka's bytes has
         only the topic id.
         """
         if topic_partition.topic:
@@ -193,7 +193,7 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
     def _take(
         self, session: _FollowerSession, command: ReplicaFetchCommand, now_ms: int
     ) -> list[ReplicaFetchedPartition]:
-        """Notes the follower's position in each partition; returns the answers for those that are
+        """Note the follower's position in each partition; returns the answers for those that are
         refused.
         """
         refused: list[ReplicaFetchedPartition] = []
@@ -314,7 +314,7 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
         )
 
     def _let_in(self, session: _FollowerSession, broker_epoch: int) -> None:
-        """Asks the controller for a larger ISR of each partition whose follower has caught up."""
+        """Ask the controller for a larger ISR of each partition whose follower has caught up."""
         for topic_partition in list(session.out_of_isr):
             partition = self.replicas.replicated.get(topic_partition)
             follower = None if partition is None else partition.followers.get(session.follower_id)
@@ -426,14 +426,14 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
             self.answer(session)
 
     def answer(self, session: _FollowerSession) -> None:
-        """Answers a parked Fetch."""
+        """Answer a parked Fetch."""
         parked, session.parked_request = session.parked_request, None
         session.is_due = False
         if parked is not None:
             parked.resolve(self._reply(session, []))
 
     def _supersede(self, session: _FollowerSession) -> None:
-        """Answers a parked Fetch with nothing, because the follower's next request has arrived."""
+        """Answer a parked Fetch with nothing, because the follower's next request has arrived."""
         parked, session.parked_request = session.parked_request, None
         if parked is not None:
             parked.resolve(ReplicaFetchReply(session_id=session.session_id))

@@ -76,7 +76,7 @@ class TraceLines:
         self._lamport = array("Q")
 
     def kept(self, rows: Sequence[Row], start_index: int) -> bytes:
-        """Encodes events as lines with Lamport clocks; ``start_index`` is the index of the first
+        """Encode events as lines with Lamport clocks; ``start_index`` is the index of the first
         event.
         """
         clocks, lamport = self._clocks, self._lamport

@@ -66,7 +66,7 @@ class Clock(Protocol):
         """Microseconds since the start of the run."""
 
     def ms_of(self, stopwatch_ns: int) -> int:
-        """Converts a reading of ``stopwatch_ns`` to ``monotonic_ms``, for code that stores many
+        """Convert a reading of ``stopwatch_ns`` to ``monotonic_ms``, for code that stores many
         times and converts few.
         """
 
@@ -174,7 +174,7 @@ class LoopClock:
         return (self._monotonic_ns() + self._monotonic_offset_ns) // 1_000_000
 
     def ms_of(self, stopwatch_ns: int) -> int:
-        """Converts a reading of ``stopwatch_ns`` to ``monotonic_ms``."""
+        """Convert a reading of ``stopwatch_ns`` to ``monotonic_ms``."""
         return (stopwatch_ns + self._monotonic_offset_ns) // 1_000_000
 
     def elapsed_ms(self) -> int:

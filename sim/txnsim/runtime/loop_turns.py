@@ -163,7 +163,7 @@ class LargeRequests:
             self._turns.wait(self, wanted_ns=SLICE_NS)
 
     def go_on(self, limit_ns: int) -> None:  # noqa: ARG002 - a slice is a slice
-        """Grants one slice. It ends the turn of the loop: sockets are looked at next."""
+        """Grant one slice. It ends the turn of the loop: sockets are looked at next."""
         _, slices = heappop(self._queue)
         self._turns.spent_ns = max(self._turns.spent_ns + SLICE_NS, self._turns.limit_ns)
         self.used_ns += SLICE_NS

@@ -789,7 +789,7 @@ class TlsGate(asyncio.Protocol):
     # For the handshake
 
     def take_over(self) -> bytes:
-        """Returns the bytes received so far and forgets them; later bytes arrive decrypted."""
+        """Return the bytes received so far and forget them; later bytes arrive decrypted."""
         early = bytes(self._early)
         self._early.clear()
         return early

@@ -24,7 +24,7 @@ _workers: dict[int, float] = {}
 
 
 def with_short_switch_interval(work: Callable[[], T]) -> T:
-    """Calls ``work`` with a short switch interval; returns or raises what it does."""
+    """Call ``work`` with a short switch interval; returns or raises what it does."""
     with short_switch_interval():
         return work()
 

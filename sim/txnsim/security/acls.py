@@ -178,14 +178,14 @@ class Acls(msgspec.Struct, frozen=True, kw_only=True):
     count: int = 0
 
     def all_bindings(self) -> Iterator[AclBinding]:
-        """Yields every binding."""
+        """Yield every binding."""
         return self._bindings(self.by_resource)
 
     def bits_by_resource(
         self, resource_type: int, principal: str, host: str
     ) -> Iterator[tuple[int, str, int]]:
-        """Yields (pattern, name, bits) for each resource pattern of one type: the bits that apply
-        to the principal when it calls from the host.
+        """Yield (pattern, name, bits) for each resource pattern of one type: the bits that apply to
+        the principal when it calls from the host.
         """
         for (kind, pattern, name), holders in self.by_resource.items():
             if kind == resource_type:
@@ -247,7 +247,7 @@ class Acls(msgspec.Struct, frozen=True, kw_only=True):
         return filter(self.by_resource.__contains__, resources)
 
     def _with_bits(self, acls: Iterable[AclBinding], change: Callable[[int, int], int]) -> Acls:
-        """Applies ``change`` to (present bits, bit of the binding) for each binding."""
+        """Apply ``change`` to (present bits, bit of the binding) for each binding."""
         changed: dict[_Resource, dict[tuple[str, str], int]] = {}
         count = self.count
         for acl in acls:

@@ -51,7 +51,7 @@ class _Token(msgspec.Struct, frozen=True):
 
 
 def parse_login(text: str) -> LoginModule:
-    """Parses a property that has exactly one login module.
+    """Parse a property that has exactly one login module.
 
     Raises:
         ValueError: The syntax is wrong, or there is no module or more than one.

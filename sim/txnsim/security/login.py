@@ -66,7 +66,7 @@ class Login(Protocol):
 
 
 def login(mechanism: str, credential: Credential, *, now_ms: int, nonce: str) -> Login:
-    """Starts an exchange of one of ``sasl.MECHANISMS``.
+    """Start an exchange of one of ``sasl.MECHANISMS``.
 
     Raises:
         MissingExtraError: The mechanism needs a library that is not installed.
@@ -148,7 +148,7 @@ class _BearerLogin:
 
 
 def _unsigned_token(bearer: Bearer, *, now_ms: int) -> str:
-    """Encodes a token without a signature (RFC 7515, appendix A.5)."""
+    """Encode a token without a signature (RFC 7515, appendix A.5)."""
     now_seconds = now_ms / 1_000
     times = {"exp": now_seconds + bearer.lifetime_seconds, "iat": now_seconds}
     return f"{_part({'alg': 'none'})}.{_part({**times, **bearer.claims})}."

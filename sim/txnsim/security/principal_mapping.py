@@ -57,7 +57,7 @@ class PrincipalMapping:
     """The mapping rules of one listener."""
 
     def __init__(self, rules: str = DEFAULT) -> None:
-        """Parses the rules.
+        """Parse the rules.
 
         Raises:
             ValueError: A rule is malformed.
@@ -81,7 +81,7 @@ class PrincipalMapping:
 
 
 def _parse_rule(text: str) -> _Rule | None:
-    """Parses a rule; None if there is nothing between two commas."""
+    """Parse a rule; None if there is nothing between two commas."""
     match = _PARSER.match(text)
     assert match is not None, "the last alternative takes nothing at all"
     if match.end() != len(text):

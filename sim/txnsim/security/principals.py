@@ -54,7 +54,7 @@ def distinguished_name(subject: Subject) -> str:
 
 
 def parse_principals(text: str) -> frozenset[str]:
-    """Parses ``super.users``; semicolons separate the principals, because distinguished names have
+    """Parse ``super.users``; semicolons separate the principals, because distinguished names have
     commas.
 
     Raises:

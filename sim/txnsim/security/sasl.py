@@ -77,7 +77,7 @@ class SaslExchange(Protocol):
     """One exchange of a mechanism, on the broker's side."""
 
     def feed(self, token: bytes) -> Step:
-        """Answers the client's next token."""
+        """Answer the client's next token."""
 
 
 class PlainExchange:
@@ -87,7 +87,7 @@ class PlainExchange:
         self._users = users
 
     def feed(self, token: bytes) -> Step:
-        """Checks the only token: authorization id, user, password, separated by NUL."""
+        """Check the only token: authorization id, user, password, separated by NUL."""
         # PlainSaslServer only looks for one token more than there should be.
         parts = token.decode(errors="replace").split("\0", 4)[:4]
         if len(parts) != 3:
@@ -113,7 +113,7 @@ class ScramExchange:
     """SCRAM (RFC 5802), without channel binding."""
 
     def __init__(self, mechanism: str, credentials: Credentials, *, nonce: str) -> None:
-        """Starts an exchange.
+        """Start an exchange.
 
         Raises:
             MissingExtraError: The library is not installed.
@@ -127,7 +127,7 @@ class ScramExchange:
         self._user = ""
 
     def feed(self, token: bytes) -> Step:
-        """Answers the client's first message, then its final one."""
+        """Answer the client's first message, then its final one."""
         try:
             text = token.decode()
             if not self._has_begun:
@@ -165,7 +165,7 @@ class BearerExchange:
     """
 
     def __init__(self, *, now_ms: int, rules: BearerRules = UNSECURED) -> None:
-        """Starts an exchange.
+        """Start an exchange.
 
         Raises:
             MissingExtraError: The library is not installed.
@@ -176,7 +176,7 @@ class BearerExchange:
         self._failure: str | None = None
 
     def feed(self, token: bytes) -> Step:
-        """Checks the client's token; after a bad one, takes the client's byte 0x01, which ends the
+        """Check the client's token; after a bad one, take the client's byte 0x01, which ends the
         exchange.
         """
         if self._failure is not None:
@@ -232,7 +232,7 @@ def exchange(
     now_ms: int,
     bearer: BearerRules = UNSECURED,
 ) -> SaslExchange:
-    """Starts an exchange of one of ``MECHANISMS``.
+    """Start an exchange of one of ``MECHANISMS``.
 
     Raises:
         MissingExtraError: The mechanism needs a library that is not installed.
@@ -280,7 +280,7 @@ def _is_number(value: object) -> TypeGuard[float]:
 
 
 def import_library(name: str) -> Any:
-    """Imports a library of the extra ``security``.
+    """Import a library of the extra ``security``.
 
     Raises:
         MissingExtraError: The library is not installed.
@@ -312,7 +312,7 @@ class BearerMessage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_message(text: str) -> BearerMessage | None:
-    """Parses the first message of an OAUTHBEARER client; None if it is malformed.
+    """Parse the first message of an OAUTHBEARER client; None if it is malformed.
 
     The text is cut at its separators, so that parsing takes time in proportion to its length. The
     header is ``n,[a=NAME],``. Key-value pairs follow, each between separators. One more separator

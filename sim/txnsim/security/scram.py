@@ -81,7 +81,7 @@ Outcomes = dict[str, Rejection | None]
 
 
 def credential_of(password: str, *, mechanism: ScramMechanism, salt: bytes) -> ScramCredential:
-    """Makes the credential of a password, with Kafka's fewest iterations (RFC 5802's ``Hi``)."""
+    """Make the credential of a password, with Kafka's fewest iterations (RFC 5802's ``Hi``)."""
     salted = hashlib.pbkdf2_hmac(mechanism.digest, password.encode(), salt, ITERATIONS_MIN)
     return _from_salted(salted, mechanism=mechanism, salt=salt, iterations=ITERATIONS_MIN)
 
@@ -107,7 +107,7 @@ def alter(
     deletions: Iterable[Deletion],
     upsertions: Iterable[tuple[Upsertion, ScramCredential | Rejection]],
 ) -> tuple[Credentials, Outcomes]:
-    """Applies a request that alters users; each user may be altered once in a request.
+    """Apply a request that alters users; each user may be altered once in a request.
 
     Returns:
         The new credentials, and the result for each user.

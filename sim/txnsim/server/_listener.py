@@ -209,7 +209,7 @@ class _BoundEndpoint(msgspec.Struct, eq=False):
         return msgspec.structs.replace(self.endpoint, apis=refusing(self.endpoint.apis))
 
     def __call__(self) -> asyncio.Protocol:
-        """Makes the connection of a client."""
+        """Make the connection of a client."""
         return self.connect(self.listener, self.endpoint.apis, self.endpoint.channel_builder)
 
 

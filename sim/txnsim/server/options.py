@@ -92,7 +92,7 @@ def port_step(options: ClusterOptions) -> int:
 
 
 def topics_of(given: object) -> dict[str, int]:
-    """Parses topics in any usual form: ``orders``, ``orders:3``, ``orders:3,payments``, a list of
+    """Parse topics in any usual form: ``orders``, ``orders:3``, ``orders:3,payments``, a list of
     such texts, or a mapping of names to numbers of partitions.
 
     Returns:

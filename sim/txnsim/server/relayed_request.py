@@ -52,7 +52,7 @@ class RelayedRequest(msgspec.Struct):
 
     @staticmethod
     def decode_request(frame: bytes, topic_names: Mapping[UUID, str]) -> Request | None:
-        """Decodes the request in a frame; None if it can't be read."""
+        """Decode the request in a frame; None if it can't be read."""
         try:
             header = codec.read_request_header(frame[SIZE_BYTES:])
             handler = HANDLERS.get(header.api_key)
@@ -149,7 +149,7 @@ class RelayedRequest(msgspec.Struct):
         return codec.read_response(self.api_key, self.api_version, answer[SIZE_BYTES:])[1]
 
     def frame_answer(self, message: Any) -> bytes:
-        """Encodes the whole answer with that message."""
+        """Encode the whole answer with that message."""
         return codec.frame_message(self.api_key, self.api_version, self.correlation_id, message)
 
 

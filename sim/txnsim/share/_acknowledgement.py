@@ -60,7 +60,7 @@ class Acknowledgement:
     moved: Moved = field(default_factory=list)
 
     def carry_out(self, acknowledgement: AcknowledgementBatch) -> Rejection | None:
-        """Acknowledges the records of one range; does nothing below the start offset."""
+        """Acknowledge the records of one range; do nothing below the start offset."""
         allowed_lengths = {1, acknowledgement.last_offset - acknowledgement.first_offset + 1}
         if len(acknowledgement.types) not in allowed_lengths or not _TYPES.issuperset(
             acknowledgement.types
@@ -154,7 +154,7 @@ class Acknowledgement:
 def _by_type(
     acknowledgement: AcknowledgementBatch, first_offset: int, last_offset: int
 ) -> Iterator[tuple[int, int, int]]:
-    """Splits a range into parts of one type each: (type, first offset, last offset)."""
+    """Split a range into parts of one type each: (type, first offset, last offset)."""
     if len(acknowledgement.types) == 1:
         yield acknowledgement.types[0], first_offset, last_offset
         return

@@ -39,7 +39,7 @@ _ALONE_ABOVE = 2
 def acquire(
     records: InFlight, command: Acquire, settings: SharePartitionSettings, now_ms: int
 ) -> Acquired | Rejection:
-    """Acquires as many records as possible of the batches that were read."""
+    """Acquire as many records as possible of the batches that were read."""
     if command.max_records <= 0 or not command.batches:
         return _NOTHING
     last_offset = command.batches[-1].last_offset
@@ -85,7 +85,7 @@ class _Acquisition:
         self._records.lock(state, self._now_ms + self._settings.record_lock_duration_ms)
 
     def take(self, last_offset: int) -> Rejection | None:
-        """Acquires records from the first batch that was read up to ``last_offset``."""
+        """Acquire records from the first batch that was read up to ``last_offset``."""
         records = self._records
         read_from = self._command.batches[0].base_offset
         first_offset = read_from
@@ -117,7 +117,7 @@ class _Acquisition:
     def _take_in_flight(
         self, batches: Sequence[InFlightBatch], gap_from: int, last_offset: int
     ) -> bool | Rejection:
-        """Acquires available records in flight, and new records between them. Returns whether
+        """Acquire available records in flight, and new records between them. Return whether
         throttling ends the acquisition.
         """
         read_from = self._command.batches[0].base_offset
@@ -165,7 +165,7 @@ class _Acquisition:
     def _take_by_offset(
         self, batch: InFlightBatch, first_offset: int, last_offset: int
     ) -> Rejection | None:
-        """Acquires available records of this batch, fewer of them if they were delivered often."""
+        """Acquire available records of this batch, fewer of them if they were delivered often."""
         delivery_limit = self._settings.delivery_count_limit
         strict_limit = self._remaining
         throttle: int | None = None
@@ -216,7 +216,7 @@ class _Acquisition:
         return Rejection(error=ErrorCode.unknown_server_error, reason=reason)
 
     def _take_new(self, first_offset: int, last_offset: int) -> None:
-        """Acquires records that are not in flight yet."""
+        """Acquire records that are not in flight yet."""
         records = self._records
         if not len(records) and records.end_offset > first_offset:
             first_offset = records.end_offset
@@ -270,7 +270,7 @@ class _Acquisition:
         ]
 
     def _add_in_part(self, first_offset: int, last_offset: int, limit: int) -> AcquiredRange:
-        """Adds a batch in flight, of which the member gets only the first records."""
+        """Add a batch in flight, of which the member gets only the first records."""
         records = self._records
         state = self._new_state(first_offset, first_offset + limit - 1)
         rest_state = InFlightState(first_offset + limit, last_offset, RecordState.AVAILABLE, 0)
@@ -285,7 +285,7 @@ class _Acquisition:
 
 
 def _join_ranges(ranges: Sequence[AcquiredRange]) -> list[AcquiredRange]:
-    """Joins adjacent ranges that have the same delivery count.
+    """Join adjacent ranges that have the same delivery count.
 
     Counterpart: ShareFetchUtils.accumulateAcquiredRecords.
     """
@@ -304,7 +304,7 @@ def _join_ranges(ranges: Sequence[AcquiredRange]) -> list[AcquiredRange]:
 
 
 def _archive_cleaned(records: InFlight, fetch_offset: int, read_from: int) -> None:
-    """Archives available records between the fetch offset and the first batch that was read:
+    """Archive available records between the fetch offset and the first batch that was read:
     compaction has removed them from the log.
     """
     if fetch_offset >= read_from:

@@ -46,7 +46,7 @@ class InFlight:
     )
 
     def __init__(self, added: Callable[[int], object] = abs) -> None:
-        """Starts without records in flight.
+        """Start without records in flight.
 
         Args:
             added: Called with the size of each new batch.
@@ -72,7 +72,7 @@ class InFlight:
         return len(self._batches)
 
     def add(self, *states: InFlightState) -> None:
-        """Adds a new batch with these states."""
+        """Add a new batch with these states."""
         batch = InFlightBatch(*states)
         index = bisect_left(self._firsts, batch.first_offset)
         assert batch.first_offset not in self._firsts[index : index + 1]
@@ -133,7 +133,7 @@ class InFlight:
         return gap.start_offset if gap and gap.end_offset == self.end_offset else None
 
     def move_gap(self, offset: int) -> None:
-        """Shortens the gap after everything below ``offset`` was acquired."""
+        """Shorten the gap after everything below ``offset`` was acquired."""
         if self.gap is None:
             return
         is_within = self.gap.end_offset == self.end_offset and offset <= self.gap.end_offset
@@ -178,7 +178,7 @@ class InFlight:
     # Locks
 
     def lock(self, state: InFlightState, deadline_ms: int) -> None:
-        """Locks acquired records until the deadline; an earlier lock of theirs no longer counts."""
+        """Lock acquired records until the deadline; an earlier lock of theirs no longer counts."""
         state.lock_deadline_ms = deadline_ms
         self.locks.add(LockDeadline(deadline_ms, state.first_offset, state.last_offset))
         if self.locks.needs_cleanup:
@@ -191,8 +191,8 @@ class InFlight:
         )
 
     def split_at_start(self, batch: InFlightBatch) -> None:
-        """Splits a batch of acquired records at the start offset, because the two parts go
-        different ways.
+        """Split a batch of acquired records at the start offset, because the two parts go different
+        ways.
         """
         if (
             not batch.is_by_offset
@@ -206,7 +206,7 @@ class InFlight:
     def give_back(
         self, state: InFlightState, settings: SharePartitionSettings, token: int | None = None
     ) -> None:
-        """Makes acquired records available again; archives them if they are below the start offset.
+        """Make acquired records available again; archive them if they are below the start offset.
 
         With a token, the change waits for that write; without one, it is final at once.
         """
@@ -229,7 +229,7 @@ class InFlight:
         *,
         is_counted: bool = True,
     ) -> bool:
-        """Archives those records of this range that are in the given state; returns whether there
+        """Archive those records of this range that are in the given state; returns whether there
         were any.
         """
         is_any = False
@@ -257,7 +257,7 @@ class InFlight:
         return is_any
 
     def move_log_start(self, offset: int, *, moves_gap: bool) -> None:
-        """Moves the start offset to the log's new start. Acquired records below stay acquired until
+        """Move the start offset to the log's new start. Acquired records below stay acquired until
         they are given back. A gap below stays, too, unless ``moves_gap`` is set: then no read gets
         past it any more.
 
@@ -287,7 +287,7 @@ class InFlight:
     # The start offset
 
     def move_start(self) -> bool | None:
-        """Moves the start offset past records whose delivery is complete; returns whether it has
+        """Move the start offset past records whose delivery is complete; returns whether it has
         moved.
 
         Returns None where Kafka fails with a null pointer: the batch below the start offset ends

@@ -78,7 +78,7 @@ class InFlightState:
         member_id: str = NO_MEMBER,
         token: int | None = None,
     ) -> None:
-        """Changes the state: at once, or with a token until that write is answered.
+        """Change the state: at once, or with a token until that write is answered.
 
         A record that was delivered often enough does not become available again.
         """
@@ -101,7 +101,7 @@ class InFlightState:
         self.member_id = member_id
 
     def archive(self) -> None:
-        """Archives the records because they are gone or aborted, whatever is being persisted about
+        """Archive the records because they are gone or aborted, whatever is being persisted about
         them.
         """
         self.is_archived = True
@@ -110,12 +110,12 @@ class InFlightState:
         self.lock_deadline_ms = None
 
     def commit(self) -> None:
-        """Makes the change final, because it is persisted."""
+        """Make the change final, because it is persisted."""
         self.lock_deadline_ms = None
         self.transition = None
 
     def roll_back(self, now_ms: int) -> None:
-        """Undoes the change, because it could not be persisted. If the lock has expired meanwhile,
+        """Undo the change, because it could not be persisted. If the lock has expired meanwhile,
         the records become available or archived.
         """
         transition, self.transition = self.transition, None
@@ -132,7 +132,7 @@ class InFlightState:
         self.lock_deadline_ms = None
 
     def split(self, offset: int) -> InFlightState:
-        """Keeps the records below ``offset``; returns the others as a new state."""
+        """Keep the records below ``offset``; returns the others as a new state."""
         upper_part = replace(self, first_offset=offset)
         self.last_offset = offset - 1
         return upper_part

@@ -42,7 +42,7 @@ class LockDeadlines:
         return len(self._heap) > max(_ENOUGH, 2 * self._kept)
 
     def keep(self, counts: Callable[[LockDeadline], bool]) -> None:
-        """Drops all deadlines for which ``counts`` is False."""
+        """Drop all deadlines for which ``counts`` is False."""
         self._heap = sorted(filter(counts, self._heap))
         self._kept = len(self._heap)
 

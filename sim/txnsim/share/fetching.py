@@ -14,8 +14,8 @@ from txnsim.share.sessions import SharedPartition
 def rotate_partitions(
     partitions: Sequence[SharedPartition], session_epoch: int
 ) -> list[SharedPartition]:
-    """Rotates the partitions: each fetch begins one partition further, so that all get their
-    turn.
+    """Rotate the partitions: each fetch begins one partition further, so that all get
+    their turn.
     """
     start = session_epoch % len(partitions) if partitions and session_epoch > 0 else 0
     return [*partitions[start:], *partitions[:start]]

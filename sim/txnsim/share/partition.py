@@ -125,7 +125,7 @@ class SharePartition:
         *,
         rules: Rules = LATEST,
     ) -> None:
-        """Makes a share partition that is not loaded yet.
+        """Make a share partition that is not loaded yet.
 
         Args:
             key: The group, the topic id and the partition.
@@ -169,7 +169,7 @@ class SharePartition:
     def load(
         self, read: ShareState, reset_offset: int, settings: SharePartitionSettings
     ) -> Rejection | tuple[DeadLetter, ...]:
-        """Loads the state from the share coordinator's answer.
+        """Load the state from the share coordinator's answer.
 
         Args:
             read: The answer.
@@ -220,7 +220,7 @@ class SharePartition:
         return tuple(self._dead_letters_after_load(read.batches, settings))
 
     def fail_loading(self, rejection: Rejection) -> Rejection:
-        """Marks the share partition as failed, also if the log has no offset to start at. The owner
+        """Mark the share partition as failed, also if the log has no offset to start at. The owner
         forgets it.
         """
         self.phase = Phase.FAILED
@@ -238,7 +238,7 @@ class SharePartition:
                 )
 
     def fence(self) -> None:
-        """Ends the share partition: another broker leads, the topic or the group is gone, or its
+        """End the share partition: another broker leads, the topic or the group is gone, or its
         state has another epoch.
         """
         self.phase = Phase.FENCED
@@ -246,7 +246,7 @@ class SharePartition:
     # Fetching
 
     def take_fetch_lock(self, fetch: object) -> bool:
-        """Locks the share partition for a fetch; returns False if it is not active or another fetch
+        """Lock the share partition for a fetch; returns False if it is not active or another fetch
         has the lock. One fetch at a time reads.
         """
         if self.phase is not Phase.ACTIVE or self._fetch_lock is not None:
@@ -288,7 +288,7 @@ class SharePartition:
         return max(read_from, self._records.end_offset + 1) + settings.max_record_locks
 
     def move_log_start(self, offset: int) -> None:
-        """Moves the log start to this offset, after a read was out of range."""
+        """Move the log start to this offset, after a read was out of range."""
         self._records.move_log_start(offset, moves_gap=self._rules.share_gaps_begin_with_the_log)
 
     # What moves records
@@ -300,7 +300,7 @@ class SharePartition:
         settings: SharePartitionSettings,
         now_ms: int,
     ) -> Write | Rejection | None:
-        """Applies a member's acknowledgements, all or none.
+        """Apply a member's acknowledgements, all or none.
 
         Returns:
             The write whose answer the member waits for; None if there is nothing to persist.
@@ -321,7 +321,7 @@ class SharePartition:
         return self._write(_Cause.MEMBER, work.moved)
 
     def release(self, member_id: str, settings: SharePartitionSettings) -> Write | None:
-        """Releases the records of a member that is gone; they become available."""
+        """Release the records of a member that is gone; they become available."""
         moved: Moved = []
         for batch in self._records:
             if any(self._is_acquired_by(state, member_id) for state in batch.states):
@@ -364,7 +364,7 @@ class SharePartition:
     # Writes
 
     def conclude(self, token: int, error: int, message: str | None, now_ms: int) -> Concluded:
-        """Applies the share coordinator's answer to a write, or the failure to ask it."""
+        """Apply the share coordinator's answer to a write, or the failure to ask it."""
         write = self._writes.pop(token)
         records = self._records
         if write.cause is _Cause.MEMBER:
@@ -391,9 +391,7 @@ class SharePartition:
         return Concluded(dead_letters=dead_letters, wakes_fetches=wakes_fetches)
 
     def archive_dead_letter(self, token: int) -> Write:
-        """Completes the delivery of dead letters, whether they were copied to their topic or
-        not.
-        """
+        """Complete the delivery of dead letters, whether they were copied to their topic or not."""
         batch = self._dead_letters.pop(token)
         first_offset, last_offset = batch.first_offset, batch.last_offset
         records = self._records
@@ -462,8 +460,8 @@ class SharePartition:
                 yield StateBatch(offset, offset, batch.delivery_state, batch.delivery_count)
 
     def _roll_back(self, state: InFlightState, now_ms: int) -> None:
-        """Undoes a change that was not persisted. Its records are the member's again, or available
-        if the lock has expired.
+        """Undo a change that was not persisted. Its records are the member's again, or available if
+        the lock has expired.
         """
         was_complete = state.state in TERMINAL
         state.roll_back(now_ms)
@@ -503,7 +501,7 @@ class SharePartition:
         return self._records.next_offset
 
     def holders(self, looked_at: int | None = None) -> Iterator[tuple[int, int, str]]:
-        """Yields (first offset, last offset, member) of the records that members hold, neighbours
+        """Yield (first offset, last offset, member) of the records that members hold, neighbours
         joined. ``looked_at`` limits the number of ranges that are looked at.
         """
         states = (state for batch in self._records for state in batch.states)
@@ -524,7 +522,7 @@ class SharePartition:
             yield held_range
 
     def in_flight(self) -> Iterator[InFlightRange]:
-        """Yields all records in flight, by offset."""
+        """Yield all records in flight, by offset."""
         for batch in self._records:
             for state in batch.states:
                 yield InFlightRange(

@@ -166,7 +166,7 @@ class ShareSessions:
         limit: int,
         has_acknowledgements: bool,
     ) -> ShareSession | Rejection:
-        """Opens a session for a request with epoch 0. The member's old session ends, even if this
+        """Open a session for a request with epoch 0. The member's old session ends, even if this
         one is refused.
         """
         if has_acknowledgements:
@@ -193,7 +193,7 @@ class ShareSessions:
         topics: Mapping[SharedPartition, str | None],
         forgotten: Iterable[SharedPartition],
     ) -> ShareSession | Rejection:
-        """Continues a session for a ShareFetch with an epoch above 0."""
+        """Continue a session for a ShareFetch with an epoch above 0."""
         session = self._session_at(key, session_epoch)
         if isinstance(session, ShareSession):
             session.update(topics, forgotten)
@@ -201,8 +201,8 @@ class ShareSessions:
         return session
 
     def acknowledge(self, key: SessionKey, session_epoch: int) -> Rejection | None:
-        """Advances a session for a ShareAcknowledge, which opens none; with epoch -1 the caller
-        ends it (``end``).
+        """Advance a session for a ShareAcknowledge, which opens none; with epoch -1 the caller ends
+        it (``end``).
         """
         if session_epoch == INITIAL_EPOCH:
             return Rejection(
@@ -222,12 +222,12 @@ class ShareSessions:
         return self._sessions.get(key) or _not_found(key)
 
     def end(self, key: SessionKey) -> tuple[SharedPartition, ...] | Rejection:
-        """Ends a session; returns the partitions whose acquired records are to be released."""
+        """End a session; returns the partitions whose acquired records are to be released."""
         session = self._end(key)
         return _not_found(key) if session is None else tuple(session.topics)
 
     def disconnect(self, connection: Hashable) -> Departure:
-        """Ends the session of a closed connection.
+        """End the session of a closed connection.
 
         A connection knows only the session that it opened last. When any session that this
         connection opened ends, that one counts as ended, too: with two members on one connection,
@@ -252,7 +252,7 @@ class ShareSessions:
         return not self._members[group_id]
 
     def clear(self) -> None:
-        """Ends all sessions, because ``share.version`` was switched off."""
+        """End all sessions, because ``share.version`` was switched off."""
         self._sessions.clear()
         self._members.clear()
 

@@ -30,7 +30,7 @@ def combining(
     start_offset: int,
     rules: Rules = LATEST,
 ) -> Generator[int, None, tuple[StateBatch, ...]]:
-    """Merges two lists of batches: in order, without overlaps, without offsets below the start
+    """Merge two lists of batches: in order, without overlaps, without offsets below the start
     offset.
 
     Where batches overlap, the higher delivery count wins, then the higher state. Adjacent batches
@@ -83,7 +83,7 @@ def _are_in_order(batches: list[StateBatch]) -> bool:
 def _merge_in_steps(
     older: list[StateBatch], newer: list[StateBatch]
 ) -> Generator[int, None, tuple[StateBatch, ...]]:
-    """Merges two ordered lists of batches, in slices: there may be ten thousand of each, and most
+    """Merge two ordered lists of batches, in slices: there may be ten thousand of each, and most
     have equal bounds.
     """
     merged: list[StateBatch] = []
@@ -117,7 +117,7 @@ def _merge_in_steps(
 
 
 def _cut(batch: StateBatch, offset: int) -> tuple[StateBatch, StateBatch]:
-    """Splits a batch in front of an offset."""
+    """Split a batch in front of an offset."""
     state, count = batch.delivery_state, batch.delivery_count
     return (
         StateBatch(batch.first_offset, offset - 1, state, count),
@@ -132,7 +132,7 @@ def _is_heavier(batch: StateBatch, other_batch: StateBatch) -> bool:
 
 
 def _sweep_batches(batches: list[StateBatch]) -> tuple[StateBatch, ...]:
-    """Merges batches in any order: between two bounds, the open batch with the highest count and
+    """Merge batches in any order: between two bounds, the open batch with the highest count and
     state wins.
     """
     ends: list[tuple[int, int, tuple[int, int]]] = []
@@ -163,7 +163,7 @@ def _sweep_batches(batches: list[StateBatch]) -> tuple[StateBatch, ...]:
 
 
 def _append(batches: list[StateBatch], batch: StateBatch) -> None:
-    """Appends a batch, or extends the last batch where this one continues it in the same state."""
+    """Append a batch, or extend the last batch where this one continues it in the same state."""
     if batches:
         previous = batches[-1]
         if (
@@ -182,7 +182,7 @@ def _append(batches: list[StateBatch], batch: StateBatch) -> None:
 
 
 def _in_pairs(batches: list[StateBatch]) -> tuple[StateBatch, ...]:
-    """Merges batches pair by pair, from the front, as Kafka does up to 4.3. A finished batch is not
+    """Merge batches pair by pair, from the front, as Kafka does up to 4.3. A finished batch is not
     looked at again, even if the batch that finally follows it is in the same state.
     """
     remaining = [*map(_order_key, batches)]
@@ -214,7 +214,7 @@ def _batch(ordered: _Ordered) -> StateBatch:
 
 
 def _of_two(lower: _Ordered, upper: _Ordered) -> Iterator[_Ordered]:
-    """Merges two batches that overlap, or that are adjacent in the same state; ``upper`` does not
+    """Merge two batches that overlap, or that are adjacent in the same state; ``upper`` does not
     begin before ``lower``.
     """
     if lower[2:] == upper[2:]:

@@ -84,7 +84,7 @@ class Deciding(msgspec.Struct, frozen=True, kw_only=True):
     now_ms: int
 
     def initialize(self, command: InitializeShareState) -> ShareDecision | Rejection:
-        """Creates or replaces the state; only the snapshot epoch of an old state is continued."""
+        """Create or replace the state; only the snapshot epoch of an old state is continued."""
         key, state_epoch = command.key, command.state_epoch
         refusal = (
             self._check_numbers(key, state_epoch=state_epoch)
@@ -142,11 +142,11 @@ class Deciding(msgspec.Struct, frozen=True, kw_only=True):
         return Decision(records=(change,), reply=reply)
 
     def write(self, command: WriteShareState) -> ShareDecision | Rejection:
-        """Does the same as ``writing``, without breaks."""
+        """Do the same as ``writing``, without breaks."""
         return run_to_end(self.writing(command))
 
     def writing(self, command: WriteShareState) -> Generator[int, None, ShareDecision | Rejection]:
-        """Adds a leader's changes to the state. Yields numbers of batches, for breaks.
+        """Add a leader's changes to the state. Yield numbers of batches, for breaks.
 
         Kafka fails on a batch that ends before it begins, unless it is alone; then it fails on the
         next write.
@@ -178,7 +178,7 @@ class Deciding(msgspec.Struct, frozen=True, kw_only=True):
         return Decision(records=(change,), reply=ShareStateError(key=key))
 
     def delete(self, command: DeleteShareState) -> ShareDecision | Rejection:
-        """Deletes the state; without a state the request succeeds, too."""
+        """Delete the state; without a state the request succeeds, too."""
         key = command.key
         refusal = self._check_numbers(key) or self._check_topic(key)
         if refusal is not None:
@@ -209,7 +209,7 @@ class Deciding(msgspec.Struct, frozen=True, kw_only=True):
     # Parts
 
     def _check_numbers(self, key: ShareKey, **epochs: int) -> Rejection | None:
-        """Rejects the first negative number with INVALID_REQUEST."""
+        """Reject the first negative number with INVALID_REQUEST."""
         checked = epochs if self.shard.rules.share_epochs_are_checked else {}
         for name, number in {"partition_id": key.partition, **checked}.items():
             if number < 0:
@@ -246,7 +246,7 @@ class Deciding(msgspec.Struct, frozen=True, kw_only=True):
         self, command: WriteShareState, *, leader_epoch: int
     ) -> Generator[int, None, ShareSnapshot | ShareUpdate]:
         """The record of a write: an update, or after ``updates_per_snapshot`` updates the whole
-        state. Yields numbers of batches, for breaks.
+        state. Yield numbers of batches, for breaks.
         """
         state, rules = self.shard.states[command.key], self.shard.rules
         start_offset, complete = command.start_offset, command.delivery_complete_count

@@ -36,7 +36,7 @@ _VERSION: Final = 0
 
 
 def encode_batch(records: Iterable[ShareRecord], *, now_ms: int) -> bytes:
-    """Encodes records, at least one, as one uncompressed record batch."""
+    """Encode records, at least one, as one uncompressed record batch."""
     pairs = map(encode_record, records)
     return build_batch(
         [Record(key=key, value=value) for key, value in pairs],
@@ -46,7 +46,7 @@ def encode_batch(records: Iterable[ShareRecord], *, now_ms: int) -> bytes:
 
 
 def encoding_batch(records: Iterable[ShareRecord], *, now_ms: int) -> Generator[int, None, bytes]:
-    """Does the same as ``encode_batch``, in slices; yields numbers of encoded elements."""
+    """Do the same as ``encode_batch``, in slices; yields numbers of encoded elements."""
     log_records = []
     for record in records:
         message, value = _value(record), None
@@ -59,7 +59,7 @@ def encoding_batch(records: Iterable[ShareRecord], *, now_ms: int) -> Generator[
 
 
 def encode_record(record: ShareRecord) -> tuple[bytes, bytes | None]:
-    """Encodes the key and the value of a record; the value of a tombstone is None."""
+    """Encode the key and the value of a record; the value of a tombstone is None."""
     message = _value(record)
     return _key(record), None if message is None else _encode_message(_VERSION, message)
 
@@ -107,7 +107,7 @@ def _encode_message(kind_or_version: int, message: Any) -> bytes:
 
 
 def decode_record(key: bytes, value: bytes | None) -> ShareRecord | None:
-    """Decodes a record of the log.
+    """Decode a record of the log.
 
     Returns:
         The record; None if its kind or the version of its value is unknown.
@@ -163,9 +163,7 @@ def _update(key: ShareKey, value: bytes) -> ShareUpdate:
 
 
 def state_batch(message: Any) -> StateBatch:
-    """Converts a batch of states from a message: stored values and requests name the same
-    fields.
-    """
+    """Convert a batch of states from a message: stored values and requests name the same fields."""
     return StateBatch(
         message.first_offset, message.last_offset, message.delivery_state, message.delivery_count
     )

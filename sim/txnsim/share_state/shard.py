@@ -54,7 +54,7 @@ class ShareStateShard(msgspec.Struct, kw_only=True, eq=False):
     def apply(
         self, record: ShareRecord, *, record_offset: int, new_state: ShareSnapshot | None = None
     ) -> None:
-        """Applies a record of the log to the states.
+        """Apply a record of the log to the states.
 
         Args:
             record: The record.
@@ -89,13 +89,13 @@ class ShareStateShard(msgspec.Struct, kw_only=True, eq=False):
         self.end_offset = record_offset + 1
 
     def state_after(self, record: ShareRecord) -> Generator[int, None, ShareSnapshot | None]:
-        """Computes the state after an update, in slices; None for another record."""
+        """Compute the state after an update, in slices; None for another record."""
         if not isinstance(record, ShareUpdate):
             return None
         return (yield from _apply_update(self.states.get(record.key), record, self.rules))
 
     def read(self, chunks: Iterable[bytes]) -> Iterator[int]:
-        """Applies the records of a log, a batch at a time; yields the number of records of each
+        """Apply the records of a log, a batch at a time; yields the number of records of each
         batch. A record that can't be read ends the reading, as in Kafka; ``problem`` has the error.
 
         Args:
@@ -163,7 +163,7 @@ class SnapshotOffsets(msgspec.Struct, eq=False):
     """Every record below this offset is redundant; 0 if none is."""
 
     def note_snapshot(self, key: ShareKey, offset: int, *, is_deleted: bool = False) -> None:
-        """Notes a snapshot or a tombstone at this offset, the highest so far."""
+        """Note a snapshot or a tombstone at this offset, the highest so far."""
         self._offsets[key] = offset
         heappush(self._lowest, (offset, key))
         while self._offsets.get(self._lowest[0][1]) != self._lowest[0][0]:
@@ -177,7 +177,7 @@ class SnapshotOffsets(msgspec.Struct, eq=False):
 def _apply_update(
     state: ShareSnapshot | None, update: ShareUpdate, rules: Rules
 ) -> Generator[int, None, ShareSnapshot]:
-    """Applies an update to a state. Without a state, the update alone makes the new state."""
+    """Apply an update to a state. Without a state, the update alone makes the new state."""
     if state is None:
         return ShareSnapshot(
             key=update.key,

@@ -26,7 +26,7 @@ _TIME: Final = Struct(">qi")
 def encode_indexes(
     batches: Iterable[bytes], *, base_offset: int, index_interval_bytes: int
 ) -> tuple[bytes, bytes]:
-    """Encodes ``.index`` and ``.timeindex`` of a segment with these batches."""
+    """Encode ``.index`` and ``.timeindex`` of a segment with these batches."""
     offsets: list[bytes] = []
     times: list[bytes] = []
     position = unindexed = 0

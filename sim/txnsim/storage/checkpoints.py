@@ -19,12 +19,12 @@ DIGITS_MAX: Final = 19
 
 
 def encode_leader_epochs(epochs: Iterable[tuple[int, int]]) -> str:
-    """Encodes (leader epoch, first offset) pairs as ``leader-epoch-checkpoint``."""
+    """Encode (leader epoch, first offset) pairs as ``leader-epoch-checkpoint``."""
     return _encode([f"{epoch} {offset}" for epoch, offset in epochs])
 
 
 def decode_leader_epochs(text: str, *, place: str) -> tuple[tuple[int, int], ...]:
-    """Decodes ``leader-epoch-checkpoint``: (leader epoch, first offset) pairs in the order of the
+    """Decode ``leader-epoch-checkpoint``: (leader epoch, first offset) pairs in the order of the
     file.
 
     Raises:
@@ -40,7 +40,7 @@ def decode_leader_epochs(text: str, *, place: str) -> tuple[tuple[int, int], ...
 
 
 def encode_offsets(offsets: Mapping[TopicPartition, int]) -> str:
-    """Encodes an offset of each partition, as in ``replication-offset-checkpoint`` and similar
+    """Encode an offset of each partition, as in ``replication-offset-checkpoint`` and similar
     files.
     """
     return _encode(
@@ -49,7 +49,7 @@ def encode_offsets(offsets: Mapping[TopicPartition, int]) -> str:
 
 
 def decode_offsets(text: str, *, place: str) -> dict[TopicPartition, int]:
-    """Decodes the offset of each partition.
+    """Decode the offset of each partition.
 
     Raises:
         CorruptLogRecordError: The text is malformed; the message begins with ``place`` and the
@@ -82,7 +82,7 @@ def _lines(text: str, place: str) -> list[tuple[str, str]]:
 
 
 def _fields(line: str, count: int, line_place: str, *, words: int = 0) -> list[str]:
-    """Splits an entry into its fields; all after the first ``words`` must be numbers."""
+    """Split an entry into its fields; all after the first ``words`` must be numbers."""
     fields = line.split(" ")
     if len(fields) != count or not all(map(_is_number, fields[words:])):
         raise CorruptLogRecordError(f"{line_place}: {line!r} is no entry")

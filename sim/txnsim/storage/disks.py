@@ -86,7 +86,7 @@ class Disks(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_disks(paths: Sequence[Path]) -> Disks:
-    """Reads the log directories of a cluster, without their segments.
+    """Read the log directories of a cluster, without their segments.
 
     Raises:
         ConfigError: The directories can't be loaded, or don't belong together; the message names

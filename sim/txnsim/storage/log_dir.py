@@ -43,7 +43,7 @@ class StoredReplica(msgspec.Struct, frozen=True, kw_only=True):
 def log_dir_files(
     replicas: Iterable[StoredReplica], meta: MetaProperties, *, broker_epoch: int
 ) -> Iterator[StoredFile]:
-    """Yields the files of a log directory, with the present state of the logs; the file of a clean
+    """Yield the files of a log directory, with the present state of the logs; the file of a clean
     shutdown has ``broker_epoch``.
     """
     stored = sorted(replicas, key=lambda replica: replica.log.topic_partition)
@@ -76,8 +76,8 @@ def log_dir_files(
 
 
 def partition_files(log: PartitionLog, *, topic_id: uuid.UUID) -> Iterator[StoredFile]:
-    """Yields the files of a replica's folder, with the log's present state; batches are referred
-    to, not copied.
+    """Yield the files of a replica's folder, with the log's present state; batches are referred to,
+    not copied.
     """
     state = log.snapshot()
     segments = tuple(log.local.segments)

@@ -62,7 +62,7 @@ def read_log_file(
     check_crc: bool = True,
     on_old: Callable[[int], object] | None = None,
 ) -> Iterator[StoredBatch]:
-    """Yields the valid batches of a segment, in order.
+    """Yield the valid batches of a segment, in order.
 
     Args:
         path: The file.

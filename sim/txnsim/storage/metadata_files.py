@@ -29,7 +29,7 @@ class MetaProperties(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def decode(cls, text: str, *, place: str) -> MetaProperties:
-        """Decodes ``meta.properties``; version 0, of brokers with ZooKeeper, has ``broker.id``.
+        """Decode ``meta.properties``; version 0, of brokers with ZooKeeper, has ``broker.id``.
 
         Raises:
             CorruptLogRecordError: A value is missing or invalid; the message begins with ``place``.
@@ -47,7 +47,7 @@ class MetaProperties(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def encode_meta_properties(meta: MetaProperties) -> str:
-    """Encodes ``meta.properties``."""
+    """Encode ``meta.properties``."""
     lines = [f"cluster.id={meta.cluster_id}", f"node.id={meta.node_id}", f"version={_META_VERSION}"]
     if meta.directory_id is not None:
         lines.insert(1, f"directory.id={uuid_text(meta.directory_id)}")
@@ -55,12 +55,12 @@ def encode_meta_properties(meta: MetaProperties) -> str:
 
 
 def encode_partition_metadata(topic_id: uuid.UUID) -> str:
-    """Encodes ``partition.metadata``."""
+    """Encode ``partition.metadata``."""
     return f"version: {_PARTITION_METADATA_VERSION}\ntopic_id: {uuid_text(topic_id)}\n"
 
 
 def decode_partition_metadata(text: str, *, place: str) -> uuid.UUID:
-    """Decodes the topic id of ``partition.metadata``.
+    """Decode the topic id of ``partition.metadata``.
 
     Raises:
         CorruptLogRecordError: The version is another one, or there is no topic id; the message

@@ -97,7 +97,7 @@ class StoredMetadata(msgspec.Struct, frozen=True, kw_only=True):
 
     @staticmethod
     def read(folder: Path, *, cluster_id: str) -> StoredMetadata | None:
-        """Reads the copy in a folder, from its newest snapshot on; None if there is no record.
+        """Read the copy in a folder, from its newest snapshot on; None if there is no record.
 
         Raises:
             CorruptLogRecordError: A record can't be read; the message begins with the file.
@@ -166,7 +166,7 @@ class _Metadata:
         """Records of an unfinished metadata transaction (KIP-868); None outside of one."""
 
     def take(self, batch: StoredBatch, path: Path) -> None:
-        """Applies the records of the next batch.
+        """Apply the records of the next batch.
 
         Raises:
             CorruptLogRecordError: A record can't be read.
@@ -293,7 +293,7 @@ class _Metadata:
 
 
 def _decode_record(value: bytes, place: str) -> tuple[Key, Any] | None:
-    """Decodes a record: (kind, message); None for a kind that is not read.
+    """Decode a record: (kind, message); None for a kind that is not read.
 
     Of a broker registration only the id is decoded: it is the first field in every version.
     """
@@ -338,7 +338,7 @@ def _whole(record: Any) -> PartitionImage:
 
 
 def _apply_change(was: PartitionImage, record: Any) -> PartitionImage:
-    """Applies a PartitionChangeRecord. A null field keeps the old value. Each election begins a new
+    """Apply a PartitionChangeRecord. A null field keeps the old value. Each election begins a new
     leader epoch, even if the same leader is elected.
     """
 

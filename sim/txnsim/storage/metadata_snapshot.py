@@ -49,7 +49,7 @@ def metadata_files_in_steps(
     next_producer_id: int,
     now_ms: int,
 ) -> Generator[None, None, list[StoredFile]]:
-    """Makes the files of the metadata log's folder; the image never changes, so other tasks may run
+    """Make the files of the metadata log's folder; the image never changes, so other tasks may run
     between steps.
 
     Yields:

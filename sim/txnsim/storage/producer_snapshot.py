@@ -27,7 +27,7 @@ _ENTRY: Final = Struct(">qhiqiqiq")
 
 
 def encode(entries: Iterable[SnapshotEntry]) -> bytes:
-    """Encodes the file."""
+    """Encode the file."""
     packed = [_ENTRY.pack(*msgspec.structs.astuple(entry)) for entry in entries]
     covered = _COUNT.pack(len(packed)) + b"".join(packed)
     crc: int = crc32c.crc32c(covered)
@@ -35,7 +35,7 @@ def encode(entries: Iterable[SnapshotEntry]) -> bytes:
 
 
 def decode(data: bytes) -> tuple[SnapshotEntry, ...]:
-    """Decodes the entries of the file, in its order.
+    """Decode the entries of the file, in its order.
 
     Raises:
         CorruptLogRecordError: The version is another one, the CRC is wrong, or the file is cut off.

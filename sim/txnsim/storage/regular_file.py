@@ -39,7 +39,7 @@ class RangeFile(Protocol):
         ...
 
     def read_into(self, view: memoryview, position: int) -> int:
-        """Fills a view, or its beginning, with the bytes from a position on.
+        """Fill a view, or its beginning, with the bytes from a position on.
 
         Returns:
             Number of bytes; 0 at the end of the file.
@@ -56,13 +56,13 @@ class Mounted(Protocol):
     """A store that has the content of local files."""
 
     def open(self, place: Path, is_sequential: bool) -> RangeFile:  # noqa: FBT001 - internal
-        """Opens the file of a local path; raises ``OSError`` if that fails. ``is_sequential`` says
+        """Open the file of a local path; raises ``OSError`` if that fails. ``is_sequential`` says
         that it will be read from beginning to end.
         """
         ...
 
     def expect(self, places: Sequence[Path]) -> None:
-        """Announces files that will be read from beginning to end, in this order."""
+        """Announce files that will be read from beginning to end, in this order."""
         ...
 
 
@@ -74,7 +74,7 @@ class Mounts:
         """Folder, with a slash at its end -> its store."""
 
     def mount(self, root: Path, store: Mounted) -> None:
-        """Makes all files below a folder be read from a store."""
+        """Make all files below a folder be read from a store."""
         self._stores[f"{root}/"] = store
 
     def store_of(self, path: Path) -> Mounted | None:
@@ -85,7 +85,7 @@ class Mounts:
         return next((store for root, store in self._stores.items() if text.startswith(root)), None)
 
     def expect(self, places: Sequence[str]) -> None:
-        """Announces files that will be read from beginning to end, in this order, so that their
+        """Announce files that will be read from beginning to end, in this order, so that their
         stores can read ahead.
         """
         for root, store in self._stores.items():
@@ -102,7 +102,7 @@ class RegularFile:
         self.path = path
 
     def ranges(self, *, is_sequential: bool = False) -> RangeFile:
-        """Opens the file for reads at any position.
+        """Open the file for reads at any position.
 
         Raises:
             OSError: The file can't be opened, or is no regular file.
@@ -116,7 +116,7 @@ class RegularFile:
         return file
 
     def open(self, *, is_sequential: bool = False) -> BinaryIO:
-        """Opens the file for reading from its beginning.
+        """Open the file for reading from its beginning.
 
         Raises:
             OSError: The file can't be opened, or is no regular file.
@@ -127,7 +127,7 @@ class RegularFile:
         return io.BufferedReader(_Stream(file), _BUFFER_BYTES)
 
     def read(self, *, is_small: bool = False) -> bytes:
-        """Reads the whole file; with ``is_small``, refuses a large one.
+        """Read the whole file; with ``is_small``, refuse a large one.
 
         Raises:
             OSError: The file can't be read, is no regular file, or is too large.
@@ -144,7 +144,7 @@ class RegularFile:
             return file.read(SMALL_BYTES_MAX + 1) if is_small else file.read()
 
     def text(self) -> str:
-        """Reads a whole small file as text; bytes that are no UTF-8 are replaced.
+        """Read a whole small file as text; bytes that are no UTF-8 are replaced.
 
         Raises:
             OSError: The file can't be read, is no regular file, or is too large.
@@ -173,14 +173,14 @@ class _LocalFile:
         self.size = os.fstat(descriptor).st_size
 
     def read_ahead(self) -> None:
-        """Makes the kernel read further ahead, on systems that can."""
+        """Make the kernel read further ahead, on systems that can."""
         advise: Any = getattr(os, "posix_fadvise", None)
         if advise is not None:
             advise(self.descriptor, 0, 0, os.POSIX_FADV_SEQUENTIAL)
 
     def read_into(self, view: memoryview, position: int) -> int:
-        """Fills the view, or its beginning, with bytes from the position on; returns their
-        number.
+        """Fill the view, or its beginning, with bytes from the position on; returns
+        their number.
         """
         return os.preadv(self.descriptor, [view], position)
 
@@ -202,13 +202,13 @@ class _Stream(io.RawIOBase):
         return True
 
     def readinto(self, buffer: WriteableBuffer) -> int:
-        """Fills the buffer with the next bytes."""
+        """Fill the buffer with the next bytes."""
         count = self._file.read_into(memoryview(buffer).cast("B"), self._position)
         self._position += count
         return count
 
     def readall(self) -> bytes:
-        """Reads the rest of the file at once: Python's own method would ask for 8 kB at a time."""
+        """Read the rest of the file at once: Python's own method would ask for 8 kB at a time."""
         unread = bytearray(max(0, self._file.size - self._position))
         filled = 0
         while filled < len(unread):
@@ -220,7 +220,7 @@ class _Stream(io.RawIOBase):
         return bytes(unread[:filled])
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """Moves the position."""
+        """Move the position."""
         begin = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self._file.size}
         self._position = begin[whence] + offset
         return self._position

@@ -127,7 +127,7 @@ def install(
     *,
     on_folder: Callable[[Target], object] = lambda _: None,
 ) -> tuple[InstalledReplica, ...]:
-    """Installs the replicas of other log directories in the target folders.
+    """Install the replicas of other log directories in the target folders.
 
     Everything that needs disk space is written before anything is replaced.
 
@@ -201,7 +201,7 @@ def _write(parts: Iterable[bytes], target: Path) -> None:
 
 
 def _note(installed: Sequence[tuple[Target, StoredFolder]], ready: ExitStack) -> None:
-    """Writes the directories' checkpoints, which take effect when the stack ends: their old values
+    """Write the directories' checkpoints, which take effect when the stack ends: their old values
     belong to the replaced logs.
     """
     values: defaultdict[Path, dict[TopicPartition, int | None]] = defaultdict(dict)

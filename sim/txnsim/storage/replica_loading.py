@@ -78,7 +78,7 @@ def load_replica(
     was_clean: bool,
     now_ms: int,
 ) -> LoadedReplica:
-    """Loads the log with which a broker would go on.
+    """Load the log with which a broker would go on.
 
     Raises:
         ConfigError: The log has batches of an old format, or after a clean shutdown a marker that
@@ -203,7 +203,7 @@ def _tail(path: Path, position: int, reason: str) -> TornTail:
 
 
 def _refuse_old_format(path: Path, tail: TornTail) -> None:
-    """Refuses whole messages of formats before v2: they are no damage."""
+    """Refuse whole messages of formats before v2: they are no damage."""
     with RegularFile(path).open() as file:
         file.seek(tail.position)
         front = file.read(BatchHeader.MAGIC_POSITION + 1)

@@ -19,7 +19,7 @@ class StoredFile(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, path: str, data: bytes) -> StoredFile:
-        """Makes a file in one piece."""
+        """Make a file in one piece."""
         return cls(path=path, parts=(data,))
 
     @property
@@ -32,7 +32,7 @@ class StoredFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def tar_of(files: Iterable[StoredFile], *, modified_ms: int) -> Iterator[bytes]:
-    """Yields the bytes of a tar archive of the files, piece by piece."""
+    """Yield the bytes of a tar archive of the files, piece by piece."""
     for file in files:
         info = tarfile.TarInfo(file.path)
         info.size = file.size

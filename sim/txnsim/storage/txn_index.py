@@ -22,12 +22,12 @@ ENTRY_BYTES: Final = _ENTRY.size
 
 
 def encode(entries: Iterable[AbortedTxn]) -> bytes:
-    """Encodes the file."""
+    """Encode the file."""
     return b"".join(_ENTRY.pack(VERSION, *msgspec.structs.astuple(entry)) for entry in entries)
 
 
 def decode(data: bytes, *, place: str) -> Iterator[AbortedTxn]:
-    """Yields the entries of the file, up to damage.
+    """Yield the entries of the file, up to damage.
 
     Raises:
         CorruptLogRecordError: After the last valid entry there is another version, an offset that

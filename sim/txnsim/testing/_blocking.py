@@ -169,7 +169,7 @@ class Trace(_Front[AsyncTrace]):
 def _with_signature_of(
     init: Callable[Concatenate[Any, P], None],
 ) -> Callable[[Callable[..., None]], Callable[Concatenate[Any, P], None]]:
-    """Gives a constructor the signature of another one, for readers and their editors."""
+    """Give a constructor the signature of another one, for readers and their editors."""
 
     def sign(own: Callable[..., None]) -> Callable[Concatenate[Any, P], None]:
         own.__signature__ = inspect.signature(init)  # type: ignore[attr-defined]  # inspect asks for it
@@ -195,7 +195,7 @@ class SimulatedKafka:
 
     @classmethod
     def of(cls, description: SimulatedClusterOptions, *, thread: LoopThread | None = None) -> Self:
-        """Makes a cluster with these options.
+        """Make a cluster with these options.
 
         Args:
             description: Topics, brokers and settings of the cluster.
@@ -223,7 +223,7 @@ class SimulatedKafka:
             self._leave(thread)
 
     def start(self) -> None:
-        """Starts the cluster; every broker serves clients when this returns.
+        """Start the cluster; every broker serves clients when this returns.
 
         Raises:
             ConfigError: The options are invalid.
@@ -260,7 +260,7 @@ class SimulatedKafka:
         """The trace of the cluster."""
 
     def stop(self) -> None:
-        """Stops the cluster; does nothing if it does not run.
+        """Stop the cluster; do nothing if it does not run.
 
         Raises:
             AssertionError: An armed fault has never struck, and no other exception is being raised.

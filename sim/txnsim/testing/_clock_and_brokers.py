@@ -26,7 +26,7 @@ class AsyncClock(ClusterPart):
 
     @in_cluster_loop
     async def advance(self, duration: Duration) -> int:
-        """Lets time pass: everything that becomes due happens, in the order of deadlines.
+        """Let time pass: everything that becomes due happens, in the order of deadlines.
 
         A request between brokers that a fault has dropped times out, too; one that is held or on
         its way does not get older.
@@ -46,7 +46,7 @@ class AsyncClock(ClusterPart):
 
     @in_cluster_loop
     async def jump(self, duration: Duration, *, broker: int | None = None) -> int:
-        """Sets the clock forward, or back if negative, as an operator or NTP does: no time passes,
+        """Set the clock forward, or back if negative, as an operator or NTP does: no time passes,
         and nothing becomes due. ``advance`` lets time pass.
 
         Args:
@@ -81,7 +81,7 @@ class AsyncBrokers(ClusterPart):
 
     @in_cluster_loop
     async def stop(self, broker_id: int) -> None:
-        """Stops a broker by a controlled shutdown: its leaders move away first.
+        """Stop a broker by a controlled shutdown: its leaders move away first.
 
         Raises:
             ConfigError: There is no such broker, or it does not run.
@@ -90,7 +90,7 @@ class AsyncBrokers(ClusterPart):
 
     @in_cluster_loop
     async def start(self, broker_id: int, *, as_version: str | None = None) -> None:
-        """Starts a broker that is down, with its old address and logs; returns when it serves
+        """Start a broker that is down, with its old address and logs; returns when it serves
         clients.
 
         Args:
@@ -104,7 +104,7 @@ class AsyncBrokers(ClusterPart):
 
     @in_cluster_loop
     async def kill(self, broker_id: int, *, lose_unflushed: bool = False) -> None:
-        """Kills a broker at once; the controller notices when its session ends.
+        """Kill a broker at once; the controller notices when its session ends.
 
         Args:
             broker_id: Id of the broker.
@@ -117,7 +117,7 @@ class AsyncBrokers(ClusterPart):
 
     @in_cluster_loop
     async def isolate(self, broker_id: int, *, from_clients: bool = False) -> None:
-        """Cuts a broker off from the controller and all other brokers, until ``heal``.
+        """Cut a broker off from the controller and all other brokers, until ``heal``.
 
         Args:
             broker_id: Id of the broker.
@@ -130,7 +130,7 @@ class AsyncBrokers(ClusterPart):
 
     @in_cluster_loop
     async def heal(self, broker_id: int) -> None:
-        """Reconnects a broker after ``isolate``.
+        """Reconnect a broker after ``isolate``.
 
         Raises:
             ConfigError: There is no such broker.
@@ -157,7 +157,7 @@ class AsyncLeaders(ClusterPart):
 
     @in_cluster_loop
     async def move(self, topic: str, partition: int = 0, *, to: int | None = None) -> int:
-        """Makes another in-sync replica the leader of a partition.
+        """Make another in-sync replica the leader of a partition.
 
         Args:
             topic: Topic of the partition.

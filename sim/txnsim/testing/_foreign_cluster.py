@@ -59,7 +59,7 @@ CHOSEN_ONLY: Final = (
 
 
 def skip(need: str) -> Any:
-    """Skips the test, because it needs a feature that only the simulator has.
+    """Skip the test, because it needs a feature that only the simulator has.
 
     Raises:
         pytest.skip.Exception: Always.
@@ -124,7 +124,7 @@ class ForeignCluster(RebuiltCluster):
         return self._client is not None
 
     async def start(self) -> None:
-        """Connects, and creates the topics of the test.
+        """Connect, and create the topics of the test.
 
         Raises:
             ConfigError: No broker answers, or a topic exists already.
@@ -150,7 +150,7 @@ class ForeignCluster(RebuiltCluster):
             raise
 
     async def stop(self) -> None:
-        """Deletes the topics that were created, and disconnects."""
+        """Delete the topics that were created, and disconnect."""
         client, self._client = self._client, None
         if client is None:
             return
@@ -170,7 +170,7 @@ class ForeignCluster(RebuiltCluster):
     async def create(
         self, name: str, partitions: int, *, replication_factor: int, configs: Mapping[str, str]
     ) -> None:
-        """Creates a topic, to be deleted at the end.
+        """Create a topic, to be deleted at the end.
 
         Raises:
             ConfigError: The broker refuses.
@@ -272,7 +272,7 @@ class AsyncForeignKafka(_OnlyWhatKafkaHas, AsyncSimulatedKafka):
     _foreign: ForeignCluster
 
     async def start(self) -> None:
-        """Connects, and creates the topics of the test.
+        """Connect, and create the topics of the test.
 
         Raises:
             ConfigError: No broker answers, or a topic exists already.
@@ -291,7 +291,7 @@ class AsyncForeignKafka(_OnlyWhatKafkaHas, AsyncSimulatedKafka):
         return self._foreign.reached_at
 
     async def reset(self) -> None:
-        """Skips the test: only a simulated cluster can be reset.
+        """Skip the test: only a simulated cluster can be reset.
 
         Raises:
             pytest.skip.Exception: Always.
@@ -331,7 +331,7 @@ class ForeignKafka(_OnlyWhatKafkaHas, blocking.SimulatedKafka):
         return self
 
     def start(self) -> None:
-        """Connects, and creates the topics of the test.
+        """Connect, and create the topics of the test.
 
         Raises:
             ConfigError: No broker answers, or a topic exists already.
@@ -347,7 +347,7 @@ class ForeignKafka(_OnlyWhatKafkaHas, blocking.SimulatedKafka):
 
 
 def check(options: Mapping[str, Any]) -> None:
-    """Skips a test whose marker has an option that only a simulated cluster can have.
+    """Skip a test whose marker has an option that only a simulated cluster can have.
 
     Raises:
         pytest.skip.Exception: There is such an option.

@@ -79,7 +79,7 @@ class AsyncMember(MemberProgress):
 
     @in_cluster_loop
     async def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Sets the offset at which the next poll reads.
+        """Set the offset at which the next poll reads.
 
         Raises:
             IllegalUseError: The partition is not assigned to the member.
@@ -93,7 +93,7 @@ class AsyncMember(MemberProgress):
         *,
         metadata: GroupMetadata | None = None,
     ) -> None:
-        """Commits offsets outside of a transaction.
+        """Commit offsets outside of a transaction.
 
         Args:
             offsets: Partition -> offset; the present positions unless given.
@@ -107,12 +107,12 @@ class AsyncMember(MemberProgress):
 
     @in_cluster_loop
     async def stand_still(self) -> None:
-        """Sends no heartbeats until the next poll."""
+        """Send no heartbeats until the next poll."""
         self.member.stand_still()
 
     @in_cluster_loop
     async def leave(self) -> None:
-        """Leaves the group, as a consumer that is closed does. A static member may come back.
+        """Leave the group, as a consumer that is closed does. A static member may come back.
 
         Raises:
             ClientError: The group refuses, or does not answer.
@@ -122,7 +122,7 @@ class AsyncMember(MemberProgress):
 
     @in_cluster_loop
     async def die(self) -> None:
-        """Closes the connections without leaving the group; does nothing after ``leave``."""
+        """Close the connections without leaving the group; do nothing after ``leave``."""
         await self.member.close()
         await self._cluster.close()
 
@@ -142,7 +142,7 @@ class AsyncMembers(ClusterPart):
         session_timeout_ms: int = 45_000,
         name: str = "member",
     ) -> AsyncMember:
-        """Joins a group. A second member gets its share when the first one polls.
+        """Join a group. A second member gets its share when the first one polls.
 
         Args:
             group: Id of the group.

@@ -13,7 +13,7 @@ class AsyncTrace(ClusterPart):
 
     @in_cluster_loop
     async def level(self, level: str) -> None:
-        """Sets how much is recorded from now on: ``off``, ``brief`` or ``full``.
+        """Set how much is recorded from now on: ``off``, ``brief`` or ``full``.
 
         Raises:
             ValueError: There is no such level.
@@ -48,7 +48,7 @@ class AsyncTrace(ClusterPart):
 
     @in_cluster_loop
     async def note(self, text: str) -> None:
-        """Adds a sentence of the test to the trace."""
+        """Add a sentence of the test to the trace."""
         tracer = self._rebuilt.environment.tracer
         if tracer.on:
             tracer.emit("note", "scenario", data={"text": text})

@@ -26,7 +26,7 @@ _ORDER: Final = "randomly_seed"
 
 
 def arrange(config: pytest.Config) -> None:
-    """Restarts pytest in a process where virtual runs are reproducible, unless this is one.
+    """Restart pytest in a process where virtual runs are reproducible, unless this is one.
 
     Raises:
         pytest.UsageError: Another program has called pytest; that program would be restarted.

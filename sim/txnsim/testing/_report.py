@@ -57,7 +57,7 @@ def sections(
 
 
 def write_page(folder: Path, name: str, traces: Sequence[bytes], *, redact: bool) -> list[Section]:
-    """Writes the page of a failing test, one HTML file.
+    """Write the page of a failing test, one HTML file.
 
     Args:
         folder: Folder for the file; created if it does not exist.

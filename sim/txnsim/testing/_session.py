@@ -84,7 +84,7 @@ class ClusterGuard:
     def __init__(
         self, ini: Mapping[str, Any], *, other: str | None = None, has_proxy: bool = False
     ) -> None:
-        """Starts without a cluster.
+        """Start without a cluster.
 
         Args:
             ini: The plugin's ini options by name.
@@ -107,7 +107,7 @@ class ClusterGuard:
         self._has_failed = False
 
     def close(self) -> None:
-        """Stops the thread of the clusters."""
+        """Stop the thread of the clusters."""
         thread, self._thread = self._thread, None
         if thread is not None:
             thread.stop()
@@ -203,7 +203,7 @@ class ClusterGuard:
     # Around each test
 
     def begin(self) -> None:
-        """Forgets the test before, because a new one is about to be set up."""
+        """Forget the test before, because a new one is about to be set up."""
         self._watched.clear()
         self._seed = None
         self._has_failed = False
@@ -251,7 +251,7 @@ class ClusterGuard:
         self._judge(item, [state for watched in self._watched for state in watched.states])
 
     def check(self, item: pytest.Item) -> None:
-        """Refuses a test with options for the shared cluster, which exists already.
+        """Refuse a test with options for the shared cluster, which exists already.
 
         Raises:
             pytest.UsageError: The test has such options.
@@ -268,7 +268,7 @@ class ClusterGuard:
             )
 
     def end(self, item: pytest.Item) -> None:
-        """Disarms the faults of the shared cluster after a test, and checks that they have struck.
+        """Disarm the faults of the shared cluster after a test, and check that they have struck.
 
         Raises:
             pytest.fail.Exception: A fault has not struck, and the test has not failed before.
@@ -299,7 +299,7 @@ def _names(item: pytest.Item) -> Sequence[str]:
 
 
 def from_ini(ini: Mapping[str, Any]) -> dict[str, Any]:
-    """Converts ini options to keyword arguments of ``options.options_from_keywords``.
+    """Convert ini options to keyword arguments of ``options.options_from_keywords``.
 
     Raises:
         ConfigError: An option has a wrong form.

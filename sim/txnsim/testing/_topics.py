@@ -65,7 +65,7 @@ class AsyncTopics(ClusterPart):
         replication_factor: int | None = None,
         configs: Mapping[str, str] | None = None,
     ) -> None:
-        """Creates a topic; every client can use it when this returns.
+        """Create a topic; every client can use it when this returns.
 
         Args:
             name: Name of the topic.
@@ -92,7 +92,7 @@ class AsyncTopics(ClusterPart):
 
     @in_cluster_loop
     async def delete(self, name: str) -> None:
-        """Deletes a topic with all its records, as DeleteTopics does.
+        """Delete a topic with all its records, as DeleteTopics does.
 
         Args:
             name: Name of the topic.
@@ -225,7 +225,7 @@ class AsyncTransactions(ClusterPart):
     async def wait_for_state(
         self, transactional_id: str, *states: str, timeout_ms: int = WAIT_MS
     ) -> TransactionDescription:
-        """Waits until the coordinator describes a transaction with one of these states.
+        """Wait until the coordinator describes a transaction with one of these states.
 
         Args:
             transactional_id: The transactional id.

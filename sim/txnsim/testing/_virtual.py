@@ -42,7 +42,7 @@ def run_virtual(
     keep: Keep | None = None,
     **options: Any,
 ) -> T:
-    """Runs ``main`` with a cluster in virtual time.
+    """Run ``main`` with a cluster in virtual time.
 
     Args:
         main: Gets the running cluster.

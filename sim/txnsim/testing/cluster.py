@@ -51,7 +51,7 @@ class AsyncSimulatedKafka:
         seed: int | None = None,
         faults_may_miss: bool = DEFAULTS.faults_may_miss,
     ) -> None:
-        """Sets the options; the cluster does not run yet: use it as a context manager, or ``start``
+        """Set the options; the cluster does not run yet: use it as a context manager, or ``start``
         it.
 
         Args:
@@ -100,7 +100,7 @@ class AsyncSimulatedKafka:
         cluster_loop: ClusterLoop | None = None,
         environment: Environment | None = None,
     ) -> Self:
-        """Makes a cluster with these options.
+        """Make a cluster with these options.
 
         Args:
             description: Topics, brokers and settings of the cluster.
@@ -130,7 +130,7 @@ class AsyncSimulatedKafka:
         judging.all_faults_struck(states)
 
     async def start(self) -> None:
-        """Starts the cluster; every broker serves clients when this returns.
+        """Start the cluster; every broker serves clients when this returns.
 
         Raises:
             ConfigError: The options are invalid.
@@ -164,7 +164,7 @@ class AsyncSimulatedKafka:
         """The trace of the cluster."""
 
     async def stop(self) -> None:
-        """Stops the cluster; does nothing if it does not run.
+        """Stop the cluster; do nothing if it does not run.
 
         Raises:
             AssertionError: An armed fault has never struck, and no other exception is being raised.
@@ -174,7 +174,7 @@ class AsyncSimulatedKafka:
 
     @in_cluster_loop
     async def reset(self) -> None:
-        """Starts the cluster again with the same addresses, and only with its initial topics:
+        """Start the cluster again with the same addresses, and only with its initial topics:
         without records, faults and advanced clock. Clients lose their connections. A fault that has
         not struck by then still counts at the end.
 

@@ -156,7 +156,7 @@ def property_name(variable: str) -> str:
 
 
 def main() -> int:
-    """Replaces this process by the cluster, or checks the running cluster's health."""
+    """Replace this process by the cluster, or check the running cluster's health."""
     if sys.argv[1:] == ["--health"]:
         return health(os.environ)
     try:
@@ -205,7 +205,7 @@ def _config(start: ContainerCommand) -> list[str]:
 
 
 def _escape_value(value: str) -> str:
-    """Escapes a value for java.util.Properties."""
+    """Escape a value for java.util.Properties."""
     text = value.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
     if text.startswith((" ", "\t", "\f")):
         text = "\\" + text
@@ -213,7 +213,7 @@ def _escape_value(value: str) -> str:
 
 
 def _utf16(character: str) -> str:
-    """Escapes a character beyond Latin-1 by its UTF-16 units."""
+    """Escape a character beyond Latin-1 by its UTF-16 units."""
     units = character.encode("utf-16-be")
     return "".join(
         f"\\u{units[index]:02x}{units[index + 1]:02x}" for index in range(0, len(units), 2)

@@ -37,13 +37,13 @@ class ClusterLoop:
         self.loop = loop
 
     async def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Awaits ``work`` in this loop, from whichever loop is running."""
+        """Await ``work`` in this loop, from whichever loop is running."""
         if asyncio.get_running_loop() is self.loop:
             return await work
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self.loop))
 
     def block(self, work: Coroutine[Any, Any, T]) -> T:
-        """Runs ``work`` in this loop and waits for it, from another thread.
+        """Run ``work`` in this loop and wait for it, from another thread.
 
         Raises:
             RuntimeError: This is the loop's own thread: it would wait for itself.
@@ -63,7 +63,7 @@ class LoopThread:
     """A thread that only runs an event loop."""
 
     def __init__(self) -> None:
-        """Starts the thread; the loop runs when this returns."""
+        """Start the thread; the loop runs when this returns."""
         started: Future[ClusterLoop] = Future()
         self._stop = asyncio.Event()
         self._thread = threading.Thread(
@@ -73,7 +73,7 @@ class LoopThread:
         self.cluster_loop = started.result()
 
     def stop(self) -> None:
-        """Stops the loop and its thread."""
+        """Stop the loop and its thread."""
         self.cluster_loop.loop.call_soon_threadsafe(self._stop.set)
         self._thread.join(JOIN_SECONDS)
 
@@ -112,7 +112,7 @@ R = TypeVar("R", bound=InClusterLoop)
 def in_cluster_loop(
     method: Callable[Concatenate[R, P], Coroutine[Any, Any, T]],
 ) -> Callable[Concatenate[R, P], Coroutine[Any, Any, T]]:
-    """Makes a coroutine method run in its object's loop, whichever loop awaits it."""
+    """Make a coroutine method run in its object's loop, whichever loop awaits it."""
 
     @functools.wraps(method)
     async def run(self: R, /, *args: P.args, **kwargs: P.kwargs) -> T:

@@ -104,7 +104,7 @@ class AsyncFaults(ClusterPart):
         may_miss: bool = False,
         **fields: Any,
     ) -> AsyncFault:
-        """Puts a rule in force.
+        """Put a rule in force.
 
         Args:
             rule: The rule, its fields, or its YAML text.
@@ -131,7 +131,7 @@ class AsyncFaults(ClusterPart):
 
     @in_cluster_loop
     async def release(self, rule_id: str) -> int:
-        """Releases the crossings that a rule holds; it stays in force. Returns their number.
+        """Release the crossings that a rule holds; it stays in force. Return their number.
 
         Raises:
             KeyError: No such rule is in force.
@@ -140,7 +140,7 @@ class AsyncFaults(ClusterPart):
 
     @in_cluster_loop
     async def disarm(self, rule_id: str) -> None:
-        """Takes a rule out of force; crossings that it holds go on.
+        """Take a rule out of force; crossings that it holds go on.
 
         Raises:
             KeyError: No such rule is in force.
@@ -149,14 +149,14 @@ class AsyncFaults(ClusterPart):
 
     @in_cluster_loop
     async def disarm_all(self) -> None:
-        """Takes every rule out of force."""
+        """Take every rule out of force."""
         self._rebuilt.injector.disarm_all()
 
     @in_cluster_loop
     async def wait_until_struck(
         self, rule_id: str, count: int = 1, *, timeout_ms: int = WAIT_MS
     ) -> None:
-        """Waits until a rule has struck ``count`` crossings since it was armed.
+        """Wait until a rule has struck ``count`` crossings since it was armed.
 
         Raises:
             KeyError: No such rule is in force.
@@ -196,7 +196,7 @@ class AsyncFaults(ClusterPart):
         return tuple(states)
 
     def forget_struck(self) -> None:
-        """Forgets the rules so far, except those that should have struck and have not."""
+        """Forget the rules so far, except those that should have struck and have not."""
         injector = self._rebuilt.injector
         our_ids = {id(fault.armed) for fault in self._armed}
         others_rules = [armed for armed in injector.rules() if id(armed) not in our_ids]
@@ -205,7 +205,7 @@ class AsyncFaults(ClusterPart):
         injector.forget()
 
     def forget(self) -> None:
-        """Forgets the rules so far."""
+        """Forget the rules so far."""
         self._armed.clear()
         if self._rebuilt.is_running:
             self._rebuilt.injector.forget()
@@ -221,7 +221,7 @@ def fault_rule(
     *,
     default_id: str,
 ) -> FaultRule:
-    """Makes a rule from arguments.
+    """Make a rule from arguments.
 
     Args:
         description: A rule, its fields, or its YAML text.
@@ -247,7 +247,7 @@ def fault_rule(
 
 
 def _spelled_out(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Converts keyword arguments to the fields of a file: drops options that are None, and expands
+    """Convert keyword arguments to the fields of a file: drop options that are None, and expand
     an action that is a name.
     """
     fields_given = {name: value for name, value in fields.items() if value is not None}

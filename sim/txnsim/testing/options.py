@@ -57,7 +57,7 @@ class SimulatedClusterOptions(
         return TraceLevel(self.trace)
 
     def options(self) -> ClusterOptions:
-        """Converts to ``ClusterOptions``; warns about settings without effect.
+        """Convert to ``ClusterOptions``; warns about settings without effect.
 
         Raises:
             ConfigError: A setting is unknown or wrong.
@@ -95,7 +95,7 @@ def options_from_keywords(
     as_version: str | Sequence[str] = (),
     **given: Any,
 ) -> SimulatedClusterOptions:
-    """Makes the options from a user's arguments.
+    """Make the options from a user's arguments.
 
     Args:
         topics: Name -> partitions, or ``orders`` or ``orders:3``, or several of these.

@@ -52,7 +52,7 @@ OURS: Final = Path(__file__).parents[1]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Adds the command-line options and the ini options: defaults of every cluster, which a marker
+    """Add the command-line options and the ini options: defaults of every cluster, which a marker
     can override.
     """
     for name, meaning in INI.items():
@@ -93,8 +93,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None]:
-    """Makes runs reproducible before pytest captures output, because that may restart the
-    process.
+    """Make runs reproducible before pytest captures output, because that may restart
+    the process.
     """
     if _is_to_repeat(early_config):
         from txnsim.testing._repeating import arrange  # loads txnsim only if it is wanted
@@ -104,7 +104,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
-    """Says in pytest's header whether virtual runs are reproducible, and on which other cluster
+    """Say in pytest's header whether virtual runs are reproducible, and on which other cluster
     tests run.
     """
     elsewhere = _elsewhere(config)
@@ -130,7 +130,7 @@ def _is_to_repeat(config: pytest.Config) -> bool:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Registers the marker."""
+    """Register the marker."""
     config.addinivalue_line(
         "markers",
         f"{MARKER}(brokers=3, topics={{...}}, transaction_version=2, settings={{...}}, "
@@ -140,7 +140,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Stops the thread of the clusters."""
+    """Stop the thread of the clusters."""
     guard = config.stash.get(GUARD, None)
     if guard is not None:
         guard.close()
@@ -273,7 +273,7 @@ def _guard(config: pytest.Config) -> ClusterGuard:
 
 @contextmanager
 def _as_installed(config: pytest.Config) -> Iterator[None]:
-    """Imports modules as pip has compiled them.
+    """Import modules as pip has compiled them.
 
     pytest rewrites the assertions of each package that has a plugin, and so compiles the whole
     package again: two seconds in the first run of a new environment, thus in every CI job. Our
@@ -313,7 +313,7 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None, Any, Any]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, Any, Any]:
-    """Disarms the faults of the shared cluster, and checks that they have struck."""
+    """Disarm the faults of the shared cluster, and check that they have struck."""
     result = yield
     guard = item.config.stash.get(GUARD, None)
     if guard is not None:
@@ -323,7 +323,7 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, Any, Any]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
-    """Shows the report about the cluster of a test that is interrupted because it hangs."""
+    """Show the report about the cluster of a test that is interrupted because it hangs."""
     try:
         return (yield)
     except KeyboardInterrupt:
@@ -335,7 +335,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
 
 
 def _show(config: pytest.Config, sections: list[tuple[str, str]]) -> None:
-    """Prints sections to the terminal, even while the test's output is captured."""
+    """Print sections to the terminal, even while the test's output is captured."""
     terminal = config.pluginmanager.get_plugin("terminalreporter")
     capture = config.pluginmanager.get_plugin("capturemanager")
     if terminal is None:
@@ -355,7 +355,7 @@ def _show(config: pytest.Config, sections: list[tuple[str, str]]) -> None:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Adds the report about its cluster to a failing test."""
+    """Add the report about its cluster to a failing test."""
     if call.excinfo is not None and _is_mistake(item, call.excinfo.value):
         # The traceback ends at the line of the test.
         entries = call.excinfo.traceback
@@ -386,7 +386,7 @@ def _is_mistake(item: pytest.Item, error: BaseException) -> bool:
 
 
 def _page_of(item: pytest.Item, guard: ClusterGuard, *, when: str | None) -> list[tuple[str, str]]:
-    """Writes the page of a failing test if that is enabled; returns the section that names it."""
+    """Write the page of a failing test if that is enabled; returns the section that names it."""
     form: str | None = item.config.getoption("--txnsim-report")
     if form is None:
         return []

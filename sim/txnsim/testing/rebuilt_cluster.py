@@ -36,7 +36,7 @@ class RebuiltCluster:
         description: SimulatedClusterOptions,
         environment: Environment | None = None,
     ) -> None:
-        """Starts without a running cluster.
+        """Start without a running cluster.
 
         Args:
             cluster_loop: The event loop in which all of it runs.
@@ -97,7 +97,7 @@ class RebuiltCluster:
         await self._build(self.wanted.options())
 
     async def stop(self) -> None:
-        """Stops the cluster; does nothing if none runs."""
+        """Stop the cluster; do nothing if none runs."""
         sim, self._sim = self._sim, None
         outside, self._outside = self._outside, None
         if sim is None:
@@ -115,7 +115,7 @@ class RebuiltCluster:
             await end()
 
     async def reset(self) -> None:
-        """Stops the cluster and builds it again: with the same addresses, and nothing else from
+        """Stop the cluster and build it again: with the same addresses, and nothing else from
         before.
 
         Raises:

@@ -127,13 +127,13 @@ class TxnsimContainer(DockerContainer):
         return f"http://{self.get_container_host_ip()}:{self.get_exposed_port(CONTROL_PORT)}"
 
     def waiting_for(self, strategy: WaitStrategy) -> Self:
-        """Sets what ``start`` waits for; the health of the cluster by default."""
+        """Set what ``start`` waits for; the health of the cluster by default."""
         self._awaited = strategy
         return self
 
     def start(self) -> Self:
-        """Starts the container, gives it its addresses, and waits until every broker serves
-        clients.
+        """Start the container, give it its addresses, and wait until every broker
+        serves clients.
         """
         super().start()
         archive = _archive(script(self.get_bootstrap_servers()))

@@ -41,7 +41,7 @@ class Sentence(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def story(events: Iterable[Event], nodes: Sequence[str]) -> tuple[Sentence, ...]:
-    """Tells the events of a run in sentences, in order."""
+    """Tell the events of a run in sentences, in order."""
     teller = _Teller(nodes)
     for event in events:
         teller.hear(event)
@@ -49,7 +49,7 @@ def story(events: Iterable[Event], nodes: Sequence[str]) -> tuple[Sentence, ...]
 
 
 def node_label(node: str) -> str:
-    """Describes a node of the trace for readers: ``coordinator (broker 1)``."""
+    """Describe a node of the trace for readers: ``coordinator (broker 1)``."""
     match node.split("/", 3):
         case ["broker", broker, "txn", _]:
             return f"coordinator (broker {broker})"
@@ -88,7 +88,7 @@ class _Teller:
         """
 
     def hear(self, event: Event) -> None:
-        """Adds the sentence of an event, if it has one."""
+        """Add the sentence of an event, if it has one."""
         data = event.d if isinstance(event.d, Mapping) else {}
         if event.k == "fault.release" or not self._released.isdisjoint(event.p):
             self._released.add(event.i)
@@ -160,7 +160,7 @@ class _Teller:
             self._say(event, action)
 
     def _stable(self, event: Event, data: Data) -> None:
-        """Adds a new last stable offset to the sentence about the marker that moved it."""
+        """Add a new last stable offset to the sentence about the marker that moved it."""
         marker_index = self._marked.pop(event.n, None)
         marker = None if marker_index is None else self.sentences[marker_index]
         if marker_index is not None and marker is not None:

@@ -37,7 +37,7 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True):
         return str(self.header.get("level", "full"))
 
     def to_lines(self) -> bytes:
-        """Encodes the trace as the lines of a file."""
+        """Encode the trace as the lines of a file."""
         encode = msgspec.json.encode
         trailer = encode(self.trailer) + b"\n" if self.trailer else b""
         return encode(self.header) + b"\n" + _encoder.encode_lines(self.events) + trailer
@@ -64,12 +64,12 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True):
 
     @staticmethod
     def event_of(line: bytes) -> Event:
-        """Decodes the event of a line that a tracer has written."""
+        """Decode the event of a line that a tracer has written."""
         return _event_of(line)
 
     @classmethod
     def read(cls, path: Path) -> Recording:
-        """Reads a trace file.
+        """Read a trace file.
 
         Raises:
             BadInputError: The file can't be read, or a line does not belong in a trace; the message
@@ -83,7 +83,7 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, name: str, lines: Iterable[bytes]) -> Recording:
-        """Decodes the lines of a trace; ``name`` stands for their source in errors.
+        """Decode the lines of a trace; ``name`` stands for their source in errors.
 
         Raises:
             BadInputError: A line does not belong in a trace; the message names the line.

@@ -25,7 +25,7 @@ def as_logged(record: TxnTransition) -> TxnTransition:
 
 
 def as_loaded(txn: TxnMetadata) -> TxnMetadata:
-    """Restores the last producer epoch of an entry that was read from the log."""
+    """Restore the last producer epoch of an entry that was read from the log."""
     return replace(txn, last_producer_epoch=_last_epoch(txn))
 
 

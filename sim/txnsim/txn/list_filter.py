@@ -74,7 +74,7 @@ _KNOWN_NAMES: Final = frozenset(WIRE_NAMES.values())
 def list_transactions(
     txns: Sequence[TxnMetadata], query: ListTransactions, *, now_ms: int
 ) -> FilteredListing | Rejection:
-    """Prepares the filter, or returns the error of its pattern."""
+    """Prepare the filter, or return the error of its pattern."""
     try:
         pattern = compile_pattern(query.pattern) if query.pattern else None
     except PatternError as error:

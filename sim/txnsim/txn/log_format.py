@@ -93,7 +93,7 @@ def encode_batch(
     now_ms: int,
     rules: Rules,
 ) -> bytes:
-    """Encodes records as one uncompressed record batch, not transactional, without a producer."""
+    """Encode records as one uncompressed record batch, not transactional, without a producer."""
     if len(records) == 1 and isinstance(record := records[0], TxnTransition):
         # Every step of a transaction writes this, so it is encoded directly.
         key = _key_field(record.transactional_id)
@@ -120,7 +120,7 @@ def encode_batch(
 def tombstone_batches(
     tombstones: Sequence[Tombstone], *, batch_bytes_max: int, rules: Rules
 ) -> list[list[Tombstone]]:
-    """Splits tombstones into batches of at most ``batch_bytes_max``, the limit of the topic.
+    """Split tombstones into batches of at most ``batch_bytes_max``, the limit of the topic.
     Releases before KAFKA-13099 write one batch, whatever its size.
     """
     if rules.expired_ids_take_many_batches:
@@ -136,27 +136,25 @@ def _tombstone_record(tombstone: Tombstone, number: int) -> bytes:
 
 @lru_cache(maxsize=4_096)
 def _length(length: int) -> bytes:
-    """Encodes a length as records have it (zigzag)."""
+    """Encode a length as records have it (zigzag)."""
     return uvarint(2 * length)
 
 
 @lru_cache(maxsize=65_536)
 def _key_field(transactional_id: TransactionalId) -> bytes:
-    """Encodes the key of a record with its length: the same in all records of a transactional
-    id.
-    """
+    """Encode the key of a record with its length: the same in all records of a transactional id."""
     key = encode_key(transactional_id)
     return uvarint(2 * len(key)) + key  # zigzag
 
 
 def encode_key(transactional_id: TransactionalId) -> bytes:
-    """Encodes TransactionLogKey version 0."""
+    """Encode TransactionLogKey version 0."""
     text = transactional_id.encode()
     return _KEY_HEAD.pack(0, len(text)) + text
 
 
 def encode_value(transition: TxnTransition, *, level: TransactionVersion, rules: Rules) -> bytes:
-    """Encodes TransactionLogValue in the version that ``level`` requires."""
+    """Encode TransactionLogValue in the version that ``level`` requires."""
     flexible = level >= _TV_1
     head = _VALUE_HEAD.pack(
         1 if flexible else 0,
@@ -195,7 +193,7 @@ def encode_value(transition: TxnTransition, *, level: TransactionVersion, rules:
 
 @lru_cache(maxsize=4_096)
 def _encode_partitions(partitions: frozenset[TopicPartition], *, flexible: bool) -> bytes:
-    """Encodes partitions grouped by topic and sorted, so that equal runs write equal logs.
+    """Encode partitions grouped by topic and sorted, so that equal runs write equal logs.
 
     The result is cached: the record that prepares an end repeats the partitions of the record
     before, and most producers write to the same partitions in every transaction.
@@ -231,7 +229,7 @@ _NO_TAGS: Final = (-1, -1, 0, -1)
 
 
 def decode_record(key: bytes, value: bytes | None, *, rules: Rules) -> TxnRecord | None:
-    """Decodes a record of the log.
+    """Decode a record of the log.
 
     Returns:
         The record; None if key or value have an unknown version: Kafka skips these.
@@ -302,8 +300,8 @@ def _decode_value(
 
 
 def _plain_body(value: bytes) -> tuple[frozenset[TopicPartition], int, int, int] | None:
-    """Decodes a common value of version 1 quickly: (partitions, update time, start time, position
-    of the tags). None if it has several topics or long names, or is cut off.
+    """Decode a common value of version 1 quickly: (partitions, update time, start time, position of
+    the tags). None if it has several topics or long names, or is cut off.
     """
     offset = _VALUE_HEAD.size
     partitions = NO_PARTITIONS
@@ -359,7 +357,7 @@ class _Cursor:
         return frozenset(partitions)
 
     def tags(self) -> tuple[int, int, int, int]:
-        """Decodes (previous producer id, next producer id, protocol version, next producer epoch);
+        """Decode (previous producer id, next producer id, protocol version, next producer epoch);
         unknown tags are skipped.
         """
         prev_id, next_id, client_version, next_epoch = _NO_TAGS
@@ -380,7 +378,7 @@ class _Cursor:
         return prev_id, next_id, client_version, next_epoch
 
     def _length(self, *, flexible: bool, fixed: struct.Struct) -> int:
-        """Decodes a length; -1 for null."""
+        """Decode a length; -1 for null."""
         return self._uvarint() - 1 if flexible else self._unpack_fixed(fixed)
 
     def _unpack_fixed(self, form: struct.Struct) -> int:

@@ -30,7 +30,7 @@ class CoordinatorLogEntries(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_log(chunks: Iterable[bytes], *, rules: Rules) -> CoordinatorLogEntries:
-    """Replays a log in one step; arguments as for ``read_in_steps``."""
+    """Replay a log in one step; arguments as for ``read_in_steps``."""
     steps = read_in_steps(chunks, rules=rules)
     while True:
         try:
@@ -43,7 +43,7 @@ def read_log(chunks: Iterable[bytes], *, rules: Rules) -> CoordinatorLogEntries:
 def read_in_steps(
     chunks: Iterable[bytes], *, rules: Rules
 ) -> Generator[int, None, CoordinatorLogEntries]:
-    """Replays a log, a batch at a time; yields the number of records of each batch."""
+    """Replay a log, a batch at a time; yields the number of records of each batch."""
     entries: dict[TransactionalId, TxnMetadata] = {}
     try:
         for chunk in chunks:

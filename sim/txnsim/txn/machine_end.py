@@ -107,7 +107,7 @@ def decide_end_txn(
     fresh: ProducerId | None = None,
     rules: Rules,
 ) -> EndDecision | Rejection | NeedsProducerId:
-    """Decides about an EndTxn: commits or aborts, as the producer asks.
+    """Decide about an EndTxn: commit or abort, as the producer asks.
 
     Args:
         txn: The entry; None if there is none.
@@ -134,7 +134,7 @@ def decide_fence(
     by_timeout: bool = False,
     rules: Rules,
 ) -> EndDecision | Rejection | NeedsProducerId:
-    """Aborts an open transaction against its producer's will, and fences the producer.
+    """Abort an open transaction against its producer's will, and fence the producer.
 
     Kafka raises the epoch first (PrepareEpochFence) and runs EndTxn on itself afterwards; here both
     are one step, so no client can get in between. The protocol is that of the cluster's finalized
@@ -247,7 +247,7 @@ def _decide_v2(
 def _decide_retry(
     txn: TxnMetadata, command: EndTxn, rules: Rules, *, is_overflow: bool
 ) -> EndDecision | Rejection:
-    """Decides about a repeated EndTxn, of a producer that did not get the reply and still has the
+    """Decide about a repeated EndTxn, of a producer that did not get the reply and still has the
     old epoch.
     """
     rule = "end.v5.overflow-retry" if is_overflow else _V2_RETRY_RULES[txn.state, command.committed]
@@ -271,7 +271,7 @@ def _is_stuck(rules: Rules) -> bool:
 
 
 def _fence_twice(txn: TxnMetadata, now_ms: int, rules: Rules, rule: str) -> EndDecision | Rejection:
-    """Aborts as before KAFKA-19367: the fence raises the epoch, and the end after it raises it
+    """Abort as before KAFKA-19367: the fence raises the epoch, and the end after it raises it
     again.
     """
     fence_epoch = fence_epoch_of(txn, rules)
@@ -304,7 +304,7 @@ def _end_v2(
 
 
 def _end(transition: TxnTransition, rule: str) -> EndDecision:
-    """Logs the end. The reply has the producer id and epoch that apply when the transaction is
+    """Log the end. The reply has the producer id and epoch that apply when the transaction is
     complete.
     """
     if transition.next_producer_id != NO_PRODUCER_ID:

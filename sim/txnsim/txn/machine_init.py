@@ -82,7 +82,7 @@ def decide_init_producer_id(
     fresh: ProducerId | None = None,
     rules: Rules,
 ) -> InitDecision | Rejection | NeedsProducerId:
-    """Gives a transactional id its producer id and epoch.
+    """Give a transactional id its producer id and epoch.
 
     Args:
         txn: The entry; None if there is none.
@@ -135,7 +135,7 @@ def _decide_idle(
     now_ms: int,
     fresh: ProducerId | None,
 ) -> InitDecision | Rejection | NeedsProducerId:
-    """Decides in the states Empty and CompleteX (prepareProducerIdRotation,
+    """Decide in the states Empty and CompleteX (prepareProducerIdRotation,
     prepareIncrementProducerEpoch).
     """
     epoch = txn.producer_epoch

@@ -127,7 +127,7 @@ class DueDecisions(msgspec.Struct, frozen=True, kw_only=True):
         *,
         skew_ms: int = SKEW_MS,
     ) -> DueDecisions | None:
-        """Selects the decisions that list a partition and may be about its open transaction.
+        """Select the decisions that list a partition and may be about its open transaction.
 
         Args:
             partition: The partition with the open transaction.

@@ -216,7 +216,7 @@ class MarkerQueue(msgspec.Struct, kw_only=True, eq=False):
     # Owing
 
     def owe(self, debt: Debt, partitions: frozenset[TopicPartition]) -> None:
-        """Adds a debt and its markers; it replaces an older debt of the same transactional id."""
+        """Add a debt and its markers; it replaces an older debt of the same transactional id."""
         self._owing[debt.transactional_id] = debt
         self._waiting.append((debt, partitions))
 
@@ -225,7 +225,7 @@ class MarkerQueue(msgspec.Struct, kw_only=True, eq=False):
         self._waiting.append((debt, partitions))
 
     def forget(self, debt: Debt) -> bool:
-        """Drops this debt, but not a later one of the same id (KAFKA-16352); returns whether it was
+        """Drop this debt, but not a later one of the same id (KAFKA-16352); returns whether it was
         still owed.
         """
         if self._owing.get(debt.transactional_id) is not debt:
@@ -234,14 +234,14 @@ class MarkerQueue(msgspec.Struct, kw_only=True, eq=False):
         return True
 
     def forget_stale(self, debt: Debt) -> None:
-        """Handles a reply for a debt of an older coordinator epoch. Before KAFKA-16352 it dropped
+        """Handle a reply for a debt of an older coordinator epoch. Before KAFKA-16352 it dropped
         any debt of that transactional id.
         """
         if not self.rules.stale_answers_spare_newer_debt:
             self._owing.pop(debt.transactional_id, None)
 
     def drop(self, txn_partition: int) -> tuple[Debt, ...]:
-        """Drops all debts of a partition of ``__transaction_state``, with their markers."""
+        """Drop all debts of a partition of ``__transaction_state``, with their markers."""
         dropped = tuple(
             debt for debt in self._owing.values() if debt.txn_partition == txn_partition
         )
@@ -294,7 +294,7 @@ class MarkerQueue(msgspec.Struct, kw_only=True, eq=False):
         return deleted_partitions
 
     def take_waiting(self) -> list[_Unrouted]:
-        """Takes all markers to route, including those whose leader was unknown last time."""
+        """Take all markers to route, including those whose leader was unknown last time."""
         markers_to_route, self._waiting, self.unknown = self.unknown + self._waiting, [], []
         return markers_to_route
 
@@ -319,7 +319,7 @@ class MarkerQueue(msgspec.Struct, kw_only=True, eq=False):
         return batches
 
     def on_reply(self, batch: MarkerBatch, reply: WriteTxnMarkersReply) -> list[MarkerOutcome]:
-        """Evaluates the reply to a request.
+        """Evaluate the reply to a request.
 
         If a producer id is missing, or an error is none that a leader sends, this and all later
         markers of the request are neither repeated nor done, as on a real broker.
@@ -340,7 +340,7 @@ class MarkerQueue(msgspec.Struct, kw_only=True, eq=False):
         return outcomes
 
     def outcomes(self, batch: MarkerBatch, reply: WriteTxnMarkersReply) -> Iterator[MarkerOutcome]:
-        """Evaluates the reply to a large request that has landed, one marker at a time; for small
+        """Evaluate the reply to a large request that has landed, one marker at a time; for small
         ones a list is faster.
         """
         errors = dict(reply.results)
@@ -356,7 +356,7 @@ class MarkerQueue(msgspec.Struct, kw_only=True, eq=False):
             yield outcome
 
     def on_lost(self, batch: MarkerBatch) -> list[MarkerOutcome]:
-        """Makes everything in the request be sent again, because there was no reply."""
+        """Make everything in the request be sent again, because there was no reply."""
         self.land(batch)
         return [
             MarkerOutcome(

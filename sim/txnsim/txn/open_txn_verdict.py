@@ -209,7 +209,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     """The command line of ``txnsim txns`` for this cluster."""
 
     def sentences(self) -> tuple[str, ...]:
-        """Explains why readers don't get further, and what to do."""
+        """Explain why readers don't get further, and what to do."""
         if self.cause is Cause.NOTHING:
             return (
                 f"No transaction holds readers back: the last stable offset is"

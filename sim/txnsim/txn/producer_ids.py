@@ -61,7 +61,7 @@ class ProducerIdPool(msgspec.Struct, eq=False):
     _retry_at_ms: int | None = None
 
     def take(self) -> ProducerId | None:
-        """Takes an unused id; None if there is none now. ``start_request`` may then have something
+        """Take an unused id; None if there is none now. ``start_request`` may then have something
         to send.
         """
         if self._next_id > self._block.last_id:
@@ -87,7 +87,7 @@ class ProducerIdPool(msgspec.Struct, eq=False):
         return self._in_flight
 
     def want(self) -> None:
-        """Makes the next ``start_request`` return True, even if ids are left."""
+        """Make the next ``start_request`` return True, even if ids are left."""
         self._wanted = True
 
     def start_request(self, *, now_ms: int) -> bool:
@@ -105,7 +105,7 @@ class ProducerIdPool(msgspec.Struct, eq=False):
         return True
 
     def on_reply(self, reply: AllocateProducerIdsReply | None, *, now_ms: int) -> bool:
-        """Takes the reply, or None if there was none; returns whether it brought a block.
+        """Take the reply, or None if there was none; returns whether it brought a block.
 
         A block that is not above the present one is refused (KAFKA-20031).
         """
@@ -125,7 +125,7 @@ class ProducerIdAllocator(msgspec.Struct, frozen=True, kw_only=True):
     def allocate(
         self, command: AllocateProducerIdsCommand, *, broker_epoch: int | None
     ) -> tuple[ProducerIdAllocator, AllocateProducerIdsReply]:
-        """Allocates a block: (the new allocator, the reply)."""
+        """Allocate a block: (the new allocator, the reply)."""
         if broker_epoch is None:
             return self, _refusal(ErrorCode.broker_id_not_registered)
         if broker_epoch != command.broker_epoch:

@@ -41,7 +41,7 @@ KeptDecision = Decision[TxnTransition, ProducerIdAndEpoch | Rejection, MarkersOw
 def decide_keep(
     txn: TxnMetadata, *, finalized: TransactionVersion, now_ms: int, fresh: ProducerId | None
 ) -> KeptDecision | Rejection | NeedsProducerId:
-    """Keeps the open transaction, and gives out the next producer id and epoch.
+    """Keep the open transaction, and give out the next producer id and epoch.
 
     Args:
         txn: The entry: Ongoing, nothing pending.
@@ -72,7 +72,7 @@ def decide_keep(
 def decide_end_kept(
     txn: TxnMetadata, command: EndTxn, *, now_ms: int, fresh: ProducerId | None
 ) -> KeptDecision | Rejection | NeedsProducerId:
-    """Decides about the EndTxn of a kept transaction: only the client with the next producer id and
+    """Decide about the EndTxn of a kept transaction: only the client with the next producer id and
     epoch may send it.
     """
     refusal = _refuse_stranger(txn, command.producer_id, command.producer_epoch)
@@ -86,7 +86,7 @@ def decide_end_kept(
 def end_kept(
     txn: TxnMetadata, *, committed: bool, now_ms: int, fresh: ProducerId | None
 ) -> KeptDecision | NeedsProducerId:
-    """Ends a kept transaction. The epoch is raised once more, so that a late EndTxn with the epoch
+    """End a kept transaction. The epoch is raised once more, so that a late EndTxn with the epoch
     that was given out can't end the next transaction.
     """
     following = _following(_client_identity(txn), fresh)

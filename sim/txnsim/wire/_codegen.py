@@ -28,7 +28,7 @@ class Source:
         self._lines.append("    " * self._depth + text)
 
     def enter(self, text: str) -> None:
-        """Adds a line that opens a block."""
+        """Add a line that opens a block."""
         self.line(text)
         self._depth += 1
 
@@ -37,13 +37,13 @@ class Source:
         self._depth -= levels
 
     def bind(self, value: object, hint: str) -> str:
-        """Adds an object to the function's globals; returns its name there."""
+        """Add an object to the function's globals; returns its name there."""
         name = f"{hint}_{len(self.names)}"
         self.names[name] = value
         return name
 
     def function(self, name: str, *, origin: str) -> Any:
-        """Compiles the source and returns the function called ``name``."""
+        """Compile the source and return the function called ``name``."""
         exec(compile("\n".join(self._lines), f"<{origin}>", "exec"), self.names)
         return self.names[name]
 

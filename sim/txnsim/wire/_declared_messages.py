@@ -47,7 +47,7 @@ def message(
     types: Mapping[str, Any] = _NONE,
     api: Mapping[str, Any] = _NONE,
 ) -> Any:
-    """Makes one message class.
+    """Make one message class.
 
     Args:
         name: Name of the class.
@@ -68,7 +68,7 @@ def message(
 
 
 def remade(cls: Any, *elements: Any, more: Sequence[str] = (), **api: Any) -> Any:
-    """Makes a class with the fields of another one.
+    """Make a class with the fields of another one.
 
     Args:
         cls: A class of kio's, or of ours.
@@ -119,7 +119,7 @@ def versions(
     newest: int,
     types: Mapping[str, Sequence[Any]] = _NONE,
 ) -> tuple[Any, ...]:
-    """Makes the classes of versions 0 to ``newest``.
+    """Make the classes of versions 0 to ``newest``.
 
     Args:
         name: Name of the classes, without their version.

@@ -129,7 +129,7 @@ class BatchHeader(msgspec.Struct, frozen=True, gc=False):
 
 
 def read_batch_header(buffer: Buffer, position: int = 0) -> BatchHeader:
-    """Reads the header of the batch that starts at ``position``; the rest of the batch may be
+    """Read the header of the batch that starts at ``position``; the rest of the batch may be
     missing.
 
     Raises:
@@ -156,7 +156,7 @@ def read_batch_header(buffer: Buffer, position: int = 0) -> BatchHeader:
 
 
 def iter_batches(buffer: Buffer, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
-    """Iterates over consecutive batches: yields (position, header).
+    """Iterate over consecutive batches: yields (position, header).
 
     A partial batch at the end stops the iteration silently: readers of a log get one when they ask
     for fewer bytes than there are (``ByteBufferLogInputStream``).

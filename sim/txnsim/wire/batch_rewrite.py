@@ -50,7 +50,7 @@ class Scanned(NamedTuple):
 
 
 def scan_records(payload: bytes | memoryview, count: int) -> Iterator[Scanned]:
-    """Yields the records of a batch, with the same checks as ``read_records``.
+    """Yield the records of a batch, with the same checks as ``read_records``.
 
     Raises:
         CorruptBatchError: A record contradicts its lengths, or the count is wrong.
@@ -83,7 +83,7 @@ def filtering_batch(
     header: BatchHeader, records: Iterable[Record], *, delete_horizon_ms: int | None
 ) -> Generator[int, None, bytes]:
     """The batch with only these of its records, at least one, at their offsets and in its codec.
-    Yields after each record.
+    Yield after each record.
 
     Base and last offset stay, and so do sequence numbers; a delete horizon replaces the base
     timestamp (KIP-534).
@@ -169,7 +169,7 @@ class _Numbering:
         """Timestamps of the first record and of the newest one that ``pieces`` has encoded."""
 
     def pieces(self) -> Iterator[bytes]:
-        """Yields the encoded records in pieces, so that neither a large record nor many small ones
+        """Yield the encoded records in pieces, so that neither a large record nor many small ones
         are copied as a whole.
         """
         gathered = bytearray()
@@ -233,7 +233,7 @@ def _read_sized(payload: memoryview, position: int) -> tuple[bytes, memoryview, 
 
 
 def _headers(payload: memoryview, position: int) -> bytes:
-    """Encodes the headers of a record again."""
+    """Encode the headers of a record again."""
     count, position = read_signed(payload, position, VARINT_BYTES_MAX)
     encoded = bytearray(signed_varint(count))
     for _ in range(count):
@@ -260,7 +260,7 @@ def empty_batch(header: BatchHeader) -> bytes:
 
 
 def batch_keys(batch: bytes, header: BatchHeader) -> Iterator[tuple[int, bytes | None, bool]]:
-    """Yields (offset, key, whether there is a value) of each record of a stored batch.
+    """Yield (offset, key, whether there is a value) of each record of a stored batch.
 
     Raises:
         CorruptBatchError: The batch can't be read.

@@ -55,7 +55,7 @@ class RequestHeader(msgspec.Struct, frozen=True, gc=False):
 
 
 def read_request_header(frame: bytes) -> RequestHeader:
-    """Reads header v1, or v2 if the request is flexible.
+    """Read header v1, or v2 if the request is flexible.
 
     Unknown versions are read like the newest one. Unknown API keys are read as v1: the caller
     decides whether a handler exists.
@@ -88,7 +88,7 @@ def read_request_header(frame: bytes) -> RequestHeader:
 
 
 def _skip_tags(frame: bytes, position: int) -> int:
-    """Skips the tagged fields of a header; none are known (KIP-482)."""
+    """Skip the tagged fields of a header; none are known (KIP-482)."""
     try:
         count, position = read_uvarint(frame, position)
         if count > HEADER_TAGS_MAX:
@@ -179,7 +179,7 @@ _makers: dict[Any, Callable[..., Any]] = {}
 
 
 def decode_request(header: RequestHeader, frame: bytes) -> Any:
-    """Decodes a request's body.
+    """Decode a request's body.
 
     An ApiVersions request of an unknown version is answered without reading its body: it is decoded
     as version 0, which has none.
@@ -200,7 +200,7 @@ def decode_request(header: RequestHeader, frame: bytes) -> Any:
 
 
 def decode_in_steps(header: RequestHeader, frame: bytes, layout: Any = None) -> Decoding:
-    """Does the same as ``decode_request`` for a large request, in slices.
+    """Do the same as ``decode_request`` for a large request, in slices.
 
     Args:
         header: The request's header.
@@ -217,7 +217,7 @@ def decode_in_steps(header: RequestHeader, frame: bytes, layout: Any = None) -> 
 
 
 def run_to_end(steps: Generator[int, None, T]) -> T:
-    """Runs the steps to their end without breaks; returns their result."""
+    """Run the steps to their end without breaks; returns their result."""
     while True:
         try:
             next(steps)
@@ -253,7 +253,7 @@ def _request_class(header: RequestHeader) -> Any:
 
 
 def build(cls: Any, **values: object) -> Any:
-    """Makes a message; values for which this version has no field are left out.
+    """Make a message; values for which this version has no field are left out.
 
     Durations and times may be given in integer milliseconds, error codes as integers.
 
@@ -276,17 +276,17 @@ def builder(cls: Any) -> Callable[..., Any]:
 
 
 def encode_body(message: Any) -> bytes:
-    """Encodes a request or response body."""
+    """Encode a request or response body."""
     return b"".join(encode_pieces(message))
 
 
 def encode_in_steps(message: Any, pieces: list[bytes]) -> Generator[int, None, None]:
-    """Encodes a body into ``pieces``, in slices; yields the number of encoded elements."""
+    """Encode a body into ``pieces``, in slices; yields the number of encoded elements."""
     return write_in_steps(message, pieces.append)
 
 
 def encode_pieces(message: Any) -> list[bytes]:
-    """Encodes a body in pieces, with large fields as they are: for callers that can send pieces
+    """Encode a body in pieces, with large fields as they are: for callers that can send pieces
     unjoined.
     """
     pieces: list[bytes] = []
@@ -313,7 +313,7 @@ RESPONSE_HEADS: Final = _Heads()
 
 
 def response_head(api_key: int, api_version: int, correlation_id: int, body_size: int) -> bytes:
-    """Encodes the size field and the header of a response: the bytes before a body of ``body_size``
+    """Encode the size field and the header of a response: the bytes before a body of ``body_size``
     bytes.
 
     For large bodies: head and body can be passed to ``writelines`` without joining them.
@@ -350,7 +350,7 @@ def encode_request(
 
 
 def read_response(api_key: int, api_version: int, frame: bytes) -> tuple[int, Any]:
-    """Decodes the response to a request of that API and version.
+    """Decode the response to a request of that API and version.
 
     Returns:
         Correlation id and message.
@@ -457,13 +457,13 @@ class FrameReader:
         return frames
 
     def forget(self) -> None:
-        """Drops the data of a frame that will never be complete."""
+        """Drop the data of a frame that will never be complete."""
         self._assembled = BytesIO()
         self._size_bytes = b""
         self._missing = self.buffered_bytes = 0
 
     def _store(self, piece: bytes | memoryview) -> None:
-        """Stores a piece of the incomplete frame."""
+        """Store a piece of the incomplete frame."""
         self.buffered_bytes += len(piece)
         self._missing -= len(piece)
         self._assembled.write(piece)

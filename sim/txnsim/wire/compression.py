@@ -81,7 +81,7 @@ def compress(codec: int, data: bytes, level: int | None = None) -> bytes:
 def compress_in_pieces(
     codec: int, pieces: Iterable[bytes], level: int | None = None
 ) -> Iterator[bytes]:
-    """Does the same as ``compress`` piece by piece, for data that should not be in memory twice.
+    """Do the same as ``compress`` piece by piece, for data that should not be in memory twice.
 
     Raises:
         ValueError: There is no such codec.
@@ -117,7 +117,7 @@ def compress_in_pieces(
 
 
 def _cut(pieces: Iterable[bytes], size: int) -> Iterator[bytes]:
-    """Cuts the data into blocks of ``size`` bytes; the last block may be shorter."""
+    """Cut the data into blocks of ``size`` bytes; the last block may be shorter."""
     remainder = b""
     for piece in pieces:
         data = remainder + piece if remainder else piece
@@ -130,7 +130,7 @@ def _cut(pieces: Iterable[bytes], size: int) -> Iterator[bytes]:
 
 
 def decompress(codec: int, data: bytes, at_most: int = DECOMPRESSED_MAX) -> bytes:
-    """Decompresses the records of a batch.
+    """Decompress the records of a batch.
 
     Raises:
         CorruptBatchError: There is no such codec, or the data is malformed.
@@ -151,7 +151,7 @@ def decompress(codec: int, data: bytes, at_most: int = DECOMPRESSED_MAX) -> byte
 
 
 def decompress_at_once(codec: int, data: bytes) -> bytes | None:
-    """Decompresses records that are small enough for one turn of the event loop.
+    """Decompress records that are small enough for one turn of the event loop.
 
     Returns:
         The records; None if it may be more work (``Packed`` is for that).
@@ -184,7 +184,7 @@ class Packed(NamedTuple):
         return self.at_most + 1
 
     def unpack(self, room: mmap.mmap) -> memoryview:
-        """Decompresses into ``room``; the result is a part of it.
+        """Decompress into ``room``; the result is a part of it.
 
         Other threads can run meanwhile: the libraries release the interpreter's lock.
 
@@ -200,8 +200,7 @@ class Packed(NamedTuple):
 
 
 def _decompress_gzip(data: bytes, at_most: int, members_max: int | None = None) -> bytes:
-    """Decompresses gzip. Several members may follow each other, as Java's ``GZIPInputStream``
-    allows.
+    """Decompress gzip. Several members may follow each other, as Java's ``GZIPInputStream`` allows.
 
     The decoder copies data that it has not used, so it gets small pieces: otherwise tens of
     thousands of empty members would be copied again and again.
@@ -244,7 +243,7 @@ def _decompress_snappy(data: bytes, at_most: int) -> bytes:
 
 
 def _snappy_into(data: bytes, room: mmap.mmap, at_most: int) -> int:
-    """Decompresses blocks of snappy-java, or a single bare block, as librdkafka writes it
+    """Decompress blocks of snappy-java, or a single bare block, as librdkafka writes it
     (``SnappyInputStream``); returns the number of bytes.
     """
     with memoryview(room) as view:
@@ -279,7 +278,7 @@ def _block_into(block: bytes, view: memoryview, position: int, at_most: int) -> 
 
 
 def _decompress_frame(codec: int, data: bytes, at_most: int) -> bytes:
-    """Decompresses an lz4 or zstd frame, which need not say how large it becomes.
+    """Decompress an lz4 or zstd frame, which need not say how large it becomes.
 
     So the result goes into anonymous memory, of which the system only provides as much as is used.
     """
@@ -288,8 +287,8 @@ def _decompress_frame(codec: int, data: bytes, at_most: int) -> bytes:
 
 
 def _decompress_into(codec: int, data: bytes, room: mmap.mmap, at_most: int) -> int:
-    """Decompresses lz4 and zstd frames and gzip members into ``room``; returns the number of
-    bytes.
+    """Decompress lz4 and zstd frames and gzip members into ``room``; returns the
+    number of bytes.
     """
     if codec == LZ4 and len(data) > _LZ4_FLAGS_AT and not data[_LZ4_FLAGS_AT] & _LZ4_INDEPENDENT:
         raise CorruptBatchError("lz4: linked blocks, which Lz4BlockInputStream does not read")

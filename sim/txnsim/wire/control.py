@@ -76,7 +76,7 @@ def control_batch(
 
 
 def read_control_record(batch: Buffer, position: int = 0) -> ControlRecord | None:
-    """Reads the control batch at ``position``; None if compaction has emptied it.
+    """Read the control batch at ``position``; None if compaction has emptied it.
 
     Raises:
         CorruptBatchError: The batch is no control batch, or its record is malformed: a key below

@@ -97,8 +97,8 @@ def _reader(cls: Any, kind: _Kind) -> Reader:
 def read_in_steps(
     cls: Any, buffer: bytes, position: int, *, elements: int
 ) -> Generator[int, None, Any]:
-    """Decodes a message with many elements, in slices; its arrays and tagged fields may have at
-    most ``elements`` in total.
+    """Decode a message with many elements, in slices; its arrays and tagged fields may have at most
+    ``elements`` in total.
 
     Yields the number of elements since the last break.
 

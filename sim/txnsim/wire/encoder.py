@@ -49,7 +49,7 @@ def writer(cls: Any) -> Writer:
 
 
 def write_in_steps(message: Any, write_bytes: Put) -> Generator[int, None, None]:
-    """Encodes a large message; yields the number of elements since the last break."""
+    """Encode a large message; yields the number of elements since the last break."""
     cls = message.__class__
     if _has_arrays(cls):
         yield from _step_writer(cls)(message, write_bytes)
@@ -121,13 +121,13 @@ class _FixedWidthRun:
         self._values: list[str] = []
 
     def add(self, code: str, value: str | None) -> None:
-        """Appends a value; None for padding."""
+        """Append a value; None for padding."""
         self._codes.append(code)
         if value is not None:
             self._values.append(value)
 
     def flush(self) -> None:
-        """Adds the line that packs the collected values."""
+        """Add the line that packs the collected values."""
         if not self._codes:
             return
         codes = "".join(self._codes)
@@ -322,7 +322,7 @@ def _has_repeats(items: Sequence[object]) -> bool:
 
 
 def _write_repeats(items: Sequence[Any], write_bytes: Put) -> Generator[int, None, None]:
-    """Encodes each distinct element once, and writes its bytes for every repetition."""
+    """Encode each distinct element once, and write its bytes for every repetition."""
     encoded: dict[int, bytes] = {}
     for item in items:
         encoded_item = encoded.get(id(item))
@@ -340,7 +340,7 @@ def _put_pieces(pieces: tuple[bytes, ...], write_bytes: Put) -> None:
 
 
 def _put_tags(tags: list[tuple[int, Any, Writer]], write_bytes: Put) -> None:
-    """Encodes the tagged fields that do not have their default."""
+    """Encode the tagged fields that do not have their default."""
     write_bytes(uvarint(len(tags)))
     for tag, value, write in tags:
         content: list[bytes] = []

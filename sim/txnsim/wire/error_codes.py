@@ -57,9 +57,8 @@ def _compile(cls: Any) -> Teller | None:
 
 
 def _tell(source: Source, cls: Any, value: str) -> bool:
-    """Adds the lines that find the error codes of ``value``; returns whether there can be any.
-    Loops are nested: calling a function for each element would take longer than finding its error
-    code.
+    """Add the lines that find the error codes of ``value``; returns whether there can be any. Loops
+    are nested: calling a function for each element would take longer than finding its error code.
     """
     rows = describe(cls)
     has_errors = False

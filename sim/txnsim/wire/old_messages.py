@@ -32,9 +32,7 @@ class OldMessage(NamedTuple):
 
     @classmethod
     def parse(cls, front: Buffer) -> OldMessage | None:
-        """Parses offset and length of an entry; None for format 2, or if the length is too
-        small.
-        """
+        """Parse offset and length of an entry; None for format 2, or if the length is too small."""
         if len(front) <= BatchHeader.MAGIC_POSITION:
             return None
         magic = front[BatchHeader.MAGIC_POSITION]

@@ -31,7 +31,7 @@ def message_from(cls: Any, values: Mapping[str, Any]) -> Any:
 
 
 def refuse_unknown(cls: Any, values: Mapping[str, Any]) -> None:
-    """Refuses a field that no version of the message has: a misspelt name would be left out in
+    """Refuse a field that no version of the message has: a misspelt name would be left out in
     silence.
 
     Raises:

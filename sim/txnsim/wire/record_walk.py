@@ -64,7 +64,7 @@ def newest_delta_ms(records: Bytes, position: int, count: int) -> int | None:
 
 
 def walk_in_steps(records: Bytes, position: int, count: int) -> Generator[int, None, Walked | None]:
-    """Does the same as ``walk`` for all records, in slices.
+    """Do the same as ``walk`` for all records, in slices.
 
     Yields:
         Number of records and headers since the last break.
@@ -87,7 +87,7 @@ def walk_in_steps(records: Bytes, position: int, count: int) -> Generator[int, N
 
 
 def _behind_many_headers(records: Bytes, position: int, end: int) -> Generator[int, None, int]:
-    """Skips a record's headers: returns the position after them, -1 if they are malformed; yields
+    """Skip a record's headers: returns the position after them, -1 if they are malformed; yields
     the number of headers since the last break.
     """
     try:
@@ -105,7 +105,7 @@ def _behind_many_headers(records: Bytes, position: int, end: int) -> Generator[i
 
 
 def walk(records: Bytes, index: int, count: int, newest: int = NO_DELTA) -> Walked | None:
-    """Walks over ``count`` records; ``newest`` is the largest delta so far.
+    """Walk over ``count`` records; ``newest`` is the largest delta so far.
 
     Returns:
         How far it got within ``WALK_PIECES`` headers; None if the records contradict their lengths.

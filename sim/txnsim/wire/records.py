@@ -54,7 +54,7 @@ def build_batch(
     base_offset: int = 0,
     leader_epoch: int = -1,
 ) -> bytes:
-    """Builds a batch as a producer sends it, or as a leader appends it to an internal topic.
+    """Build a batch as a producer sends it, or as a leader appends it to an internal topic.
 
     Args:
         records: At least one; they get consecutive offsets.
@@ -108,7 +108,7 @@ def build_batch(
 def in_batches(
     items: Iterable[ItemT], encode: Callable[[ItemT, int], bytes], *, batch_bytes_max: int
 ) -> Iterator[tuple[list[ItemT], list[bytes]]]:
-    """Distributes records over as few batches as possible; a batch has at least one record
+    """Distribute records over as few batches as possible; a batch has at least one record
     (MemoryRecordsBuilder.hasRoomFor).
 
     Args:
@@ -136,7 +136,7 @@ def in_batches(
 
 
 def encode_record(record: Record, *, offset_delta: int, timestamp_delta_ms: int) -> bytes:
-    """Encodes a record, with its length in front."""
+    """Encode a record, with its length in front."""
     pieces = [b"\0", signed_varint(timestamp_delta_ms), signed_varint(offset_delta)]
     _put_bytes(pieces, record.key)
     _put_bytes(pieces, record.value)
@@ -157,7 +157,7 @@ def _put_bytes(pieces: list[bytes], value: bytes | None) -> None:
 
 
 def signed_varint(value: int) -> bytes:
-    """Encodes a number in zig-zag, then base 128 (``ByteUtils.writeVarint`` and
+    """Encode a number in zig-zag, then base 128 (``ByteUtils.writeVarint`` and
     ``writeVarlong``).
     """
     value = value << 1 if value >= 0 else (-value << 1) - 1
@@ -168,7 +168,7 @@ def signed_varint(value: int) -> bytes:
 
 
 def read_records(buffer: Buffer, position: int = 0) -> list[Record]:
-    """Reads the records of the batch at ``position``; decompresses them if necessary.
+    """Read the records of the batch at ``position``; decompress them if necessary.
 
     Raises:
         CorruptBatchError: The batch is cut off, or its content contradicts the header.
@@ -178,7 +178,7 @@ def read_records(buffer: Buffer, position: int = 0) -> list[Record]:
 
 
 def iter_records(buffer: Buffer, position: int = 0) -> Iterator[Record]:
-    """Yields the records of the batch at ``position``, one by one: a batch of few bytes may hold
+    """Yield the records of the batch at ``position``, one by one: a batch of few bytes may hold
     millions.
 
     Raises:
@@ -269,7 +269,7 @@ def payload_of(buffer: Buffer, header: BatchHeader, position: int = 0) -> bytes:
 
 
 def stamps_in(payload: bytes | memoryview, header: BatchHeader) -> Iterator[tuple[int, int]]:
-    """Yields (timestamp in ms, offset) of each record of a batch. Only the lengths of records are
+    """Yield (timestamp in ms, offset) of each record of a batch. Only the lengths of records are
     used to get from one to the next: the records were checked when the batch was written.
 
     Raises:
@@ -342,7 +342,7 @@ def _read_bytes(payload: bytes, position: int) -> tuple[bytes | None, int]:
 
 
 def read_signed(payload: bytes | memoryview, position: int, bytes_max: int) -> tuple[int, int]:
-    """Reads a zig-zag varint of at most ``bytes_max`` bytes: (number, position after it).
+    """Read a zig-zag varint of at most ``bytes_max`` bytes: (number, position after it).
 
     Raises:
         CorruptBatchError: The varint has more bytes.

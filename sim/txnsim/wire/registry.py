@@ -31,7 +31,7 @@ OWN: Final = {
 
 @cache  # called for every answer; an unknown class raises and is not cached
 def load(api_key: int, api_version: int, *, part: Literal["request", "response"]) -> ModuleType:
-    """Imports the module with the classes of a request or response.
+    """Import the module with the classes of a request or response.
 
     Raises:
         UnsupportedRequestError: There is no such API key or version.

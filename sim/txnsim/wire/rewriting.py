@@ -130,7 +130,7 @@ def _misfit_of_row(row: Any, entry: Entry) -> str | None:
 
 
 def _messages(cls: Any) -> Iterator[Any]:
-    """Yields a message class, and the classes of its fields."""
+    """Yield a message class, and the classes of its fields."""
     yield cls
     for hint in typing.get_type_hints(cls).values():
         for alternative in _alternatives(hint):
@@ -149,7 +149,7 @@ def _row_class(owner: Any, field: str) -> Any:
 
 
 def _change_fields(message: Any, field: str, change: Callable[[Any, Any], Any]) -> Any:
-    """Changes every field of that name; ``change`` gets the message that has the field, and its
+    """Change every field of that name; ``change`` gets the message that has the field, and its
     value.
     """
     if isinstance(message, LazyRows):

@@ -59,19 +59,19 @@ class LazyRows:
 
 
 def duration_ms(value: timedelta | int) -> int:
-    """Converts a duration to milliseconds."""
+    """Convert a duration to milliseconds."""
     return value if isinstance(value, int) else value // _MS
 
 
 def time_ms(value: datetime | int | None) -> int:
-    """Converts a time to milliseconds since the epoch; None is Kafka's -1."""
+    """Convert a time to milliseconds since the epoch; None is Kafka's -1."""
     if value is None:
         return -1
     return value if isinstance(value, int) else (value - _EPOCH) // _MS
 
 
 def to_duration(ms: int) -> timedelta:
-    """Converts milliseconds to a duration; the longest ``timedelta`` if it is out of range."""
+    """Convert milliseconds to a duration; the longest ``timedelta`` if it is out of range."""
     try:
         return timedelta(0, 0, 0, ms)
     except OverflowError:
@@ -79,7 +79,7 @@ def to_duration(ms: int) -> timedelta:
 
 
 def to_time(ms: int) -> datetime | None:
-    """Converts milliseconds since the epoch to a time; None for negative ones, as in Kafka."""
+    """Convert milliseconds since the epoch to a time; None for negative ones, as in Kafka."""
     if ms < 0:
         return None
     try:
@@ -89,7 +89,7 @@ def to_time(ms: int) -> datetime | None:
 
 
 def to_uuid(data: bytes) -> UUID | None:
-    """Converts sixteen bytes to an id; None for zeros (Kafka's ``Uuid.ZERO_UUID``)."""
+    """Convert sixteen bytes to an id; None for zeros (Kafka's ``Uuid.ZERO_UUID``)."""
     uuid = _uuids.get(data, _uuids)
     if isinstance(uuid, dict):
         # The same few topic ids come with every request; a flood of others empties the cache.
@@ -101,12 +101,12 @@ def to_uuid(data: bytes) -> UUID | None:
 
 
 def uuid_bytes(value: UUID | None) -> bytes:
-    """Converts an id to sixteen bytes; None to zeros."""
+    """Convert an id to sixteen bytes; None to zeros."""
     return bytes(16) if value is None else value.bytes
 
 
 def to_error_code(number: int) -> ErrorCode:
-    """Converts a number to an error code; an unknown number becomes UNKNOWN_SERVER_ERROR, -1
+    """Convert a number to an error code; an unknown number becomes UNKNOWN_SERVER_ERROR, -1
     (``Errors.forCode``).
     """
     return _error_codes.get(number, ErrorCode.unknown_server_error)

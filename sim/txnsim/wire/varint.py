@@ -8,14 +8,14 @@ from typing import Final
 
 
 def uvarint(value: int) -> bytes:
-    """Encodes an unsigned varint."""
+    """Encode an unsigned varint."""
     if value < len(SMALL):
         return SMALL[value]
     return encode(value)
 
 
 def encode(value: int) -> bytes:
-    """Encodes a value that is not in ``SMALL``."""
+    """Encode a value that is not in ``SMALL``."""
     encoded = bytearray()
     while value > 0x7F:
         encoded.append(value & 0x7F | 0x80)
@@ -29,7 +29,7 @@ SMALL: Final = tuple(encode(value) for value in range(1024))
 
 
 def read_uvarint(buffer: bytes, position: int) -> tuple[int, int]:
-    """Reads an unsigned varint.
+    """Read an unsigned varint.
 
     Returns:
         (value of 32 bits, position after it).

@@ -199,7 +199,7 @@ def _between_circles(edges: tuple[Edge, ...]) -> tuple[Edge, ...]:
 def _without_dead_ends(
     edges: tuple[Edge, ...], ends: dict[Edge, tuple[str, str]]
 ) -> tuple[Edge, ...]:
-    """Removes the edges to which no circle leads (Kahn's algorithm). ``ends`` has the two ends of
+    """Remove the edges to which no circle leads (Kahn's algorithm). ``ends`` has the two ends of
     each edge in the direction of travel.
     """
     leaving: dict[str, list[str]] = defaultdict(list)

@@ -16,7 +16,7 @@ from txnsim_lab.check.observations import Outcome, Wrote
 
 
 def losses(history: History) -> tuple[Anomaly, ...]:
-    """Finds lost writes, lost commits and torn transactions; together, because they exclude one
+    """Find lost writes, lost commits and torn transactions; together, because they exclude one
     another.
 
     Some acknowledged records of a transaction are gone:

@@ -43,7 +43,7 @@ class _Group(msgspec.Struct):
     """Index of the observation that shows this position."""
 
     def is_in_force(self, position: int, index: int) -> None:
-        """Notes an effective position."""
+        """Note an effective position."""
         if position > self.reached:
             self.reached, self.index = position, index
 

@@ -83,5 +83,5 @@ class Anomaly(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def convict(kind: Kind, because: str, *evidence: int) -> Anomaly:
-    """Makes an anomaly; sorts the evidence and removes duplicates."""
+    """Make an anomaly; sort the evidence and remove duplicates."""
     return Anomaly(kind=kind, because=because, evidence=tuple(sorted(set(evidence))))

@@ -51,7 +51,7 @@ class History:
         self._derived: dict[object, tuple[int, Any]] = {}
 
     def add(self, observation: Seen) -> None:
-        """Adds an observation, which is later than all before."""
+        """Add an observation, which is later than all before."""
         self._seen.append(observation)
 
     # As a sequence
@@ -127,7 +127,7 @@ class History:
 
     @classmethod
     def from_lines(cls, text: bytes) -> History:
-        """Reads a history from JSON lines; empty lines and lines with ``#`` are skipped.
+        """Read a history from JSON lines; empty lines and lines with ``#`` are skipped.
 
         Raises:
             HistoryError: A line is no observation.

@@ -85,7 +85,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def judge(history: History) -> Verdict:
-    """Runs every checker.
+    """Run every checker.
 
     A permanent error (a wrong record was read, a record is lost) stays in the verdict. Some errors
     can be repaired: a blocked reader, a stuck coordinator. They are judged by the state at the end.
@@ -102,8 +102,8 @@ def judge(history: History) -> Verdict:
 
 
 def _refuse_shared_values(history: History) -> None:
-    """Raises HistoryError if two different records have the same value. Attempts to write one
-    record belong to one transaction, and are acknowledged at one offset.
+    """Raise HistoryError if two different records have the same value. Attempts to write one record
+    belong to one transaction, and are acknowledged at one offset.
     """
     first_writes: dict[tuple[TopicPartition, str], tuple[int, Wrote]] = {}
     for index, wrote in history.writes():

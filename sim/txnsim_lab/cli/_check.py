@@ -22,7 +22,7 @@ HISTORY_BYTES_MAX: Final = 256 << 20
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments of ``check``."""
+    """Declare the arguments of ``check``."""
     parser.epilog = (
         "Exit status: 0 every history is healthy, 1 one has anomalies, 2 a file is no history,"
         " or has no observation."
@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Runs the command; returns the exit status.
+    """Run the command; returns the exit status.
 
     Raises:
         ConfigError: A file can't be read, or is no history that can be judged.

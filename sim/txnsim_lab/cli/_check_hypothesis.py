@@ -21,7 +21,7 @@ MISUSE = 2
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments of ``check-hypothesis``."""
+    """Declare the arguments of ``check-hypothesis``."""
     parser.epilog = (
         "Reproduced: the story came to its end, and judges and readers saw what it claims. Not"
         " reproduced: they saw something else, or a state did not come about; 'because' has the"
@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Runs the command; returns the exit status.
+    """Run the command; returns the exit status.
 
     Raises:
         ConfigError: The file is wrong, and ``--json`` is not given.

@@ -27,7 +27,7 @@ DIFFERS_STATUS: Final = 1
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments of ``conformance``."""
+    """Declare the arguments of ``conformance``."""
     parser.epilog = (
         "It wants a cluster of one broker, best an empty one. Exit status: 0 nothing differs,"
         " 1 something does, 2 a wrong argument, a cluster that is not meant for this, or no case"
@@ -52,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Runs the command; returns the exit status.
+    """Run the command; returns the exit status.
 
     Raises:
         ConfigError: An argument is wrong, or the cluster may not be used.
@@ -101,7 +101,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _end_stopped(args: argparse.Namespace, run: Conformance) -> NoReturn:
-    """Prints how to continue, and exits without waiting for pending answers."""
+    """Print how to continue, and exits without waiting for pending answers."""
     from txnsim.cli.main import INTERRUPTED_STATUS
 
     words = " ".join(f"--only {file}" for file in run.files_left())

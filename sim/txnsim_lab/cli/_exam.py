@@ -29,7 +29,7 @@ LEVELS: Final = (0, 1, 2)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments of ``exam``."""
+    """Declare the arguments of ``exam``."""
     parts = parser.add_subparsers(dest="part", metavar="COMMAND", required=True)
     run = parts.add_parser("run", description="Have a library sit the exam (docs/exam.md).")
     run.epilog = (
@@ -76,7 +76,7 @@ def _add_choice(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Runs the command; returns the exit status.
+    """Run the command; returns the exit status.
 
     Raises:
         ConfigError: The driver can't be started, or an argument is wrong.

@@ -21,7 +21,7 @@ MINUTES: Final = 10.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments of ``exam compare``."""
+    """Declare the arguments of ``exam compare``."""
     parser.epilog = "Exit status: 0 nothing differs, 1 something does, 2 a wrong argument."
     parser.add_argument("one", metavar="A", help="starts the driver of one side")
     parser.add_argument("other", metavar="B", help="starts the driver of the other side")
@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Runs the command; returns the exit status.
+    """Run the command; returns the exit status.
 
     Raises:
         ConfigError: A driver can't be started, or an argument is wrong.

@@ -23,7 +23,7 @@ MISSED_STATUS: Final = 1
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments of ``exam readers``."""
+    """Declare the arguments of ``exam readers``."""
     from txnsim.cli.serving.long_running import LongRunning
 
     parts = parser.add_subparsers(dest="readers_part", metavar="COMMAND", required=True)
@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Runs the command; returns the exit status.
+    """Run the command; returns the exit status.
 
     Raises:
         ConfigError: A file can't be read or written.

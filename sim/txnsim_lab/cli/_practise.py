@@ -30,7 +30,7 @@ EPILOG: Final = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments of ``practise``."""
+    """Declare the arguments of ``practise``."""
     parser.epilog = EPILOG
     parser.add_argument(
         "directory",
@@ -62,12 +62,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def rewrite(arguments: Sequence[str]) -> list[str]:
-    """Adds the environment variables of ``txnsim serve`` for which ``practise`` has options."""
+    """Add the environment variables of ``txnsim serve`` for which ``practise`` has options."""
     return serve.with_variables(arguments, only=("--port", "--http", "--ready-file"))
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serves until SIGINT or SIGTERM, or rehearses an upgrade; returns the exit status."""
+    """Serve until SIGINT or SIGTERM, or rehearse an upgrade; returns the exit status."""
     if args.directory == [UPGRADE]:
         return _rehearse(args)
     if args.old or args.new:
@@ -88,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _rehearse(args: argparse.Namespace) -> int:
-    """Rehearses an upgrade; returns 1 if a record was lost or a transaction hangs."""
+    """Rehearse an upgrade; returns 1 if a record was lost or a transaction hangs."""
     from txnsim.cli.event_log import set_up_logs
     from txnsim_lab.cli._upgrade import rehearse
 
@@ -116,7 +116,7 @@ def _rehearse(args: argparse.Namespace) -> int:
 
 
 async def _make_exercise(cluster: SimCluster, http: str | None) -> tuple[str, ...]:
-    """Makes the situation on the cluster; returns the text of the exercise."""
+    """Make the situation on the cluster; returns the text of the exercise."""
     await practise_situation.make(cluster)
     release = f"txnsim faults release {practise_situation.MARKER_RULE} --http {http}"
     return (

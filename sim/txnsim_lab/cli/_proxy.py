@@ -35,7 +35,7 @@ CAN_NOT_PASS: Final = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments of ``proxy``."""
+    """Declare the arguments of ``proxy``."""
     _add_cluster_arguments(parser.add_argument_group("the cluster"))
     _add_address_arguments(parser.add_argument_group("addresses"))
     _add_control_arguments(parser.add_argument_group("the control port"))
@@ -134,7 +134,7 @@ def _add_control_arguments(group: argparse._ArgumentGroup) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Runs the proxy until SIGINT or SIGTERM; returns the exit status."""
+    """Run the proxy until SIGINT or SIGTERM; returns the exit status."""
     try:
         running = LongRunning(args)
         options = options_from(args)

@@ -15,7 +15,7 @@ KINDS: Final = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments of ``schema``."""
+    """Declare the arguments of ``schema``."""
     kinds = "\n".join(f"  {kind:<9} {line}" for kind, line in KINDS.items())
     parser.epilog = (
         f"kinds:\n{kinds}\n\nThe first line of a YAML file names its schema to an editor:\n"
@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Prints the schema; returns the exit status."""
+    """Print the schema; returns the exit status."""
     # pydantic and the models of one kind only.
     if args.kind == "config":
         from txnsim.config.json_schema import cluster_schema

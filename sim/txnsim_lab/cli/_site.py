@@ -19,7 +19,7 @@ COLUMNS: Final[Columns[dict[str, str]]] = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments of ``site``."""
+    """Declare the arguments of ``site``."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     build = actions.add_parser("build", help="write the site's files into a folder")
     build.add_argument(
@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Runs the command; returns the exit status."""
+    """Run the command; returns the exit status."""
     from txnsim_lab.http.site.build import build
 
     files = build(

@@ -97,7 +97,7 @@ def risks(old: Release, new: Release) -> tuple[list[str], list[str]]:
 
 
 def rehearse(old: Release, new: Release, tell: Tell) -> Rehearsal:
-    """Plays the upgrade.
+    """Play the upgrade.
 
     Raises:
         ConfigError: The new release is not newer, or a cluster can't be upgraded from the old one.
@@ -162,7 +162,7 @@ class _Upgrade:
         return rehearsal
 
     async def _lead_again(self, admin: Admin) -> None:
-        """Lets the preferred leaders lead, as brokers do after five minutes
+        """Let the preferred leaders lead, as brokers do after five minutes
         (auto.leader.rebalance.enable).
         """
         coordinating_partitions = {
@@ -183,7 +183,7 @@ class _Upgrade:
                 await pause(admin.cluster.clock, 100)
 
     async def _look(self, admin: Admin, heading: str) -> None:
-        """Commits a transaction of each id, and prints how it went."""
+        """Commit a transaction of each id, and print how it went."""
         clock = admin.cluster.clock
         slowest_ms, errors = 0, Counter[str]()
         for producer in self._producers:

@@ -103,7 +103,7 @@ _WIDTH: Final = 500
 
 
 def lines(result: CaseResult) -> Iterator[str]:
-    """Describes a case that differs."""
+    """Describe a case that differs."""
     yield f"{result.case}: {result.outcome}"
     if result.because:
         yield f"  {result.because}"

@@ -71,7 +71,7 @@ def run_conformance(
     *,
     stops: tuple[type[BaseException], ...] = (),
 ) -> Conformance:
-    """Plays all cases that apply.
+    """Play all cases that apply.
 
     Args:
         options: The user's choices.
@@ -332,7 +332,7 @@ class _Cluster:
                 )
 
     def clean(self, prefix: str) -> tuple[str, ...]:
-        """Removes everything with the prefix; returns what could not be removed."""
+        """Remove everything with the prefix; returns what could not be removed."""
         leftovers: list[str] = []
         for clean in (self._end_transactions, self._delete_groups, self._delete_topics):
             try:
@@ -380,7 +380,7 @@ class _Cluster:
         ]
 
     def _empty_group(self, group: str) -> None:
-        """Makes all members leave a group: only an empty group can be deleted."""
+        """Make all members leave a group: only an empty group can be deleted."""
         described = self._ask("DescribeGroups", groups=[group]).groups[0]
         members = [{"member_id": member.member_id} for member in described.members]
         if members:
@@ -414,7 +414,7 @@ class _Cluster:
         ]
 
     def _ask(self, api: str, **values: Any) -> Any:
-        """Sends a request in the newest version that both sides have.
+        """Send a request in the newest version that both sides have.
 
         Raises:
             NotOfferedError: There is no such version.

@@ -130,7 +130,7 @@ class Application(DriverSession):
         state: str = "",
         **bounds: int,
     ) -> Answer:
-        """Opens a transactional producer; repeats the call while its error is retriable.
+        """Open a transactional producer; repeat the call while its error is retriable.
 
         Args:
             producer: Name of the producer.
@@ -165,7 +165,7 @@ class Application(DriverSession):
         state: str = "",
         **bounds: int,
     ) -> None:
-        """Opens a producer, which must succeed; see ``init``.
+        """Open a producer, which must succeed; see ``init``.
 
         Raises:
             MissError: It fails.
@@ -174,7 +174,7 @@ class Application(DriverSession):
         self.expect_done(answer, "init")
 
     async def open(self, *values: str, producer: str = "p") -> Entry:
-        """Begins a transaction, sends the records, and leaves it open; the records are
+        """Begin a transaction, send the records, and leave it open; the records are
         acknowledged.
         """
         entry = self.ledger.begin(*values)
@@ -184,12 +184,12 @@ class Application(DriverSession):
         return entry
 
     async def must_send(self, entry: Entry, value: str, producer: str) -> None:
-        """Sends one more record in an open transaction."""
+        """Send one more record in an open transaction."""
         self.expect_done(await self.send(value, producer), f"sending {value}")
         entry.values = (*entry.values, value)
 
     async def must_be_refused(self, value: str, producer: str) -> LibraryError:
-        """Sends a record with a fenced producer; returns the library's error.
+        """Send a record with a fenced producer; returns the library's error.
 
         Raises:
             MissError: The library reports that the record is in the log.
@@ -200,7 +200,7 @@ class Application(DriverSession):
         return answer.error
 
     async def must_end(self, entry: Entry, producer: str = "p", how: str = "commit") -> None:
-        """Ends a transaction; the library must report this end.
+        """End a transaction; the library must report this end.
 
         Raises:
             MissError: It reports another end, or none.
@@ -209,7 +209,7 @@ class Application(DriverSession):
         self.expect_told(entry, _END_OF[how])
 
     async def must_transact(self, *values: str, end: str = "commit", **more: Any) -> None:
-        """Makes a whole transaction, whose end the library must report; see ``transact``.
+        """Make a whole transaction, whose end the library must report; see ``transact``.
 
         Raises:
             MissError: It reports another end, or none.
@@ -217,7 +217,7 @@ class Application(DriverSession):
         self.expect_told(await self.transact(*values, end=end, **more), _END_OF[end])
 
     async def send(self, value: str, producer: str = "p", *, wait: bool = True) -> Answer:
-        """Sends one record; its last letter determines the partition."""
+        """Send one record; its last letter determines the partition."""
         return await self.do(
             "send",
             producer=producer,
@@ -238,7 +238,7 @@ class Application(DriverSession):
         member: str = "",
         needs_positions: bool = True,
     ) -> Entry:
-        """Makes a whole transaction, following the library's errors.
+        """Make a whole transaction, following the library's errors.
 
         Args:
             values: Values of its records.
@@ -270,7 +270,7 @@ class Application(DriverSession):
         return entry
 
     async def fill(self, values: Sequence[str], producer: str, *, wait: bool = True) -> Answer:
-        """Begins a transaction and sends records, up to the first error."""
+        """Begin a transaction and send records, up to the first error."""
         answer = await self.do("begin", producer=producer)
         for value in values:
             if answer.error is None:
@@ -280,7 +280,7 @@ class Application(DriverSession):
     async def send_offsets(
         self, group: str, position: int, *, producer: str = "p", member: str = ""
     ) -> Answer:
-        """Sends the position of a group in a transaction."""
+        """Send the position of a group in a transaction."""
         return await self.do(
             "send-offsets",
             producer=producer,
@@ -290,7 +290,7 @@ class Application(DriverSession):
         )
 
     async def end(self, entry: Entry, *, producer: str = "p", how: str = "commit") -> Told:
-        """Ends a transaction, obeying the library's errors; returns the end that the library
+        """End a transaction, obeying the library's errors; returns the end that the library
         reported.
         """
         for _ in range(REPEATS_MAX):
@@ -311,7 +311,7 @@ class Application(DriverSession):
         return entry.told
 
     async def give_up(self, entry: Entry, producer: str, error: LibraryError) -> Told:
-        """Aborts after an error in the middle of a transaction; closes the producer if the error is
+        """Abort after an error in the middle of a transaction; close the producer if the error is
         fatal.
         """
         if error.fatal:
@@ -320,12 +320,12 @@ class Application(DriverSession):
         return await self.end(entry, producer=producer, how="abort")
 
     async def close(self, name: str) -> None:
-        """Closes a producer or a consumer; the answer is ignored."""
+        """Close a producer or a consumer; the answer is ignored."""
         self.dead.add(name)
         await self.do("close", name=name)
 
     async def goes_on(self, producer: str = "p", *, value: str = "after") -> bool:
-        """Commits another transaction: with the same producer, or with a new one if the library has
+        """Commit another transaction: with the same producer, or with a new one if the library has
         called that one dead.
 
         Returns:
@@ -356,7 +356,7 @@ class Application(DriverSession):
         partitions: int = PARTITIONS,
         isolation: str = READ_COMMITTED,
     ) -> None:
-        """Opens a reader that starts at the beginning."""
+        """Open a reader that starts at the beginning."""
         self.opened.add(name)
         await self.must(
             "consumer",
@@ -366,7 +366,7 @@ class Application(DriverSession):
         )
 
     async def subscribe(self, name: str, group: str, protocol: str, *, topic: str = INPUT) -> None:
-        """Opens a member of a group that reads a topic."""
+        """Open a member of a group that reads a topic."""
         self.dead.discard(name)
         self.opened.add(name)
         reading = self.reading(group, topic)
@@ -391,7 +391,7 @@ class Application(DriverSession):
     async def poll(
         self, count: int, *, to: int = -1, name: str = "c", partition: int = 1
     ) -> list[str]:
-        """Polls repeatedly; returns the values in order.
+        """Poll repeatedly; returns the values in order.
 
         Args:
             count: Poll until this number of values was read, and once more.
@@ -408,7 +408,7 @@ class Application(DriverSession):
         return values
 
     async def poll_once(self, name: str = "c") -> list[str]:
-        """Polls once; returns the values."""
+        """Poll once; returns the values."""
         answer = await self.must("poll", consumer=name, timeout_ms=POLL_MS)
         self.tells_positions = answer.positions is not None
         self.positions = {int(index): offset for index, offset in (answer.positions or {}).items()}
@@ -444,7 +444,7 @@ class Application(DriverSession):
         return neighbour
 
     async def arm(self, *, must_strike: bool = True, **rule: Any) -> AsyncFault:
-        """Arms a fault on the driver's requests, unless the rule has another injection point.
+        """Arm a fault on the driver's requests, unless the rule has another injection point.
 
         Raises:
             NotAskedError: The proxy in front of this cluster can't do it.
@@ -463,7 +463,7 @@ class Application(DriverSession):
         return fault
 
     async def disarm(self, fault: AsyncFault) -> None:
-        """Ends a fault."""
+        """End a fault."""
         self.steps.append(f"the fault at {fault.rule.api or 'the connection'} is over")
         await fault.disarm()
 
@@ -472,11 +472,11 @@ class Application(DriverSession):
         await fault.release()
 
     async def requests(self, api: str | None = None) -> AsyncFault:
-        """Counts the driver's requests from now on."""
+        """Count the driver's requests from now on."""
         return await self.arm(must_strike=False, point="client.request", api=api, action="pass")
 
     async def time_out(self) -> None:
-        """Waits until the coordinator aborts a transaction by its timeout.
+        """Wait until the coordinator aborts a transaction by its timeout.
 
         Raises:
             MissError: There is no open transaction.
@@ -495,7 +495,7 @@ class Application(DriverSession):
             await asyncio.sleep(PAUSE_S)
 
     async def expect_end_at_coordinator(self) -> None:
-        """Waits until a transaction that the library reports as ended has also ended at the
+        """Wait until a transaction that the library reports as ended has also ended at the
         coordinator, before its timeout.
 
         Raises:
@@ -514,7 +514,7 @@ class Application(DriverSession):
             await asyncio.sleep(PAUSE_S)
 
     async def gets_free(self, partition: int) -> None:
-        """Waits until no open transaction blocks the readers of a partition, before any timeout.
+        """Wait until no open transaction blocks the readers of a partition, before any timeout.
 
         Raises:
             MissError: A transaction is still open in it.
@@ -546,7 +546,7 @@ class Application(DriverSession):
         return TopicPartition(CONSUMER_OFFSETS_TOPIC, index)
 
     async def move_leader_of(self, partition: TopicPartition, *, to: int | None = None) -> None:
-        """Moves the leader of a partition to another replica.
+        """Move the leader of a partition to another replica.
 
         Args:
             partition: The partition.
@@ -578,7 +578,7 @@ class Application(DriverSession):
             )
 
     async def kill(self, broker_id: int) -> None:
-        """Kills a broker; it stays dead until the situation is over.
+        """Kill a broker; it stays dead until the situation is over.
 
         Raises:
             TargetError: This cluster can't do it.
@@ -586,22 +586,22 @@ class Application(DriverSession):
         await self.target.kill(self.target.number_of(broker_id))
 
     async def move_leader(self, partition: int) -> None:
-        """Moves the leader of a partition of the topic."""
+        """Move the leader of a partition of the topic."""
         self.steps.append(f"partition {partition} gets another leader")
         await self.move_leader_of(TopicPartition(self.name(self.topic), partition))
 
     async def move_coordinator(self) -> None:
-        """Moves the coordinator of the transactional id to another broker, which loads its log."""
+        """Move the coordinator of the transactional id to another broker, which loads its log."""
         self.steps.append("the transactional id gets another coordinator")
         await self.move_leader_of(await self.target.home_of_id(self.name(ID)))
 
     async def move_group(self, group: str) -> None:
-        """Moves the coordinator of a group to another broker."""
+        """Move the coordinator of a group to another broker."""
         self.steps.append("the group gets another coordinator")
         await self.move_leader_of(await self.home_of_group(group))
 
     async def kill_coordinator(self) -> None:
-        """Kills the broker of the transaction coordinator; it stays dead."""
+        """Kill the broker of the transaction coordinator; it stays dead."""
         self.steps.append("the coordinator's broker dies")
         admin = await self.target.admin()
         await self.kill(await admin.leader_of(await self.target.home_of_id(self.name(ID))))
@@ -623,14 +623,14 @@ class Application(DriverSession):
             await self.move_leader_of(led_partition, to=broker)
 
     async def kill_group_coordinator(self, group: str) -> None:
-        """Kills the broker of a group's coordinator; it stays dead."""
+        """Kill the broker of a group's coordinator; it stays dead."""
         self.steps.append("the broker of the group's coordinator dies")
         admin = await self.target.admin()
         home = await self.home_of_group(group)
         await self.kill(await admin.leader_of(home))
 
     async def fill_input(self, *values: str) -> None:
-        """Writes records to the first partition of the input topic, with our own client."""
+        """Write records to the first partition of the input topic, with our own client."""
         admin = await self.target.admin()
         async with Producer(admin.cluster) as producer:
             for value in values:
@@ -657,7 +657,7 @@ class Application(DriverSession):
         )
 
     async def judge(self, groups: Sequence[str] = ()) -> list[str]:
-        """Compares everything that the library reported with the log; returns the differences."""
+        """Compare everything that the library reported with the log; returns the differences."""
         committed = await self.committed_values()
         positions = {group: await self.position_of(group) for group in groups}
         return list(self.ledger.misses(committed, positions))
@@ -674,8 +674,8 @@ class Application(DriverSession):
 
 
 async def together(*acts: Coroutine[Any, Any, Any]) -> list[Any]:
-    """Runs several acts at the same time. If one fails, the others are cancelled, so that no
-    command is sent after the situation's end.
+    """Run several acts at the same time. If one fails, the others are cancelled, so that no command
+    is sent after the situation's end.
     """
     try:
         async with asyncio.TaskGroup() as group:
@@ -706,7 +706,7 @@ class Neighbour(msgspec.Struct, kw_only=True):
     _sequences: dict[TopicPartition, int] = {}
 
     async def init(self) -> None:
-        """Gets a producer id."""
+        """Get a producer id."""
         request = TxnRequests(self.transactional_id).init(timeout_ms=60_000)
         answer = await self._ask(request)
         self._identity = (answer.producer_id, answer.producer_epoch)
@@ -714,7 +714,7 @@ class Neighbour(msgspec.Struct, kw_only=True):
     async def transact(
         self, to: TopicPartition, values: Sequence[str], *, committed: bool, compression: int = 0
     ) -> None:
-        """Makes a whole transaction, and waits for its marker.
+        """Make a whole transaction, and wait for its marker.
 
         Args:
             to: The partition.
@@ -734,7 +734,7 @@ class Neighbour(msgspec.Struct, kw_only=True):
         await self.wait_for_state(self.transactional_id, state)
 
     async def hang(self, admin: Admin, to: TopicPartition, value: str) -> None:
-        """Writes a record of a transaction that no coordinator knows, so that none will end it."""
+        """Write a record of a transaction that no coordinator knows, so that none will end it."""
         await admin.set_broker_default(VERIFICATION, "false")
         try:
             await self._produce(to, [value], 0)
@@ -746,7 +746,7 @@ class Neighbour(msgspec.Struct, kw_only=True):
         request: VersionedRequest,
         error_of: Callable[[Any], int] = lambda answer: int(answer.error_code),
     ) -> Any:
-        """Sends a request to the coordinator, which may move on a busy machine, until it decides.
+        """Send a request to the coordinator, which may move on a busy machine, until it decides.
 
         Raises:
             RetriableError: It refuses.

@@ -121,7 +121,7 @@ class Driver:
         return cls(process.stdout, process.stdin, process, errors)
 
     async def ask(self, do: str, **arguments: Any) -> Answer:
-        """Sends one command and waits for its answer.
+        """Send one command and wait for its answer.
 
         Raises:
             NoAnswerError: There is no answer.
@@ -161,7 +161,7 @@ class Driver:
         return "".join(f"\n  {line}" for line in lines)
 
     async def describe(self) -> Answer:
-        """Asks the driver for its library and version.
+        """Ask the driver for its library and version.
 
         Raises:
             ConfigError: The driver gives no answer, or speaks another version of the contract.
@@ -177,7 +177,7 @@ class Driver:
         return answer
 
     async def end(self) -> None:
-        """Ends the program, even if it hangs; for a program that listens, closes the connection."""
+        """End the program, even if it hangs; for a program that listens, close the connection."""
         if self._process is None:
             self._commands.close()
             with contextlib.suppress(ConnectionError):

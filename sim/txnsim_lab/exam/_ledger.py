@@ -42,7 +42,7 @@ class Ledger(msgspec.Struct):
     entries: list[Entry] = []
 
     def begin(self, *values: str, group: str = "", position: int = -1) -> Entry:
-        """Records a transaction before it begins."""
+        """Record a transaction before it begins."""
         entry = Entry(values=values, group=group, position=position)
         self.entries.append(entry)
         return entry
@@ -94,7 +94,7 @@ class Ledger(msgspec.Struct):
 
 
 def short(value: str) -> str:
-    """Shortens a large value for a message."""
+    """Shorten a large value for a message."""
     return (
         value if len(value) <= SHOWN_CHARS else f"{value[:SHOWN_CHARS]}… ({len(value)} characters)"
     )

@@ -32,7 +32,7 @@ class DriverSession:
         self._command_text = 0
 
     async def do(self, verb: str, **arguments: Any) -> Answer:
-        """Sends one command; an error counts as an answer.
+        """Send one command; an error counts as an answer.
 
         Raises:
             MissError: The command fails without an error.
@@ -54,7 +54,7 @@ class DriverSession:
         return answer
 
     async def must(self, verb: str, **arguments: Any) -> Answer:
-        """Sends one command, which must succeed.
+        """Send one command, which must succeed.
 
         Raises:
             MissError: It fails.
@@ -66,7 +66,7 @@ class DriverSession:
     # What it should have told
 
     def expect(self, actual: object, expected: object, subject: str) -> None:
-        """Compares a value with the expected one.
+        """Compare a value with the expected one.
 
         Raises:
             MissError: They differ.
@@ -75,7 +75,7 @@ class DriverSession:
             raise MissError(f"{subject}: {actual}; expected: {expected}")
 
     def expect_told(self, entry: Entry, expected: Told) -> None:
-        """Compares the end that the library has reported for a transaction with the expected one.
+        """Compare the end that the library has reported for a transaction with the expected one.
 
         Raises:
             MissError: They differ.

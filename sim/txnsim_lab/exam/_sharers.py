@@ -54,7 +54,7 @@ class Sharers:
         self.rejected: set[str] = set()
 
     async def begin(self) -> None:
-        """Creates the topic, and sets the configs of the group.
+        """Create the topic, and set the configs of the group.
 
         Raises:
             NotAskedError: The cluster refuses the configs.
@@ -69,7 +69,7 @@ class Sharers:
             raise NotAskedError(f"the cluster: {refused}") from None
 
     async def join(self, name: str = "m", *, client_id: str = CLIENT) -> None:
-        """Subscribes a member with explicit acknowledgement."""
+        """Subscribe a member with explicit acknowledgement."""
         self._app.dead.discard(name)
         self._app.opened.add(name)
         self._held[name] = []
@@ -84,7 +84,7 @@ class Sharers:
         )
 
     async def poll(self, name: str = "m") -> list[str]:
-        """Polls once; if the library reports an error, returns no values.
+        """Poll once; if the library reports an error, return no values.
 
         Raises:
             MissError: A record is delivered again that must not be.
@@ -100,7 +100,7 @@ class Sharers:
         return values
 
     async def get(self, name: str = "m") -> list[str]:
-        """Polls until records come.
+        """Poll until records come.
 
         Raises:
             MissError: No record comes.
@@ -111,7 +111,7 @@ class Sharers:
         raise MissError(f"{name} gets nothing{self._app.after_errors}")
 
     async def gets_nothing(self, name: str = "m", *, subject: str = "the member gets") -> None:
-        """Polls a few times; no record may come.
+        """Poll a few times; no record may come.
 
         Raises:
             MissError: A record comes.
@@ -120,7 +120,7 @@ class Sharers:
             self._app.expect(await self.poll(name), [], subject)
 
     async def say(self, how: How, name: str = "m") -> bool:
-        """Acknowledges every record of the last poll, and commits the acknowledgements.
+        """Acknowledge every record of the last poll, and commit the acknowledgements.
 
         Returns:
             Whether the library reports no failure.
@@ -142,7 +142,7 @@ class Sharers:
         return not failed
 
     async def must_say(self, how: How, name: str = "m") -> None:
-        """Acknowledges as ``say`` does, which must succeed.
+        """Acknowledge as ``say`` does, which must succeed.
 
         Raises:
             MissError: The library reports a failure.
@@ -151,7 +151,7 @@ class Sharers:
             raise MissError(f"{how} failed{self._app.after_errors}")
 
     async def work(self, *names: str, wanted: Collection[str]) -> None:
-        """Lets members poll and accept until the wanted values are accepted and polls are empty.
+        """Let members poll and accept until the wanted values are accepted and poll are empty.
 
         Raises:
             MissError: A value is missing, or there is an additional one.
@@ -174,7 +174,7 @@ class Sharers:
             raise MissError(f"{', '.join(extra)} was given, though it was never committed")
 
     async def forget(self) -> None:
-        """Removes the configs of the group."""
+        """Remove the configs of the group."""
         admin = await self._app.target.admin()
         for name in self._configs:
             await admin.set_group_config(self._app.name(GROUP), name, None)

@@ -96,7 +96,7 @@ async def compare(
     clock: Clock,
     tell: Callable[[str, SituationDifference | None], None],
 ) -> Comparison:
-    """Compares two drivers.
+    """Compare two drivers.
 
     Args:
         sides: The two drivers.
@@ -161,7 +161,7 @@ class _Pair:
         self._exams = [Exam(side.command, targets) for side in sides]
 
     async def begin(self) -> list[str]:
-        """Starts both drivers; returns their libraries and versions."""
+        """Start both drivers; returns their libraries and versions."""
         who = [await exam.begin() for exam in self._exams]
         names = [f"{answer.library} {answer.version}" for answer in who]
         levels = [side.level for side in self._sides]
@@ -211,7 +211,7 @@ def part(result: Result, other_result: Result) -> bool:
 
 
 def by_hints(situations: Sequence[Situation], hints: Iterable[str]) -> list[Situation]:
-    """Sorts situations by the number of words that they share with the hints; stable."""
+    """Sort situations by the number of words that they share with the hints; stable."""
     hint_words = _words(" ".join(hints))
 
     def score(situation: Situation) -> int:

@@ -48,7 +48,7 @@ class TopicWriter:
     """Writes one fixture topic."""
 
     def __init__(self, target: Target, cluster: Cluster, topic: str, lasting_ms: int) -> None:
-        """Writes nothing yet.
+        """Write nothing yet.
 
         Args:
             target: The cluster.
@@ -62,7 +62,7 @@ class TopicWriter:
         self._target = target
 
     async def roll(self) -> None:
-        """Rolls the segment, at the latest with the next record.
+        """Roll the segment, at the latest with the next record.
 
         Raises:
             TargetError: This cluster can't do it.
@@ -70,7 +70,7 @@ class TopicWriter:
         await self._target.roll(self.place)
 
     async def clean(self) -> None:
-        """Waits for a run of the log cleaner.
+        """Wait for a run of the log cleaner.
 
         Raises:
             TargetError: This cluster can't do it.
@@ -79,7 +79,7 @@ class TopicWriter:
 
     @contextlib.asynccontextmanager
     async def producers(self, *names: str) -> AsyncIterator[list[Producer]]:
-        """Opens transactional producers; their transactions may stay open."""
+        """Open transactional producers; their transactions may stay open."""
         producers = [
             Producer(
                 self.cluster,
@@ -97,7 +97,7 @@ class TopicWriter:
                 await producer.close()
 
     async def put(self, producer: Producer, *values: str, key: str = "") -> None:
-        """Sends records, each in a batch of its own, and waits for each acknowledgement."""
+        """Send records, each in a batch of its own, and wait for each acknowledgement."""
         for value in values:
             content = value.encode()
             name = key.encode() if key else None
@@ -106,7 +106,7 @@ class TopicWriter:
     async def transact(
         self, producer: Producer, *values: str, end: str = "commit", key: str = ""
     ) -> None:
-        """Makes a whole transaction."""
+        """Make a whole transaction."""
         producer.begin()
         await self.put(producer, *values, key=key)
         await (producer.commit() if end == "commit" else producer.abort())
@@ -126,7 +126,7 @@ class FixtureTopic(msgspec.Struct, frozen=True, kw_only=True):
 def topic_of(
     topic: str, about: str, values: str, stable: int, end: int, **more: Any
 ) -> Callable[[Write], FixtureTopic]:
-    """Decorates a coroutine function that writes a topic; ``values`` are separated by spaces."""
+    """Decorate a coroutine function that writes a topic; ``values`` are separated by spaces."""
     expected = Expected(
         topic=topic, about=about, values=tuple(values.split()), stable=stable, end=end
     )
@@ -135,7 +135,7 @@ def topic_of(
 
 @topic_of("position-on-marker", "The last record has a marker behind it.", "a b", 3, 3)
 async def on_marker(writer: TopicWriter) -> None:
-    """Writes the offsets: 0 a, 1 b, 2 COMMIT."""
+    """Write the offsets: 0 a, 1 b, 2 COMMIT."""
     async with writer.producers("p") as (p,):
         await writer.transact(p, "a", "b")
 
@@ -143,7 +143,7 @@ async def on_marker(writer: TopicWriter) -> None:
 @topic_of("nothing-aborted", "Transactions of two producers overlap. The list of aborted ones is"
           " empty.", "a b c d", 6, 6)  # fmt: skip
 async def nothing_aborted(writer: TopicWriter) -> None:
-    """Writes the offsets: 0 a, 1 b, 2 c, 3 COMMIT, 4 d, 5 COMMIT."""
+    """Write the offsets: 0 a, 1 b, 2 c, 3 COMMIT, 4 d, 5 COMMIT."""
     async with writer.producers("p", "q") as (p, q):
         p.begin()
         q.begin()
@@ -159,7 +159,7 @@ async def nothing_aborted(writer: TopicWriter) -> None:
     "tail-of-markers", "Behind the last record come aborted ones and markers only.", "a", 8, 8
 )
 async def tail(writer: TopicWriter) -> None:
-    """Writes 0 a, 1 COMMIT, then three times a record and its ABORT."""
+    """Write 0 a, 1 COMMIT, then three times a record and its ABORT."""
     async with writer.producers("p") as (p,):
         await writer.transact(p, "a")
         for value in ("lost", "lost", "lost"):
@@ -168,7 +168,7 @@ async def tail(writer: TopicWriter) -> None:
 
 @topic_of("nothing-committed", "There are aborted transactions only.", "", 4, 4)
 async def nothing(writer: TopicWriter) -> None:
-    """Writes twice a record and its ABORT."""
+    """Write twice a record and its ABORT."""
     async with writer.producers("p") as (p,):
         for value in ("lost", "lost"):
             await writer.transact(p, value, end="abort")
@@ -177,7 +177,7 @@ async def nothing(writer: TopicWriter) -> None:
 @topic_of("overlapping", "Transactions of three producers overlap; some are aborted.",
         "a b c d e", 15, 15)  # fmt: skip
 async def overlapping(writer: TopicWriter) -> None:
-    """Writes aborted transactions that end in another order than they began."""
+    """Write aborted transactions that end in another order than they began."""
     async with writer.producers("p", "q", "r") as (p, q, r):
         q.begin()
         await writer.put(q, "lost")  # 0
@@ -201,7 +201,7 @@ async def overlapping(writer: TopicWriter) -> None:
 
 @topic_of("between", "Records outside of transactions lie among aborted ones.", "a b c", 6, 6)
 async def between(writer: TopicWriter) -> None:
-    """Writes the offsets: 0 a, 1 lost, 2 b, 3 lost, 4 ABORT, 5 c."""
+    """Write the offsets: 0 a, 1 lost, 2 b, 3 lost, 4 ABORT, 5 c."""
     async with Producer(writer.cluster) as plain, writer.producers("q") as (q,):
         await writer.put(plain, "a")
         q.begin()
@@ -214,7 +214,7 @@ async def between(writer: TopicWriter) -> None:
 
 @topic_of("open", "A transaction is open, and committed ones lie behind it.", "a", 2, 5)
 async def left_open(writer: TopicWriter) -> None:
-    """Writes 0 a, 1 COMMIT, 2 a record of a transaction that stays open, 3 b, 4 COMMIT: the last
+    """Write 0 a, 1 COMMIT, 2 a record of a transaction that stays open, 3 b, 4 COMMIT: the last
     stable offset is 2.
     """
     async with writer.producers("p", "q") as (p, q):
@@ -226,7 +226,7 @@ async def left_open(writer: TopicWriter) -> None:
 
 @topic_of("start-moved", "The log begins in the middle of an aborted transaction.", "b", 6, 6)
 async def start_moved(writer: TopicWriter) -> None:
-    """Writes 0 lost, 1 a, 2 lost (the log begins here), 3 ABORT, 4 b, 5 COMMIT."""
+    """Write 0 lost, 1 a, 2 lost (the log begins here), 3 ABORT, 4 b, 5 COMMIT."""
     async with Producer(writer.cluster) as plain, writer.producers("p") as (p,):
         p.begin()
         await writer.put(p, "lost")
@@ -240,8 +240,8 @@ async def start_moved(writer: TopicWriter) -> None:
 @topic_of("compacted", "The cleaner has left a batch without records, and gaps.", "b c", 8, 8,
         configs={"cleanup.policy": "compact"})  # fmt: skip
 async def compacted_log(writer: TopicWriter) -> None:
-    """Writes 0 a record of an idempotent producer (overwritten; its empty batch keeps the
-    sequence), 1 a (overwritten), 2 COMMIT, 3 lost, 4 ABORT, 5 b, 6 COMMIT, 7 c.
+    """Write 0 a record of an idempotent producer (overwritten; its empty batch keeps the sequence),
+    1 a (overwritten), 2 COMMIT, 3 lost, 4 ABORT, 5 b, 6 COMMIT, 7 c.
     """
     async with (
         writer.producers("p", "q", "r") as (p, q, r),
@@ -263,7 +263,7 @@ _NUMBERS: Final = tuple(f"{number:02}" for number in range(24))
 @topic_of("large", "Batches are so large that an answer is cut in the middle of one.",
         " ".join(_NUMBERS), 38, 38)  # fmt: skip
 async def large(writer: TopicWriter) -> None:
-    """Writes 24 committed records of 100 kB in three transactions, with 8 aborted records between
+    """Write 24 committed records of 100 kB in three transactions, with 8 aborted records between
     them.
     """
     async with writer.producers("p", "q") as (p, q):
@@ -285,7 +285,7 @@ FIXTURE_TOPICS: Final[tuple[FixtureTopic, ...]] = (
 async def write_fixture(
     target: Target, fixture: FixtureTopic, *, lasting_ms: int = TIMEOUT_MS
 ) -> str:
-    """Creates a fixture topic and writes its records.
+    """Create a fixture topic and write its records.
 
     Args:
         target: The cluster.
@@ -306,5 +306,5 @@ async def write_fixture(
 
 
 def short_values(values: Sequence[str]) -> tuple[str, ...]:
-    """Shortens long values to their first two letters, as fixture topics have them."""
+    """Shorten long values to their first two letters, as fixture topics have them."""
     return tuple(value if len(value) <= 2 else value[:2] for value in values)

@@ -77,7 +77,7 @@ def folders(
 
 
 def driver_sources(command: str, named: Sequence[Path] = ()) -> dict[str, bytes]:
-    """Reads the text files that a driver's command names, and further files.
+    """Read the text files that a driver's command names, and further files.
 
     Args:
         command: The value of ``--driver``.
@@ -145,7 +145,7 @@ def _bullets(lines: Iterable[str]) -> Iterator[str]:
 
 
 def _one_line(text: str) -> str:
-    """Shortens a text of a driver or its library, and escapes control characters."""
+    """Shorten a text of a driver or its library, and escape control characters."""
     cut = text if len(text) <= SAID_MAX else f"{text[:SAID_MAX]} … {len(text) - SAID_MAX} more"
     return escape_unprintable(cut)
 

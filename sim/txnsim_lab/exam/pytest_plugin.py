@@ -18,7 +18,7 @@ _DRIVERS: Final = pytest.StashKey["Drivers"]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Declares the marker of the exam."""
+    """Declare the marker of the exam."""
     config.addinivalue_line(
         "markers",
         f"{MARKER}(driver, core=False, only=(), levels=(0, 1, 2), known=()): what the fixture "
@@ -27,7 +27,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Makes one test per situation and level.
+    """Make one test per situation and level.
 
     Raises:
         pytest.UsageError: The marker names no driver.
@@ -66,7 +66,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture
 def txnsim_exam(request: pytest.FixtureRequest) -> Callable[[], None]:
-    """Plays the situation of the test. The test fails with a story if the library fails, and is
+    """Play the situation of the test. The test fails with a story if the library fails, and is
     skipped if the situation does not apply. A situation among ``known`` must fail.
     """
     drivers = request.config.stash.get(_DRIVERS, None)
@@ -91,7 +91,7 @@ def txnsim_exam(request: pytest.FixtureRequest) -> Callable[[], None]:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Ends the drivers."""
+    """End the drivers."""
     drivers = config.stash.get(_DRIVERS, None)
     if drivers is not None:
         drivers.close()
@@ -107,7 +107,7 @@ class Drivers:
         self._exams: dict[str, Exam] = {}
 
     def play(self, command: str, situation: Any, level: int) -> Any:
-        """Plays one situation; returns its result.
+        """Play one situation; returns its result.
 
         Raises:
             ConfigError: The driver can't be started, or does not speak the contract.
@@ -123,7 +123,7 @@ class Drivers:
         return self._thread.cluster_loop.block(exam.play(situation, level))
 
     def close(self) -> None:
-        """Ends the drivers and the loop."""
+        """End the drivers and the loop."""
         for exam in self._exams.values():
             self._thread.cluster_loop.block(exam.end())
         self._thread.stop()

@@ -57,7 +57,7 @@ def expected_topics(*, on_disk: bool) -> tuple[Expected, ...]:
 @topic_of("cut-short", "The last batch is cut short on disk, as after a broker that was killed.",
           "a b", 3, 3)  # fmt: skip
 async def cut_short(writer: TopicWriter) -> None:
-    """Writes 0 a, 1 b, 2 COMMIT, 3 a record in a batch that is truncated afterwards."""
+    """Write 0 a, 1 b, 2 COMMIT, 3 a record in a batch that is truncated afterwards."""
     async with writer.producers("p") as (p,), Producer(writer.cluster) as plain:
         await writer.transact(p, "a", "b")
         await writer.put(plain, "cut")
@@ -65,7 +65,7 @@ async def cut_short(writer: TopicWriter) -> None:
 
 @contextlib.asynccontextmanager
 async def library(*, port: int = 0) -> AsyncIterator[AsyncSimulatedKafka]:
-    """Starts a cluster with all topics, and a group that has read them.
+    """Start a cluster with all topics, and a group that has read them.
 
     Args:
         port: First of consecutive ports; 0 picks free ones.

@@ -85,7 +85,7 @@ class RealTargets:
     async def connect(
         cls, on: str, *, say: Callable[[str], object], settings: ClientSettings | None = None
     ) -> RealTargets:
-        """Inspects the cluster; brokers of a release are started when a situation needs them.
+        """Inspect the cluster; brokers of a release are started when a situation needs them.
 
         Args:
             on: ``HOST:PORT``, or ``apache-RELEASE``.

@@ -91,7 +91,7 @@ class ExamRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def known_misses(lines: Iterable[str]) -> frozenset[str]:
-    """Reads a file of known misses: one ``situation@level`` per line; ``#`` begins a comment."""
+    """Read a file of known misses: one ``situation@level`` per line; ``#`` begins a comment."""
     stripped = (line.partition("#")[0].strip() for line in lines)
     return frozenset(line for line in stripped if line)
 

@@ -31,7 +31,7 @@ async def run_exam(
     tell: Tell = lambda _: None,
     stops: tuple[type[BaseException], ...] = (),
 ) -> ExamRun:
-    """Runs the exam of a library.
+    """Run the exam of a library.
 
     Args:
         command: The command that starts its driver.
@@ -77,7 +77,7 @@ class Exam:
     """One run of the exam, with the driver's process, which is restarted if it hangs."""
 
     def __init__(self, command: str, targets: Targets) -> None:
-        """Starts nothing yet; ``begin`` does.
+        """Start nothing yet; ``begin`` does.
 
         Args:
             command: The command that starts the driver.
@@ -90,7 +90,7 @@ class Exam:
         self._driver: Driver | None = None
 
     async def begin(self) -> Answer:
-        """Starts the driver, and asks for its library.
+        """Start the driver, and ask for its library.
 
         Raises:
             ConfigError: The driver can't be started, or does not speak the contract.
@@ -99,7 +99,7 @@ class Exam:
         return await self._driver.describe()
 
     async def end(self) -> None:
-        """Ends the driver and the targets."""
+        """End the driver and the targets."""
         if self._driver is not None:
             await self._driver.end()
         await self.targets.close()
@@ -177,7 +177,7 @@ class Exam:
         return SituationOutcome.PASSED, []
 
     async def _close_open(self, app: Application) -> bool:
-        """Closes all open producers and consumers while the cluster still runs; False if the driver
+        """Close all open producers and consumers while the cluster still runs; False if the driver
         hangs.
         """
         try:

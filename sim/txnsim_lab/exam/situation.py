@@ -52,7 +52,7 @@ def situation(
     core: bool = False,
     begins_as: str = "",
 ) -> Callable[[Play], Situation]:
-    """Decorates a coroutine function that plays a situation.
+    """Decorate a coroutine function that plays a situation.
 
     Args:
         name: The name for ``--only``.

@@ -76,7 +76,7 @@ class Targets(Protocol):
     def open(
         self, level: int, *, begins_as: str = ""
     ) -> contextlib.AbstractAsyncContextManager[Opened]:
-        """Opens the target of one situation.
+        """Open the target of one situation.
 
         Args:
             level: Level of ``transaction.version``.
@@ -90,7 +90,7 @@ class Targets(Protocol):
 async def create_topic(
     target: Target, name: str, *, partitions: int = 1, configs: Mapping[str, str] | None = None
 ) -> None:
-    """Creates a topic, and waits until it has leaders.
+    """Create a topic, and wait until it has leaders.
 
     Raises:
         TargetError: The topic exists already, or the cluster refuses it.
@@ -117,7 +117,7 @@ class _Onlooker:
         return await self._kafka.rebuilt.admin()
 
     def say(self, text: str) -> None:
-        """Does nothing: the trace has these lines already."""
+        """Do nothing: the trace has these lines already."""
 
 
 def simulated_target(kafka: AsyncSimulatedKafka) -> SimulatedTarget:
@@ -129,7 +129,7 @@ class SimulatedTargets:
     """A fresh cluster of three brokers for each situation."""
 
     def __init__(self, as_version: str | None = None) -> None:
-        """Starts nothing yet.
+        """Start nothing yet.
 
         Args:
             as_version: The release of Kafka to simulate; the newest unless given.
@@ -159,4 +159,4 @@ class SimulatedTargets:
             yield Opened(target=simulated_target(kafka), faults=kafka.faults, simulator=kafka)
 
     async def close(self) -> None:
-        """Does nothing: no cluster runs between two situations."""
+        """Do nothing: no cluster runs between two situations."""

@@ -25,7 +25,7 @@ class Joined(Protocol):
         """Called when the broker's side is closed."""
 
     def close(self) -> None:
-        """Closes both sides, as the proxy stops."""
+        """Close both sides, as the proxy stops."""
 
 
 class End(asyncio.Protocol):
@@ -65,7 +65,7 @@ class End(asyncio.Protocol):
             transport.pause_reading()
 
     def close(self, *, is_reset: bool = False) -> None:
-        """Sends what was written, then closes; with ``is_reset``, closes at once with RST."""
+        """Send what was written, then close; with ``is_reset``, close at once with RST."""
         if self.transport is None:
             return
         if is_reset:

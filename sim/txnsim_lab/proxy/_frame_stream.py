@@ -105,7 +105,7 @@ class FrameStream:
         self._stops += 1
 
     def go_on(self) -> None:
-        """Undoes one ``stop``; the last one continues with the held bytes."""
+        """Undo one ``stop``; the last one continues with the held bytes."""
         self._stops -= 1
         if self._stops or self._is_feeding or not self._backlog:
             return
@@ -116,14 +116,14 @@ class FrameStream:
         self._grown()
 
     def forget(self) -> None:
-        """Drops the held bytes, and the frame that is being collected."""
+        """Drop the held bytes, and the frame that is being collected."""
         self._backlog.clear()
         self._pieces.clear()
         self.backlog_bytes = 0
         self._head = b""
 
     def feed(self, data: bytes) -> None:
-        """Takes a chunk that the connection has received."""
+        """Take a chunk that the connection has received."""
         if self._stops:
             self._backlog.append(data)
             self.backlog_bytes += len(data)
@@ -203,4 +203,4 @@ class FrameStream:
 
 
 def _nowhere(_data: bytes) -> None:
-    """Drops bytes, as the other side is closed."""
+    """Drop bytes, as the other side is closed."""

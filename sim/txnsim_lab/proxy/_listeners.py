@@ -44,10 +44,10 @@ class ProxyContext(Protocol):
     names: TopicNames
 
     async def look_up_topics(self) -> None:
-        """Asks the cluster for the names of all topics."""
+        """Ask the cluster for the names of all topics."""
 
     def enter(self, listener: NodeListener) -> ClientEnd:
-        """Accepts a new connection; returns the client's side."""
+        """Accept a new connection; returns the client's side."""
 
 
 class NodeListener:
@@ -156,7 +156,7 @@ class NodeListener:
             self.tracer.emit("conn.close", self.node, parents=(opened_at,), data={"peer": line})
 
     def forget(self, relay: Joined) -> None:
-        """Removes a connection whose sides are both closed."""
+        """Remove a connection whose sides are both closed."""
         self.relays.pop(relay, None)
 
     def source_of(self, client_id: str | None) -> str:
@@ -164,7 +164,7 @@ class NodeListener:
         return peer_of(client_id) if self.is_peer else f"client/{client_id or ''}"
 
     async def decode(self, sent: Sent, frame: bytes) -> None:
-        """Decodes a request that a rule needs; looks up topics that it identifies by id."""
+        """Decode a request that a rule needs; look up topics that it identifies by id."""
         names = self._context.names
         request = Sent.decode_request(frame, names.names)
         if request is not None and names.has_unknown_topic(request.message):
@@ -172,7 +172,7 @@ class NodeListener:
         sent.request = request
 
     async def rewrite_answer(self, api_key: int, api_version: int, answer: bytes) -> bytes:
-        """Rewrites an answer so that its addresses lead to the proxy."""
+        """Rewrite an answer so that its addresses lead to the proxy."""
         if api_key == API_VERSIONS:
             return addresses.limit_api_versions(api_version, answer)
         if not addresses.may_carry(api_key, api_version):
@@ -232,7 +232,7 @@ class NodeListeners:
         return self._advertised_host, self._listeners[node_id].port
 
     async def learn(self, nodes: Iterable[Endpoint]) -> None:
-        """Opens listeners for new nodes, and updates the addresses of nodes that have moved.
+        """Open listeners for new nodes, and update the addresses of nodes that have moved.
 
         Raises:
             ConfigError: A listener's port is out of range.
@@ -264,7 +264,7 @@ class NodeListeners:
         self._listeners[node.node_id] = listener
 
     async def _learn_late(self, nodes: Iterable[Endpoint]) -> None:
-        """Learns nodes while clients wait; a node whose port is busy gets another port."""
+        """Learn nodes while clients wait; a node whose port is busy gets another port."""
         try:
             await self.learn(nodes)
         except (ConfigError, OSError) as error:
@@ -285,7 +285,7 @@ class NodeListeners:
         return port
 
     async def rewrite_answer(self, api_key: int, api_version: int, answer: bytes) -> bytes:
-        """Rewrites an answer so that its addresses lead to these listeners; opens listeners for new
+        """Rewrite an answer so that its addresses lead to these listeners; open listeners for new
         nodes.
 
         Raises:
@@ -301,6 +301,6 @@ class NodeListeners:
         return self.address(node.node_id)
 
     async def close(self) -> None:
-        """Closes all listeners."""
+        """Close all listeners."""
         for listener in list(self._listeners.values()):
             await listener.close()

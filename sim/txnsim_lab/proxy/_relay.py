@@ -100,7 +100,7 @@ class Relay:
         self._drive(self._open(), self._on_open, "connection to a broker")
 
     async def _open(self) -> bool:
-        """Connects to the broker; returns whether requests may be read."""
+        """Connect to the broker; returns whether requests may be read."""
         if self._injector.is_armed and not self._listener.is_peer:
             verdict = await self._passage().connection_effect(self._listener.node, self._line)
             if verdict.outcome is SubmitOutcome.DISCONNECT:
@@ -162,12 +162,12 @@ class Relay:
             self.client.abort()
 
     def close(self) -> None:
-        """Closes both sides, as the proxy stops."""
+        """Close both sides, as the proxy stops."""
         self.client.close()
         self.broker.close()
 
     def _break(self, *, is_reset: bool = False) -> None:
-        """Breaks the connection on both sides, as a fault demands; with ``is_reset``, with RST on
+        """Break the connection on both sides, as a fault demands; with ``is_reset``, with RST on
         the client's side.
         """
         self._requests.stop()
@@ -231,7 +231,7 @@ class Relay:
         self._drive(self._watch(sent, b"".join(pieces)), self._request_done, "proxied request")
 
     async def _watch(self, sent: Sent, frame: bytes) -> bool:
-        """Takes a request through its fault point; returns whether the next one may follow."""
+        """Take a request through its fault point; returns whether the next one may follow."""
         await self._until_answered()
         if self.client.transport is None:
             return False  # it was never taken up
@@ -280,7 +280,7 @@ class Relay:
         return verdict.outcome is not SubmitOutcome.DROP_ANSWER
 
     async def _until_answered(self) -> None:
-        """Waits for all answers: as in Kafka, the next request is read when the last one has been
+        """Wait for all answers: as in Kafka, the next request is read when the last one has been
         answered.
         """
         if self._in_flight or self._answers.is_stopped:
@@ -297,7 +297,7 @@ class Relay:
         self._settle()
 
     def _forward(self, sent: Sent, frame: bytes) -> None:
-        """Forwards a request to the broker."""
+        """Forward a request to the broker."""
         if self.broker.transport is None:
             _log.warning(
                 "a request was held until its broker's connection had closed: it is lost",
@@ -322,7 +322,7 @@ class Relay:
         return await self._answer_here(sent, reply)
 
     async def _answer_here(self, sent: Sent, answer: bytes) -> bool:
-        """Answers instead of the broker; returns whether the next request may follow."""
+        """Answer instead of the broker; returns whether the next request may follow."""
         sent.fate = MADE_HERE
         self._answers.stop()
         goes_on = await self._deliver(sent, answer)
@@ -330,7 +330,7 @@ class Relay:
         return goes_on
 
     async def _copy(self, crossing: Crossing, sent: Sent, frame: bytes) -> None:
-        """Forwards the request a second time; the second answer is dropped."""
+        """Forward the request a second time; the second answer is dropped."""
         if not await self._passage().send_copy(crossing):
             return
         copy = Sent(sent.api_key, sent.api_version, sent.correlation_id)
@@ -413,7 +413,7 @@ class Relay:
         self._drive(self._deliver(sent, b"".join(pieces)), self._answer_done, "proxied answer")
 
     async def _deliver(self, sent: Sent, answer: bytes) -> bool:
-        """Takes an answer through its fault point; returns whether later ones may follow."""
+        """Take an answer through its fault point; returns whether later ones may follow."""
         if not self._listener.is_peer and sent.fate == ORDINARY:
             # A damaged request may have become another, of which no more is known.
             answer = await self._listener.rewrite_answer(sent.api_key, sent.api_version, answer)
@@ -453,7 +453,7 @@ class Relay:
         return True
 
     async def _write_slices(self, answer: bytes, *, size: int, every_ms: int) -> None:
-        """Writes an answer in pieces while the client is connected."""
+        """Write an answer in pieces while the client is connected."""
         for start in range(0, len(answer), size):
             if start:
                 due = asyncio.Event()
@@ -504,7 +504,7 @@ class Relay:
         return Passage(self._injector, self._listener.tracer)
 
     def _settle(self) -> None:
-        """Closes the broker's side if the client has disconnected and nothing is pending."""
+        """Close the broker's side if the client has disconnected and nothing is pending."""
         if self._is_orphan and not self._owed and not self._in_flight:
             self.broker.close()
 
@@ -512,7 +512,7 @@ class Relay:
         self._listener.tasks.drive(coroutine, on_done, name=name)
 
     def _fail(self, error: BaseException) -> None:
-        """Closes the connection after a message that can't be decoded, or a bug."""
+        """Close the connection after a message that can't be decoded, or a bug."""
         if isinstance(error, asyncio.CancelledError):
             return
         if isinstance(error, BadInputError):

@@ -146,7 +146,7 @@ def endpoints_of(api_key: int, message: Any) -> tuple[Endpoint, ...]:
 
 
 def message_of(api_key: int, api_version: int, frame: bytes) -> Any:
-    """Decodes an answer, including its size.
+    """Decode an answer, including its size.
 
     Raises:
         MalformedFrameError: The bytes are no such answer.

@@ -146,11 +146,11 @@ class FaultProxy:
         )
 
     def enter(self, listener: NodeListener) -> ClientEnd:
-        """Accepts a new connection; returns the client's side."""
+        """Accept a new connection; returns the client's side."""
         return Relay(listener).client
 
     async def look_up_topics(self) -> None:
-        """Asks the cluster for the names of all topics; a failed look-up changes nothing."""
+        """Ask the cluster for the names of all topics; a failed look-up changes nothing."""
         now_ms = self.environment.clock.monotonic_ms()
         if self._looked_up_ms is not None and now_ms - self._looked_up_ms < LOOK_UPS_APART_MS:
             return
@@ -162,7 +162,7 @@ class FaultProxy:
             return
 
     async def stop(self) -> None:
-        """Releases everything that is held, closes every connection, and stops listening."""
+        """Release everything that is held, close every connection, and stop listening."""
         self.injector.disarm_all()
         await self.clients.close()
         await self.peers.close()

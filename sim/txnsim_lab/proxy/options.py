@@ -64,7 +64,7 @@ class ProxyOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def peer_from(text: str) -> Endpoint:
-    """Parses ``NODE=HOST:PORT``, the address of a broker for other brokers.
+    """Parse ``NODE=HOST:PORT``, the address of a broker for other brokers.
 
     Raises:
         ConfigError: The text has another form.

@@ -101,7 +101,7 @@ class Pruning:
                 self._lacks_declarations = True
 
     def _take_from_declaration(self, part: str, name: str, keys: Sequence[Any]) -> None:
-        """Removes a wrong field of a declaration; the name itself stays declared, since steps use
+        """Remove a wrong field of a declaration; the name itself stays declared, since steps use
         it.
         """
         defaults = _DECLARED.get(part, {})
@@ -140,7 +140,7 @@ def complaints_of(
     judge: Callable[[Mapping[Any, Any]], tuple[Any, list[Complaint]]],
     judge_names: Callable[[Any], Iterable[Complaint]],
 ) -> list[Complaint]:
-    """Finds every mistake of a document with wrong fields.
+    """Find every mistake of a document with wrong fields.
 
     Args:
         document: The parsed YAML.

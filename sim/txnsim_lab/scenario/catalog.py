@@ -62,7 +62,7 @@ def _files(below: str = "") -> list[Path]:
 
 
 def find(name: str) -> tuple[Path, Scenario]:
-    """Finds a scenario by its name or alias, or reads the given file; returns the file, too.
+    """Find a scenario by its name or alias, or read the given file; returns the file, too.
 
     Raises:
         ConfigError: There is no such scenario.
@@ -90,7 +90,7 @@ def of_name(name: str) -> tuple[Path, Scenario] | None:
 
 
 def _two_digits(name: str) -> str:
-    """Writes ``z1`` as ``z01``; other names stay as they are."""
+    """Write ``z1`` as ``z01``; other names stay as they are."""
     numbered = re.fullmatch(r"([a-z]+)0*(\d{1,2})", name)
     return name if numbered is None else f"{numbered[1]}{int(numbered[2]):02}"
 
@@ -110,7 +110,7 @@ def _load_once(path: Path, _changed_ns: int) -> Scenario:
 
 
 def load(path: Path) -> Scenario:
-    """Reads the scenario in a file.
+    """Read the scenario in a file.
 
     Raises:
         ConfigError: The file can't be read or is no scenario.

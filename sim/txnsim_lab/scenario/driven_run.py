@@ -56,7 +56,7 @@ class DriverChannel(Protocol):
     def send(self, message: bytes) -> None: ...
 
     def hear(self) -> bytes:
-        """Waits for the next command."""
+        """Wait for the next command."""
         ...
 
 
@@ -66,11 +66,11 @@ class Kept(Protocol):
     kept: int
 
     def keep(self) -> bool:
-        """Makes a checkpoint; True when the run has returned to it."""
+        """Make a checkpoint; True when the run has returned to it."""
         ...
 
     def back(self, count: int) -> None:
-        """Returns to the ``count``-th newest checkpoint; the call itself does not return.
+        """Return to the ``count``-th newest checkpoint; the call itself does not return.
 
         Raises:
             ValueError: There are fewer checkpoints.
@@ -96,7 +96,7 @@ class DrivenPace:
         return self._checkpoints.kept
 
     async def wait_before_step(self, stage: Stage, step: PlannedStep) -> None:
-        """Does the inputs for this step; then, if a stop is due, waits for commands."""
+        """Do the inputs for this step; then, if a stop is due, wait for commands."""
         await self._given.wait_before_step(stage, step)
         if self._left is None:
             return
@@ -162,17 +162,17 @@ class DrivenPace:
             tracer.emit("goal", "lesson", parents=(NO_CAUSE,), data=data)
 
     def _tell_failure(self, error: str) -> None:
-        """Reports an input's error, then returns to the checkpoint before the input."""
+        """Report an input's error, then return to the checkpoint before the input."""
         self._channel.send(encode(Failed(error=error)))
         self._checkpoints.back(1)
 
     def take_back(self, why: str) -> None:
-        """Undoes the last command, because it blocks the story, if there is a checkpoint."""
+        """Undo the last command, because it blocks the story, if there is a checkpoint."""
         if self.checkpoint_count:
             self._tell_failure(f"{why}. What was done to the run is in its way: change that here.")
 
     def back(self, count: int) -> str | None:
-        """Returns to an earlier stop. If that fails, returns the reason."""
+        """Return to an earlier stop. If that fails, returns the reason."""
         try:
             self._checkpoints.back(count)
         except ValueError as wrong:
@@ -181,12 +181,12 @@ class DrivenPace:
 
 
 def make(channel: Channel) -> None:
-    """Plays one run in this process, as the driver commands."""
+    """Play one run in this process, as the driver commands."""
     run_driven(channel, Checkpoints())
 
 
 def run_driven(channel: DriverChannel, checkpoints: Kept) -> None:
-    """Plays one run as the driver commands; after its end the driver may still go back."""
+    """Play one run as the driver commands; after its end the driver may still go back."""
     order = to_order(channel.hear())
     driver = DrivenPace(channel, order, checkpoints)
     try:
@@ -212,7 +212,7 @@ def run_driven(channel: DriverChannel, checkpoints: Kept) -> None:
 
 
 def warm_up() -> None:
-    """Plays a story once, so that the forked children have all imports."""
+    """Play a story once, so that the forked children have all imports."""
     scenario_run = ScenarioRun(scenario=find(WARM_UP)[1], run=WARM_UP_RUN)
     run_in_virtual_time(scenario_run)
     gc.collect()

@@ -54,7 +54,7 @@ class Model(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _other_spellings(cls, value: Any) -> Any:
-        """Accepts ``transactional_id`` for ``transactional-id``, since fault rules are written with
+        """Accept ``transactional_id`` for ``transactional-id``, since fault rules are written with
         underscores.
         """
         if not isinstance(value, dict):
@@ -75,7 +75,7 @@ Change = Callable[[Model | None, str, Any], Any]
 
 
 def map_values(value: Any, change: Change, part: Model | None = None, field: str = "") -> Any:
-    """Applies a change to each single value in a step, or in a part of it, including the keys of
+    """Apply a change to each single value in a step, or in a part of it, including the keys of
     mappings; returns the same object if nothing changes.
     """
     if isinstance(value, Model):
@@ -105,7 +105,7 @@ def with_numbers(value: Any, settings: Settings) -> Any:
 
 
 def duration_ms(value: Any) -> Any:
-    """Parses ``21m``, ``500ms`` or ``-10s`` into milliseconds."""
+    """Parse ``21m``, ``500ms`` or ``-10s`` into milliseconds."""
     if not isinstance(value, str):
         raise ValueError("expected a duration such as 500ms, 30s, 21m, 2h or 7d")
     milliseconds = read_ms(value)
@@ -115,7 +115,7 @@ def duration_ms(value: Any) -> Any:
 
 
 def partition(value: Any) -> Any:
-    """Parses ``t-0`` into a partition."""
+    """Parse ``t-0`` into a partition."""
     if not isinstance(value, str):
         raise ValueError("expected a partition such as orders-0")
     served = by_name(value)
@@ -128,12 +128,12 @@ def partition(value: Any) -> Any:
 
 
 def offsets(value: Any) -> Any:
-    """Parses ``{t-0: 10}`` into offsets by partition."""
+    """Parse ``{t-0: 10}`` into offsets by partition."""
     return _by_partition(value, "offsets, such as {orders-0: 10}")
 
 
 def values_of(value: Any) -> Any:
-    """Parses ``{t-1: r2}`` into values by partition."""
+    """Parse ``{t-1: r2}`` into values by partition."""
     return _by_partition(value, "values, such as {orders-1: second}")
 
 
@@ -151,15 +151,15 @@ def _by_partition_name(value: dict[TopicPartition, Any]) -> dict[str, Any]:
 
 
 def fault_rule(value: Any) -> Any:
-    """Completes the fields of a fault rule: its action is ``hold`` unless given."""
+    """Complete the fields of a fault rule: its action is ``hold`` unless given."""
     if not isinstance(value, dict):
         raise ValueError("expected the fields of a fault rule")
     return convert_value({"action": {"do": "hold"}, **_with_underscores(value)}, FaultRule)
 
 
 def _with_underscores(value: Any) -> Any:
-    """Replaces hyphens in field names by underscores, at every depth: fault rules have no
-    hyphens.
+    """Replace hyphens in field names by underscores, at every depth: fault rules have
+    no hyphens.
     """
     if isinstance(value, dict):
         return {_with_underscore(name): _with_underscores(inner) for name, inner in value.items()}
@@ -171,7 +171,7 @@ def _with_underscore(name: Any) -> Any:
 
 
 def content(value: Any) -> Any:
-    """Parses the bytes of a key: text, or ``{hex: "0000"}`` for bytes that are no text."""
+    """Parse the bytes of a key: text, or ``{hex: "0000"}`` for bytes that are no text."""
     if isinstance(value, str):
         return value.encode()
     if isinstance(value, dict) and set(value) == {"hex"} and isinstance(value["hex"], str):
@@ -185,7 +185,7 @@ def as_tuple(value: Any) -> Any:
 
 
 def groups(value: Any) -> Any:
-    """Parses ``only`` into a tuple of groups of words."""
+    """Parse ``only`` into a tuple of groups of words."""
     if isinstance(value, list | tuple) and any(isinstance(word, list | tuple) for word in value):
         return tuple(as_tuple(word) for word in value)
     words = as_tuple(value)

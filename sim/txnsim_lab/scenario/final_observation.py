@@ -30,7 +30,7 @@ LONG_MS: Final = 21 * 60_000
 
 
 async def look_at_everything(stage: Stage) -> None:
-    """Observes open transactions, coordinators, open transactions again, readers, share groups,
+    """Observe open transactions, coordinators, open transactions again, readers, share groups,
     gauges.
     """
     with stage.recorder.asking():
@@ -49,7 +49,7 @@ async def look_at_everything(stage: Stage) -> None:
 
 
 async def look_twice(stage: Stage) -> None:
-    """Observes everything when the cluster has settled, and again after longer than any timeout."""
+    """Observe everything when the cluster has settled, and again after longer than any timeout."""
     stuck = await settle(stage)
     await look_at_everything(stage)
     late_before = stage.target.late()
@@ -62,7 +62,7 @@ async def look_twice(stage: Stage) -> None:
 
 
 async def settle(stage: Stage, *, patient: bool = True, overdue: bool = False) -> bool:
-    """Waits until the observable state stops changing, at most for a limit.
+    """Wait until the observable state stops changing, at most for a limit.
 
     A coordinator may have to repeat its decision to brokers, which takes a request timeout.
 
@@ -127,7 +127,7 @@ async def _snapshot(stage: Stage) -> _Snapshot:
 def _of_ours(
     listings: tuple[TransactionListing, ...] | ClientError, stage: Stage
 ) -> tuple[TransactionListing, ...] | ClientError:
-    """Removes the ids of others who use the same cluster."""
+    """Remove the ids of others who use the same cluster."""
     prefix = stage.target.prefix
     if not prefix or isinstance(listings, ClientError):
         return listings

@@ -61,7 +61,7 @@ class _Forked:
         os.kill(self._pid, signal.SIGKILL)
 
     def wait(self, timeout: float) -> int:
-        """Waits for the end of the process, at most for ``timeout`` seconds; returns its exit
+        """Wait for the end of the process, at most for ``timeout`` seconds; returns its exit
         status.
 
         Raises:
@@ -91,7 +91,7 @@ class ForkServer:
         self._is_closed = False
 
     def begin(self) -> Child:
-        """Starts a child. This blocks, the first time for as long as the imports take: a program
+        """Start a child. This blocks, the first time for as long as the imports take: a program
         with a loop calls it in a thread.
 
         Raises:
@@ -114,7 +114,7 @@ class ForkServer:
             return Child(parent_end, _PID.unpack(answer)[0])
 
     def warm_up(self) -> None:
-        """Starts the helper now, so that the first child starts at once. This blocks.
+        """Start the helper now, so that the first child starts at once. This blocks.
 
         Raises:
             ProcessEndedError: The server was closed meanwhile.
@@ -124,7 +124,7 @@ class ForkServer:
                 self._start()
 
     def fork(self) -> None:
-        """Imports the module, whose function ``main`` calls ``serve``, and forks the helper from
+        """Import the module, whose function ``main`` calls ``serve``, and forks the helper from
         this process, so that the helper shares what is imported here. This process must not have a
         loop or open sockets yet. If there are threads already, or no fork, the helper starts when
         the first child is wanted.
@@ -156,7 +156,7 @@ class ForkServer:
                 os._exit(status)
 
     def close(self) -> None:
-        """Ends the helper; children end when their sockets are closed."""
+        """End the helper; children end when their sockets are closed."""
         self._is_closed = True
         self._end()  # without the lock: who starts it now ends it again
 
@@ -215,7 +215,7 @@ class Child:
             await writer.drain()
 
     async def hear(self) -> bytes:
-        """Waits for the next message.
+        """Wait for the next message.
 
         Raises:
             ProcessEndedError: The child has ended, or was killed.
@@ -228,7 +228,7 @@ class Child:
             raise ProcessEndedError("the process of the run has ended") from error
 
     def kill(self) -> None:
-        """Kills the process and its checkpoints at once."""
+        """Kill the process and its checkpoints at once."""
         self._killed.set()
         if self._streams is not None:
             self._streams[1].close()
@@ -263,14 +263,14 @@ class Channel:
         self._connection = socket.socket(fileno=number)
 
     def send(self, message: bytes) -> None:
-        """Sends a message; if the other end is closed, the process exits."""
+        """Send a message; if the other end is closed, the process exits."""
         try:
             self._connection.sendall(_LENGTH.pack(len(message)) + message)
         except OSError:
             os._exit(0)
 
     def hear(self) -> bytes:
-        """Waits for the next message; if the other end is closed, the process exits."""
+        """Wait for the next message; if the other end is closed, the process exits."""
         (length,) = _LENGTH.unpack(self._exactly(_LENGTH.size))
         return self._exactly(length)
 
@@ -297,7 +297,7 @@ class Checkpoints:
         """Number of checkpoints to return to."""
 
     def keep(self) -> bool:
-        """Makes a checkpoint.
+        """Make a checkpoint.
 
         Returns:
             False in the process that goes on; True in a process that has returned to this
@@ -316,7 +316,7 @@ class Checkpoints:
         os._exit(code - 1 if code > _BACK else max(code, 0))
 
     def back(self, count: int) -> None:
-        """Returns to the ``count``-th newest checkpoint; the call itself does not return.
+        """Return to the ``count``-th newest checkpoint; the call itself does not return.
 
         Raises:
             ValueError: There are fewer checkpoints.

@@ -44,7 +44,7 @@ _OLD_FLOW: Final = TxnProtocol.V1
 async def make(
     cluster: SimCluster, outside: Callable[[str], Cluster], *, transactional_id: str
 ) -> None:
-    """Makes the hanging transaction once, on a cluster that has the topic.
+    """Make the hanging transaction once, on a cluster that has the topic.
 
     Args:
         cluster: The cluster.
@@ -133,7 +133,7 @@ class _Story:
             self._tracer.emit("note", NARRATOR, data={"text": text})
 
     async def _identity(self) -> ProducerIdAndEpoch:
-        """Raises the epoch with InitProducerId, as a starting producer does."""
+        """Raise the epoch with InitProducerId, as a starting producer does."""
         return await Producer(self._client, transactional_id=self._id).init_transactions()
 
     async def _begin(self, identity: ProducerIdAndEpoch) -> None:

@@ -80,7 +80,7 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def check(scenario: Scenario, *, seeds: Sequence[int] = (1,)) -> Judged:
-    """Plays every run as it is declared. With several seeds, the first one that reproduces the
+    """Play every run as it is declared. With several seeds, the first one that reproduces the
     hypothesis counts.
 
     Raises:
@@ -113,7 +113,7 @@ def _first_reproducing(run: ScenarioRun, seeds: Sequence[int]) -> RunOfIt:
 
 
 def _nearest(run: ScenarioRun, judged: RunOfIt) -> Nearest | None:
-    """Plays the run again with each refusal expected; None if no possible story is reached."""
+    """Play the run again with each refusal expected; None if no possible story is reached."""
     expects: list[str] = []
     scenario, judged_run = run.scenario, judged
     while judged_run.answered:

@@ -75,7 +75,7 @@ def fault_schema() -> dict[str, Any]:
 
 
 def _point_to(node: Any, name: str) -> None:
-    """Replaces each placeholder of a fault rule by a reference to its schema, in place."""
+    """Replace each placeholder of a fault rule by a reference to its schema, in place."""
     if isinstance(node, dict):
         if node.get("title") == FAULT_RULE_TITLE and "properties" not in node:
             node.clear()

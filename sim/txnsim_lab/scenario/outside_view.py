@@ -26,7 +26,7 @@ NO_WAIT_MS: Final = 0
 async def look(
     outside: Cluster, partition: TopicPartition, recorder: Recorder, *, offset: int = 0
 ) -> None:
-    """Observes everything that concerns a partition.
+    """Observe everything that concerns a partition.
 
     Raises:
         ClientError: A broker did not answer.
@@ -72,7 +72,7 @@ async def _read(
     isolation: IsolationLevel,
     recorder: Recorder,
 ) -> None:
-    """Reads until a Fetch makes no progress."""
+    """Read until a Fetch makes no progress."""
     while True:
         result = await fetch(
             outside,

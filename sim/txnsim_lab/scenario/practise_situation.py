@@ -41,7 +41,7 @@ itself (transactions v2).
 
 
 async def make(cluster: SimCluster) -> None:
-    """Opens the three transactions on a running cluster that has ``TOPICS``.
+    """Open the three transactions on a running cluster that has ``TOPICS``.
 
     - orders-0: ``billing`` is over, and a late Produce has opened it again. It hangs.
     - orders-1: ``report`` is Ongoing. It takes a long time.
@@ -81,7 +81,7 @@ async def make(cluster: SimCluster) -> None:
 
 
 async def _late_produce(client: Cluster, target: TopicPartition, *, timestamp_ms: int) -> None:
-    """Sends a Produce for an ended transaction, as if it was delayed by the network."""
+    """Send a Produce for an ended transaction, as if it was delayed by the network."""
     admin = Admin(client)
     await admin.set_broker_default(VERIFICATION, "false")
     billing = Producer(client, transactional_id="billing")

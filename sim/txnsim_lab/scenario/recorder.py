@@ -127,7 +127,7 @@ class Recorder:
             _asked_ms.reset(token)
 
     def _add(self, observation: Seen) -> None:
-        """Adds an observation, with the number of the event that caused it."""
+        """Add an observation, with the number of the event that caused it."""
         if self._tracer is not None and self._tracer.on:
             call = ClientTrace.current_call()
             event = self._tracer.cause if call is None else max(call.event, call.answered)
@@ -156,7 +156,7 @@ class Recorder:
         *,
         timeout_ms: int | None = None,
     ) -> None:
-        """Notes the answer to InitProducerId."""
+        """Note the answer to InitProducerId."""
         has_identity = answer.error == NONE
         self._add(
             Initialised(
@@ -187,7 +187,7 @@ class Recorder:
         answer: CallResult,
         identity: ProducerIdAndEpoch,
     ) -> None:
-        """Notes the answer to AddPartitionsToTxn or AddOffsetsToTxn."""
+        """Note the answer to AddPartitionsToTxn or AddOffsetsToTxn."""
         if transaction is not None:
             self._add(
                 Added(
@@ -202,7 +202,7 @@ class Recorder:
     def note_write(
         self, who: str, transaction: str | None, batch: Batch, answer: CallResult
     ) -> None:
-        """Notes the records of a batch that was answered or given up."""
+        """Note the records of a batch that was answered or given up."""
         for index, value in enumerate(batch.values):
             self._add(
                 Wrote(
@@ -285,7 +285,7 @@ class Recorder:
         *,
         transaction: str | None = None,
     ) -> None:
-        """Notes the answer to a Fetch; ``transaction`` names the transaction that read it."""
+        """Note the answer to a Fetch; ``transaction`` names the transaction that read it."""
         failed = result.error.name.upper() != NONE
         # What coordinators write into their logs is no record of anybody's.
         records = () if result.partition.topic in INTERNAL_TOPICS else result.records
@@ -316,7 +316,7 @@ class Recorder:
     def note_positions(
         self, who: str, group: str, offsets: Mapping[TopicPartition, int], *, error: str = ""
     ) -> None:
-        """Notes the answer to OffsetFetch."""
+        """Note the answer to OffsetFetch."""
         positions = tuple(
             Position(topic=partition.topic, partition=partition.partition, offset=offset)
             for partition, offset in offsets.items()
@@ -338,7 +338,7 @@ class Recorder:
         isolation: Isolation,
         delivery_limit: int | None,
     ) -> None:
-        """Notes the leaders' answers to a member: to its acknowledgements, and the records that it
+        """Note the leaders' answers to a member: to its acknowledgements, and the records that it
         acquired.
         """
         for acknowledgement in shared.said:
@@ -390,7 +390,7 @@ class Recorder:
     # Operators
 
     def note_description(self, who: str, description: TransactionDescription) -> None:
-        """Notes the answer to DescribeTransactions."""
+        """Note the answer to DescribeTransactions."""
         self._add(
             Described(
                 **self._observer_fields(who),
@@ -405,7 +405,7 @@ class Recorder:
         )
 
     def note_listing(self, who: str, transactions: Sequence[TransactionListing]) -> None:
-        """Notes the answers of all brokers to ListTransactions."""
+        """Note the answers of all brokers to ListTransactions."""
         listings = tuple(
             Listing(
                 transactional_id=transaction.transactional_id,
@@ -419,7 +419,7 @@ class Recorder:
     def note_producers(
         self, who: str, partition: TopicPartition, states: Sequence[ProducerState]
     ) -> None:
-        """Notes the answer to DescribeProducers."""
+        """Note the answer to DescribeProducers."""
         producers = tuple(
             ProducerSeen(
                 producer_id=state.producer_id,
@@ -436,7 +436,7 @@ class Recorder:
         )
 
     def note_search(self, who: str, findings: Sequence[NamedHanging]) -> None:
-        """Notes the transactions that find-hanging has named."""
+        """Note the transactions that find-hanging has named."""
         self._add(Searched(**self._observer_fields(who), findings=tuple(findings)))
 
     def note_operator_abort(
@@ -448,7 +448,7 @@ class Recorder:
         producer_id: int,
         start: int,
     ) -> None:
-        """Notes the answer to an operator's abort."""
+        """Note the answer to an operator's abort."""
         self._add(
             Aborted(
                 **self._observer_fields(who),
@@ -472,7 +472,7 @@ class Recorder:
         self._add(Healed(**self._observer_fields(who)))
 
     def note_gauge(self, who: str, name: str, value: float) -> None:
-        """Notes the value of a metric."""
+        """Note the value of a metric."""
         self._add(Gauge(**self._observer_fields(who), name=name, value=value))
 
 

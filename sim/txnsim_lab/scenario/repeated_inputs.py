@@ -18,7 +18,7 @@ from txnsim_lab.scenario.steps_model import Step
 
 
 def inputs_of(text: str) -> tuple[Input, ...]:
-    """Parses inputs in the JSON form of the page and the control port.
+    """Parse inputs in the JSON form of the page and the control port.
 
     Raises:
         ConfigError: The text is no list of inputs.
@@ -48,7 +48,7 @@ class GivenInputs:
 
 
 async def do_input(stage: Stage, step: Step) -> None:
-    """Does an input, traced as the cause of everything that follows from it."""
+    """Do an input, traced as the cause of everything that follows from it."""
     if step.advance is not None:
         await act(stage, step)  # it is an input by itself
         return

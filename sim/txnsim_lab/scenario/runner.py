@@ -110,7 +110,7 @@ def run_in_virtual_time(
     trace_level: TraceLevel = TraceLevel.BRIEF,
     pace: Pace | None = None,
 ) -> RunResult:
-    """Plays a story once, in virtual time; our own client plays every application.
+    """Play a story once, in virtual time; our own client plays every application.
 
     Args:
         scenario_run: The run to play.
@@ -127,7 +127,7 @@ def run_in_virtual_time(
 
 
 async def run_in_real_time(scenario_run: ScenarioRun, casting: Casting | None = None) -> RunResult:
-    """Plays a story once, in real time and over TCP.
+    """Play a story once, in real time and over TCP.
 
     Raises:
         ConfigError: The wanted player can't play the run.
@@ -139,7 +139,7 @@ async def run_in_real_time(scenario_run: ScenarioRun, casting: Casting | None = 
 
 
 def casts_of(scenario_run: ScenarioRun, casting: Casting) -> dict[str, Cast]:
-    """Chooses the player of each application.
+    """Choose the player of each application.
 
     Raises:
         ConfigError: The wanted player can't play the run, or there is no application.
@@ -182,7 +182,7 @@ async def run_on(
     seed: int | None = None,
     pace: Pace | None = None,
 ) -> RunResult:
-    """Plays a story once, on any target.
+    """Play a story once, on any target.
 
     Args:
         scenario_run: The run to play.
@@ -258,7 +258,7 @@ class _Notes:
 
 
 async def _tell(built: Stage, notes: _Notes, pace: Pace | None) -> None:
-    """Plays every step, observes, plays the cure, observes again."""
+    """Play every step, observe, play the cure, observe again."""
     scenario, situation = built.scenario, built.situation
     shuffle = built.environment.rng.stream(STREAM).shuffle
     steps = in_drawn_order(scenario.steps_of(situation), shuffle)
@@ -292,7 +292,7 @@ async def _tell(built: Stage, notes: _Notes, pace: Pace | None) -> None:
 
 
 async def _take(built: Stage, step: Step) -> None:
-    """Plays one step; an error names the step."""
+    """Play one step; an error names the step."""
     try:
         await act(built, step)
     except (ClientError, StoryFailedError) as error:
@@ -302,7 +302,7 @@ async def _take(built: Stage, step: Step) -> None:
 
 
 async def _end(built: Stage) -> None:
-    """Ends all faults of the story, and observes everything."""
+    """End all faults of the story, and observe everything."""
     built.target.injector.disarm_all()
     if not built.healed:
         built.recorder.note_healing(LOOKER)
@@ -331,7 +331,7 @@ def _verdicts(
 
 
 def _tell_verdict(tracer: Tracer, finding: JudgesResult) -> None:
-    """Appends the verdict to the trace; the judges themselves read only the history."""
+    """Append the verdict to the trace; the judges themselves read only the history."""
     for sentence in finding.because:
         rule, _, text = sentence.partition(": ")
         expected = rule if rule in finding.expected else ""
@@ -351,7 +351,7 @@ def _judge_history(history: History, expected: tuple[str, ...]) -> JudgesResult:
 
 
 def _name_run(tracer: Tracer, scenario_run: ScenarioRun) -> None:
-    """Writes the scenario and the run into the trace; the cluster adds its own part
+    """Write the scenario and the run into the trace; the cluster adds its own part
     (``server.user_inputs``).
     """
     tracer.run = msgspec.structs.replace(
@@ -400,12 +400,12 @@ class Pace(Protocol):
     """Decides when a story goes on."""
 
     async def wait_before_step(self, stage: Stage, step: PlannedStep) -> None:
-        """Returns when the step may be played; the user may change the cluster meanwhile."""
+        """Return when the step may be played; the user may change the cluster meanwhile."""
         ...
 
 
 def plan_steps(steps: Sequence[Step | str]) -> list[PlannedStep]:
-    """Numbers the steps and describes them in words."""
+    """Number the steps and describe them in words."""
     return [
         PlannedStep(
             number=number, of=len(steps), text=step if isinstance(step, str) else _words(step)

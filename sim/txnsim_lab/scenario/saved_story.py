@@ -72,7 +72,7 @@ def _is_giving_up(step: Mapping[str, Any]) -> bool:
 
 
 def _of_one_run(value: Any, words_of_others: set[str]) -> Any:
-    """Removes the parts of a value that are for other runs."""
+    """Remove the parts of a value that are for other runs."""
     if isinstance(value, dict):
         return {
             key: _of_one_run(part, words_of_others)

@@ -31,7 +31,7 @@ from txnsim_lab.scenario.steps_model import CALLS, CLUSTER, UPDATE, Awaited, Cal
 
 
 def read(file: str, text: str) -> Scenario:
-    """Reads the scenario in ``text``.
+    """Read the scenario in ``text``.
 
     Raises:
         ConfigError: The text is no scenario; the message has one line per problem, with file, line
@@ -60,7 +60,7 @@ def read(file: str, text: str) -> Scenario:
 def _validate(
     document: Mapping[Any, Any],
 ) -> tuple[Scenario | None, list[tuple[Place, str]]]:
-    """Validates a document: its model, or what is wrong with its fields."""
+    """Validate a document: its model, or what is wrong with its fields."""
     try:
         return Scenario.model_validate(document), []
     except ValidationError as error:
@@ -68,7 +68,7 @@ def _validate(
 
 
 def read_step(data: object) -> Step:
-    """Reads a single step, as a scenario file has it.
+    """Read a single step, as a scenario file has it.
 
     Raises:
         ConfigError: It is no valid step; the message has one line per problem, with its field.
@@ -121,7 +121,7 @@ def _hyphenated_path(path: Place) -> Place:
 
 
 def parse_document(file: str, text: str) -> tuple[dict[Any, Any], dict[Place, int]]:
-    """Parses YAML: the document, and the line of every value in it, counted from 1.
+    """Parse YAML: the document, and the line of every value in it, counted from 1.
 
     Raises:
         ConfigError: The text is no YAML, or no mapping.
@@ -326,7 +326,7 @@ class _Checks:
         yield from self._call_fields(path, call, plays)
 
     def _call_fields(self, path: Place, call: Call, plays: str) -> Problems:
-        """Checks the partitions, topics, errors and names of a call, for any actor."""
+        """Check the partitions, topics, errors and names of a call, for any actor."""
         cast = self._scenario.cast
         if "value" in call.given_fields and call.values is not None:
             yield (*path, "values"), "either value or values"
@@ -373,8 +373,8 @@ class _Checks:
         yield from self._words((*path, "offset"), call.offset)
 
     def _generation(self, path: Place, call: Call) -> Problems:
-        """Checks the name of a member's generation: it is known only after the step that gives
-        it.
+        """Check the name of a member's generation: it is known only after the step
+        that gives it.
         """
         generation = call.generation
         if call.do in ("subscribe", "poll"):
@@ -435,7 +435,7 @@ class _Checks:
         yield from self._topic(path, act)
 
     def _topic(self, path: Place, act: ClusterAct) -> Problems:
-        """Checks topics that are created, deleted and grown; a deleted topic may still be named, to
+        """Check topics that are created, deleted and grown; a deleted topic may still be named, to
         be refused.
         """
         if act.topic is None:

@@ -169,11 +169,11 @@ class Stage:
             tracer.emit("note", who, data={"text": text})
 
     def tell(self, text: str) -> None:
-        """Puts a sentence of the story itself into the trace."""
+        """Put a sentence of the story itself into the trace."""
         self.say(NARRATOR, text)
 
     async def close(self) -> None:
-        """Closes all actors, and cancels the calls that still wait."""
+        """Close all actors, and cancel the calls that still wait."""
         for actor in (*self.actors.values(), *self._beginners, self.operator, self.reader):
             await actor.close()
         for background in self.background.values():
@@ -201,7 +201,7 @@ class _Looker:
 async def simulated_target(
     scenario: Scenario, run: Run, environment: Environment
 ) -> AsyncIterator[SimulatedTarget]:
-    """Starts the simulated cluster of a run, and stops it afterwards.
+    """Start the simulated cluster of a run, and stop it afterwards.
 
     Raises:
         ConfigError: A setting or a release is unknown.
@@ -223,7 +223,7 @@ async def stage(
     target: Target,
     recorder: Recorder,
 ) -> AsyncIterator[Stage]:
-    """Builds the stage of one run on its target, and takes it down afterwards.
+    """Build the stage of one run on its target, and take it down afterwards.
 
     Raises:
         ConfigError: A topic of the story can't be created.

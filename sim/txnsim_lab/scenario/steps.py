@@ -51,7 +51,7 @@ T = TypeVar("T")
 
 
 async def act(stage: Stage, step: Step) -> None:
-    """Plays one step.
+    """Play one step.
 
     Raises:
         StoryFailedError: What the step waits for or expects did not happen.
@@ -110,7 +110,7 @@ def need_strikes(stage: Stage) -> None:
 
 
 async def _act_on_cluster(stage: Stage, act: ClusterAct) -> None:
-    """Changes the cluster, and records the changes that judges need to know."""
+    """Change the cluster, and record the changes that judges need to know."""
     asked_ms = stage.environment.clock.now_ms()
     await act_on_cluster(stage, act)
     if act.do == "clean" and act.partition is not None:
@@ -165,7 +165,7 @@ async def make_call(
     expected_code: str,
     sent: Callable[[], object] = _nothing,
 ) -> CallResult:
-    """Lets an actor make a call, and records the call and its result in the trace."""
+    """Let an actor make a call, and record the call and its result in the trace."""
     part = stage.scenario.cast.get(call.who)
     client = (None if part is None else part.client_id) or call.who
     trace = ClientTrace(stage.environment.tracer, client)
@@ -224,7 +224,7 @@ def first_answers(stage: Stage, *, failure: str) -> Iterator[str]:
 
 
 async def _await_answer(stage: Stage, name: str) -> CallResult:
-    """Waits for the result of a call in the background."""
+    """Wait for the result of a call in the background."""
     task = stage.background[name].task
     is_over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -340,7 +340,7 @@ async def _release(stage: Stage, release: str | ReleasedAs) -> None:
 
 
 async def act_on_cluster(stage: Stage, act: ClusterAct) -> None:
-    """Changes the cluster as a step says.
+    """Change the cluster as a step says.
 
     Raises:
         ConfigError: There is no such broker or partition, or the act is not possible for it.
@@ -418,7 +418,7 @@ Look = Callable[[], Awaitable[tuple[bool, list[str]]]]
 
 
 async def wait_until(stage: Stage, condition: Condition) -> None:
-    """Waits until a condition holds.
+    """Wait until a condition holds.
 
     Raises:
         StoryFailedError: The condition did not hold in time.
@@ -475,7 +475,7 @@ def _look_for(stage: Stage, condition: Condition) -> tuple[str, Look]:
 
 
 async def poll(stage: Stage, holds: Callable[[], Awaitable[bool]], awaited_state: str) -> None:
-    """Waits until ``holds`` returns True.
+    """Wait until ``holds`` returns True.
 
     Raises:
         StoryFailedError: The time limit has passed.
@@ -487,7 +487,7 @@ async def poll(stage: Stage, holds: Callable[[], Awaitable[bool]], awaited_state
 
 
 async def until_struck(stage: Stage, rule_id: str, *, count: int) -> None:
-    """Waits until a rule has struck ``count`` times.
+    """Wait until a rule has struck ``count`` times.
 
     Raises:
         StoryFailedError: It has not struck so often in time.
@@ -522,7 +522,7 @@ def strangers(stage: Stage, rule: FaultRule) -> Iterator[str]:
 
 
 async def expect(stage: Stage, expectation: Expectation) -> None:
-    """Checks what a new reader sees.
+    """Check what a new reader sees.
 
     Raises:
         StoryFailedError: It differs from the expectation.

@@ -462,7 +462,7 @@ class Step(OneOf):
         return str(self.__dict__.get(_PLACE, ""))
 
     def stands_at(self, position: str) -> None:
-        """Stores the place where the step was read, as ``late.yaml:24: steps.3``."""
+        """Store the place where the step was read, as ``late.yaml:24: steps.3``."""
         # Not a field, since the place is no part of the step's content.
         self.__dict__[_PLACE] = f"{position}.{_names((self.choice,))}"
 
@@ -472,7 +472,7 @@ class Step(OneOf):
         return self.__dict__.get(_UNIT)
 
     def stands_in(self, unit: tuple[int, int]) -> None:
-        """Stores the ``any-order`` block and part that contain the step."""
+        """Store the ``any-order`` block and part that contain the step."""
         self.__dict__[_UNIT] = unit
 
     @property

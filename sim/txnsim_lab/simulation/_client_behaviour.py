@@ -47,12 +47,12 @@ class UnitOfWork:
         self._number = number
 
     def add(self, step: Body, *, habit: str = "", after_ms: int | None = None) -> None:
-        """Adds an act, after a drawn pause unless one is given."""
+        """Add an act, after a drawn pause unless one is given."""
         pause_ms = self._dice.up_to(defaults.PAUSES_MS) if after_ms is None else after_ms
         self.acts.append(Act(step, pause_ms, self._number, habit))
 
     def call(self, do: str, *, habit: str = "", after_ms: int | None = None, **fields: Any) -> None:
-        """Adds a call of this client."""
+        """Add a call of this client."""
         call_fields = {name.replace("_", "-"): value for name, value in fields.items()}
         self.add(
             {"call": {"who": self._who, "do": do, **call_fields}}, habit=habit, after_ms=after_ms
@@ -131,7 +131,7 @@ def _add(dice: Dice, scene: Scene, unit: UnitOfWork, places: Sequence[str]) -> s
 def _produce(
     dice: Dice, scene: Scene, unit: UnitOfWork, partition: str, value: str, *, habit: str = ""
 ) -> bool:
-    """Adds a call with one record; returns whether the track goes on without its answer."""
+    """Add a call with one record; returns whether the track goes on without its answer."""
     fields: Body = {"partition": partition, "value": value}
     if scene.has("plain-records") and dice.happens(0.2):
         unit.call("produce", habit="plain-records", plain=True, **fields)

@@ -72,7 +72,7 @@ class Curious:
         return CallResult(error=code_name(error), because=answer_digest)
 
     async def close(self) -> None:
-        """Closes the connections."""
+        """Close the connections."""
         if self._cluster is not None:
             await self._cluster.close()
 
@@ -94,7 +94,7 @@ class Curious:
     # From what was drawn
 
     def _build_message(self, kind: Any, drawn_fields: Body, path: tuple[Any, ...] = ()) -> Any:
-        """Builds a message, or a part of one; ``path`` has the names and indexes of the enclosing
+        """Build a message, or a part of one; ``path`` has the names and indexes of the enclosing
         parts.
         """
         path = (*path, *(drawn_fields[name] for name in ("name", "index") if name in drawn_fields))

@@ -318,7 +318,7 @@ class _Drawing:
         return self._config
 
     def _records(self) -> DrawnBatch:
-        """Draws a batch: its keys are texts, numbers, or missing."""
+        """Draw a batch: its keys are texts, numbers, or missing."""
         numbers = self._dice.pick(("00000000", "00000001"))
         keys = [
             self._pick((*(f"k{suffix}".encode().hex() for suffix in (0, number)), numbers), ("",))

@@ -40,5 +40,5 @@ class Dice:
         return [element for index, element in enumerate(among) if index in chosen]
 
     def left_in(self, features: Mapping[str, float]) -> frozenset[str]:
-        """Draws the features that a seed has."""
+        """Draw the features that a seed has."""
         return frozenset(name for name, often in features.items() if self.happens(often))

@@ -202,8 +202,8 @@ def slow(dice: Dice, rule: Body) -> Steps:
 
 
 def trouble(dice: Dice, rule: Body) -> Steps:
-    """Delays a background step of a broker, as a slow thread or disk does; or makes its log refuse
-    an append.
+    """Delay a background step of a broker, as a slow thread or disk does; or make its log refuse an
+    append.
     """
     if not dice.happens(defaults.REFUSED):
         yield from slow(dice, {**rule, "point": dice.pick(defaults.STEPS)})

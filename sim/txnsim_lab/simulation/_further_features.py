@@ -150,7 +150,7 @@ def _of_strangers(
 
 
 def _of_streams(track: Track) -> Track:
-    """Changes a member of a group into a thread of Kafka Streams."""
+    """Change a member of a group into a thread of Kafka Streams."""
     if track.actor is None or track.actor["plays"] != "member":
         return track
     actor = {**track.actor, "group-protocol": "streams"}
@@ -160,7 +160,7 @@ def _of_streams(track: Track) -> Track:
 def _of_groups(
     plan: Plan, tracks: tuple[Track, ...], read: Sequence[str]
 ) -> tuple[tuple[Track, ...], frozenset[str]]:
-    """Adds further acts with groups; returns the features that they belong to."""
+    """Add further acts with groups; returns the features that they belong to."""
     features: set[str] = set()
     dice = Dice(plan.seed, MONITORED)
     if dice.happens(defaults.MONITORED):
@@ -196,7 +196,7 @@ def _short_expirations(dice: Dice) -> Iterator[tuple[str, object]]:
 
 
 def _long_lived(dice: Dice, track: Track, tracks: tuple[Track, ...]) -> Track:
-    """Gives a track's transactional id an epoch near its end, as after very many transactions."""
+    """Give a track's transactional id an epoch near its end, as after very many transactions."""
     own = (track.actor or {}).get("transactional-id")
     users = sum(actor.get("transactional-id") == own for actor in _actors(tracks))
     if own is None or users > 1 or not dice.happens(0.5):
@@ -213,7 +213,7 @@ def _actors(tracks: Iterable[Track]) -> Iterator[Body]:
 
 
 def _group_moves(dice: Dice, brokers: int, groups: Sequence[str]) -> Iterator[Act]:
-    """Moves the coordinators of groups between brokers."""
+    """Move the coordinators of groups between brokers."""
     for unit in range(1, dice.pick_weighted(defaults.DISTURBANCES) + 1):
         partition = f"__consumer_offsets@{dice.pick(groups)}"
         to = dice.pick(range(1, brokers + 1))
@@ -282,7 +282,7 @@ def _soon_forgotten(dice: Dice, world: World, compacted: Sequence[str]) -> World
 
 
 def _with_keys(dice: Dice, track: Track, compacted: Sequence[str]) -> Track:
-    """Gives the records that wire actors write to a compacted topic one of a few keys: the topic
+    """Give the records that wire actors write to a compacted topic one of a few keys: the topic
     refuses records without a key.
     """
 
@@ -297,7 +297,7 @@ def _with_keys(dice: Dice, track: Track, compacted: Sequence[str]) -> Track:
 
 
 def _cleaner_turns(dice: Dice, compacted: Sequence[str]) -> Iterator[Act]:
-    """Runs the cleaner again and again."""
+    """Run the cleaner again and again."""
     for unit in range(1, 2 * dice.pick_weighted(defaults.DISTURBANCES) + 1):
         partition = f"{dice.pick(compacted)}-0"
         for do, after_ms in (("roll", dice.up_to(defaults.DISTURBANCE_PAUSES_MS)), ("clean", 0)):
@@ -315,7 +315,7 @@ def _sends_by_hand(track: Track) -> bool:
 
 
 def _together(dice: Dice, track: Track, leaders: Mapping[str, int]) -> Track:
-    """Changes a client so that it collects the records of a transaction, and sends those for one
+    """Change a client so that it collects the records of a transaction, and sends those for one
     broker in one request.
     """
     if not _sends_by_hand(track):
@@ -350,7 +350,7 @@ def _can_join(earlier_act: Act, later_act: Act, leaders: Mapping[str, int]) -> b
 
 
 def _join_produces(earlier_act: Act, later_act: Act) -> Act:
-    """Joins two calls into one request."""
+    """Join two calls into one request."""
     call, later_call = earlier_act.step["call"], later_act.step["call"]
     further_values = {**call.get("beside", {}), later_call["partition"]: later_call["value"]}
     joint_step = {"call": {**later_call, **call, "beside": further_values}}
@@ -419,7 +419,7 @@ def _soon_out_of_sync(dice: Dice, world: World) -> World:
 
 
 def _late_followers(dice: Dice, brokers: int, places: Sequence[str]) -> Iterator[Act]:
-    """Delays the answers to followers, to one of them so much that it leaves the ISR again and
+    """Delay the answers to followers, to one of them so much that it leaves the ISR again and
     again. The leader moves between the others, and a former leader does not fetch for a while.
     """
     everyone = range(1, brokers + 1)
@@ -467,7 +467,7 @@ def _trouble_acts(dice: Dice, brokers: int) -> Iterator[Act]:
 
 
 def _upgrade(dice: Dice, brokers: int, newest: str) -> Iterator[Act]:
-    """Upgrades the brokers one after the other: each stops, and starts as the newer release."""
+    """Upgrade the brokers one after the other: each stops, and starts as the newer release."""
     for broker in range(1, brokers + 1):
         restart: Body = {"do": "start", "broker": broker, "as-version": newest}
         for act, pauses in (
@@ -525,7 +525,7 @@ def _scene(plan: Plan) -> Scene:
 
 
 def _amid_faults(dice: Dice, scene: Scene) -> Iterator[Act]:
-    """Begins a disturbance, makes others, and ends the first one."""
+    """Begin a disturbance, make others, and end the first one."""
     makers: dict[str, _Maker] = {**MAKERS, TROUBLED: _trouble, OWN_TOPICS: _to_internal_topics}
     for unit in range(1, dice.pick_weighted(defaults.AMID_UNITS) + 1):
         pause_ms = dice.up_to(defaults.DISTURBANCE_PAUSES_MS)

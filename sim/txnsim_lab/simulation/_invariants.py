@@ -63,7 +63,7 @@ def violations(cluster: SimCluster) -> list[Violation]:
 
 
 def _logs(broker: Broker) -> Iterator[Violation]:
-    """Compares the state of each log with its bytes."""
+    """Compare the state of each log with its bytes."""
     for log in broker.replicas.hosted.values():
         try:
             log.check_invariants()
@@ -72,7 +72,7 @@ def _logs(broker: Broker) -> Iterator[Violation]:
 
 
 def _coordinator(broker: Broker) -> Iterator[Violation]:
-    """Compares transactional ids in memory with ``__transaction_state``. A transition that was not
+    """Compare transactional ids in memory with ``__transaction_state``. A transition that was not
     replicated in time is withdrawn, and its record stays, as in Kafka. An id whose first record was
     refused stays in memory without an epoch
     (``TransactionStateManager.putTransactionStateIfNotExists``).
@@ -125,7 +125,7 @@ def _describe_state(txn: tuple[object, ...] | None) -> str:
 
 
 def _groups(broker: Broker) -> Iterator[Violation]:
-    """Compares positions, including pending ones, with ``__consumer_offsets``."""
+    """Compare positions, including pending ones, with ``__consumer_offsets``."""
     for shard in broker.groups.shards():
         log = broker.replicas.led.get(TopicPartition(CONSUMER_OFFSETS_TOPIC, shard.partition))
         if log is None:
@@ -164,8 +164,8 @@ def _pending(shard: GroupShard) -> dict[int, tuple[str, ...]]:
 
 
 def _producers(broker: Broker) -> Iterator[Violation]:
-    """Compares open transactions and epochs with the state that a restart would load from the
-    newest snapshot and the batches after it; and with the state from the batches alone.
+    """Compare open transactions and epochs with the state that a restart would load from the newest
+    snapshot and the batches after it; and with the state from the batches alone.
     """
     for partition, log in broker.replicas.led.items():
         reloaded, replayed = (
@@ -187,7 +187,7 @@ def _producers(broker: Broker) -> Iterator[Violation]:
 def _epochs(
     partition: TopicPartition, log: PartitionLog, reloaded: ProducerStateManager
 ) -> Iterator[Violation]:
-    """Checks the epochs that fence zombies: each producer has the epoch of its newest batch or
+    """Check the epochs that fence zombies: each producer has the epoch of its newest batch or
     marker, also after a restart. And those that fence old coordinators: the coordinator epochs in
     the markers of a producer never decrease.
     """

@@ -115,7 +115,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def from_json(cls, text: bytes) -> Plan:
-        """Reads a plan from JSON.
+        """Read a plan from JSON.
 
         Raises:
             ConfigError: The text is no plan.

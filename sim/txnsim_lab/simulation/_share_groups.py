@@ -52,7 +52,7 @@ def with_share_groups(
 
 
 def _group_configs(dice: Dice, groups: Sequence[str]) -> Iterator[Act]:
-    """Sets the configs of the groups before their members join."""
+    """Set the configs of the groups before their members join."""
     for number, group in enumerate(groups, 1):
         unit = UnitOfWork(dice, HOST, number)
         configs = {

@@ -46,7 +46,7 @@ def shrink(
     switch: tuple[str, bool] | None = None,
     tries_max: int = TRIES_MAX,
 ) -> ShrunkPlan:
-    """Makes a plan smaller as long as it shows the same findings.
+    """Make a plan smaller as long as it shows the same findings.
 
     Args:
         plan: A plan whose run has these findings.
@@ -81,7 +81,7 @@ class _Shrinking:
         self.played = play(plan)
 
     def run(self) -> ShrunkPlan:
-        """Shrinks until nothing more can be left out, or the tries are used up."""
+        """Shrink until nothing more can be left out, or the tries are used up."""
         size = None
         while size != (size := self._measure()) and self._left > 0:
             self._tracks()
@@ -158,7 +158,7 @@ class _Shrinking:
         return _with_tracks(self.plan, tracks)
 
     def _calm(self) -> bool:
-        """Tries the simplest order of events: one after the other, with time between them."""
+        """Try the simplest order of events: one after the other, with time between them."""
         starts = sorted(
             (began, index, position)
             for index, track in enumerate(self.plan.tracks)

@@ -96,7 +96,7 @@ def other_plan(plan: Plan, against: Sequence[str]) -> Plan:
 
 
 def _parse_value(value: str) -> object:
-    """Parses a number or a boolean, as in a scenario file; other text stays text."""
+    """Parse a number or a boolean, as in a scenario file; other text stays text."""
     try:
         return msgspec.json.decode(value)
     except msgspec.DecodeError:
@@ -104,7 +104,7 @@ def _parse_value(value: str) -> object:
 
 
 def difference(plan: Plan, other: Plan) -> RunDifference:
-    """Plays both plans, and compares the runs.
+    """Play both plans, and compare the runs.
 
     Raises:
         ConfigError: A cluster can't be configured as its plan needs.

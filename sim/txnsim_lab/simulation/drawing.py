@@ -41,7 +41,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def draw(seed: int, options: Wanted = Wanted()) -> Plan:  # noqa: B008 - a frozen value
-    """Draws the plan of a seed."""
+    """Draw the plan of a seed."""
     dice = Dice(seed, STREAM)
     drawn = dice.left_in({**defaults.CLIENT_FEATURES, **defaults.CLUSTER_FEATURES})
     modes = modes_of(options.as_version)
@@ -137,7 +137,7 @@ def _topic(dice: Dice, brokers: int) -> Body:
 
 
 def _settings(dice: Dice, brokers: int) -> Body:
-    """Draws the settings of the cluster, mainly of its internal topics."""
+    """Draw the settings of the cluster, mainly of its internal topics."""
     settings: Body = {
         "broker.session.timeout.ms": dice.pick((4_000, 6_000, 9_000)),
         "group.initial.rebalance.delay.ms": 0,
@@ -162,7 +162,7 @@ def _clients(dice: Dice, scene: Scene) -> Iterator[Track]:
 
 
 def _surroundings(dice: Dice, scene: Scene) -> Iterator[Track]:
-    """Draws the tracks of actors that are neither producers nor groups."""
+    """Draw the tracks of actors that are neither producers nor groups."""
     if scene.has("bystander"):
         yield bystander(dice, scene)
     if scene.has("reader"):

@@ -35,7 +35,7 @@ Workload = Callable[[Guest], Awaitable[object]]
 
 
 def workload_named(name: str) -> Workload:
-    """Imports the coroutine at ``package.module:name``.
+    """Import the coroutine at ``package.module:name``.
 
     Raises:
         ConfigError: There is no such coroutine.
@@ -52,9 +52,9 @@ def workload_named(name: str) -> Workload:
 
 
 async def end_of(workload: Awaitable[object]) -> str:
-    """Awaits the workload; returns the name of its client's error if it ended with one, else NONE.
-    A client library that gives up is no finding. Exceptions of Python itself are findings, above
-    all a failed assertion: then the workload is wrong, or has found something.
+    """Await the workload; returns the name of its client's error if it ended with one, else NONE. A
+    client library that gives up is no finding. Exceptions of Python itself are findings, above all
+    a failed assertion: then the workload is wrong, or has found something.
     """
     try:
         await workload

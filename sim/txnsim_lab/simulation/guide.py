@@ -22,7 +22,7 @@ TROUBLES: Final = frozenset(("cluster", "arm", "advance"))
 
 
 def guided_seeds(seeds: Iterable[int], options: Wanted) -> Iterator[int]:
-    """Chooses one of each eight seeds; the choice is deterministic.
+    """Choose one of each eight seeds; the choice is deterministic.
 
     Args:
         seeds: The seeds to choose from.

@@ -141,7 +141,7 @@ class PlayedRun(msgspec.Struct, frozen=True, kw_only=True):
 def play(
     plan: Plan, *, trace_level: TraceLevel = TraceLevel.OFF, cpu_s: float | None = None
 ) -> PlayedRun:
-    """Plays a plan and judges the run.
+    """Play a plan and judge the run.
 
     Args:
         plan: The plan.
@@ -182,7 +182,7 @@ def _error_text(error: BaseException) -> str:
 
 
 def quieten() -> None:
-    """Turns off the log of brokers in this process: the result of a run says enough."""
+    """Turn off the log of brokers in this process: the result of a run says enough."""
 
     def configure() -> None:
         import structlog
@@ -257,7 +257,7 @@ class _PlayingRun:
         return hashlib.blake2b(encoded, digest_size=8).hexdigest()
 
     async def whole(self, environment: VirtualEnvironment) -> None:
-        """Plays the whole run, from the start of the cluster to the last observation."""
+        """Play the whole run, from the start of the cluster to the last observation."""
         self._environment = environment
         self._start_us = environment.clock.monotonic_us()
         recorder = self._recorder = Recorder(environment.clock, environment.tracer)
@@ -316,7 +316,7 @@ class _PlayingRun:
             self._guest_commits = commit_markers(target.cluster)
 
     async def _play_guest(self, workload: Awaitable[object]) -> None:
-        """Runs the user's coroutine; the whole of it counts as one act."""
+        """Run the user's coroutine; the whole of it counts as one act."""
         assert self._environment is not None
         clock = self._environment.clock
         began_us = clock.monotonic_us()
@@ -376,7 +376,7 @@ class _PlayingRun:
     async def _begins_after_all(
         self, built: Stage, cluster: SimCluster, track: Track, act: Act
     ) -> bool:
-        """Retries an act that the track needs before all others; returns whether it succeeded."""
+        """Retry an act that the track needs before all others; returns whether it succeeded."""
         for _ in range(ATTEMPTS):
             await pause(built.environment.clock, ATTEMPT_PAUSE_MS)
             if self._is_over:
@@ -388,7 +388,7 @@ class _PlayingRun:
     async def _act(
         self, built: Stage, cluster: SimCluster, track: Track, drawn_act: Act
     ) -> CallResult:
-        """Performs one act; an error is its answer."""
+        """Perform one act; an error is its answer."""
         step = None if ASK in drawn_act.step else self._steps.get(id(drawn_act)) or _step(drawn_act)
         call = None if step is None else step.call
         clock = built.environment.clock
@@ -493,7 +493,7 @@ async def _look_at_positions(built: Stage, plan: Plan) -> None:
 
 
 async def _drain_share_groups(built: Stage, plan: Plan) -> None:
-    """Lets one member of each share group poll and accept until polls are empty. The first poll may
+    """Let one member of each share group poll and accept until polls are empty. The first poll may
     be empty anyway: it loads the share partition, or finds that its log begins later.
     """
     drainers: dict[str, str] = {}
@@ -521,7 +521,7 @@ async def _drain_share_groups(built: Stage, plan: Plan) -> None:
 
 
 async def _call_leniently(built: Stage, who: str, do: str, **fields: object) -> None:
-    """Makes a call whose errors only go into the history."""
+    """Make a call whose errors only go into the history."""
     with contextlib.suppress(ClientError, StoryFailedError):
         await _play_step(built, _step(Act({"call": {"who": who, "do": do, **fields}})))
 
@@ -596,7 +596,7 @@ async def _until_done(clock: Any, tasks: list[asyncio.Task[Any]], patience_ms: i
 
 
 async def heal(cluster: SimCluster) -> None:
-    """Ends everything that was broken on purpose: rules, links, clocks, brokers."""
+    """End everything that was broken on purpose: rules, links, clocks, brokers."""
     cluster.injector.disarm_all()
     clock = cluster.environment.clock
     deadline = Deadline(clock, HEALING_MS)
@@ -652,7 +652,7 @@ def _is_in_finalizer(frame: FrameType | None) -> bool:
 
 @contextlib.contextmanager
 def processor_limit(seconds: float | None, *, again_s: float = AGAIN_S) -> Iterator[Limit]:
-    """Raises ``OverLimitError`` when this process has used its processor time.
+    """Raise ``OverLimitError`` when this process has used its processor time.
 
     Only the main thread of a process gets signals. Elsewhere, and on Windows, there is no limit.
 

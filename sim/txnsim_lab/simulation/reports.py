@@ -71,12 +71,12 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def report_on(seed: int, options: Wanted, *, folder: Path, shrinks: bool) -> Report:
-    """Examines a seed that has findings, and writes its files."""
+    """Examine a seed that has findings, and write its files."""
     return write_report(*examine_seed(seed, options, shrinks=shrinks), folder=folder)
 
 
 def write_report(report: Report, files: dict[str, bytes], *, folder: Path) -> Report:
-    """Writes the files of a report; returns the report with their paths.
+    """Write the files of a report; returns the report with their paths.
 
     Raises:
         ConfigError: The files can't be written.
@@ -85,7 +85,7 @@ def write_report(report: Report, files: dict[str, bytes], *, folder: Path) -> Re
 
 
 def examine_seed(seed: int, options: Wanted, *, shrinks: bool) -> tuple[Report, dict[str, bytes]]:
-    """Examines a seed that has findings; returns the report, and its files by name."""
+    """Examine a seed that has findings; returns the report, and its files by name."""
     plan = draw(seed, options)
     played = play(plan, trace_level=TraceLevel.BRIEF)
     kinds, causes = played.kinds, causes_of(plan)
@@ -140,7 +140,7 @@ def _numbered_sentences(acts: tuple[PlayedAct, ...]) -> Iterator[str]:
 
 
 def write_files(folder: Path, files: dict[str, bytes]) -> tuple[str, ...]:
-    """Writes files by name; returns their paths.
+    """Write files by name; returns their paths.
 
     Raises:
         ConfigError: The files can't be written.

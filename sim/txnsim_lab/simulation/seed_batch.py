@@ -77,7 +77,7 @@ class Tally:
         self.failed: list[Row] = []
 
     def add(self, row: Row) -> None:
-        """Adds the row of one seed."""
+        """Add the row of one seed."""
         self.seeds += 1
         self.acts += row.acts
         self.committed += row.committed
@@ -105,7 +105,7 @@ class Tally:
 
 
 def row_of(seed: int, options: Wanted, *, cpu_s: float | None = None) -> Row:
-    """Plays one seed.
+    """Play one seed.
 
     Args:
         seed: The seed.
@@ -175,7 +175,7 @@ def rows(
     jobs: int,
     goes_on: Callable[[], bool] = lambda: True,
 ) -> Iterator[Row]:
-    """Yields a row for each seed, in the order of completion; one job runs in this process and in
+    """Yield a row for each seed, in the order of completion; one job runs in this process and in
     order.
 
     Args:
@@ -205,7 +205,7 @@ def in_pool(
     chunk: int = CHUNK,
     goes_on: Callable[[], bool] = lambda: True,
 ) -> Iterator[T]:
-    """Calls ``work`` for each seed in other processes; yields the results in the order of
+    """Call ``work`` for each seed in other processes; yields the results in the order of
     completion.
 
     Raises:
@@ -257,7 +257,7 @@ class RowFile:
     """
 
     def __init__(self, path: Path, options: Wanted) -> None:
-        """Reads the existing rows.
+        """Read the existing rows.
 
         Args:
             path: The file, which may not exist yet.
@@ -285,7 +285,7 @@ class RowFile:
             self._whole += line + b"\n"
 
     def __enter__(self) -> RowFile:
-        """Removes an incomplete last line, and opens the file for appending.
+        """Remove an incomplete last line, and open the file for appending.
 
         Raises:
             ConfigError: The file can't be written.
@@ -298,7 +298,7 @@ class RowFile:
         self._file.close()
 
     def add(self, row: Row) -> None:
-        """Appends a row, unbuffered.
+        """Append a row, unbuffered.
 
         Raises:
             OSError: The disk is full; the complete rows remain, and the next run continues from

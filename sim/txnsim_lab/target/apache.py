@@ -63,7 +63,7 @@ class ApacheBrokers:
     """A cluster of processes. ``plan`` it, ``start`` it, and ``stop`` it."""
 
     def __init__(self, options: ApacheOptions) -> None:
-        """Starts nothing yet, but chooses the ports."""
+        """Start nothing yet, but choose the ports."""
         self._options = options
         self.home = Path(tempfile.mkdtemp(prefix="txnsim-apache-"))
         """Settings, storage and logs of every process; ``stop`` removes it."""
@@ -94,7 +94,7 @@ class ApacheBrokers:
         )
 
     async def start(self, listeners: Mapping[int, int]) -> None:
-        """Formats the storage and starts every process, without waiting until they answer.
+        """Format the storage and start every process, without waiting until they answer.
 
         Raises:
             ConfigError: There is no Java, or storage could not be formatted.
@@ -114,19 +114,19 @@ class ApacheBrokers:
             await self._start_process(node)
 
     async def kill(self, number: int) -> None:
-        """Kills a broker, as ``kill -9`` does."""
+        """Kill a broker, as ``kill -9`` does."""
         process = self._running(number)
         process.kill()
         await process.wait()
 
     async def shut_down(self, number: int) -> None:
-        """Stops a broker with a controlled shutdown, which moves its leaders first."""
+        """Stop a broker with a controlled shutdown, which moves its leaders first."""
         process = self._running(number)
         process.terminate()
         await process.wait()
 
     async def start_again(self, number: int) -> None:
-        """Starts a stopped or killed broker again, with the same disk and ports."""
+        """Start a stopped or killed broker again, with the same disk and ports."""
         await self._start_process(self._brokers[number])
 
     def segments(self, number: int, partition: TopicPartition) -> list[int]:
@@ -143,7 +143,7 @@ class ApacheBrokers:
         return offsets.get(partition, -1)
 
     async def mend(self) -> None:
-        """Starts every broker that a story has left dead."""
+        """Start every broker that a story has left dead."""
         for number, node in self._brokers.items():
             if node.process is not None and node.process.returncode is not None:
                 await self.start_again(number)

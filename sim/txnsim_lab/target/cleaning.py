@@ -113,7 +113,7 @@ class Cleaner:
     async def _end_transactions(
         self, known_ids: Collection[str], leftovers: list[Left]
     ) -> Described:
-        """Fences each producer with an open transaction, so that its coordinator aborts it."""
+        """Fence each producer with an open transaction, so that its coordinator aborts it."""
         names = sorted({*known_ids, *await self._ids_of_prefix()})
         described = await self._admin.describe_transactions(names)
         first_descriptions = dict(described)
@@ -189,7 +189,7 @@ class Cleaner:
     async def _delete_topics(
         self, topics: Mapping[str, int], leftovers: list[Left]
     ) -> dict[str, int]:
-        """Deletes topics; returns those that could not be deleted."""
+        """Delete topics; returns those that could not be deleted."""
         if not topics:
             return {}
         outcomes: Mapping[str, ClientError | None]
@@ -233,8 +233,8 @@ class Cleaner:
         described: Described,
         leftovers: list[Left],
     ) -> None:
-        """Aborts hanging transactions, which no coordinator ends; those in deleted topics are
-        gone.
+        """Abort hanging transactions, which no coordinator ends; those in deleted
+        topics are gone.
         """
         states = [
             description

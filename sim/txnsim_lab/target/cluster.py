@@ -63,7 +63,7 @@ class Operator(Protocol):
         ...
 
     def say(self, text: str) -> None:
-        """Takes a line about an act that was done."""
+        """Take a line about an act that was done."""
 
 
 class Target(Protocol):
@@ -128,7 +128,7 @@ class Target(Protocol):
     # Topics
 
     async def create_topic(self, topic: TopicToCreate) -> None:
-        """Creates a topic; replicas are given as numbers of brokers."""
+        """Create a topic; replicas are given as numbers of brokers."""
 
     async def grow_topic(self, name: str, count: int, leaders: tuple[int, ...]) -> None:
         """Grows a topic to ``count`` partitions; the leaders of the new ones are chosen unless
@@ -136,10 +136,10 @@ class Target(Protocol):
         """
 
     async def delete_topic(self, name: str) -> None:
-        """Deletes a topic, and waits until it is gone."""
+        """Delete a topic, and wait until it is gone."""
 
     async def configure(self, topic: str, name: str, value: str | None) -> None:
-        """Sets a config of a topic; None restores the default."""
+        """Set a config of a topic; None restores the default."""
 
     # Leaders
 
@@ -148,43 +148,41 @@ class Target(Protocol):
         ...
 
     async def move_leader(self, partition: TopicPartition, to: int) -> None:
-        """Moves the leader of a partition to a broker, and waits until clients see it."""
+        """Move the leader of a partition to a broker, and wait until clients see it."""
 
     async def reload_coordinator(self, partition: TopicPartition) -> None:
-        """Makes a coordinator unload its partition and load it again, with a higher epoch."""
+        """Make a coordinator unload its partition and load it again, with a higher epoch."""
 
     async def reassign(self, partition: TopicPartition, replicas: tuple[int, ...]) -> None:
-        """Reassigns a partition to other replicas."""
+        """Reassign a partition to other replicas."""
 
     # Brokers
 
     async def kill(self, broker: int, *, lose_unflushed: bool = False) -> None:
-        """Kills a broker; with ``lose_unflushed`` it loses unflushed data, as in a power
-        failure.
-        """
+        """Kill a broker; with ``lose_unflushed`` it loses unflushed data, as in a power failure."""
 
     async def stop(self, broker: int) -> None:
-        """Stops a broker with a controlled shutdown."""
+        """Stop a broker with a controlled shutdown."""
 
     async def start(self, broker: int, *, as_version: str | None = None) -> None:
-        """Starts a stopped or killed broker again, as another release if one is given."""
+        """Start a stopped or killed broker again, as another release if one is given."""
 
     async def isolate(self, broker: int, *, from_clients: bool = False) -> None:
-        """Isolates a broker from the others."""
+        """Isolate a broker from the others."""
 
     async def heal(self, broker: int) -> None:
         """Undo ``isolate``."""
 
     async def age(self, transactional_id: str, epoch: int) -> None:
-        """Lets an idle transactional id continue at an epoch."""
+        """Let an idle transactional id continue at an epoch."""
 
     # Logs
 
     async def roll(self, partition: TopicPartition) -> None:
-        """Rolls the segment of a partition on every replica, at the latest with the next record."""
+        """Roll the segment of a partition on every replica, at the latest with the next record."""
 
     async def clean(self, partition: TopicPartition) -> None:
-        """Runs the log cleaner on a partition."""
+        """Run the log cleaner on a partition."""
 
     async def delete_old(self, partition: TopicPartition) -> None:
         """Runs retention on a partition."""
@@ -192,10 +190,10 @@ class Target(Protocol):
     # Time
 
     async def advance(self, ms: int) -> None:
-        """Lets time pass, in milliseconds."""
+        """Let time pass, in milliseconds."""
 
     async def wait_out(self, ms: int) -> None:
-        """Lets time pass until no timeout of this length is pending."""
+        """Let time pass until no timeout of this length is pending."""
 
     # Looks
 
@@ -238,7 +236,7 @@ async def until(
     *,
     patience_ms: int = PATIENCE_MS,
 ) -> None:
-    """Waits until a condition holds, polling with growing pauses.
+    """Wait until a condition holds, polling with growing pauses.
 
     Raises:
         TargetError: The time limit has passed.

@@ -40,7 +40,7 @@ class Generation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def generation_of(bootstrap: str, settings: ClientSettings) -> Generation:
-    """Asks every broker of a cluster.
+    """Ask every broker of a cluster.
 
     Raises:
         ClientError: A broker does not answer.

@@ -66,7 +66,7 @@ excludes the tools API, which was not published for every release.
 
 
 def version_of(name: str) -> str:
-    """Parses ``apache-4.0.2`` into a release.
+    """Parse ``apache-4.0.2`` into a release.
 
     Raises:
         ConfigError: The text names no release, or one that can't be started.

@@ -51,7 +51,7 @@ async def configure(admin: Admin, topic: str, name: str, value: str | None) -> N
 
 
 async def roll(admin: Admin, clock: Clock, partition: TopicPartition) -> None:
-    """Makes each record from now on begin a segment, since a broker rolls one no earlier.
+    """Make each record from now on begin a segment, since a broker rolls one no earlier.
 
     Raises:
         TargetError: A broker does not get the change.
@@ -96,7 +96,7 @@ def _end_of_cleaning(segments: Sequence[int], stable: int) -> int:
 
 
 async def delete_old(admin: Admin, clock: Clock, disks: Disks, partition: TopicPartition) -> None:
-    """Waits until retention has left each replica only one segment, or should have run."""
+    """Wait until retention has left each replica only one segment, or should have run."""
     brokers = await _in_sync(admin, partition)
 
     async def is_short() -> bool:

@@ -49,13 +49,13 @@ class Processes(log_care.Disks, Protocol):
     """Processes and disks of brokers that were started for a story or situation."""
 
     async def kill(self, number: int) -> None:
-        """Kills a broker."""
+        """Kill a broker."""
 
     async def shut_down(self, number: int) -> None:
-        """Stops a broker with a controlled shutdown."""
+        """Stop a broker with a controlled shutdown."""
 
     async def start_again(self, number: int) -> None:
-        """Starts a stopped or killed broker again."""
+        """Start a stopped or killed broker again."""
 
 
 class RealTarget:
@@ -132,7 +132,7 @@ class RealTarget:
         }
 
     async def prepare(self) -> None:
-        """Connects, and makes the cluster create the internal topics, whose partitions a story may
+        """Connect, and make the cluster create the internal topics, whose partitions a story may
         name.
 
         Raises:
@@ -165,7 +165,7 @@ class RealTarget:
         await self._until(is_whole, f"all replicas of {name} are in sync")
 
     def acts_for(self, operator: Operator) -> None:
-        """Does nothing: acts are not traced, as they do not go through the proxy."""
+        """Do nothing: acts are not traced, as they do not go through the proxy."""
 
     async def admin(self) -> Admin:
         return self._admin
@@ -217,8 +217,8 @@ class RealTarget:
     # Time
 
     async def advance(self, ms: int) -> None:
-        """Waits for timeouts that fall into the time; the clock of observers is moved by the
-        rest.
+        """Wait for timeouts that fall into the time; the clock of observers is moved
+        by the rest.
         """
         clock = self.environment.clock
         if ms <= REALLY_WAITED_MS:
@@ -230,7 +230,7 @@ class RealTarget:
             await self.wait_out(ms)
 
     async def wait_out(self, ms: int) -> None:
-        """Waits until the coordinator has ended transactions that time out, and moves the clock of
+        """Wait until the coordinator has ended transactions that time out, and move the clock of
         observers.
         """
         await self._wait_for_timeouts(ms)
@@ -261,7 +261,7 @@ class RealTarget:
         return listings
 
     async def _wait_for_timeouts(self, ms: int) -> None:
-        """Waits until there is no ongoing transaction that times out within ``ms``, or until the
+        """Wait until there is no ongoing transaction that times out within ``ms``, or until the
         coordinator is long overdue to end it.
         """
         clock = self.environment.clock
@@ -452,7 +452,7 @@ class RealTarget:
 async def real_target(
     target: RealTarget, *, on_leftovers: Callable[[list[Left]], object]
 ) -> AsyncIterator[RealTarget]:
-    """Prepares the target of one story or situation, and cleans it afterwards, even if it was
+    """Prepare the target of one story or situation, and clean it afterwards, even if it was
     cancelled; the clock of observers is set back.
     """
     clock = target.environment.clock

@@ -89,7 +89,7 @@ async def apache_cluster(
 async def cluster_there(
     environment: Environment, bootstrap: str, settings: ClientSettings
 ) -> AsyncIterator[RealCluster]:
-    """Puts a proxy in front of a running cluster.
+    """Put a proxy in front of a running cluster.
 
     Raises:
         ClientError: No broker answers, or one refuses the login.

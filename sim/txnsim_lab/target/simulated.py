@@ -165,7 +165,7 @@ class SimulatedTarget:
         self.cluster.heal(BrokerId(broker))
 
     async def age(self, transactional_id: str, epoch: int) -> None:
-        """Lets an idle id continue at an epoch; an unknown id is initialized first."""
+        """Let an idle id continue at an epoch; an unknown id is initialized first."""
         name = TransactionalId(transactional_id)
         admin = await self.admin()
         described = (await admin.describe_transactions([name]))[name]
@@ -200,7 +200,7 @@ class SimulatedTarget:
 
     @contextmanager
     def _care(self, do: str, topic_partition: TopicPartition) -> Iterator[Iterable[Broker]]:
-        """Makes every broker maintain its replica of a partition now."""
+        """Make every broker maintain its replica of a partition now."""
         with input_event(self.environment, do, tp=str(topic_partition)):
             yield self.cluster.brokers.values()
 
@@ -210,7 +210,7 @@ class SimulatedTarget:
         advance(self.environment, ms)
 
     async def wait_out(self, ms: int) -> None:
-        """Moves the clock, so that every timer that is due fires."""
+        """Move the clock, so that every timer that is due fires."""
         await self.advance(ms)
 
     # Looks

@@ -36,7 +36,7 @@ class AsyncHistory(ClusterPart):
 
     @in_cluster_loop
     async def note(self, *seen: Seen) -> None:
-        """Adds an observation of an application, later than all before."""
+        """Add an observation of an application, later than all before."""
         self._add(*seen)
 
     @in_cluster_loop
@@ -69,7 +69,7 @@ class AsyncHistory(ClusterPart):
 
     @in_cluster_loop
     async def verdict(self) -> Verdict:
-        """Judges the history: ``kinds`` of anomalies, empty if nothing is wrong, and the evidence.
+        """Judge the history: ``kinds`` of anomalies, empty if nothing is wrong, and the evidence.
 
         Raises:
             HistoryError: A value names two records of a partition.

@@ -56,14 +56,14 @@ class Remembered(msgspec.Struct, kw_only=True):
 
     @classmethod
     def from_events(cls, events: Iterable[Event]) -> Remembered:
-        """Collects what these events leave."""
+        """Collect what these events leave."""
         remembered = cls()
         for event in events:
             remembered.follow(event)
         return remembered
 
     def follow(self, event: Event) -> None:
-        """Takes the next event."""
+        """Take the next event."""
         if not isinstance(event.d, Mapping):
             return
         if event.k == "fault.hit":
@@ -111,7 +111,7 @@ class Remembered(msgspec.Struct, kw_only=True):
                 yield position, strike.rule
 
     def forget(self, position: int) -> None:
-        """Forgets the events before a position, like a reader that does not have them."""
+        """Forget the events before a position, like a reader that does not have them."""
         cut = bisect_left(self.order, (position,))
         for _, producer_id in self.order[:cut]:
             of_producer = self.decisions[producer_id]

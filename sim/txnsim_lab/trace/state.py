@@ -75,7 +75,7 @@ class TraceState(msgspec.Struct, kw_only=True):
         return self.wall_ms + self.at_us // 1000
 
     def follow(self, event: Event, nodes: Sequence[str]) -> None:
-        """Applies the next event."""
+        """Apply the next event."""
         self.at_us = event.t
         assign = _ASSIGN.get(event.k)
         if assign is not None:
@@ -102,7 +102,7 @@ def state_at(
 
 
 def _input(state: TraceState, event: Event, _node: str, data: Data) -> None:
-    """Takes the wall clock time from an input; a user may also have moved the clock."""
+    """Take the wall clock time from an input; a user may also have moved the clock."""
     ahead_ms = data["args"].get("ms", 0) if data["do"] == "advance" else 0
     state.wall_ms = data["at"] - event.t // 1000 + ahead_ms
 

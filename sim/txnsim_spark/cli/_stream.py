@@ -40,7 +40,7 @@ TOPIC_PREFIX: Final = "topic:"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments of ``stream``."""
+    """Declare the arguments of ``stream``."""
     parser.description = (
         "Stream committed records of topics into a table, each micro-batch exactly once, and probe"
         " what Spark's Kafka connector can't see: how far read_committed readers are held back,"

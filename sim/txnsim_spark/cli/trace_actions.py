@@ -32,7 +32,7 @@ Rows = list[dict[str, Cell]]
 
 
 def add_arguments(actions: argparse._SubParsersAction[CommandParser]) -> None:
-    """Declares the actions and their arguments."""
+    """Declare the actions and their arguments."""
     export = actions.add_parser(
         "export",
         help="the tables of traces as Parquet",
@@ -146,7 +146,7 @@ def _analyse(ask: Ask, args: argparse.Namespace) -> int:
 
 @contextmanager
 def _views(args: argparse.Namespace) -> Iterator[Ask]:
-    """Creates the views of an export or of raw traces: in this process if they are small and no
+    """Create the views of an export or of raw traces: in this process if they are small and no
     master is given, else by Spark.
     """
     from txnsim_spark.traces.tables import (

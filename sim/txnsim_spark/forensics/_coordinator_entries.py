@@ -141,7 +141,7 @@ class EntryFolder:
         """Producer id -> every decision, in order, and the beginning of each epoch (Empty)."""
 
     def take(self, record: TxnRecord) -> None:
-        """Applies the next record."""
+        """Apply the next record."""
         entry = self._entries.get(record.transactional_id)
         if record.is_tombstone:
             if entry is not None:

@@ -181,7 +181,7 @@ class DumpLineReader:
         self._suffix: str | None = None
 
     def read(self, text: str) -> DumpLine:
-        """Parses a line; ``text`` comes from ``unwrap_lines``."""
+        """Parse a line; ``text`` comes from ``unwrap_lines``."""
         if (error := _ERROR.search(text)) is not None and _CONTENT.search(text) is None:
             return ToolError(error[0].strip())
         if (start := _START.search(text)) is not None:

@@ -79,7 +79,7 @@ class KnownTopics(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def known_topics_in(log_dirs: Iterable[Path], on_problem: OnProblem) -> KnownTopics:
-    """Reads the copies of the metadata log.
+    """Read the copies of the metadata log.
 
     Args:
         log_dirs: Log directories that may have a copy.

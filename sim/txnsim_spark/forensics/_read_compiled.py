@@ -140,7 +140,7 @@ def section_key(segment: SegmentFile) -> Place:
 
 
 def read_of(state: ReplicaState, pieces: Sequence[Piece]) -> ReplicaRead:
-    """Joins the results for the parts of a replica, given in any order."""
+    """Join the results for the parts of a replica, given in any order."""
     known_pieces = [] if state.memory is None else list(_known_pieces(state.memory, state.unread))
     by_segment = list(_in_order(state.unread, [*known_pieces, *pieces]))
     all_pieces = [piece for _, pieces in by_segment for piece in pieces]
@@ -191,7 +191,7 @@ def _segment_memories(
 
 
 def table_of(fragments: bytes) -> Ints:
-    """Unpacks rows of ``walk.fragment_rows``."""
+    """Unpack rows of ``walk.fragment_rows``."""
     return np.frombuffer(fragments, dtype=np.int64).reshape(-1, fk.FRAGMENT_COLUMNS)
 
 
@@ -274,7 +274,7 @@ def fragments_of(table: Ints) -> Iterator[Fragment]:
 def walk_segments(
     segments: Iterable[SegmentFile],
 ) -> Iterator[tuple[SegmentFile, Ints | Note]]:
-    """Walks over segments in order; yields what each producer did (``walk.fragment_rows``), and
+    """Walk over segments in order; yields what each producer did (``walk.fragment_rows``), and
     notes on damage. A section that can't be judged on its own yields only ``NoteKind.AGAIN``.
     Sections after a cut are read as well: whether the cut is final is known only when the replica's
     parts are joined.

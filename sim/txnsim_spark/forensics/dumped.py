@@ -157,7 +157,7 @@ class _Segment:
         self.open[batch.producer_id] = _continue_txn(self.open.get(batch.producer_id), opened)
 
     def mark(self, offset: int, marker: str) -> None:
-        """Takes the printed record of a control batch. A data record may contain the same words."""
+        """Take the printed record of a control batch. A data record may contain the same words."""
         if self._marker_due is None or not self._marker_due[0] <= offset <= self._marker_due[1]:
             return
         self._marker_due = None

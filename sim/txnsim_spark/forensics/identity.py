@@ -96,7 +96,7 @@ def _words(stale_replicas: Sequence[Stale]) -> str:
 def identify_replicas(
     replicas_with_ids: Iterable[tuple[Replica, str | None]], known_topics: KnownTopics
 ) -> Identities:
-    """Separates stale replicas from replicas of existing topics.
+    """Separate stale replicas from replicas of existing topics.
 
     If the newest copy of the metadata log lacks a replica's topic id, the topic was deleted if that
     copy has the record of it, or if the copy of the replica's own broker was read: a broker creates

@@ -146,7 +146,7 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True):
 def timeline_of(
     transactional_id: str, records: Sequence[CoordinatorRecord], stays: Sequence[Stay]
 ) -> Timeline:
-    """Merges both sides in order of time.
+    """Merge both sides in order of time.
 
     Args:
         transactional_id: The transactional id.

@@ -167,7 +167,7 @@ def spread_of(
     opens: Mapping[str, OpenTxn],
     has_marker: HasMarker,
 ) -> Spread | None:
-    """Finds the replicas of a partition that have a producer's transaction open.
+    """Find the replicas of a partition that have a producer's transaction open.
 
     Args:
         replicas: Replicas of the partition in the directories.

@@ -52,7 +52,7 @@ class PositionFolder:
         self._pending: dict[int, dict[Place, Position]] = {}
 
     def take(self, stored: StoredBatch) -> None:
-        """Applies the next batch.
+        """Apply the next batch.
 
         Raises:
             CorruptBatchError: Its records can't be read.

@@ -207,7 +207,7 @@ def _fold(
     ended: int,
     position: int,
 ) -> int:
-    """Folds one batch of a producer; returns the number of endings so far."""
+    """Fold one batch of a producer; returns the number of endings so far."""
     base = be64(buffer, batch_start)
     attributes = be16(buffer, batch_start + 21)
     epoch = be16(buffer, batch_start + 51)

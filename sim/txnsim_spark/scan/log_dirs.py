@@ -25,7 +25,7 @@ OnProblem = Callable[[str], object]
 
 
 def untold(_found: object) -> None:
-    """Ignores a problem, which another reader reports, or which does not matter to the caller."""
+    """Ignore a problem, which another reader reports, or which does not matter to the caller."""
 
 
 class LogDirectory(msgspec.Struct, frozen=True, kw_only=True):

@@ -271,7 +271,7 @@ def greatest_timestamp_of(segment: SegmentFile) -> int | None:
 
 
 def open_file(path: str) -> BinaryIO:
-    """Opens a segment for reading."""
+    """Open a segment for reading."""
     return RegularFile(Path(path)).open()
 
 

@@ -70,7 +70,7 @@ class PieceReader:
         return self._buffer[:filled]
 
     def read_whole(self, position: int, size: int) -> memoryview:
-        """Reads ``size`` bytes from ``position`` on, fewer at the end: for a batch larger than a
+        """Read ``size`` bytes from ``position`` on, fewer at the end: for a batch larger than a
         piece. They are valid until the next piece is read.
         """
         if size <= len(self._buffer):
@@ -103,7 +103,7 @@ def pieces_of(
     until: int | None = None,
     buffer: Bytes | None = None,
 ) -> Iterator[PieceReader]:
-    """Opens a file up to the position ``until``. A caller that reads many files passes a buffer to
+    """Open a file up to the position ``until``. A caller that reads many files passes a buffer to
     reuse.
     """
     file = _open_segment(path, until)

@@ -46,7 +46,7 @@ class Cut(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def in_sections(segments: Sequence[SegmentFile], section_bytes: int) -> list[SegmentFile]:
-    """Divides the large segments of a replica into sections.
+    """Divide the large segments of a replica into sections.
 
     Args:
         segments: In order; all that are after the recovery point. A section is not divided again.

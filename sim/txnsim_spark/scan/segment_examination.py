@@ -81,7 +81,7 @@ class Examiner:
         """Whether the fragments of all sound batches are in ``_folding``."""
 
     def examine(self, path: Path, *, until: int, base_offset: int, start: int = 0) -> Examined:
-        """Examines a segment up to the first damage.
+        """Examine a segment up to the first damage.
 
         Args:
             path: The ``.log`` file.
@@ -279,8 +279,8 @@ def cut_short(
 
 
 def examine_recovered(segments: Sequence[SegmentFile]) -> list[SegmentFile]:
-    """Examines the segments that a starting broker would check, on all cores of this machine, and
-    records in them what it would cut off, so that tasks need not wait for each other.
+    """Examine the segments that a starting broker would check, on all cores of this machine, and
+    record in them what it would cut off, so that tasks need not wait for each other.
     """
     sought = [segment for segment in segments if segment.is_recovered]
     with ThreadPoolExecutor(os.cpu_count()) as pool:  # what is compiled lets other threads run

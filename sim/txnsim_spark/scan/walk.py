@@ -174,7 +174,7 @@ def _fold_segment(
     bounds: ScanLimits,
     start: int = 0,
 ) -> Iterator[Ints]:
-    """Folds a whole segment. Whenever a table may be full it yields the endings so far, which are
+    """Fold a whole segment. Whenever a table may be full it yields the endings so far, which are
     valid for one step.
     """
     with pieces_of(path, bounds.piece_bytes, until=until) as file:
@@ -262,7 +262,7 @@ class Folding:
         return fragments
 
     def fold(self, piece: Bytes, start: int, file_end: int, position: int) -> tuple[Ints, int, int]:
-        """Folds a piece that begins at a position of the segment. Returns the endings (valid until
+        """Fold a piece that begins at a position of the segment. Return the endings (valid until
         the next call), where it stopped and why.
         """
         if self.count == len(self._fragments):

@@ -129,7 +129,7 @@ def without_followers(part: SegmentPart, violations: Iterable[Broken]) -> Iterat
 
 
 def judge_bounds(facts: ReplicaFacts, parts: Sequence[SegmentPart]) -> Iterator[Broken]:
-    """Compares checkpoints with the log (UnifiedLog.maybeIncrementLogStartOffset and similar
+    """Compare checkpoints with the log (UnifiedLog.maybeIncrementLogStartOffset and similar
     checks).
     """
     start, end = parts[0].base_offset, parts[-1].end_offset
@@ -168,7 +168,7 @@ class _Chain:
         self._first_offset = self._blind_below = 0
 
     def link(self, part: SegmentPart) -> Iterator[Broken]:
-        """Adds the next segment; yields violations."""
+        """Add the next segment; yields violations."""
         previous_part = self._before
         if previous_part is not None and previous_part.is_followed:
             yield from self._judge_seam(previous_part, part)
@@ -198,7 +198,7 @@ class _Chain:
         return part.base_offset > previous_part.end_offset and part.base_offset in self._snapshots
 
     def _begin(self, offset: int) -> None:
-        """Restarts producers' state with a snapshot, or empty without one."""
+        """Restart producers' state with a snapshot, or empty without one."""
         entries = self._snapshots.get(offset)
         self._first_offset = offset
         # Without a snapshot it is not known which transactions were open here.
@@ -231,7 +231,7 @@ class _Chain:
             )
 
     def _walk(self, part: SegmentPart) -> Iterator[Broken]:
-        """Checks the batches of producers, and each snapshot when the log reaches its offset."""
+        """Check the batches of producers, and each snapshot when the log reaches its offset."""
         broken = Findings(part.file)
         start, end = part.base_offset, part.end_offset
         cuts = [offset for offset in sorted(self._snapshots) if start < offset <= part.last_base]

@@ -66,7 +66,7 @@ class Producers:
         """Aborted transactions since the walk last took them, which it does after each segment."""
 
     def take(self, row: Row, broken: Findings) -> None:
-        """Checks the next batch of a producer, and applies it."""
+        """Check the next batch of a producer, and apply it."""
         producer_id, epoch = row[kernel.PRODUCER_ID], row[kernel.PRODUCER_EPOCH]
         entry = self.state.find(producer_id)
         self.last_offsets[producer_id] = row[kernel.LAST_OFFSET]
@@ -157,15 +157,15 @@ def _refusal_of_marker(entry: ProducerEntry | None, row: Row) -> Refusal | None:
 
 
 def _tell(refusal: Refusal | None, row: Row, broken: Findings) -> None:
-    """Adds the violation that a leader would have refused a batch of the log."""
+    """Add the violation that a leader would have refused a batch of the log."""
     if refusal is not None:
         rule = RULES[refusal.error]
         broken.add(rule, refusal.reason, EXPECTED[rule], **_batch_location(row))
 
 
 def _report_idle_marker(row: Row, broken: Findings) -> None:
-    """Adds a notice about a marker that ended nothing: this is sound, but useful if a transaction
-    is missing.
+    """Add a notice about a marker that ended nothing: this is sound, but useful if a transaction is
+    missing.
     """
     actual = f"a marker of producer {row[kernel.PRODUCER_ID]}, which has no transaction open"
     expected = "a transaction that it ends"

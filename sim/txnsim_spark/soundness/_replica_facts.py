@@ -98,7 +98,7 @@ class ReplicaFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_log_dir(log_dir: Path) -> LogDirFacts:
-    """Reads the checkpoints of a log directory. A missing file is no error; a file that can't be
+    """Read the checkpoints of a log directory. A missing file is no error; a file that can't be
     read is reported as broken.
     """
     broken: list[Broken] = []

@@ -45,7 +45,7 @@ def examine(
     snapshot_offsets: Sequence[int] = (),
     epochs: Epochs | None = None,
 ) -> SegmentPart:
-    """Walks over a segment. ``snapshot_offsets`` are of the whole replica, ``epochs`` of its
+    """Walk over a segment. ``snapshot_offsets`` are of the whole replica, ``epochs`` of its
     checkpoint.
     """
     walk = _SegmentWalk(facts, segment, snapshot_offsets, epochs)

@@ -142,7 +142,7 @@ def _parts_of(task: Sequence[Work]) -> Iterator[tuple[str, tuple[ReplicaFacts, S
 
 
 def examine_work(work: Work) -> SegmentPart:
-    """Walks over a segment; reads its replica's snapshots and leader epochs from the folder."""
+    """Walk over a segment; read its replica's snapshots and leader epochs from the folder."""
     directory = Path(work.facts.replica.path)
     try:
         snapshots = names.Suffix.SNAPSHOT.files_in(directory)

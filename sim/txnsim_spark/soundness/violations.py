@@ -155,7 +155,7 @@ class Findings:
         self.take(Broken(rule=rule, file=self._file, found=found, expected=expected, **where))
 
     def take(self, broken: Broken) -> None:
-        """Adds a violation, which may concern a file next to the segment."""
+        """Add a violation, which may concern a file next to the segment."""
         self._counts[broken.rule] += 1
         if self._counts[broken.rule] <= SAME_FINDINGS_MAX:
             self.found.append(broken)

@@ -242,7 +242,7 @@ _HERE: dict[str, Mirror] = {}
 
 
 def mount(settings: StoreSettings) -> Mirror:
-    """Creates the mirror for these settings. From then on files below its root are read from the
+    """Create the mirror for these settings. From then on files below its root are read from the
     store.
     """
     mirror = _HERE.get(settings.root)
@@ -259,7 +259,7 @@ def mounted_settings() -> tuple[StoreSettings, ...]:
 
 
 def mount_all(settings: Iterable[StoreSettings]) -> None:
-    """Mounts the stores of another process."""
+    """Mount the stores of another process."""
     for store_settings in settings:
         mount(store_settings)
 
@@ -270,9 +270,7 @@ def is_mirrored(path: Path) -> bool:
 
 @contextmanager
 def overlapping_map(paths: Iterable[str]) -> Iterator[Callable[..., Iterator[Any]]]:
-    """Yields ``map``, which uses a thread pool if a path is in a store, so that requests
-    overlap.
-    """
+    """Yield ``map``, which uses a thread pool if a path is in a store, so that requests overlap."""
     if not any(is_mirrored(Path(path)) for path in paths):
         yield map
         return

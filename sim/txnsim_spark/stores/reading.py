@@ -68,7 +68,7 @@ class Stores:
         return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
 
     def _rename_lists(self, column: pa.Array) -> pa.Array:
-        """Replaces mirrored paths in columns of lists of texts: those of ``findings``, which have
+        """Replace mirrored paths in columns of lists of texts: those of ``findings``, which have
         few rows.
         """
         if not pa.types.is_list(column.type) or not pa.types.is_string(column.type.value_type):

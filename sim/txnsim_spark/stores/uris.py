@@ -43,7 +43,7 @@ def is_elsewhere(text: str) -> bool:
 
 
 def refuse_outage(error: OSError) -> None:
-    """Raises an error if a store did not answer. A local file that can't be read counts as damaged,
+    """Raise an error if a store did not answer. A local file that can't be read counts as damaged,
     and so does one that a store denies; but a store that does not answer still has all of its
     files.
 

@@ -39,7 +39,7 @@ class Checkpoint:
         return any(name.isdigit() for name in self._folder.names("commits"))
 
     def sweep(self) -> None:
-        """Removes what a killed stream left of its first batch before it was recorded. Spark would
+        """Remove what a killed stream left of its first batch before it was recorded. Spark would
         refuse the checkpoint because of these files (SPARK-53103).
         """
         for name in ("offsets", "commits"):

@@ -97,7 +97,7 @@ class TableSink:
     # Commands
 
     def sweep(self) -> None:
-        """Removes what a writer that died has left. No writer may run meanwhile."""
+        """Remove what a writer that died has left. No writer may run meanwhile."""
         for name in self._folder.names(""):
             if name.startswith("query="):
                 batches = [batch_name.partition("=")[2] for batch_name in self._folder.names(name)]

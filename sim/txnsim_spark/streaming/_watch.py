@@ -73,8 +73,8 @@ class AlertsQuery:
             self.standing = alert_step.standing
 
     def _keep(self, events: tuple[Alert, ...], spark: SparkSession, batch: int) -> bool:
-        """Prints the changes, then writes them. Returns False if this batch was written before a
-        crash with other changes; the next probe finds the present ones again.
+        """Print the changes, then write them. Return False if this batch was written before a crash
+        with other changes; the next probe finds the present ones again.
         """
         connector_lag = self._connector_lag()
         for alert in events:
@@ -94,7 +94,7 @@ class AlertsQuery:
         writer.options(**self._options.kafka_options, topic=topic).save()
 
     def _tell_not_asked(self, lags: Iterable[PartitionLag]) -> None:
-        """Reports each partition that can't be probed, once, until it can be probed again."""
+        """Report each partition that can't be probed, once, until it can be probed again."""
         failing = frozenset((_place_text(lag), lag.error) for lag in lags if lag.error is not None)
         for where, error in sorted(failing - self._not_asked):
             self._on_event(NotAsked(where=where, error=error))

@@ -79,7 +79,7 @@ class LagReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {_AT: 0}
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """Sets the time of the only probe to now."""
+        """Set the time of the only probe to now."""
         self._last_ms = wall_ms()
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: ARG002, N802 - Spark's
@@ -94,7 +94,7 @@ class LagReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [InputPartition(end[_AT])] if end[_AT] > start[_AT] else []
 
     def read(self, partition: InputPartition) -> Iterator[tuple[Any, ...]]:
-        """Makes a probe now."""
+        """Make a probe now."""
         del partition  # when it was due
         rows = asyncio.run(_probe(self._options))
         probed_at_ms = wall_ms()  # behind the last answer: what they tell had begun by then

@@ -92,7 +92,7 @@ class LagOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> LagOptions:
-        """Parses the options that a user has given.
+        """Parse the options that a user has given.
 
         Raises:
             BadInputError: An option is missing, unknown or wrong.

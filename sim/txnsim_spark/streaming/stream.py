@@ -57,7 +57,7 @@ class Stream:
         *,
         records: TableSink | None = None,
     ) -> None:
-        """Starts nothing yet.
+        """Start nothing yet.
 
         Args:
             spark: A session with the connector's jars.
@@ -98,7 +98,7 @@ class Stream:
     # Life
 
     def start(self) -> None:
-        """Starts both queries where they ended, according to their checkpoints, or else to their
+        """Start both queries where they ended, according to their checkpoints, or else to their
         sinks.
 
         Raises:
@@ -114,7 +114,7 @@ class Stream:
             self._start(name)
 
     def wait(self, stop: threading.Event) -> None:
-        """Waits until the stream is stopped, a query fails, or both have read all available data.
+        """Wait until the stream is stopped, a query fails, or both have read all available data.
 
         Raises:
             StreamError: A query has failed, and the other one is stopped; or Spark is gone.
@@ -158,7 +158,7 @@ class Stream:
         self._running[name] = writer.start()
 
     def _goes_on(self) -> bool:
-        """Whether a query still runs. Restarts a query whose planning process was too slow."""
+        """Whether a query still runs. Restart a query whose planning process was too slow."""
         running = any(query.isActive for query in self._running.values())
         for name, failure in self._failures():
             if TOO_SLOW not in failure or self._starts[name] == STARTS:
@@ -209,7 +209,7 @@ def _query_failure(name: str, failure: str) -> StreamError:
 
 
 def _wait_for_batch_end(query: StreamingQuery) -> None:
-    """Waits for a limited time until no batch runs."""
+    """Wait for a limited time until no batch runs."""
     waited = threading.Event()  # it is never set
     for _ in range(STOP_POLLS):
         if not query.isActive or not query.status["isTriggerActive"]:

@@ -67,7 +67,7 @@ def sound_rows(segment: SegmentFile, on_damage: OnDamage) -> Iterator[Ints]:
 
 
 def check_headers(segment: SegmentFile, job: TableJob) -> None:
-    """Checks the CRCs of a segment of which only headers are read, if the options demand it.
+    """Check the CRCs of a segment of which only headers are read, if the options demand it.
 
     Raises:
         CorruptLogFileError: A CRC is wrong, and the options don't ignore that.

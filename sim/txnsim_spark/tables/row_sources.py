@@ -182,7 +182,7 @@ def _cuts(job: TableJob) -> bool:
 
 
 def _sound(path: str, job: TableJob, read: Callable[[], Iterator[T]]) -> Iterator[T]:
-    """Yields the results of reading a file or folder.
+    """Yield the results of reading a file or folder.
 
     Raises:
         LogFileError: It can't be read, and the options don't ignore that.

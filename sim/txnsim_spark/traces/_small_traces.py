@@ -42,7 +42,7 @@ def small_files(paths: Sequence[str]) -> tuple[Path, ...] | None:
 
 
 def register_export(database: Embedded, directory: Path) -> None:
-    """Creates views of the tables of an export."""
+    """Create views of the tables of an export."""
     for name, table in TABLES.items():
         if any(directory.glob(f"{name}/**/*.parquet")):
             files = f"{directory}/{name}/**/*.parquet".replace("'", "''")
@@ -54,7 +54,7 @@ def register_export(database: Embedded, directory: Path) -> None:
 
 
 def register_traces(database: Embedded, files: Sequence[Path]) -> str | None:
-    """Creates the tables of traces; returns the name of a file without a trace, if there is one."""
+    """Create the tables of traces; returns the name of a file without a trace, if there is one."""
     import pyarrow as pa
 
     runs = run_names([str(file) for file in files])

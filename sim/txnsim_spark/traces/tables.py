@@ -74,7 +74,7 @@ def export_traces(spark: SparkSession, paths: Sequence[str], directory: str) -> 
 
 
 def register_views(spark: SparkSession, directory: str) -> None:
-    """Creates views of the tables of an export in Spark SQL: ``trace_events`` and so on.
+    """Create views of the tables of an export in Spark SQL: ``trace_events`` and so on.
 
     Args:
         spark: The session.
@@ -156,7 +156,7 @@ _NAMES: Final = ("of_uri", "file", "run")
 
 
 def _register_lines(spark: SparkSession, paths: Sequence[str]) -> list[str]:
-    """Creates views of the files, and of every line with data; returns the names of the runs."""
+    """Create views of the files, and of every line with data; returns the names of the runs."""
     from pyspark.errors import AnalysisException
     from pyspark.sql import functions as fn
 

@@ -131,7 +131,7 @@ def _offsets(offsets: Iterable[Any] | None) -> tuple[tuple[Task, int], ...] | No
 
 
 def _making(request: Request, reply: StreamsReply) -> tuple[Told, ...]:
-    """Create the missing internal topics. Returns the statuses of the reply, extended by what has
+    """Create the missing internal topics. Return the statuses of the reply, extended by what has
     prevented a creation so far.
     """
     access, topics_to_make = request.access, reply.topics_to_make

@@ -65,7 +65,7 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
 
 async def _remove_acls(request: Request) -> _Outcomes | None:
     """Remove the ACLs that match, all in one step; if ACLs have changed meanwhile, match again.
-    Returns None, and removes nothing, if too many match.
+    Return None, and remove nothing, if too many match.
     """
     metadata = request.broker.metadata
     filters = await request.map_each(filter_of, request.message.filters)

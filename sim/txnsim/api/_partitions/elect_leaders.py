@@ -72,7 +72,7 @@ def _requested_partitions(request: Request) -> list[tuple[str, tuple[int, ...]]]
 def _elect(
     request: Request, kind: ElectionType, topic: str, index: int
 ) -> tuple[int, Rejection | None]:
-    """Elect a leader for one partition. Returns its index, and why its leader stays."""
+    """Elect a leader for one partition. Return its index, and why its leader stays."""
     metadata = request.broker.metadata
     elected = elect_leader(metadata.image, TopicPartition(topic, index), kind, metadata.settings)
     if isinstance(elected, Rejection):

@@ -107,7 +107,7 @@ async def _in_order(request: Request, names: Collection[Any]) -> list[str]:
 
 
 def _by_name(request: Request, missing: list[str], name: str) -> Any:
-    """The image of the topic with that name, or the answer's row for an unknown one. Adds a missing
+    """The image of the topic with that name, or the answer's row for an unknown one. Add a missing
     but valid name to ``missing``.
     """
     topic = request.broker.image.topics.get(name)

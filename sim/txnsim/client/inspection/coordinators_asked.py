@@ -42,7 +42,7 @@ class Asking(Protocol):
     async def describe_transactions(
         self, transactional_ids: Collection[str], /
     ) -> Mapping[str, TransactionDescription | ClientError]:
-        """Retries until a coordinator answers that has loaded its partition, or time is up."""
+        """Retry until a coordinator answers that has loaded its partition, or time is up."""
 
     async def known_to_coordinators(self, producer_ids: set[int], /) -> Known:
         """Ids and descriptions."""

@@ -50,7 +50,7 @@ Progress = Callable[[int, int], None]
 
 
 def _no_progress(_done: int, _total: int) -> None:
-    """Ignores progress."""
+    """Ignore progress."""
 
 
 _NO_PROGRESS: Final[Progress] = _no_progress

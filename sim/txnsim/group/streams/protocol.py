@@ -194,7 +194,7 @@ class StreamsProtocol(msgspec.Struct, kw_only=True, eq=False):
         self, group: StreamsGroup, *, now_ms: int
     ) -> Generator[int, None, StreamsOutcome]:
         """Make the first assignment after its delay. If all members have left, or the topology has
-        not been compared with the topics yet, the next heartbeat does it. Yields during large
+        not been compared with the topics yet, the next heartbeat does it. Yield during large
         assignments.
         """
         configured = group.memory.configured

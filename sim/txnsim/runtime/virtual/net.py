@@ -167,7 +167,7 @@ class VirtualServer(asyncio.AbstractServer):
             self._net.forget(self)
 
     async def wait_closed(self) -> None:
-        """Returns at once: a virtual server closes immediately."""
+        """Return at once: a virtual server closes immediately."""
 
     def get_loop(self) -> asyncio.AbstractEventLoop:
         return self._loop
@@ -177,7 +177,7 @@ class VirtualServer(asyncio.AbstractServer):
         return self._serving
 
     async def start_serving(self) -> None:
-        """Does nothing: it serves already."""
+        """Do nothing: it serves already."""
 
     async def serve_forever(self) -> None:
         """Accept until cancelled."""

@@ -77,7 +77,7 @@ def _fix_addresses() -> None:
 
 
 def _personality(flags: int) -> int | None:
-    """Calls Linux' personality(2): returns the previous value; None if missing or refused."""
+    """Call Linux' personality(2): returns the previous value; None if missing or refused."""
     call = getattr(ctypes.CDLL(None), "personality", None) if sys.platform == "linux" else None
     if call is None:
         return None

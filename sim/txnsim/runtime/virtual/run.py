@@ -479,7 +479,7 @@ class Numbers:
         context: Context | None = None,
         **options: Any,
     ) -> asyncio.Task[Any]:
-        """Makes a task, as ``loop.create_task`` is called for it."""
+        """Make a task, as ``loop.create_task`` is called for it."""
         if name is None:
             name = TASK_NAME.format(number=self._next_name())
         return NumberedTask(

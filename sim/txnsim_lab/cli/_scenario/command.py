@@ -36,7 +36,7 @@ TAKES: Final = ("armed", "disarmed", "control")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments of ``scenario``."""
+    """Declare the arguments of ``scenario``."""
     parser.epilog = (
         "Exit status: 0 every verdict is the declared one, 1 one differs, 2 a wrong argument or "
         "scenario file."
@@ -142,7 +142,7 @@ def _player_options(parser: argparse._ArgumentGroup) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Runs the command; returns the exit status."""
+    """Run the command; returns the exit status."""
     from txnsim.cli.event_log import set_up_logs  # structlog: slow to import
 
     set_up_logs(level="error")  # what else happens in a story is said by the story
@@ -201,7 +201,7 @@ def _new(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace) -> int:
-    """Checks every file, even after a wrong one."""
+    """Check every file, even after a wrong one."""
     checked_files: list[dict[str, Any]] = []
     wrong = 0
     for name in args.name:
@@ -358,7 +358,7 @@ def _run_all(plan: Sequence[ScenarioRun], args: argparse.Namespace) -> list[RunR
 def _run_simulated(
     scenario_run: ScenarioRun, args: argparse.Namespace, pace: GivenInputs | None
 ) -> RunResult:
-    """Plays the run with each seed; returns the first result that differs from the declared one, or
+    """Play the run with each seed; returns the first result that differs from the declared one, or
     else the last.
     """
     from txnsim_lab.scenario.runner import run_in_virtual_time
@@ -479,7 +479,7 @@ steps:
 
 
 def write(name: str, directory: Path | None = None) -> Path:
-    """Writes a new scenario file of that name.
+    """Write a new scenario file of that name.
 
     Raises:
         ConfigError: The name is wrong, or the file exists already.

@@ -24,7 +24,7 @@ NOT_TOLD: Final = "–"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments for real brokers."""
+    """Declare the arguments for real brokers."""
     group = parser.add_argument_group("on real brokers")
     group.add_argument(
         "--on",
@@ -50,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(
     plan: Sequence[ScenarioRun], casting: Casting, args: argparse.Namespace
 ) -> list[ComparedRun]:
-    """Plays every story of a plan on both sides, and prints the results.
+    """Play every story of a plan on both sides, and print the results.
 
     Raises:
         ConfigError: A target is wrong, brokers can't be started, ``--yes`` is missing, or nothing

@@ -173,5 +173,5 @@ def facts_of(result: RunResult) -> dict[str, object]:
 
 
 def wrap_text(text: str) -> str:
-    """Wraps a text as one paragraph."""
+    """Wrap a text as one paragraph."""
     return textwrap.fill(" ".join(text.split()), WIDTH, subsequent_indent="   ")

@@ -30,7 +30,7 @@ LOCAL: Final = "local"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments of ``campaign``."""
+    """Declare the arguments of ``campaign``."""
     parts = parser.add_subparsers(dest="part", metavar="COMMAND", required=True)
     run = parts.add_parser(
         "run",
@@ -62,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Runs the command; returns the exit status."""
+    """Run the command; returns the exit status."""
     try:
         return _run(args)
     except (BadInputError, ConfigError, MissingExtraError, OSError) as error:

@@ -27,7 +27,7 @@ ENDLESS: Final = range(2**31)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments of ``simulate``."""
+    """Declare the arguments of ``simulate``."""
     parser.epilog = (
         "Exit status: 0 nothing was found, 1 something was, or --against makes a difference,"
         " 2 a wrong argument, or nothing was exercised."
@@ -66,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_wanted(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments for the user's choices about runs."""
+    """Declare the arguments for the user's choices about runs."""
     parser.add_argument("--workload", metavar="MODULE:COROUTINE", help="instead of our clients")
     parser.add_argument("--as-version", metavar="RELEASE", help="of Kafka")
     parser.add_argument(
@@ -79,7 +79,7 @@ def add_wanted(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Runs the command; returns the exit status.
+    """Run the command; returns the exit status.
 
     Raises:
         ConfigError: A release, a switch, a workload or a range is wrong.
@@ -139,7 +139,7 @@ def _so_far(tally: Tally) -> str:
 
 
 def _end_stopped(tally: Tally, args: argparse.Namespace) -> int:
-    """Prints what is known after Ctrl-C. No finding is explained or shrunk, as that takes long."""
+    """Print what is known after Ctrl-C. No finding is explained or shrunk, as that takes long."""
     from txnsim.cli.main import INTERRUPTED_STATUS
 
     if args.json:
@@ -153,7 +153,7 @@ def _end_stopped(tally: Tally, args: argparse.Namespace) -> int:
 
 
 def _compare(args: argparse.Namespace, options: Wanted) -> int:
-    """Prints where the runs of a seed in two clusters differ; returns the exit status."""
+    """Print where the runs of a seed in two clusters differ; returns the exit status."""
     from txnsim_lab.simulation.differential import difference, other_plan
     from txnsim_lab.simulation.drawing import draw
     from txnsim_lab.simulation.reports import write_files
@@ -217,7 +217,7 @@ def _seeds_of(args: argparse.Namespace) -> range:
 
 
 def seeds_in(text: str) -> range:
-    """Parses ``A..B`` into seeds.
+    """Parse ``A..B`` into seeds.
 
     Raises:
         ConfigError: The text has another form, or the range is empty.
@@ -231,7 +231,7 @@ def seeds_in(text: str) -> range:
 
 
 def duration_of(option: str, text: str) -> int:
-    """Parses the duration of an option into milliseconds.
+    """Parse the duration of an option into milliseconds.
 
     Raises:
         ConfigError: The text is no duration.

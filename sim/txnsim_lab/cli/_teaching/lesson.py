@@ -44,7 +44,7 @@ COLUMNS: Final[Columns[dict[str, str]]] = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments of ``lesson``."""
+    """Declare the arguments of ``lesson``."""
     parser.epilog = (
         "Answers are read from standard input, one per line: a number, h for a hint, q to leave."
         " Exit status: 0 the lesson was played to its end, 1 it was left, 2 a misuse."
@@ -75,7 +75,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Runs the command; returns the exit status.
+    """Run the command; returns the exit status.
 
     Raises:
         ConfigError: There is no such lesson, or ``--json`` is given with one.
@@ -191,7 +191,7 @@ class _LessonPlayer:
         return self._lesson.story_of(part)[0]
 
     def prepare(self) -> None:
-        """Plays the runs that this story is compared with beforehand, as a run occupies its whole
+        """Play the runs that this story is compared with beforehand, as a run occupies its whole
         thread.
         """
         story, _ = self._lesson.story_of(self._begins)
@@ -201,7 +201,7 @@ class _LessonPlayer:
                 self._beside[number] = _play_beside(story, part.beside)
 
     async def wait_before_step(self, stage: Stage, step: PlannedStep) -> None:
-        """Shows the next part once the steps of the previous one have been played."""
+        """Show the next part once the steps of the previous one have been played."""
         from txnsim_lab.scenario.teaching.lesson_solver import PlayedError
 
         parts = self._lesson.parts
@@ -261,7 +261,7 @@ class _LessonPlayer:
         self._payloads = len(sentences)
 
     def _compare(self, part: Part, stage: Stage) -> None:
-        """Shows facts of this run and of another one in two columns."""
+        """Show facts of this run and of another one in two columns."""
         from txnsim_lab.scenario.teaching.lesson_solver import so_far
         from txnsim_lab.scenario.teaching.trace_facts import fact, in_words
 
@@ -344,7 +344,7 @@ class _Until:
         self.found: Recording | None = None
 
     async def wait_before_step(self, stage: Stage, step: PlannedStep) -> None:
-        """Takes the trace and ends the run at the wanted step."""
+        """Take the trace and end the run at the wanted step."""
         from txnsim_lab.scenario.teaching.lesson_solver import PlayedError, so_far
 
         if step.number == self._number:

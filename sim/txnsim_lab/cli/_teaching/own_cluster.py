@@ -43,7 +43,7 @@ _ON_FREE_PORTS: Final = ("--port", "0", "--http", "0")
 
 
 def play(lesson: Lesson) -> int:
-    """Plays a lesson to its end; returns the exit status.
+    """Play a lesson to its end; returns the exit status.
 
     Raises:
         ConfigError: The cluster can't be started.
@@ -77,7 +77,7 @@ class _OwnClusterPlayer:
         self.predictions: list[bool] = []
 
     def take(self, number: int) -> None:
-        """Plays one part to its end."""
+        """Play one part to its end."""
         part = self._lesson.parts[number]
         print_filled(self._fill_addresses(part.say))
         if part.code:
@@ -170,9 +170,7 @@ def _offer(part: Part) -> None:
 
 @contextlib.contextmanager
 def _cluster(lesson: Lesson) -> Iterator[ControlPort]:
-    """Starts the lesson's cluster, and yields its control port; the cluster ends with the
-    lesson.
-    """
+    """Start the lesson's cluster, and yield its control port; the cluster ends with the lesson."""
     assert lesson.cluster is not None
     arguments = ["serve", "--ui"]
     if lesson.cluster.loads:
@@ -196,7 +194,7 @@ def _log_directories() -> list[Path]:
 
 @contextlib.contextmanager
 def _running_command(*arguments: str) -> Iterator[ControlPort]:
-    """Runs a serving command on free ports, and yields its control port when it is ready."""
+    """Run a serving command on free ports, and yield its control port when it is ready."""
     with tempfile.TemporaryDirectory(prefix="txnsim-lesson-") as directory:
         ready, log = Path(directory, "ready.json"), Path(directory, "log")
         command = [*_TXNSIM, *arguments, *_ON_FREE_PORTS, "--ready-file", str(ready)]
@@ -218,7 +216,7 @@ def _running_command(*arguments: str) -> Iterator[ControlPort]:
 
 
 def _await(process: subprocess.Popen[bytes], ready: Path, log: Path) -> None:
-    """Waits until the ready file exists."""
+    """Wait until the ready file exists."""
     for _ in range(int(_START_SECONDS / _POLL_SECONDS)):
         if ready.exists():
             return

@@ -33,7 +33,7 @@ COLUMNS: Final[Columns[Mapping[str, str]]] = {
 
 
 def hand_in(path: Path, lesson: str, predictions: Sequence[bool], goals: int) -> None:
-    """Writes the file.
+    """Write the file.
 
     Raises:
         ConfigError: The file can't be written.

@@ -24,18 +24,18 @@ class InputEndedError(LeftError):
 
 
 def print_filled(text: str) -> None:
-    """Prints a text as one paragraph."""
+    """Print a text as one paragraph."""
     TERMINAL.text(textwrap.fill(text.strip(), WIDTH))
 
 
 def print_paragraphs(text: str) -> None:
-    """Prints a text whose lines are paragraphs, and an empty line."""
+    """Print a text whose lines are paragraphs, and an empty line."""
     lines = text.strip().splitlines()
     TERMINAL.text("\n".join(textwrap.fill(line, WIDTH) for line in lines) + "\n")
 
 
 def print_shown(part: Part, guess: str, key: str) -> bool:
-    """Prints a prediction, the answer, and why the prediction is wrong; returns whether it was
+    """Print a prediction, the answer, and why the prediction is wrong; returns whether it was
     right.
     """
     is_right = guess == key
@@ -53,7 +53,7 @@ def print_predictions(predictions: Sequence[bool]) -> None:
 
 
 def ask_choice(prompt: str, choices: Sequence[str], hints: Sequence[str]) -> int:
-    """Asks until there is a valid answer.
+    """Ask until there is a valid answer.
 
     Returns:
         Index of the choice; 0 if there are no choices.

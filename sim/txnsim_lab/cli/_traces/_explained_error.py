@@ -27,7 +27,7 @@ _FENCE: Final = re.compile(r"(?ms)^```\w*\n(.*?)^```$")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments of ``explain error``."""
+    """Declare the arguments of ``explain error``."""
     parser.epilog = (
         "`explain NAME` is the same as `explain error NAME`. Where several sections fit, the best"
         " is printed and the others are named. Exit status: 0, 1 if no section fits."
@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Prints the section; returns the exit status."""
+    """Print the section; returns the exit status."""
     text = sys.stdin.read() if args.words == ["-"] else " ".join(args.words)
     finding = find_sections(text, read_sections(page_file().read_text("utf-8")))
     if args.json:

@@ -16,7 +16,7 @@ DIFFERENT_STATUS: Final = 1
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments of ``diff``."""
+    """Declare the arguments of ``diff``."""
     parser.epilog = (
         "Runs are compared role by role, without times and positions. Exit status: 0 they do the"
         " same, 1 they differ, 2 for what is no trace."
@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Runs the command; returns the exit status."""
+    """Run the command; returns the exit status."""
     from txnsim.trace.trace_file import Recording
     from txnsim_lab.trace.diff import diff
 

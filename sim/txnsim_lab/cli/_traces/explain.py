@@ -24,7 +24,7 @@ OF_TRACES: Final = ("lso", "txn")
 
 
 def rewrite(arguments: Sequence[str]) -> list[str]:
-    """Turns ``explain NAME`` into ``explain error NAME``."""
+    """Turn ``explain NAME`` into ``explain error NAME``."""
     index = arguments.index("explain") + 1
     following = arguments[index:]
     first_word = next((word for word in following if word == "-" or not word.startswith("-")), None)
@@ -34,7 +34,7 @@ def rewrite(arguments: Sequence[str]) -> list[str]:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments of ``explain``."""
+    """Declare the arguments of ``explain``."""
     parser.epilog = (
         "`txnsim explain NAME-OR-MESSAGE` finds what an error means, by docs/troubleshooting.md."
         " A trace comes from `txnsim scenario run NAME --trace DIR` or from the control port"
@@ -57,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Runs the command; returns the exit status."""
+    """Run the command; returns the exit status."""
     if args.action == ERROR:
         return _explained_error.run(args)
     from txnsim.trace.trace_file import Recording

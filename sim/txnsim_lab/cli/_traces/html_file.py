@@ -21,7 +21,7 @@ OPEN_HELP: Final = "show it in a browser: the same file, in the directory for te
 
 
 def write(path: Path, runs: Sequence[tuple[str, Recording]], *, redact: bool) -> None:
-    """Writes the file, and prints what it has.
+    """Write the file, and print what it has.
 
     Raises:
         ConfigError: The file can't be written, or a run is too long for a page.
@@ -33,7 +33,7 @@ def write(path: Path, runs: Sequence[tuple[str, Recording]], *, redact: bool) ->
 
 
 def show(runs: Sequence[tuple[str, Recording]], *, redact: bool) -> None:
-    """Writes the page to a temporary file and opens it in a browser."""
+    """Write the page to a temporary file and open it in a browser."""
     import tempfile
     import webbrowser  # both cost the start of every command on scenarios
 

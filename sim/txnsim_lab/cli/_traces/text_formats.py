@@ -33,7 +33,7 @@ FORMS: Final = {
 
 
 def add_arguments(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Declares the commands and their arguments."""
+    """Declare the commands and their arguments."""
     brief = actions.add_parser(
         "brief",
         help="one line per event, for grep",
@@ -68,7 +68,7 @@ def add_arguments(actions: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def run(args: argparse.Namespace) -> int:
-    """Runs the command; returns the exit status."""
+    """Run the command; returns the exit status."""
     from txnsim.trace.trace_file import Recording
 
     with rare_garbage_collection():

@@ -11,7 +11,7 @@ from txnsim_lab.cli._traces import text_formats
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments of ``trace``."""
+    """Declare the arguments of ``trace``."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     text_formats.add_arguments(actions)
     for extension in offered("cli.trace_actions"):
@@ -19,7 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Runs the command; returns the exit status."""
+    """Run the command; returns the exit status."""
     if args.action in text_formats.ACTIONS:
         return text_formats.run(args)
     chosen = next(

@@ -86,7 +86,7 @@ def recorded_files(folder: Path = ANSWERS) -> list[str]:
 
 
 def read(file: str, folder: Path = ANSWERS) -> dict[str, dict[int, Recording]]:
-    """Reads the transcript for a file of cases; empty if there is none."""
+    """Read the transcript for a file of cases; empty if there is none."""
     path = path_of(file, folder)
     if not path.exists():
         return {}

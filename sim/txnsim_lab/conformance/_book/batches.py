@@ -43,7 +43,7 @@ _PATCHES: Final = frozenset({*_PIECES, "crc", "at", "cut", "tail", "times"})
 
 
 def batch_from(fields: Mapping[str, Any]) -> bytes:
-    """Builds the bytes of a batch.
+    """Build the bytes of a batch.
 
     Raises:
         ValueError: A field is unknown.

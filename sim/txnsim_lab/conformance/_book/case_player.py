@@ -132,7 +132,7 @@ class CasePlayer:
             self._start(broker_id)
 
     def play(self) -> Play:
-        """Plays all steps in order.
+        """Play all steps in order.
 
         Raises:
             CaseError: A step can't be played; the message names the step.
@@ -192,7 +192,7 @@ class CasePlayer:
             self._take_answer(step, request, answer, step.note or _parameter_text(step.given))
 
     def _send(self, step: CaseStep, request: VerbRequest) -> None:
-        """Sends a request without waiting; a later step reads the answer."""
+        """Send a request without waiting; a later step reads the answer."""
         if step.later in self._awaited:
             raise CaseError(f"{step.later} is asked already")
         connection = self._connection(step.model_copy(update={"over": step.later}))
@@ -267,7 +267,7 @@ class CasePlayer:
         return str(state.transactional_id).startswith(f"{self._scene}-")
 
     def _ask_without_answer(self, request: VerbRequest, *, closes: bool) -> Any:
-        """Sends a request that should get no answer; returns what happens instead."""
+        """Send a request that should get no answer; returns what happens instead."""
         with RawConnection(self._addresses[0]) as connection:
             connection.send(KEYS[request.api], request.version, **request.values)
             # A broker that has answered later questions has had its time for this one, too.
@@ -573,7 +573,7 @@ def _parameter_text(parameters: Any) -> str:
 def play(
     case: Case, target: BlockingTarget, level: int, *, turn: int = 0, around: Around = ALONE
 ) -> Play:
-    """Plays one case; repeats it if the machine was too busy for its timeouts.
+    """Play one case; repeat it if the machine was too busy for its timeouts.
 
     Raises:
         CaseError: A step can't be played, or was too late every time.
@@ -626,7 +626,7 @@ def play_all(
 
 
 def finalize(address: str, level: int) -> None:
-    """Finalizes a level of ``transaction.version`` on a running cluster, and waits until it is in
+    """Finalize a level of ``transaction.version`` on a running cluster, and wait until it is in
     effect.
     """
     with contextlib.closing(
@@ -643,7 +643,7 @@ def finalize(address: str, level: int) -> None:
 
 
 def await_level(player: FramePlayer, level: int) -> None:
-    """Waits until a broker reports that level."""
+    """Wait until a broker reports that level."""
     player.until(
         lambda answer: _finalized_level(answer) == level,
         "ApiVersions",

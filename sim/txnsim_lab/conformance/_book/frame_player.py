@@ -77,7 +77,7 @@ class FramePlayer:
     # Asking
 
     def ask(self, api: str, version: int, note: str = "", **values: Any) -> Any:
-        """Sends a request, adds the answer to the transcript, and returns it."""
+        """Send a request, add the answer to the transcript, and return it."""
         answer = self.quiet(api, version, **values)
         self.note(f"{api} v{version} {note}".rstrip(), answer)
         return answer
@@ -89,7 +89,7 @@ class FramePlayer:
         return answer
 
     def ask_bytes(self, note: str, data: bytes) -> bytes | NoAnswer:
-        """Sends raw bytes on a new connection; adds what comes back to the transcript."""
+        """Send raw bytes on a new connection; add what comes back to the transcript."""
         with RawConnection(self._address) as connection:
             connection.send_bytes(data)
             answer = connection.receive_frame()
@@ -97,7 +97,7 @@ class FramePlayer:
         return answer
 
     def ask_in_vain(self, api: str, version: int, note: str, **values: Any) -> None:
-        """Sends a request that should get no answer on a new connection; adds what happens to the
+        """Send a request that should get no answer on a new connection; add what happens to the
         transcript.
         """
         with RawConnection(self._address) as connection:
@@ -112,11 +112,11 @@ class FramePlayer:
         )
 
     def note(self, label: str, answer: object) -> None:
-        """Adds an entry to the transcript."""
+        """Add an entry to the transcript."""
         self.transcript.note(label, answer)
 
     def reconnect(self, client_id: str | None = "differ") -> None:
-        """Continues with a new connection."""
+        """Continue with a new connection."""
         self.close()
         self._connection = RawConnection(self._address, client_id=client_id)
 
@@ -202,7 +202,7 @@ class FramePlayer:
         return version
 
     def caught_up(self) -> None:
-        """Waits until the broker has applied all that the controller has decided so far. It creates
+        """Wait until the broker has applied all that the controller has decided so far. It creates
         a topic and waits for it, since a broker applies decisions in order.
         """
         self.plain_topic(self.next_wait())
@@ -213,7 +213,7 @@ class FramePlayer:
         return f"wait-{self._topics_to_wait_for}"
 
     def coordinator(self, transactional_id: str) -> None:
-        """Waits until the transactional id has a loaded coordinator."""
+        """Wait until the transactional id has a loaded coordinator."""
         self.until(
             lambda answer: answer.error_code is ErrorCode.none,
             "FindCoordinator",
@@ -230,7 +230,7 @@ class FramePlayer:
             )
 
     def producer(self, transactional_id: str | None = None, timeout_ms: int = 60_000) -> Any:
-        """Gets a producer id and epoch: the answer to InitProducerId."""
+        """Get a producer id and epoch: the answer to InitProducerId."""
         if transactional_id is not None:
             self.coordinator(transactional_id)
         return self.until(
@@ -257,7 +257,7 @@ class FramePlayer:
             )
 
     def until_state(self, transactional_id: str, state: str) -> None:
-        """Waits until a transactional id has a state."""
+        """Wait until a transactional id has a state."""
         self.until(
             lambda answer: answer.transaction_states[0].transaction_state == state,
             "DescribeTransactions",
@@ -267,7 +267,7 @@ class FramePlayer:
 
 
 def records(*values: str, **header: Any) -> bytes:
-    """Builds a batch of records with these values."""
+    """Build a batch of records with these values."""
     header.setdefault("timestamp_ms", STAMP_MS)
     return build_batch([Record(key=b"k", value=value.encode()) for value in values], **header)
 

@@ -45,7 +45,7 @@ def recording_of(transcript: Transcript) -> Recording:
 
 
 def together(plays: Sequence[Recording]) -> Recording:
-    """Combines several plays of a case into one recording with all answers.
+    """Combine several plays of a case into one recording with all answers.
 
     Raises:
         ValueError: The plays have different requests.
@@ -76,7 +76,7 @@ def unlike(recording: Recording, transcript: Transcript) -> Iterator[str]:
 
 
 def from_lines(lines: Iterable[str], levels: Sequence[int]) -> dict[int, Recording]:
-    """Reads the lines that ``to_lines`` wrote."""
+    """Read the lines that ``to_lines`` wrote."""
     by_level: dict[int, list[Exchange]] = {level: [] for level in levels}
     first_answers: dict[str, str] = {}
     for line in map(json.loads, lines):

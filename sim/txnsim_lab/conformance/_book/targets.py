@@ -22,13 +22,13 @@ class BlockingTarget(Protocol):
         """Addresses of all brokers."""
 
     def kill(self, broker: int) -> None:
-        """Kills a broker, as ``kill -9`` does."""
+        """Kill a broker, as ``kill -9`` does."""
 
     def stop(self, broker: int) -> None:
-        """Stops a broker with a controlled shutdown, and waits for its end."""
+        """Stop a broker with a controlled shutdown, and wait for its end."""
 
     def start(self, broker: int) -> None:
-        """Starts a stopped or killed broker again, and waits until it has joined the cluster."""
+        """Start a stopped or killed broker again, and wait until it has joined the cluster."""
 
 
 class Around(msgspec.Struct, frozen=True, kw_only=True):

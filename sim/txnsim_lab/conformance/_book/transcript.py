@@ -108,7 +108,7 @@ class Transcript:
         self._broker_id = broker_id
 
     def note(self, label: str, answer: object) -> None:
-        """Records an answer."""
+        """Record an answer."""
         self.entries.append((label, self._plain(answer, "")))
 
     def _plain(self, value: Any, name: str) -> Plain:
@@ -168,8 +168,8 @@ class Transcript:
         )
 
     def _without_prefix(self, data: bytes) -> bytes:
-        """Removes the prefix from names in bytes, and corrects the two bytes of length before
-        them.
+        """Remove the prefix from names in bytes, and corrects the two bytes of length
+        before them.
         """
         if not self._prefix:
             return data
@@ -240,7 +240,7 @@ def _text(data: bytes | None) -> str | None:
 
 
 def in_order(values: Iterable[Any], *names: str) -> list[Any]:
-    """Sorts values by these fields, or by themselves."""
+    """Sort values by these fields, or by themselves."""
 
     def key(element: Any) -> list[Any]:
         parts = [getattr(element, name) for name in names] if names else [element]

@@ -51,7 +51,7 @@ class TooLateError(CaseError):
 
 
 def resolve(value: Any, variables: Variables, name: Callable[[str], str]) -> Any:
-    """Replaces all placeholders in a value.
+    """Replace all placeholders in a value.
 
     Args:
         value: The value as in the file.

@@ -267,7 +267,7 @@ def topic_named(variables: Variables, name: str) -> str:
 
 
 def partition_of(variables: Variables, name: str) -> tuple[PlayTopic, int]:
-    """Parses ``t.0``, or ``t`` for partition 0. A topic that the case does not declare does not
+    """Parse ``t.0``, or ``t`` for partition 0. A topic that the case does not declare does not
     exist, and its name is sent unchanged.
     """
     topic, _, partition = name.partition(".")

@@ -76,7 +76,7 @@ class _WrongBlockError(Exception):
 
 
 def rolled_out(document: Mapping[Any, Any]) -> tuple[dict[Any, Any], Origins, list[Any]]:
-    """Replaces each block of a document by its steps.
+    """Replace each block of a document by its steps.
 
     Returns:
         The document; where its steps come from; what is wrong, as (path, message).
@@ -107,7 +107,7 @@ class _Rolling:
         self._blocks = 0
 
     def take(self, part: Any, path: Place, around: _Around) -> None:
-        """Adds a step, or the steps of a block.
+        """Add a step, or the steps of a block.
 
         Raises:
             _WrongBlockError: A block is malformed.

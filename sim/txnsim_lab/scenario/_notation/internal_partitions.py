@@ -24,7 +24,7 @@ PLACED: Final = (TRANSACTION_STATE_TOPIC, CONSUMER_OFFSETS_TOPIC)
 
 
 def by_name(text: str) -> TopicPartition | None:
-    """Reads ``__transaction_state@ID`` or ``__consumer_offsets@GROUP``; None for any other text."""
+    """Read ``__transaction_state@ID`` or ``__consumer_offsets@GROUP``; None for any other text."""
     topic, separator, whose = text.partition(AT)
     if not separator or topic not in PLACED or not whose:
         return None
@@ -47,7 +47,7 @@ def count_of(topic: str, settings: Settings) -> int:
 
 
 def with_partition_number(partition: TopicPartition, settings: Settings) -> TopicPartition:
-    """Replaces a partition that is named by an id by the numbered one."""
+    """Replace a partition that is named by an id by the numbered one."""
     if partition.partition != BY_NAME:
         return partition
     topic, _, whose = partition.topic.partition(AT)

@@ -89,7 +89,7 @@ class ApplicationActor:
         return CallResult()
 
     def _note(self, answer: CallResult) -> None:
-        """Notes the result of all sent batches; only the last batch gets the offset."""
+        """Note the result of all sent batches; only the last batch gets the offset."""
         sent, self._sent = self._sent, []
         for batch in sent:
             answer_of_batch = answer if batch is sent[-1] else CallResult(error=answer.error)
@@ -102,7 +102,7 @@ class ApplicationActor:
         """Never called: an application makes no calls in the background."""
 
     async def close(self) -> None:
-        """Closes the player."""
+        """Close the player."""
         if self._sent:
             self._note(GIVEN_UP)
         await self.player.close()

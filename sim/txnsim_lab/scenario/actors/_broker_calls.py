@@ -56,7 +56,7 @@ class Asking:
         """Whether an attempt may have taken effect without saying so."""
 
     async def coordinator(self, transactional_id: str, request: VersionedRequest) -> CallResult:
-        """Sends a request to the transaction coordinator of the id."""
+        """Send a request to the transaction coordinator of the id."""
         cluster = self._cluster
         return await self._ask(
             request,
@@ -67,7 +67,7 @@ class Asking:
     async def leader(
         self, target: TopicPartition, request: VersionedRequest, *, once: bool = False
     ) -> CallResult:
-        """Sends a request to the leader of a partition; with ``once``, without retries."""
+        """Send a request to the leader of a partition; with ``once``, without retries."""
         cluster = self._cluster
 
         async def find() -> int:
@@ -78,7 +78,7 @@ class Asking:
         )
 
     async def group_coordinator(self, group: str, request: VersionedRequest) -> CallResult:
-        """Sends a request to the coordinator of a group."""
+        """Send a request to the coordinator of a group."""
         cluster = self._cluster
         return await self._ask(
             request, lambda: cluster.group_coordinator(group, cluster.deadline()), _nothing

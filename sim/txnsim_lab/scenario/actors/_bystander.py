@@ -29,7 +29,7 @@ class BystanderActor(ClientActor):
     async def call(
         self, call: Call, *, expected_code: str, sent: Callable[[], object]
     ) -> CallResult:
-        """Appends the records; the result has the offset of the first one."""
+        """Append the records; the result has the offset of the first one."""
         del expected_code  # a client's own retries are what a bystander does
         producer = await self._writer()
         sent()
@@ -81,7 +81,7 @@ class BystanderActor(ClientActor):
         self._around.tell(self.name, text)
 
     async def close(self) -> None:
-        """Closes the producer."""
+        """Close the producer."""
         if self._producer is not None:
             await self._producer.close()
         await super().close()

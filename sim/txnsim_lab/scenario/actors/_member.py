@@ -106,7 +106,7 @@ class MemberActor(ClientActor):
     # Life
 
     async def _born(self) -> GroupMember:
-        """Starts the consumer in a new process, with a new member id."""
+        """Start the consumer in a new process, with a new member id."""
         self._lives += 1
         part = self._part
         ids = self._around.environment.rng.stream(f"member {self.name}")
@@ -140,7 +140,7 @@ class MemberActor(ClientActor):
             await cluster.close()
 
     async def close(self) -> None:
-        """Leaves the group, as a program does that ends."""
+        """Leave the group, as a program does that ends."""
         if self._cluster is not None and self.name in self._around.members:
             # The story is over: where the coordinator is gone, or never took it, nothing is lost.
             with contextlib.suppress(ClientError, TimeoutError):

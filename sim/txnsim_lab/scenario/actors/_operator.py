@@ -84,7 +84,7 @@ class OperatorActor(ClientActor):
     async def find_hanging(
         self, names: tuple[TopicPartition, ...] | None = None, *, internal: bool = True
     ) -> CallResult:
-        """Searches the whole cluster for hanging transactions.
+        """Search the whole cluster for hanging transactions.
 
         Args:
             names: The partitions that the search must name.
@@ -173,7 +173,7 @@ class OperatorActor(ClientActor):
         epoch: int,
         coordinator_epoch: int | None,
     ) -> CallResult:
-        """Writes a marker, all of whose fields the story gives."""
+        """Write a marker, all of whose fields the story gives."""
         marker = Marker(
             producer_id=producer_id,
             producer_epoch=epoch,
@@ -214,7 +214,7 @@ class OperatorActor(ClientActor):
         return answer
 
     async def _update_feature(self, name: str, level: int) -> None:
-        """Sets a feature to a level; to a lower one by a safe downgrade (KIP-584)."""
+        """Set a feature to a level; to a lower one by a safe downgrade (KIP-584)."""
         admin = await self.admin()
         old_level = (await admin.cluster.refresh_features()).level(name)
         upgrade_type = UPGRADE if level >= old_level else SAFE_DOWNGRADE
@@ -253,7 +253,7 @@ class OperatorActor(ClientActor):
         return CallResult()
 
     async def describe_all(self) -> None:
-        """Describes every transaction of the cluster."""
+        """Describe every transaction of the cluster."""
         admin = await self.admin()
         listed = await admin.list_transactions()
         described = [answer for answer in listed.values() if not isinstance(answer, ClientError)]
@@ -271,7 +271,7 @@ class OperatorActor(ClientActor):
                 self._around.recorder.note_description(self.name, answer)
 
     async def _producers(self, call: Call, partition: TopicPartition) -> CallResult:
-        """Asks the leader, or the named replica, for the producers of a partition."""
+        """Ask the leader, or the named replica, for the producers of a partition."""
         producers = await self.producers(partition, broker=call.broker)
         starts = tuple(
             producer.txn_start_offset
@@ -292,7 +292,7 @@ class OperatorActor(ClientActor):
     async def producers(
         self, partition: TopicPartition, *, broker: int | None = None
     ) -> tuple[ProducerState, ...]:
-        """Asks a broker for the producers of a partition (DescribeProducers).
+        """Ask a broker for the producers of a partition (DescribeProducers).
 
         Args:
             partition: The partition.

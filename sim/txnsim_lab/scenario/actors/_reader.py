@@ -33,7 +33,7 @@ class ReaderActor(ClientActor):
     async def call(
         self, call: Call, *, expected_code: str, sent: Callable[[], object]
     ) -> CallResult:
-        """Reads all records there are, or the committed positions of a group."""
+        """Read all records there are, or the committed positions of a group."""
         del expected_code
         sent()
         if call.do == "read-positions":
@@ -64,7 +64,7 @@ class ReaderActor(ClientActor):
         start: int | None = None,
         max_bytes: int = READ_BYTES_MAX,
     ) -> tuple[Values, FetchResult]:
-        """Reads all records that the partition has now.
+        """Read all records that the partition has now.
 
         Returns:
             The values of the records, and the last answer to a Fetch.

@@ -82,7 +82,7 @@ class ShareMemberActor(ClientActor):
         return CallResult()
 
     async def look(self) -> None:
-        """Polls, if it is a member: only a poll shows whether the group still gets records."""
+        """Poll, if it is a member: only a poll shows whether the group still gets records."""
         if self._member is not None:
             with contextlib.suppress(ClientError):
                 self._note_answers(
@@ -104,7 +104,7 @@ class ShareMemberActor(ClientActor):
     # Life
 
     async def _born(self) -> ShareMember:
-        """Starts the consumer in a new process, with a new member id."""
+        """Start the consumer in a new process, with a new member id."""
         self._lives += 1
         ids = self._around.environment.rng.stream(f"member {self.name}")
         member_id = f"{self.name}-{self._lives}-{ids.getrandbits(64):016x}"
@@ -119,7 +119,7 @@ class ShareMemberActor(ClientActor):
         return self._member
 
     async def _learn_configs(self) -> None:
-        """Reads the configs of its group that the judges need."""
+        """Read the configs of its group that the judges need."""
         admin = Admin(await self._ready())
         configs = await admin.group_configs(
             self._group, ("share.isolation.level", "share.delivery.count.limit")
@@ -139,7 +139,7 @@ class ShareMemberActor(ClientActor):
             await cluster.close()
 
     async def close(self) -> None:
-        """Leaves the group, as a program does that ends."""
+        """Leave the group, as a program does that ends."""
         if self._member is not None:
             # The story is over: where the coordinator is gone, or never took it, nothing is lost.
             with contextlib.suppress(ClientError, TimeoutError):
@@ -174,7 +174,7 @@ class ShareMemberActor(ClientActor):
         return answer
 
     def _note_answers(self, shared: Shared) -> CallResult:
-        """Notes the answers of the leaders; returns the first error."""
+        """Note the answers of the leaders; returns the first error."""
         self._around.recorder.note_share_answers(
             self.name,
             self._group,

@@ -80,7 +80,7 @@ class WireActor(ClientActor):
         raise InvariantViolation(f"{self.name} can't {call.do!r}, and the file was accepted")
 
     async def give_up(self, call: Call) -> None:
-        """Closes the connection of a call whose answer is no longer awaited."""
+        """Close the connection of a call whose answer is no longer awaited."""
         _, note = self._unanswered.pop(id(call), (call, None))
         if note is not None:
             note(GIVEN_UP)
@@ -88,7 +88,7 @@ class WireActor(ClientActor):
             await self._cluster.disconnect(lane=call.connection or MAIN)
 
     async def close(self) -> None:
-        """Closes the connections; calls without an answer are noted with an unknown outcome."""
+        """Close the connections; calls without an answer are noted with an unknown outcome."""
         unanswered, self._unanswered = self._unanswered, {}
         for _, note in unanswered.values():
             note(GIVEN_UP)
@@ -123,7 +123,7 @@ class WireActor(ClientActor):
         return answer
 
     async def _add(self, call: Call, asking: Asking) -> CallResult:
-        """Sends AddPartitionsToTxn; or AddOffsetsToTxn, if the call names a group."""
+        """Send AddPartitionsToTxn; or AddOffsetsToTxn, if the call names a group."""
         group, partitions = call.group, call.partitions or ()
         if self._protocol is TxnProtocol.V2 and not call.always:
             by = "the first record adds its partition"
@@ -175,8 +175,8 @@ class WireActor(ClientActor):
         answers: dict[TopicPartition, CallResult],
         answer: CallResult,
     ) -> CallResult:
-        """Retries a Produce for each partition whose error makes every client retry. Returns the
-        first answer with an error, else the answer of the first partition.
+        """Retry a Produce for each partition whose error makes every client retry. Return the first
+        answer with an error, else the answer of the first partition.
 
         Args:
             call: The call.
@@ -259,7 +259,7 @@ class WireActor(ClientActor):
         return self._note_answer(call, answer)
 
     def _note_answer(self, call: Call, answer: CallResult) -> CallResult:
-        """Records the result of a call, unless it was given up."""
+        """Record the result of a call, unless it was given up."""
         _, note = self._unanswered.pop(id(call), (call, None))
         if note is not None:
             note(answer)

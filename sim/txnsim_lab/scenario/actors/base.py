@@ -32,7 +32,7 @@ class StoryActor(Protocol):
     async def call(
         self, call: Call, *, expected_code: str, sent: Callable[[], object]
     ) -> CallResult:
-        """Makes the call of a step.
+        """Make the call of a step.
 
         Args:
             call: The call.
@@ -83,7 +83,7 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
         return member
 
     def client(self, client_id: str, *, request_timeout_ms: int = 30_000) -> Cluster:
-        """Opens no connection yet: a client for one actor, with short backoffs."""
+        """Open no connection yet: a client for one actor, with short backoffs."""
         return Cluster(
             self.bootstrap,
             settings=ClientSettings(
@@ -118,7 +118,7 @@ class ClientActor:
         """Never called: most actors make no calls in the background."""
 
     async def close(self) -> None:
-        """Closes the connections."""
+        """Close the connections."""
         if self._cluster is not None:
             await self._cluster.close()
 

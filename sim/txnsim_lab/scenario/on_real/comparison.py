@@ -276,7 +276,7 @@ class _There(msgspec.Struct, frozen=True, kw_only=True):
 async def _cell_of(
     scenario_run: ScenarioRun, brokers: _There, *, prefix: str, leftovers: list[Left]
 ) -> ComparedRun:
-    """Plays a story, and again while its brokers are in trouble. Topics and groups that can't be
+    """Play a story, and again while its brokers are in trouble. Topics and groups that can't be
     removed are added to ``leftovers``, even if the story is cancelled.
     """
     trouble = ""
@@ -381,7 +381,7 @@ def why_not(scenario_run: ScenarioRun, on: str, generation: Generation | None = 
 
 
 def _strip_prefix(prefix: str, cell: ComparedRun) -> ComparedRun:
-    """Removes the prefix from all names in the result of a run."""
+    """Remove the prefix from all names in the result of a run."""
     if cell.real is None:
         return cell
 

@@ -45,20 +45,20 @@ class ApplicationPlayer(Protocol):
     name: str
 
     async def begin(self) -> None:
-        """Initializes the producer if needed, and begins a transaction."""
+        """Initialize the producer if needed, and begin a transaction."""
 
     async def send(self, value: str, partition: TopicPartition) -> None:
-        """Sends a record without waiting for its acknowledgement."""
+        """Send a record without waiting for its acknowledgement."""
 
     async def await_ack(self) -> int:
-        """Waits for the acknowledgement of the last record; raises if there is none.
+        """Wait for the acknowledgement of the last record; raises if there is none.
 
         Returns:
             The record's offset; -1 if the client does not report it.
         """
 
     async def give_up(self) -> None:
-        """Waits until the delivery of the last record has timed out.
+        """Wait until the delivery of the last record has timed out.
 
         Raises:
             ClientError: The record was acknowledged instead.
@@ -74,7 +74,7 @@ class ApplicationPlayer(Protocol):
     async def abort(self) -> None: ...
 
     async def close(self) -> None:
-        """Closes the producer; may be called at any time."""
+        """Close the producer; may be called at any time."""
 
     def remarks(self) -> tuple[str, ...]:
         """What the client logged on its own, with an explanation where one is needed."""

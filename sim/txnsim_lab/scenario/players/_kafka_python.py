@@ -41,7 +41,7 @@ class LogCollector(logging.Handler):
         self.records: list[logging.LogRecord] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Collects a log record."""
+        """Collect a log record."""
         self.records.append(record)
 
     def open(self) -> None:
@@ -102,7 +102,7 @@ class KafkaPythonPlayer(ApplicationPlayer):
         )
 
     async def await_ack(self) -> int:
-        """Waits until the last record is acknowledged; returns its offset."""
+        """Wait until the last record is acknowledged; returns its offset."""
         written = await _in_thread(lambda: self._sent.get(WAIT_SECONDS))
         return int(written.offset)
 
@@ -147,7 +147,7 @@ def _text(record: logging.LogRecord) -> str:
 
 
 async def _in_thread(call: Callable[[], T]) -> T:
-    """Makes a blocking call in a thread of its own, as the cluster runs in this one."""
+    """Make a blocking call in a thread of its own, as the cluster runs in this one."""
     try:
         return await asyncio.to_thread(call)
     except KafkaError as error:

@@ -52,7 +52,7 @@ class Cast(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def cast(able: tuple[str, ...], casting: Casting, *, where: str) -> Cast:
-    """Chooses the player of an application.
+    """Choose the player of an application.
 
     Raises:
         ConfigError: There is no such player or program, or it can't play in this run.
@@ -90,7 +90,7 @@ def _first_installed_player(able: tuple[str, ...]) -> Cast:
 
 
 def _player_named(name: str) -> Cast | None:
-    """Makes the player of a name; None if its library is not installed."""
+    """Make the player of a name; None if its library is not installed."""
     if name == "own":
         return Cast(make=OwnPlayer)
     try:
@@ -138,7 +138,7 @@ class OwnPlayer(ApplicationPlayer):
         self._sent = self._producer.send(partition.topic, partition.partition, value.encode())
 
     async def await_ack(self) -> int:
-        """Waits until the last record is acknowledged; returns its offset."""
+        """Wait until the last record is acknowledged; returns its offset."""
         assert self._sent is not None
         return (await self._sent).offset
 
@@ -175,7 +175,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def words(command: str) -> tuple[str, ...]:
-    """Splits a command line into words.
+    """Split a command line into words.
 
     Raises:
         ConfigError: There is no such program.
@@ -199,10 +199,10 @@ class ProgramPlayer(ApplicationPlayer):
         self._process: asyncio.subprocess.Process | None = None
 
     async def begin(self) -> None:
-        """Does nothing: a program starts, and does everything, with its first record."""
+        """Do nothing: a program starts, and does everything, with its first record."""
 
     async def send(self, _value: str, _place: TopicPartition) -> None:
-        """Starts the program; it sends ``late`` as its record's value, not the given value."""
+        """Start the program; it sends ``late`` as its record's value, not the given value."""
         assert self._process is None, "a program plays the whole part in one go"
         part = self._part
         self._process = await asyncio.create_subprocess_exec(
@@ -217,8 +217,8 @@ class ProgramPlayer(ApplicationPlayer):
         )
 
     async def await_ack(self) -> int:
-        """Waits until the program reports the acknowledgement; returns -1, as it reports no
-        offset.
+        """Wait until the program reports the acknowledgement; returns -1, as it
+        reports no offset.
         """
         await self._until("produced")
         return -1
@@ -238,7 +238,7 @@ class ProgramPlayer(ApplicationPlayer):
         await self._until("aborted")
 
     async def close(self) -> None:
-        """Waits for the end of the process; kills it if it does not end."""
+        """Wait for the end of the process; kill it if it does not end."""
         process = self._process
         if process is None:
             return
@@ -249,7 +249,7 @@ class ProgramPlayer(ApplicationPlayer):
             await process.communicate()
 
     async def _until(self, event: str) -> None:
-        """Reads the program's lines up to an event; ``initialized`` may come before."""
+        """Read the program's lines up to an event; ``initialized`` may come before."""
         while True:
             line = await self._line(event)
             if line.client:

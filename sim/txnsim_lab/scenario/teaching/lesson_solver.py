@@ -44,7 +44,7 @@ def so_far(stage: Stage) -> Recording:
 
 
 def solve_lesson(lesson: Lesson) -> dict[int, PlayedPart]:
-    """Plays a lesson; returns the result of each part, by its number from 0 on."""
+    """Play a lesson; returns the result of each part, by its number from 0 on."""
     parts: dict[int, PlayedPart] = {}
     while len(parts) < len(lesson.parts):
         story, _ = lesson.story_of(len(parts))
@@ -71,7 +71,7 @@ class _Solver:
         self._first = len(parts)
 
     async def wait_before_step(self, stage: Stage, step: PlannedStep) -> None:
-        """Plays the parts that end before this step."""
+        """Play the parts that end before this step."""
         parts = self._lesson.parts
         while (number := len(self._found)) < len(parts):
             if parts[number].until > step.number:

@@ -196,7 +196,7 @@ def lesson(lesson_id: str) -> Lesson:
 
 
 def fill_addresses(text: str, *, bootstrap: str = "BOOTSTRAP", http: str = "PAGE") -> str:
-    """Fills the addresses of the cluster into the text; on paper, placeholders."""
+    """Fill the addresses of the cluster into the text; on paper, placeholders."""
     return text.replace("{bootstrap}", bootstrap).replace("{http}", http)
 
 
@@ -222,7 +222,7 @@ def reaches_goal(goal: Part, run: Recording) -> bool:
 
 
 def read(path: Path, text: str) -> Lesson:
-    """Reads the lesson in a file's text.
+    """Read the lesson in a file's text.
 
     Raises:
         ConfigError: The text is no lesson; the message names file, line and field.

@@ -33,7 +33,7 @@ def seen_fact(history: History, words: str) -> str:
 
 
 def partition_named(subject: str) -> TopicPartition:
-    """Parses a partition such as ``orders-0``."""
+    """Parse a partition such as ``orders-0``."""
     topic, _, partition = subject.rpartition("-")
     return TopicPartition(topic, int(partition))
 

@@ -19,7 +19,7 @@ Data = Mapping[str, Any]
 
 
 def fact(run: Recording, words: str) -> str:
-    """Reads a fact from a trace, after its last event.
+    """Read a fact from a trace, after its last event.
 
     Args:
         run: The trace.

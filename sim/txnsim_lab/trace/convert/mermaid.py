@@ -73,7 +73,7 @@ def _text(event: Event) -> str:
 
 
 def _escape(text: str) -> str:
-    """Escapes text: Mermaid ends a line at ``;``, reads ``#`` as an entity and ``end`` as a
-    keyword.
+    """Escape text: Mermaid ends a line at ``;``, reads ``#`` as an entity and ``end``
+    as a keyword.
     """
     return re.sub(r"\bend\b", "End", _SPECIAL.sub(" ", text)).strip()

@@ -54,14 +54,14 @@ INCOMPLETE: Final = 4
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments of ``logs``."""
+    """Declare the arguments of ``logs``."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     for name, (module, line) in ACTIONS.items():
         module.add_arguments(actions.add_parser(name, help=line, description=module.DESCRIPTION))
 
 
 def run(args: argparse.Namespace) -> int:
-    """Runs the action; returns the exit status."""
+    """Run the action; returns the exit status."""
     from txnsim.errors import BadInputError, MissingExtraError
     from txnsim_spark.file_faults import LogFileError
 
@@ -82,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _require_topics(args: argparse.Namespace) -> None:
-    """Refuses a topic without replicas: ``verify`` would call its zero replicas sound.
+    """Refuse a topic without replicas: ``verify`` would call its zero replicas sound.
 
     Raises:
         BadInputError: No directory has a replica of the topic.

@@ -38,13 +38,13 @@ COLUMNS: Final[Columns[ReplicaDescription]] = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments of ``logs describe``."""
+    """Declare the arguments of ``logs describe``."""
     add_directories(parser)
     parser.add_argument("--json", action="store_true", help="as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Prints a line for each replica, by directory, and below it a torn end; returns the exit
+    """Print a line for each replica, by directory, and below it a torn end; returns the exit
     status.
     """
     from txnsim_spark.describe import describe_replicas

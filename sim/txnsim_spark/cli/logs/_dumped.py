@@ -31,7 +31,7 @@ UNJUDGED: Final = 4
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments of ``logs dumped``."""
+    """Declare the arguments of ``logs dumped``."""
     parser.add_argument(
         "file", nargs="+", help="text of kafka-dump-log, best with --deep-iteration; - is the input"
     )
@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Prints the transactions in the text."""
+    """Print the transactions in the text."""
     from txnsim_spark.forensics.dumped import answer
 
     dump = answer(*map(_lines, args.file))

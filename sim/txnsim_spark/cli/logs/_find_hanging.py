@@ -60,7 +60,7 @@ _SECOND_MS: Final = 1_000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments of ``logs find-hanging``."""
+    """Declare the arguments of ``logs find-hanging``."""
     add_directories(parser)
     parser.add_argument(
         "--max-transaction-timeout",

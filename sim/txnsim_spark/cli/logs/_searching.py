@@ -26,7 +26,7 @@ _tenths: Final[dict[tuple[str, int], int]] = {}
 
 
 def add_as_of(parser: argparse.ArgumentParser) -> None:
-    """Declares the option for the time from which ages are counted."""
+    """Declare the option for the time from which ages are counted."""
     parser.add_argument(
         "--as-of",
         type=time_ms,
@@ -51,7 +51,7 @@ def search_of(args: argparse.Namespace) -> Search:
 
 
 def find(master: str | None, search: Callable[..., T], *questions: Any) -> T:
-    """Runs a search. Starts Spark only if there is much to read."""
+    """Run a search. Start Spark only if there is much to read."""
     with ExitStack() as stack:
         return search(
             *questions,
@@ -105,7 +105,7 @@ def answering(
     show: Callable[[T], None],
     status: Callable[[T], int] = lambda _: 0,
 ) -> Callable[[argparse.Namespace], int]:
-    """Makes the ``run`` of an action: reads, prints, and returns the exit status."""
+    """Make the ``run`` of an action: reads, prints, and returns the exit status."""
 
     def run(args: argparse.Namespace) -> int:
         answer = read(args)

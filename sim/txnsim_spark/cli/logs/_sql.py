@@ -21,7 +21,7 @@ DESCRIPTION: Final = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments of ``logs sql``."""
+    """Declare the arguments of ``logs sql``."""
     parser.add_argument("query", metavar="QUERY", help="in SQL; - reads it from the input")
     add_directories(parser, of_topics=False)
     parser.add_argument(

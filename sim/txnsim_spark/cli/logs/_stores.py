@@ -22,7 +22,7 @@ arguments.
 
 
 def with_local_copies(args: argparse.Namespace, stack: ExitStack) -> None:
-    """Replaces directories in stores by local folders that mirror them.
+    """Replace directories in stores by local folders that mirror them.
 
     Args:
         args: Arguments of the action; not changed if no directory is in a store.

@@ -27,7 +27,7 @@ INCOMPLETE: Final = 4
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments of ``logs timeline``."""
+    """Declare the arguments of ``logs timeline``."""
     parser.add_argument("transactional_id", metavar="TRANSACTIONAL_ID", help="whose")
     add_directories(parser)
     add_master(parser)

@@ -26,7 +26,7 @@ UNSOUND: Final = 1
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments of ``logs verify``."""
+    """Declare the arguments of ``logs verify``."""
     add_directories(parser)
     parser.add_argument(
         "--producer-expiration-ms",
@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Verifies log directories; returns the exit status."""
+    """Verify log directories; returns the exit status."""
     from txnsim_spark.libraries import require_libraries
 
     require_libraries()

@@ -37,7 +37,7 @@ COLUMNS: Final[Columns[Waiter]] = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments of ``logs waiting``."""
+    """Declare the arguments of ``logs waiting``."""
     add_directories(parser)
     add_as_of(parser)
     add_master(parser)

@@ -37,7 +37,7 @@ TIMEOUT_SECONDS: Final = 60
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments of ``logs write``."""
+    """Declare the arguments of ``logs write``."""
     parser.add_argument(
         "directory",
         type=new_folder,
@@ -81,7 +81,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Writes the directories; returns the exit status."""
+    """Write the directories; returns the exit status."""
     try:
         _check(args)
         if args.into:
@@ -130,7 +130,7 @@ def _write_apart(args: argparse.Namespace) -> list[dict[str, object]]:
 
 
 def _write(url: str, broker: int, folder: Path) -> dict[str, int]:
-    """Writes one broker's directory into a new folder, as the data arrives."""
+    """Write one broker's directory into a new folder, as the data arrives."""
     folder.mkdir(parents=True)
     files = size = 0
     with (

@@ -77,7 +77,7 @@ def setting(text: str) -> tuple[str, str]:
 
 
 def add_master(parser: argparse.ArgumentParser) -> None:
-    """Declares the option that says where Spark runs."""
+    """Declare the option that says where Spark runs."""
     parser.add_argument(
         "--master",
         metavar="URL",
@@ -143,7 +143,7 @@ def kill_starting_java(interrupt: KeyboardInterrupt) -> None:
 
 def end_java(spark: SparkSession) -> bool:
     """End the Java process of a session at once, without waiting for its jobs and without output.
-    It may delete its folders, and is killed if that takes long. Returns False where another process
+    It may delete its folders, and is killed if that takes long. Return False where another process
     started it.
     """
     process = getattr(spark.sparkContext._gateway, "proc", None)
