@@ -58,11 +58,11 @@ answer = json.dumps({
 MATCH: Final = """
 import json
 from txnsim.errors import PatternError
-from txnsim.patterns import compiled
+from txnsim.patterns import compile_pattern
 
 def answered(expression, names):
     try:
-        pattern = compiled(expression)
+        pattern = compile_pattern(expression)
     except PatternError as error:
         return str(error)
     return [name for name in names if pattern.matches(name)]
