@@ -84,13 +84,13 @@ def kafka_python(release: str) -> list[str]:
         return _run_reproduction(command, hands)
 
 
-def sarama(release: str) -> list[str]:
+def sarama(kafka_release: str) -> list[str]:
     """Run on one broker."""
     program = CACHE / "reports" / "sarama-get-offset"
     with hold_lock(CACHE / "go.lock"):
         command = [tool("go", "this reproduction needs Go"), "build", "-o", str(program), "."]
         output_of(command, "go failed", directory=REPORTS / program.name)
-    with ApacheKafka(version=release) as kafka:
+    with ApacheKafka(version=kafka_release) as kafka:
         _run_tool(kafka, *TOPIC)
         return _run_reproduction([str(program), kafka.bootstrap])
 

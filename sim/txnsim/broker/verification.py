@@ -138,7 +138,8 @@ _POSITIONS_RULES: Final = {
     ErrorCode.network_exception: ("txn-offset.network",) * 3,
     ErrorCode.unsupported_version: ("txn-commit.level",) * 3,
 }
-"""The same for TxnOffsetCommit: up to v3, v4, and from v5 on; other errors are passed on unchanged.
+"""Rule ids of docs/rules.md for the answer to a TxnOffsetCommit: up to v3, v4, and from v5 on.
+Other errors are passed on unchanged.
 """
 
 _transaction_of: Final = attrgetter("transaction")

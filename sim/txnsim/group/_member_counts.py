@@ -198,10 +198,10 @@ class Tally:
             resolved,
         )
         changed: Counter[str] = Counter()
-        for names in added:
-            changed.update(image.existing(names))
-        for names in removed:
-            changed.subtract(image.existing(names))
+        for topic_names in added:
+            changed.update(image.existing(topic_names))
+        for topic_names in removed:
+            changed.subtract(image.existing(topic_names))
         return changed
 
     def _name_changes(

@@ -259,10 +259,10 @@ def assign_range(members: list[AssignableMember], partitions: Mapping[uuid.UUID,
         for topic in topics:
             subscribers.setdefault(topic, []).append(line)
     for topic in sorted(subscribers):
-        of_topic = subscribers[topic]
-        quota, extra = divmod(partitions[topic], sum(map(len, of_topic)))
+        lines_of_topic = subscribers[topic]
+        quota, extra = divmod(partitions[topic], sum(map(len, lines_of_topic)))
         # Without a quota only the first ones get something: the others are not looked at.
-        in_order = merge(*of_topic) if len(of_topic) > 1 else of_topic[0]
+        in_order = merge(*lines_of_topic) if len(lines_of_topic) > 1 else lines_of_topic[0]
         start = 0
         for index, (_, member_id) in enumerate(in_order):
             end = start + quota + (index < extra)

@@ -108,7 +108,7 @@ class ClassicProtocol:
         return out
 
     def _has_room(self, group: ClassicGroup, member_id: str) -> bool:
-        """GroupMetadataManager.acceptJoiningMember."""
+        """Whether the group may take another member (GroupMetadataManager.acceptJoiningMember)."""
         match group.state:
             case _S.EMPTY | _S.DEAD:
                 return True

@@ -169,7 +169,7 @@ class ClassicGroup:
         return None if member_id in self.members else self._unknown_member(member_id)
 
     def check_offset_commit(self, command: CommitOffsets) -> Rejection | None:
-        """ClassicGroup.validateOffsetCommit."""
+        """The error if this member may not commit offsets (ClassicGroup.validateOffsetCommit)."""
         if self.state is _S.DEAD:
             return self._dead(ErrorCode.coordinator_not_available)
         generation, instance_id = command.generation, command.group_instance_id
@@ -202,7 +202,7 @@ class ClassicGroup:
         self,
         command: FetchOffsets,  # noqa: ARG002 - any client may read a classic group's positions
     ) -> Rejection | None:
-        """ClassicGroup.validateOffsetFetch."""
+        """The error if this member may not fetch offsets (ClassicGroup.validateOffsetFetch)."""
         return self._dead(ErrorCode.group_id_not_found) if self.state is _S.DEAD else None
 
     def check_offset_delete(self) -> Rejection | None:
@@ -216,7 +216,7 @@ class ClassicGroup:
         return None
 
     def check_delete(self) -> Rejection | None:
-        """ClassicGroup.validateDeleteGroup."""
+        """The error if the group can't be deleted (ClassicGroup.validateDeleteGroup)."""
         if self.state is _S.DEAD:
             return self._dead(ErrorCode.group_id_not_found)
         return self._not_empty() if self.state in _ACTIVE else None

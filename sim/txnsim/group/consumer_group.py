@@ -213,7 +213,7 @@ class ConsumerGroup:
         return self._stale(member, command.generation)
 
     def check_offset_fetch(self, command: FetchOffsets) -> Rejection | None:
-        """ConsumerGroup.validateOffsetFetch."""
+        """The error if this member may not fetch offsets (ConsumerGroup.validateOffsetFetch)."""
         member_id, member_epoch = command.member_id, command.member_epoch
         if member_id is None:
             return None if member_epoch < 0 else NO_MEMBER_WITH_EPOCH
@@ -227,7 +227,7 @@ class ConsumerGroup:
         return None
 
     def check_delete(self) -> Rejection | None:
-        """ConsumerGroup.validateDeleteGroup."""
+        """The error if the group can't be deleted (ConsumerGroup.validateDeleteGroup)."""
         if not self.members:
             return None
         return Rejection(

@@ -98,7 +98,7 @@ class MetricsToPush(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Push(msgspec.Struct, frozen=True, kw_only=True):
-    """One push."""
+    """A client's push of its metrics: identity of the client, and the metrics as it packed them."""
 
     instance_id: uuid.UUID | None
     subscription_id: int
@@ -219,7 +219,7 @@ class ClientMetrics(msgspec.Struct, kw_only=True, eq=False):
         return refused
 
     def _refusal(self, instance: _Instance, push: Push, now_ms: int) -> Rejection | None:
-        """ClientMetricsManager.validatePushRequest."""
+        """The error for a push that is refused (ClientMetricsManager.validatePushRequest)."""
         instance_id = instance.requested.instance_id
         if instance.has_ended:
             return invalid_request(f"{instance_id} has said before that it pushes nothing more")

@@ -48,8 +48,8 @@ def _siblings(cls: Any) -> tuple[Any, ...]:
     return (*by_text, *(find(cls.__api_key__, version) for version in versions(cls.__api_key__)))
 
 
-def _refuse(classes: tuple[Any, ...], values: Mapping[str, Any], path: str) -> None:
-    fields = _fields(classes)
+def _refuse(message_classes: tuple[Any, ...], values: Mapping[str, Any], path: str) -> None:
+    fields = _fields(message_classes)
     for name, value in values.items():
         if name not in fields:
             raise TypeError(f"{path} has no field {name}; it has {', '.join(sorted(fields))}")

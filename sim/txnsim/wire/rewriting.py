@@ -111,9 +111,9 @@ def misfit(api_key: int, field: str, entry: Entry) -> str | None:
     return problem
 
 
-def _misfit_of_row(row: Any, entry: Entry) -> str | None:
+def _misfit_of_row(row: Any, new_fields: Entry) -> str | None:
     kinds = dict(_kinds(row))
-    for name, value in entry.items():
+    for name, value in new_fields.items():
         if name not in kinds:
             return unknown_word_message("field", name, sorted(field.name for field in fields(row)))
         kind = TRUTH if isinstance(value, bool) else NUMBER if isinstance(value, int) else OTHER
@@ -121,7 +121,7 @@ def _misfit_of_row(row: Any, entry: Entry) -> str | None:
             return f"{name} is a {kinds[name]}"
     for row_field in fields(row):
         if (
-            row_field.name not in entry
+            row_field.name not in new_fields
             and row_field.default is MISSING
             and row_field.default_factory is MISSING
         ):

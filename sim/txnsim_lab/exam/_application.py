@@ -199,14 +199,14 @@ class Application(DriverSession):
             raise MissError("the library told the older producer that its record is in the log")
         return answer.error
 
-    async def must_end(self, entry: Entry, producer: str = "p", how: str = "commit") -> None:
+    async def must_end(self, ledger_entry: Entry, producer: str = "p", how: str = "commit") -> None:
         """End a transaction; the library must report this end.
 
         Raises:
             MissError: It reports another end, or none.
         """
-        await self.end(entry, producer=producer, how=how)
-        self.expect_told(entry, _END_OF[how])
+        await self.end(ledger_entry, producer=producer, how=how)
+        self.expect_told(ledger_entry, _END_OF[how])
 
     async def must_transact(self, *values: str, end: str = "commit", **more: Any) -> None:
         """Make a whole transaction, whose end the library must report; see ``transact``.

@@ -209,16 +209,16 @@ def first_answers(stage: Stage, *, failure: str) -> Iterator[str]:
         stage: The stage with the calls so far.
         failure: Text of the failure; calls that it names are left out.
     """
-    for name, background in stage.background.items():
+    for call_name, background in stage.background.items():
         task = background.task
-        if background.call.error is not None or f"({name})" in failure:
+        if background.call.error is not None or f"({call_name})" in failure:
             continue
         if not task.done() or task.cancelled() or task.exception() is not None:
             continue
         answer = task.result()
         if isinstance(answer, CallResult) and answer.error in ASKED_AGAIN:
             yield (
-                f"the background call {name} was answered {answer.error}, and is not repeated"
+                f"the background call {call_name} was answered {answer.error}, and is not repeated"
                 " without error: NONE"
             )
 

@@ -24,11 +24,11 @@ def disturber(dice: Dice, scene: Scene, number: int) -> Track:
     disturbances = [name for name in MAKERS if scene.has(name)]
     acts: list[Act] = []
     for unit in range(1, dice.pick_weighted(defaults.DISTURBANCES) + 1):
-        feature = dice.pick(disturbances)
+        disturbance = dice.pick(disturbances)
         rule = f"d{number}.{unit}"
         pause_ms = dice.up_to(defaults.DISTURBANCE_PAUSES_MS)
-        for after_ms, step in MAKERS[feature](dice, scene, rule):
-            acts.append(Act(step, pause_ms + after_ms, unit, feature))
+        for after_ms, step in MAKERS[disturbance](dice, scene, rule):
+            acts.append(Act(step, pause_ms + after_ms, unit, disturbance))
             pause_ms = 0
     return Track(CLUSTER, tuple(acts))
 

@@ -534,8 +534,10 @@ def java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "java"
 
 
-def write(java: Path, *, format: str = "exit 0", serve: str = "exec sleep 600") -> None:
-    java.write_text(FORMATS.format(format=format, serve=serve))
+def write(
+    java: Path, *, format_command: str = "exit 0", serve_command: str = "exec sleep 600"
+) -> None:
+    java.write_text(FORMATS.format(format=format_command, serve=serve_command))
     java.chmod(0o755)
 
 
@@ -547,7 +549,7 @@ def properties(brokers: ApacheBrokers, name: str) -> dict[str, str]:
 async def test_brokers_reach_each_other_through_the_proxy_and_the_controller_is_apart(
     java: Path, tmp_path: Path
 ) -> None:
-    write(java, format=f'echo "$*" >> {tmp_path}/formatted')
+    write(java, format_command=f'echo "$*" >> {tmp_path}/formatted')
     brokers = ApacheBrokers(options())
     await brokers.start({1: 5001, 2: 5002, 3: 5003})
     try:
@@ -577,7 +579,7 @@ async def test_brokers_reach_each_other_through_the_proxy_and_the_controller_is_
 
 
 async def test_before_4_0_there_is_no_feature_to_format_with(java: Path, tmp_path: Path) -> None:
-    write(java, format=f'echo "$*" >> {tmp_path}/formatted')
+    write(java, format_command=f'echo "$*" >> {tmp_path}/formatted')
     brokers = ApacheBrokers(options("3.5.2"))
     try:
         await brokers.start({1: 5001, 2: 5002, 3: 5003})
@@ -587,7 +589,7 @@ async def test_before_4_0_there_is_no_feature_to_format_with(java: Path, tmp_pat
 
 
 async def test_storage_that_can_not_be_formatted_is_told(java: Path) -> None:
-    write(java, format='echo "no space left"; exit 1')
+    write(java, format_command='echo "no space left"; exit 1')
     brokers = ApacheBrokers(options())
     try:
         with pytest.raises(ConfigError, match="could not be formatted:\nno space left"):
@@ -600,7 +602,9 @@ async def test_no_process_that_formats_outlives_the_failure_of_another(
     java: Path, tmp_path: Path
 ) -> None:
     ended = tmp_path / "ended"
-    write(java, format=f'case "$*" in *broker-2*) exit 1;; esac; sleep 0.3; echo >> {ended}')
+    write(
+        java, format_command=f'case "$*" in *broker-2*) exit 1;; esac; sleep 0.3; echo >> {ended}'
+    )
     brokers = ApacheBrokers(options())
     try:
         with pytest.raises(ConfigError, match="could not be formatted"):

@@ -162,13 +162,13 @@ def test_a_coordinator_that_loads_has_the_entries_of_its_part() -> None:
 
 
 def test_faults_are_known_while_they_are_armed() -> None:
-    arm = (FAULT, "fault.arm", {"rule": "late", "point": "client.request", "action": "hold"})
-    hit = (FAULT, "fault.hit", {"rule": "late", "matched": 2, "struck": 1, "held": 1})
-    assert follow(arm, hit).faults["late"]["struck"] == 1
-    free = (FAULT, "fault.release", {"rule": "late", "matched": 2, "struck": 1, "held": 0})
-    assert follow(arm, hit, free).faults["late"]["held"] == 0
-    release = (FAULT, "fault.release", {"rule": "late", "held": 0, "disarmed": True})
-    assert follow(arm, hit, release).faults == {}
+    arm_event = (FAULT, "fault.arm", {"rule": "late", "point": "client.request", "action": "hold"})
+    hit_event = (FAULT, "fault.hit", {"rule": "late", "matched": 2, "struck": 1, "held": 1})
+    assert follow(arm_event, hit_event).faults["late"]["struck"] == 1
+    release_event = (FAULT, "fault.release", {"rule": "late", "matched": 2, "struck": 1, "held": 0})
+    assert follow(arm_event, hit_event, release_event).faults["late"]["held"] == 0
+    disarming_event = (FAULT, "fault.release", {"rule": "late", "held": 0, "disarmed": True})
+    assert follow(arm_event, hit_event, disarming_event).faults == {}
 
 
 def test_the_wall_clock_is_that_of_the_inputs() -> None:

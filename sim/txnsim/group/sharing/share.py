@@ -241,7 +241,9 @@ class ShareProtocol(msgspec.Struct, kw_only=True, eq=False):
 
 
 def _check_epoch(member: ShareGroupMember, epoch: int) -> Rejection | None:
-    """GroupMetadataManager.throwIfShareGroupMemberEpochIsInvalid."""
+    """The error for a heartbeat with a wrong member epoch
+    (GroupMetadataManager.throwIfShareGroupMemberEpochIsInvalid).
+    """
     current_epoch, previous = member.member_epoch, member.previous_member_epoch
     word, mismatch_text = "greater", ""
     if epoch <= current_epoch:

@@ -135,7 +135,7 @@ class ShareGroup:
         )
 
     def check_delete(self) -> Rejection | None:
-        """ShareGroup.validateDeleteGroup."""
+        """The error if the group can't be deleted (ShareGroup.validateDeleteGroup)."""
         if not self.members:
             return None
         return Rejection(error=ErrorCode.non_empty_group, reason="The group is not empty.")

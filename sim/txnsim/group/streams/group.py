@@ -221,7 +221,7 @@ class StreamsGroup:
         return None
 
     def check_offset_fetch(self, command: FetchOffsets) -> Rejection | None:
-        """StreamsGroup.validateOffsetFetch."""
+        """The error if this member may not fetch offsets (StreamsGroup.validateOffsetFetch)."""
         member_id, member_epoch = command.member_id, command.member_epoch
         if member_id is None:
             return None if member_epoch < 0 else NO_MEMBER_WITH_EPOCH
@@ -240,7 +240,7 @@ class StreamsGroup:
         return None
 
     def check_delete(self) -> Rejection | None:
-        """StreamsGroup.validateDeleteGroup."""
+        """The error if the group can't be deleted (StreamsGroup.validateDeleteGroup)."""
         if not self.members:
             return None
         return Rejection(error=ErrorCode.non_empty_group, reason="The group is not empty.")

@@ -167,7 +167,9 @@ def _teller(
 
 
 def table(cells: Sequence[ComparedRun]) -> str:
-    """One row per cell; then differences, skipped cells with reasons, and leftovers."""
+    """A table with a row for each run on each real release. Below it: differences, runs that were
+    not played with the reason, and what the runs left on the brokers.
+    """
     rows = [_row(cell) for cell in cells]
     lines = [line.rstrip() for line in Table.format_table(HEADERS, rows).rstrip("\n").splitlines()]
     for cell in cells:

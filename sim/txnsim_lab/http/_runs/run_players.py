@@ -29,7 +29,7 @@ class RunPlayer(Protocol):
         """The next answer.
 
         Raises:
-            EndedError: None will come.
+            ProcessEndedError: None will come.
         """
         ...
 
@@ -37,7 +37,9 @@ class RunPlayer(Protocol):
 
 
 class ReplayedPlayer:
-    """A run in a thread shared by all runs."""
+    """Play a driven run by playing it again from its start up to each command; all runs share one
+    thread.
+    """
 
     def __init__(self, thread: WorkThread) -> None:
         self._thread = thread

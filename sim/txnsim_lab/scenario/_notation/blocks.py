@@ -52,8 +52,8 @@ class Origins:
         step = (str(path[0]), path[1])
         origin = self._places.get(step, path[:2])
         if path[2:3] == (ONLY,) and len(path) > 3 and isinstance(path[3], int):
-            groups = self._only.get(step) or ((*origin, ONLY),)
-            return (*groups[min(path[3], len(groups) - 1)], *path[4:])
+            only_places = self._only.get(step) or ((*origin, ONLY),)
+            return (*only_places[min(path[3], len(only_places) - 1)], *path[4:])
         return (*origin, *path[2:])
 
 
