@@ -196,11 +196,11 @@ def test_a_search_without_bounds_names_the_option_that_searches_everywhere(
 
 @pytest.mark.parametrize("name", ["z1", "Z1", "z01", "Z001"])
 def test_a_story_is_known_by_its_number(name: str) -> None:
-    story = catalog.of_name(name)
+    story = catalog.scenario_of_name(name)
     assert story is not None
     assert "z01" in story[1].aliases
-    assert catalog.of_name("z0") is None
-    assert catalog.of_name("z1x") is None
+    assert catalog.scenario_of_name("z0") is None
+    assert catalog.scenario_of_name("z1x") is None
 
 
 @pytest.mark.costly

@@ -20,8 +20,12 @@ from txnsim.trace.story import story
 from txnsim.trace.trace_file import Recording
 from txnsim_lab.scenario.driver_commands import PlannedStep
 from txnsim_lab.scenario.runner import run_in_virtual_time
-from txnsim_lab.scenario.stage import Stage
-from txnsim_lab.scenario.teaching.lesson_solver import PlayedError, scenario_run_of, so_far
+from txnsim_lab.scenario.stage import RunningStory
+from txnsim_lab.scenario.teaching.lesson_solver import (
+    PlayedError,
+    recording_so_far,
+    scenario_run_of,
+)
 from txnsim_lab.scenario.teaching.lessons import StoryRun
 from txnsim_lab.scenario.teaching.trace_facts import fact
 from txnsim_lab.trace.state import TraceState, state_at
@@ -147,10 +151,10 @@ class _Until:
         self._number = number
         self.recording: Recording | None = None
 
-    async def wait_before_step(self, stage: Stage, step: PlannedStep) -> None:
+    async def wait_before_step(self, running_story: RunningStory, step: PlannedStep) -> None:
         """End the story at the given step."""
         if step.number == self._number:
-            self.recording = so_far(stage)
+            self.recording = recording_so_far(running_story)
             raise PlayedError
 
 

@@ -14,7 +14,7 @@ from txnsim.server._trace_snapshot import parts
 from txnsim.server.cluster import SimCluster
 from txnsim.types import INTERNAL_TOPICS
 from txnsim_lab.scenario import final_observation, runner
-from txnsim_lab.scenario.stage import Stage
+from txnsim_lab.scenario.stage import RunningStory
 from txnsim_lab.target.simulated import SimulatedTarget
 from txnsim_lab.trace.state import TraceState, state_at
 
@@ -60,15 +60,17 @@ def compare_states(level: TraceLevel) -> Iterator[list[str]]:
     """
     found_differences: list[str] = []
 
-    async def look(stage: Stage) -> None:
-        await final_observation.look_twice(stage)
-        tracer = stage.environment.tracer
+    async def look(running_story: RunningStory) -> None:
+        await final_observation.observe_twice(running_story)
+        tracer = running_story.environment.tracer
         traced = state_at(tracer.events(0), tracer.nodes, level=level)
         traced = msgspec.json.decode(msgspec.json.encode(traced), type=TraceState)
-        assert isinstance(stage.target, SimulatedTarget)
-        found_differences.extend(differences(traced, live(stage.target.cluster), level=level))
+        assert isinstance(running_story.target, SimulatedTarget)
+        found_differences.extend(
+            differences(traced, live(running_story.target.cluster), level=level)
+        )
 
-    with patch.object(runner, "look_twice", look):
+    with patch.object(runner, "observe_twice", look):
         yield found_differences
 
 

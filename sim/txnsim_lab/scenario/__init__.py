@@ -3,7 +3,8 @@
 - ``model``, ``steps_model``, ``fields``: what a file may say (pydantic, imported only when one is
   read); ``scenario_reader`` reads a file or says what is wrong with it; ``catalog`` finds files;
   ``_notation`` expands abbreviations; ``json_schema`` is for editors.
-- ``stage``: the target of a run and the actors on it; ``_cluster_options`` configures the cluster.
+- ``stage``: the running story, which is the target of a run and the actors on it;
+  ``_cluster_options`` configures the cluster.
   ``on_real`` plays stories on real brokers, or says why it can't.
 - ``actors``: who can act; ``players``: client libraries that play applications. ``call_results``:
   the results of their calls; ``recorder`` writes down what they see.

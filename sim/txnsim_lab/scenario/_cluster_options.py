@@ -42,13 +42,13 @@ def options_of(scenario: Scenario, run: Run) -> ClusterOptions:
     return ClusterOptions(
         brokers=scenario.brokers,
         port=0,
-        settings=_settings(scenario, run),
+        settings=_cluster_settings(scenario, run),
         as_version=() if run.as_version is None else (run.as_version,),
         rules=rules,
     )
 
 
-def _settings(scenario: Scenario, run: Run) -> Settings:
+def _cluster_settings(scenario: Scenario, run: Run) -> Settings:
     settings_of_run: dict[str, object] = {
         "transaction.state.log.num.partitions": TRANSACTION_LOG_PARTITIONS,
         **scenario.settings,
@@ -62,11 +62,11 @@ def _settings(scenario: Scenario, run: Run) -> Settings:
     )
 
 
-def new_topic(name: str, topic: Topic, *, brokers: int) -> TopicToCreate:
+def new_topic(topic_name: str, topic: Topic, *, brokers: int) -> TopicToCreate:
     """The topic, with the leaders that the story declares for its partitions."""
     replicas = topic.replication_factor or min(REPLICAS_MAX, brokers)
     return TopicToCreate(
-        name=name,
+        name=topic_name,
         assignments=tuple(
             (index, replicas_from(leader, replicas, brokers=brokers))
             for index, leader in enumerate(leaders_of(topic, brokers=brokers))
@@ -75,18 +75,20 @@ def new_topic(name: str, topic: Topic, *, brokers: int) -> TopicToCreate:
     )
 
 
-def topic_of(act: ClusterAct) -> Topic:
+def topic_of(cluster_act: ClusterAct) -> Topic:
     """The topic that a ``create-topic`` step creates."""
     return Topic.model_validate(
         {
-            "partitions": act.partitions or 1,
-            "replication-factor": act.replication_factor,
-            "leaders": act.leaders,
-            "configs": act.configs,
+            "partitions": cluster_act.partitions or 1,
+            "replication-factor": cluster_act.replication_factor,
+            "leaders": cluster_act.leaders,
+            "configs": cluster_act.configs,
         }
     )
 
 
 def leaders_of(topic: Topic, *, brokers: int) -> tuple[int, ...]:
     """The broker that leads each partition when the topic is created."""
-    return topic.leaders or tuple(index % brokers + 1 for index in range(topic.partitions))
+    return topic.leaders or tuple(
+        partition_index % brokers + 1 for partition_index in range(topic.partitions)
+    )

@@ -45,7 +45,7 @@ class Pruning:
     """
 
     def __init__(self, document: Mapping[Any, Any]) -> None:
-        self.document = _copy(document)
+        self.document = _copy_yaml(document)
         self._taken: set[Place] = set()
         self._names: set[str] = set()
         """Names that the removed parts had declared."""
@@ -53,23 +53,25 @@ class Pruning:
         """Actors whose ``plays`` is wrong: their calls are not checked."""
         self._lacks_declarations = False
 
-    def take_out(self, complaints: Iterable[Complaint]) -> list[Complaint]:
+    def remove_fields(self, complaints: Iterable[Complaint]) -> list[Complaint]:
         """Remove every wrong field or step.
 
         Returns:
             The complaints, without those that follow from an earlier removal.
         """
-        fresh = []
-        for path, words in complaints:
-            spelled = tuple(_with_hyphens(key) for key in path)
-            if not any(_is_within(spelled, removed_path) for removed_path in self._taken):
-                fresh.append((path, words))
-            self._take(spelled)
-        return fresh
+        new_complaints = []
+        for path, message in complaints:
+            hyphenated_path = tuple(_with_hyphens(key) for key in path)
+            if not any(_is_within(hyphenated_path, removed_path) for removed_path in self._taken):
+                new_complaints.append((path, message))
+            self._remove_path(hyphenated_path)
+        return new_complaints
 
-    def follows(self, path: Place, words: str) -> bool:
+    def follows(self, path: Place, message: str) -> bool:
         """Whether a complaint follows from the removal of a step or a run."""
-        if self._lacks_declarations or any(f"{name!r}" in words for name in self._names):
+        if self._lacks_declarations or any(
+            f"{removed_name!r}" in message for removed_name in self._names
+        ):
             return True
         if any(
             _is_within(tuple(map(_with_hyphens, path)), removed_path)
@@ -82,25 +84,25 @@ class Pruning:
             case _:
                 return False
 
-    def _take(self, path: Place) -> None:
-        target = path[:3]
-        while target in self._taken and len(target) > 1:
-            target = target[:-1]
-        self._taken.add(target)
-        match target:
+    def _remove_path(self, path: Place) -> None:
+        removed_path = path[:3]
+        while removed_path in self._taken and len(removed_path) > 1:
+            removed_path = removed_path[:-1]
+        self._taken.add(removed_path)
+        match removed_path:
             case (("steps" | "cure") as part, int(index), *keys):
-                self._take_from_step(part, index, keys)
+                self._remove_from_step(part, index, keys)
             case (str(part), name, *keys) if isinstance(self.document.get(part), dict):
-                self._take_from_declaration(part, str(name), keys)
+                self._remove_from_declaration(part, str(name), keys)
             case (str(part), *_):
                 self.document.pop(_key_of(self.document, part), None)
                 if part in _SKELETON:
-                    self.document[part] = _copy(_SKELETON[part])
+                    self.document[part] = _copy_yaml(_SKELETON[part])
                     self._lacks_declarations |= part in ("topics", "actors", "runs", "steps")
             case _:
                 self._lacks_declarations = True
 
-    def _take_from_declaration(self, part: str, name: str, keys: Sequence[Any]) -> None:
+    def _remove_from_declaration(self, part: str, name: str, keys: Sequence[Any]) -> None:
         """Remove a wrong field of a declaration; the name itself stays declared, since steps use
         it.
         """
@@ -120,7 +122,7 @@ class Pruning:
         if part == "actors" and (not keys or keys[0] == "plays"):
             self._strangers.add(name)
 
-    def _take_from_step(self, part: str, index: int, keys: Sequence[Any]) -> None:
+    def _remove_from_step(self, part: str, index: int, keys: Sequence[Any]) -> None:
         steps = self.document.get(part)
         if not isinstance(steps, list) or index >= len(steps):
             return
@@ -137,39 +139,39 @@ class Pruning:
 
 def complaints_of(
     document: Mapping[Any, Any],
-    judge: Callable[[Mapping[Any, Any]], tuple[Any, list[Complaint]]],
-    judge_names: Callable[[Any], Iterable[Complaint]],
+    validate: Callable[[Mapping[Any, Any]], tuple[Any, list[Complaint]]],
+    check_names: Callable[[Any], Iterable[Complaint]],
 ) -> list[Complaint]:
     """Find every mistake of a document with wrong fields.
 
     Args:
         document: The parsed YAML.
-        judge: Gives the model of a document, or what is wrong with its fields.
-        judge_names: Says what is wrong with the names in a model.
+        validate: Gives the model of a document, or what is wrong with its fields.
+        check_names: Says what is wrong with the names in a model.
     """
     pruning = Pruning(document)
     complaints: list[Complaint] = []
     for _ in range(ROUNDS_MAX):
-        model, wrong = judge(pruning.document)
-        if not wrong:
-            names = (
-                complaint for complaint in judge_names(model) if not pruning.follows(*complaint)
+        model, field_complaints = validate(pruning.document)
+        if not field_complaints:
+            name_complaints = (
+                complaint for complaint in check_names(model) if not pruning.follows(*complaint)
             )
-            return [*complaints, *names]
-        complaints += pruning.take_out(wrong)
+            return [*complaints, *name_complaints]
+        complaints += pruning.remove_fields(field_complaints)
     return complaints
 
 
 def _is_within(path: Place, other_path: Place) -> bool:
     """Whether one of two paths begins with the other: ``runs.V-`` and ``runs.V-.mode``."""
-    shorter = min(len(path), len(other_path))
-    return path[:shorter] == other_path[:shorter]
+    shorter_length = min(len(path), len(other_path))
+    return path[:shorter_length] == other_path[:shorter_length]
 
 
-def _declared_names(part: Any) -> set[str]:
-    if isinstance(part, dict):
-        own = {str(value) for key, value in part.items() if key in _DECLARES}
-        return own.union(*(_declared_names(value) for value in part.values()))
+def _declared_names(step_part: Any) -> set[str]:
+    if isinstance(step_part, dict):
+        names_here = {str(value) for key, value in step_part.items() if key in _DECLARES}
+        return names_here.union(*(_declared_names(value) for value in step_part.values()))
     return set()
 
 
@@ -177,15 +179,19 @@ def _key_of(mapping: Mapping[Any, Any], key: Any) -> Any:
     """The key of a field, however it is spelled (``wait_until``, ``wait-until``); None if
     missing.
     """
-    return next((name for name in mapping if _with_hyphens(name) == key), None)
+    return next((field_name for field_name in mapping if _with_hyphens(field_name) == key), None)
 
 
 def _with_hyphens(key: Any) -> Any:
     return key.rstrip("_").replace("_", "-") if isinstance(key, str) else key
 
 
-def _copy(value: Any) -> Any:
+def _copy_yaml(yaml_value: Any) -> Any:
     """Copies nested mappings and lists."""
-    if isinstance(value, dict):
-        return {key: _copy(inner) for key, inner in value.items()}
-    return [_copy(inner) for inner in value] if isinstance(value, list) else value
+    if isinstance(yaml_value, dict):
+        return {key: _copy_yaml(inner_value) for key, inner_value in yaml_value.items()}
+    return (
+        [_copy_yaml(inner_value) for inner_value in yaml_value]
+        if isinstance(yaml_value, list)
+        else yaml_value
+    )

@@ -56,8 +56,8 @@ class CallResult(msgspec.Struct, frozen=True, kw_only=True):
         """Whether the request took effect, failed, or may have done either."""
         if self.error == NONE:
             return Outcome.OK
-        unknown = self.in_doubt or self.error in UNKNOWN_ERRORS
-        return Outcome.UNKNOWN if unknown else Outcome.FAILED
+        is_unknown = self.in_doubt or self.error in UNKNOWN_ERRORS
+        return Outcome.UNKNOWN if is_unknown else Outcome.FAILED
 
 
 GIVEN_UP: Final = CallResult(error=TIMED_OUT, because="the answer is not waited for any longer")
@@ -71,59 +71,73 @@ def error_name_of(error: ClientError | StoryFailedError) -> str:
 def failure(error: ClientError) -> CallResult:
     """A client's exception as a call result."""
     if isinstance(error, ConnectionLostError):
-        name = LOST
+        error_name = LOST
     elif isinstance(error, RequestTimeoutError):
-        name = TIMED_OUT
+        error_name = TIMED_OUT
     elif isinstance(error, AbortableError) and _leaves_outcome_unknown(error.error):
-        name = ABORTABLE  # what was lost is a record; the commit was not even sent
+        error_name = ABORTABLE  # what was lost is a record; the commit was not even sent
     elif error.error is not None:
-        name = error.error.name.upper()
+        error_name = error.error.name.upper()
     else:
-        name = TIMED_OUT if isinstance(error, RetriableError) else type(error).__name__
-    return CallResult(error=name, because=str(error), in_doubt=error.in_doubt)
+        error_name = TIMED_OUT if isinstance(error, RetriableError) else type(error).__name__
+    return CallResult(error=error_name, because=str(error), in_doubt=error.in_doubt)
 
 
 def _leaves_outcome_unknown(error: ErrorCode | None) -> bool:
     return error is None or error.name.upper() in UNKNOWN_ERRORS
 
 
-def read_answer(message: Any) -> CallResult:
+def read_answer(response: Any) -> CallResult:
     """The first significant error of an answer and its first offset, as a call result."""
-    errors, offsets = _errors(message), _offsets(message)
-    bad = [error for error in errors if error != ErrorCode.none]
-    telling = [error for error in bad if error != ErrorCode.operation_not_attempted]
-    error = (telling or bad or [ErrorCode.none])[0]
+    errors, offsets = _errors(response), _offsets(response)
+    actual_errors = [error for error in errors if error != ErrorCode.none]
+    telling_errors = [
+        error for error in actual_errors if error != ErrorCode.operation_not_attempted
+    ]
+    error = (telling_errors or actual_errors or [ErrorCode.none])[0]
     return CallResult(error=code_name(error), offset=offsets[0] if offsets else -1)
 
 
-def answers_of(message: Any) -> dict[TopicPartition, CallResult]:
+def answers_by_partition(response: Any) -> dict[TopicPartition, CallResult]:
     """The result for each partition of a Produce response."""
     return {
-        TopicPartition(topic.name, row.index): CallResult(
-            error=code_name(row.error_code),
-            offset=row.base_offset,
-            in_doubt=row.error_code in UNSAID,
+        TopicPartition(topic.name, partition_response.index): CallResult(
+            error=code_name(partition_response.error_code),
+            offset=partition_response.base_offset,
+            in_doubt=partition_response.error_code in UNSAID,
         )
-        for topic in message.responses
-        for row in topic.partition_responses
+        for topic in response.responses
+        for partition_response in topic.partition_responses
     }
 
 
-def _errors(message: Any) -> list[int]:
-    if hasattr(message, "results_by_topic_v3_and_below"):
+def _errors(response: Any) -> list[int]:
+    if hasattr(response, "results_by_topic_v3_and_below"):
         return [
-            row.partition_error_code
-            for topic in message.results_by_topic_v3_and_below
-            for row in topic.results_by_partition
+            partition_row.partition_error_code
+            for topic in response.results_by_topic_v3_and_below
+            for partition_row in topic.results_by_partition
         ]
-    if hasattr(message, "responses"):
-        return [row.error_code for topic in message.responses for row in topic.partition_responses]
-    if hasattr(message, "topics"):
-        return [row.error_code for topic in message.topics for row in topic.partitions]
-    return [message.error_code]
+    if hasattr(response, "responses"):
+        return [
+            partition_row.error_code
+            for topic in response.responses
+            for partition_row in topic.partition_responses
+        ]
+    if hasattr(response, "topics"):
+        return [
+            partition_row.error_code
+            for topic in response.topics
+            for partition_row in topic.partitions
+        ]
+    return [response.error_code]
 
 
-def _offsets(message: Any) -> list[int]:
-    if not hasattr(message, "responses"):
+def _offsets(response: Any) -> list[int]:
+    if not hasattr(response, "responses"):
         return []
-    return [row.base_offset for topic in message.responses for row in topic.partition_responses]
+    return [
+        partition_response.base_offset
+        for topic in response.responses
+        for partition_response in topic.partition_responses
+    ]

@@ -32,9 +32,9 @@ def directory() -> Path:
         ConfigError: This installation has no scenarios.
     """
     package = Path(txnsim_lab.__file__).parent
-    for candidate in (package / "scenarios", package.parent.parent / "scenarios"):
-        if candidate.is_dir():
-            return candidate
+    for folder in (package / "scenarios", package.parent.parent / "scenarios"):
+        if folder.is_dir():
+            return folder
     raise ConfigError(f"no scenarios in {package}: the installation is incomplete")
 
 
@@ -56,8 +56,8 @@ def heads() -> Iterator[Mapping[str, Any]]:
         yield yaml.load(path.read_bytes(), loader)
 
 
-def _files(below: str = "") -> list[Path]:
-    files = directory().glob(f"{below}/*" if below else "*")
+def _files(subfolder: str = "") -> list[Path]:
+    files = directory().glob(f"{subfolder}/*" if subfolder else "*")
     return sorted(path for path in files if path.suffix in SUFFIXES)
 
 
@@ -69,10 +69,12 @@ def find(name: str) -> tuple[Path, Scenario]:
     """
     if name.endswith(SUFFIXES):
         return Path(name), load(Path(name))
-    file_and_scenario = of_name(name)
+    file_and_scenario = scenario_of_name(name)
     if file_and_scenario is None:
         names = [
-            own for scenario in scenarios().values() for own in (scenario.name, *scenario.aliases)
+            scenario_name
+            for scenario in scenarios().values()
+            for scenario_name in (scenario.name, *scenario.aliases)
         ]
         raise ConfigError(
             f"{unknown_word_message('scenario', name, names)}; or give a file ending in .yaml"
@@ -80,19 +82,19 @@ def find(name: str) -> tuple[Path, Scenario]:
     return file_and_scenario
 
 
-def of_name(name: str) -> tuple[Path, Scenario] | None:
+def scenario_of_name(name: str) -> tuple[Path, Scenario] | None:
     """The scenario that comes with txnsim under a name or alias (in upper or lower case), and its
     file; None if there is none. Only files that mention the name are read: reading all takes a
     second.
     """
-    lowered = name.lower()
-    return _of_exact_name(lowered) or _of_exact_name(_two_digits(lowered))
+    lowered_name = name.lower()
+    return _of_exact_name(lowered_name) or _of_exact_name(_two_digits(lowered_name))
 
 
-def _two_digits(name: str) -> str:
+def _two_digits(scenario_name: str) -> str:
     """Write ``z1`` as ``z01``; other names stay as they are."""
-    numbered = re.fullmatch(r"([a-z]+)0*(\d{1,2})", name)
-    return name if numbered is None else f"{numbered[1]}{int(numbered[2]):02}"
+    number_match = re.fullmatch(r"([a-z]+)0*(\d{1,2})", scenario_name)
+    return scenario_name if number_match is None else f"{number_match[1]}{int(number_match[2]):02}"
 
 
 def _of_exact_name(name: str) -> tuple[Path, Scenario] | None:
@@ -120,9 +122,9 @@ def load(path: Path) -> Scenario:
     )
 
     try:
-        text = read_given(path).decode()
+        yaml_text = read_given(path).decode()
     except OSError as error:
         raise ConfigError(f"{path}: can't be read: {problem_of(error)}") from None
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: not UTF-8 at byte {error.start}") from None
-    return read(str(path), text)
+    return read(str(path), yaml_text)

@@ -40,7 +40,7 @@ from txnsim_lab.scenario.forked_processes import BACK_MAX, Channel, Checkpoints,
 from txnsim_lab.scenario.repeated_inputs import GivenInputs, do_input
 from txnsim_lab.scenario.runner import FAILED, ScenarioRun, run_in_virtual_time
 from txnsim_lab.scenario.scenario_reader import read, read_step
-from txnsim_lab.scenario.stage import Stage
+from txnsim_lab.scenario.stage import RunningStory
 from txnsim_lab.scenario.steps_model import Step
 from txnsim_lab.scenario.teaching.lessons import goals, reaches_goal
 
@@ -69,8 +69,8 @@ class Kept(Protocol):
         """Make a checkpoint; True when the run has returned to it."""
         ...
 
-    def back(self, count: int) -> None:
-        """Return to the ``count``-th newest checkpoint; the call itself does not return.
+    def back(self, checkpoint_count: int) -> None:
+        """Return to the ``checkpoint_count``-th newest checkpoint; the call itself does not return.
 
         Raises:
             ValueError: There are fewer checkpoints.
@@ -95,20 +95,20 @@ class DrivenPace:
         """Number of earlier stops that the run can return to."""
         return self._checkpoints.kept
 
-    async def wait_before_step(self, stage: Stage, step: PlannedStep) -> None:
+    async def wait_before_step(self, running_story: RunningStory, step: PlannedStep) -> None:
         """Do the inputs for this step; then, if a stop is due, wait for commands."""
-        await self._given.wait_before_step(stage, step)
+        await self._given.wait_before_step(running_story, step)
         if self._left is None:
             return
         if self._left:
             self._left -= 1
             return
-        await self._obey(stage, step)
+        await self._obey(running_story, step)
 
-    async def _obey(self, stage: Stage, step: PlannedStep) -> None:
+    async def _obey(self, running_story: RunningStory, step: PlannedStep) -> None:
         error: str | None = None
         while True:
-            command = self._ask(stage.environment.tracer, step, error)
+            command = self._ask(running_story.environment.tracer, step, error)
             error = None
             if isinstance(command, Back):
                 error = self.back(command.count)
@@ -134,21 +134,21 @@ class DrivenPace:
                 return
             assert input_step is not None
             try:
-                await do_input(stage, input_step)
+                await do_input(running_story, input_step)
             except (ClientError, ConfigError, StoryFailedError) as failed:
                 self._tell_failure(str(failed))
             self.inputs.append(Input(before=step.number, step=command.step))
-            self._judge(stage.environment.tracer)
+            self._judge(running_story.environment.tracer)
 
     def _ask(self, tracer: Tracer, step: PlannedStep, error: str | None) -> Command:
-        stopped = Stopped(
+        stop_message = Stopped(
             next=step,
             back=self.checkpoint_count,
             inputs=tuple(self.inputs),
             trace=b"".join(tracer.pieces()),
             error=error,
         )
-        self._channel.send(encode(stopped))
+        self._channel.send(encode(stop_message))
         command: Command = to_command(self._channel.hear())
         return command
 
@@ -158,23 +158,25 @@ class DrivenPace:
             return
         lines = b"".join(tracer.pieces()).splitlines()
         if reaches_goal(self._goals[0], Recording.of("the run", lines)):
-            data = {"goal": self._goals.pop(0).say, "met": True}
-            tracer.emit("goal", "lesson", parents=(NO_CAUSE,), data=data)
+            goal_data = {"goal": self._goals.pop(0).say, "met": True}
+            tracer.emit("goal", "lesson", parents=(NO_CAUSE,), data=goal_data)
 
     def _tell_failure(self, error: str) -> None:
         """Report an input's error, then return to the checkpoint before the input."""
         self._channel.send(encode(Failed(error=error)))
         self._checkpoints.back(1)
 
-    def take_back(self, why: str) -> None:
+    def take_back(self, reason: str) -> None:
         """Undo the last command, because it blocks the story, if there is a checkpoint."""
         if self.checkpoint_count:
-            self._tell_failure(f"{why}. What was done to the run is in its way: change that here.")
+            self._tell_failure(
+                f"{reason}. What was done to the run is in its way: change that here."
+            )
 
-    def back(self, count: int) -> str | None:
+    def back(self, stop_count: int) -> str | None:
         """Return to an earlier stop. If that fails, returns the reason."""
         try:
-            self._checkpoints.back(count)
+            self._checkpoints.back(stop_count)
         except ValueError as wrong:
             return str(wrong)
         return None
@@ -193,18 +195,21 @@ def run_driven(channel: DriverChannel, checkpoints: Kept) -> None:
         scenario_run = ScenarioRun(
             scenario=read(POSTED, order.yaml), run=order.run, take=order.take
         )
-        result = run_in_virtual_time(scenario_run, seed=order.seed, pace=driver)
+        run_result = run_in_virtual_time(scenario_run, seed=order.seed, pace=driver)
     except Exception as error:  # noqa: BLE001 - a bug in a story is the answer to the one who asked
         channel.send(encode(Failed(error=f"{type(error).__name__}: {error}")))
         return
-    if driver.inputs and FAILED in result.verdict.observed:
-        driver.take_back(result.verdict.because[0])
-    encoded, refusal = encode(result), None
+    if driver.inputs and FAILED in run_result.verdict.observed:
+        driver.take_back(run_result.verdict.because[0])
+    encoded_order, refusal = encode(run_result), None
     while True:
-        ended = RunEnded(
-            result=encoded, back=driver.checkpoint_count, inputs=tuple(driver.inputs), error=refusal
+        end_message = RunEnded(
+            result=encoded_order,
+            back=driver.checkpoint_count,
+            inputs=tuple(driver.inputs),
+            error=refusal,
         )
-        channel.send(encode(ended))
+        channel.send(encode(end_message))
         command = to_command(channel.hear())
         refusal = "the run has come to its end: step back first"
         if isinstance(command, Back):

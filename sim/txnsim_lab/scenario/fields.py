@@ -59,11 +59,11 @@ class Model(BaseModel):
         """
         if not isinstance(value, dict):
             return value
-        own = {field.alias or name for name, field in cls.model_fields.items()}
+        field_names = {field.alias or name for name, field in cls.model_fields.items()}
         fields: dict[Any, Any] = {}
         for name, field_value in value.items():
             hyphened = name.replace("_", "-") if isinstance(name, str) else name
-            field = cls.former_names.get(name, hyphened if hyphened in own else name)
+            field = cls.former_names.get(name, hyphened if hyphened in field_names else name)
             if field in fields:
                 raise ValueError(f"{field} is given twice")
             fields[field] = field_value
@@ -74,25 +74,44 @@ Change = Callable[[Model | None, str, Any], Any]
 """(part of a step, its field, a single value in it) -> the value to put in its place."""
 
 
-def map_values(value: Any, change: Change, part: Model | None = None, field: str = "") -> Any:
+def map_values(value: Any, change: Change, part: Model | None = None, field_name: str = "") -> Any:
     """Apply a change to each single value in a step, or in a part of it, including the keys of
     mappings; returns the same object if nothing changes.
     """
     if isinstance(value, Model):
-        update = {}
-        for name in value.model_fields_set:
-            old_value = getattr(value, name)
-            new_value = map_values(old_value, change, value, name)
+        changed_fields = {}
+        for inner_name in value.model_fields_set:
+            old_value = getattr(value, inner_name)
+            new_value = map_values(old_value, change, value, inner_name)
             if new_value is not old_value:
-                update[name] = new_value
-        return value.model_copy(update=update) if update else value
+                changed_fields[inner_name] = new_value
+        return value.model_copy(update=changed_fields) if changed_fields else value
     if type(value) is tuple:
-        new_values = tuple(map_values(element, change, part, field) for element in value)
-        return value if all(a is b for a, b in zip(new_values, value, strict=True)) else new_values
+        new_values = tuple(
+            map_values(inner_value, change, part, field_name) for inner_value in value
+        )
+        return (
+            value
+            if all(
+                new_element is old_element
+                for new_element, old_element in zip(new_values, value, strict=True)
+            )
+            else new_values
+        )
     if isinstance(value, dict):
-        keyed = {map_values(key, change, part, field): element for key, element in value.items()}
-        return value if all(a is b for a, b in zip(keyed, value, strict=True)) else keyed
-    return change(part, field, value)
+        new_mapping = {
+            map_values(key, change, part, field_name): inner_value
+            for key, inner_value in value.items()
+        }
+        return (
+            value
+            if all(
+                new_element is old_element
+                for new_element, old_element in zip(new_mapping, value, strict=True)
+            )
+            else new_mapping
+        )
+    return change(part, field_name, value)
 
 
 def with_numbers(value: Any, settings: Settings) -> Any:
@@ -118,9 +137,9 @@ def partition(value: Any) -> Any:
     """Parse ``t-0`` into a partition."""
     if not isinstance(value, str):
         raise ValueError("expected a partition such as orders-0")
-    served = by_name(value)
-    if served is not None:
-        return served
+    internal_partition = by_name(value)
+    if internal_partition is not None:
+        return internal_partition
     topic, hyphen, index = value.rpartition("-")
     if not (topic and hyphen and index.isdigit()):
         raise ValueError(f"{value!r} is no partition such as orders-0")
@@ -188,12 +207,16 @@ def groups(value: Any) -> Any:
     """Parse ``only`` into a tuple of groups of words."""
     if isinstance(value, list | tuple) and any(isinstance(word, list | tuple) for word in value):
         return tuple(as_tuple(word) for word in value)
-    words = as_tuple(value)
-    return (words,) if words else ()
+    word_group = as_tuple(value)
+    return (word_group,) if word_group else ()
 
 
-def _shown_content(key: bytes) -> str | dict[str, str]:
-    return key.decode() if key.isascii() and key.decode().isprintable() else {"hex": key.hex()}
+def _shown_content(content_bytes: bytes) -> str | dict[str, str]:
+    return (
+        content_bytes.decode()
+        if content_bytes.isascii() and content_bytes.decode().isprintable()
+        else {"hex": content_bytes.hex()}
+    )
 
 
 FAULT_RULE_TITLE: Final = "FaultRule"
@@ -284,10 +307,12 @@ class RecordAt(Model):
     @model_validator(mode="before")
     @classmethod
     def _read(cls, value: Any) -> Any:
-        name, separator, offset = value.rpartition("@") if isinstance(value, str) else ("", "", "")
+        partition_name, separator, offset = (
+            value.rpartition("@") if isinstance(value, str) else ("", "", "")
+        )
         if not separator or not offset.isdigit():
             raise ValueError("expected a record such as orders-0@5")
-        return {"partition": name, "offset": int(offset)}
+        return {"partition": partition_name, "offset": int(offset)}
 
     @model_serializer
     def _serialize(self) -> str:
@@ -344,7 +369,7 @@ class RunSelection(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def by_run(
-    by_word: Mapping[str, Any], situation: RunSelection, *, holds: bool | None = None
+    by_word: Mapping[str, Any], situation: RunSelection, *, take_selected: bool | None = None
 ) -> Any:
     """Looks up the expected value for a run: the value of the first of the run's words that the
     file has. For a disarmed or control take, only values count that the file gives for these takes.
@@ -353,15 +378,15 @@ def by_run(
     Args:
         by_word: Expected values by word; a mapping as a value selects by a second word.
         situation: The run.
-        holds: Whether an outer word already selected the take; None at the outermost level.
+        take_selected: Whether an outer word already selected the take; None at the outermost level.
     """
-    allowed = holds if holds is not None else situation.take not in HARMLESS
+    takes_allowed = take_selected if take_selected is not None else situation.take not in HARMLESS
     for word in (*situation.words, ELSE):
         if word not in by_word:
             continue
-        is_allowed, expected = allowed or word in HARMLESS, by_word[word]
+        is_allowed, expected = takes_allowed or word in HARMLESS, by_word[word]
         if isinstance(expected, dict):
-            expected = by_run(expected, situation, holds=is_allowed)
+            expected = by_run(expected, situation, take_selected=is_allowed)
         elif not is_allowed:
             expected = None
         if expected is not None:

@@ -14,7 +14,7 @@ from txnsim.client.inspection.txn_views import TransactionListing
 from txnsim.errors import ClientError
 from txnsim.types import IsolationLevel
 from txnsim_lab.scenario.actors._share_member import ShareMemberActor
-from txnsim_lab.scenario.stage import LOOKER, Stage
+from txnsim_lab.scenario.stage import LOOKER, RunningStory
 
 SETTLED_LOOKS: Final = 3
 """After this number of equal observations in a row, the cluster counts as settled."""
@@ -29,45 +29,47 @@ LONG_MS: Final = 21 * 60_000
 """
 
 
-async def look_at_everything(stage: Stage) -> None:
+async def observe_everything(running_story: RunningStory) -> None:
     """Observe open transactions, coordinators, open transactions again, readers, share groups,
     gauges.
     """
-    with stage.recorder.asking():
-        await _look_at_producers(stage)
-        await stage.operator.describe_all()
-        await _look_at_producers(stage)
-        for partition in stage.partitions:
-            await stage.reader.read(partition, IsolationLevel.READ_COMMITTED)
-            await stage.reader.read(partition, IsolationLevel.READ_UNCOMMITTED)
-        for actor in stage.actors.values():
+    with running_story.recorder.asking():
+        await _observe_producers(running_story)
+        await running_story.operator.describe_all()
+        await _observe_producers(running_story)
+        for partition in running_story.partitions:
+            await running_story.reader.read(partition, IsolationLevel.READ_COMMITTED)
+            await running_story.reader.read(partition, IsolationLevel.READ_UNCOMMITTED)
+        for actor in running_story.actors.values():
             if isinstance(actor, ShareMemberActor):
                 await actor.look()
-    late = stage.target.late()
-    if late is not None:
-        stage.recorder.note_gauge(LOOKER, LATE_GAUGE, late)
+    late_count = running_story.target.late()
+    if late_count is not None:
+        running_story.recorder.note_gauge(LOOKER, LATE_GAUGE, late_count)
 
 
-async def look_twice(stage: Stage) -> None:
+async def observe_twice(running_story: RunningStory) -> None:
     """Observe everything when the cluster has settled, and again after longer than any timeout."""
-    stuck = await settle(stage)
-    await look_at_everything(stage)
-    late_before = stage.target.late()
-    await stage.target.wait_out(LONG_MS)
-    await settle(stage, patient=not stuck, overdue=True)
-    await look_at_everything(stage)
-    late_after = stage.target.late()
+    is_stuck = await wait_until_settled(running_story)
+    await observe_everything(running_story)
+    late_before = running_story.target.late()
+    await running_story.target.wait_out(LONG_MS)
+    await wait_until_settled(running_story, patient=not is_stuck, overdue=True)
+    await observe_everything(running_story)
+    late_after = running_story.target.late()
     if late_before or late_after:
-        stage.say("metrics", f"{LATE_GAUGE} was {late_before} and is {late_after}")
+        running_story.say("metrics", f"{LATE_GAUGE} was {late_before} and is {late_after}")
 
 
-async def settle(stage: Stage, *, patient: bool = True, overdue: bool = False) -> bool:
+async def wait_until_settled(
+    running_story: RunningStory, *, patient: bool = True, overdue: bool = False
+) -> bool:
     """Wait until the observable state stops changing, at most for a limit.
 
     A coordinator may have to repeat its decision to brokers, which takes a request timeout.
 
     Args:
-        stage: The stage of the run.
+        running_story: The story that is being played.
         patient: Whether to wait that long for decided transactions.
         overdue: Whether the timeout of each open transaction has passed. Then its coordinator is
             about to abort it, and the abort is visible only when it is replicated.
@@ -75,25 +77,34 @@ async def settle(stage: Stage, *, patient: bool = True, overdue: bool = False) -
     Returns:
         Whether a transaction still waits for its markers or its abort.
     """
-    clock = stage.environment.clock
-    peace, decided = Deadline(clock, SETTLE_MAX_MS), Deadline(clock, DECIDED_MAX_MS * patient)
-    snapshot, times = await _snapshot(stage), 1
-    while times < SETTLED_LOOKS or (snapshot.is_due(overdue=overdue) and not decided.has_passed):
-        if times < SETTLED_LOOKS and peace.has_passed and not snapshot.is_due(overdue=overdue):
+    clock = running_story.environment.clock
+    peace_deadline, decision_deadline = (
+        Deadline(clock, SETTLE_MAX_MS),
+        Deadline(clock, DECIDED_MAX_MS * patient),
+    )
+    snapshot, equal_looks = await _snapshot(running_story), 1
+    while equal_looks < SETTLED_LOOKS or (
+        snapshot.is_due(overdue=overdue) and not decision_deadline.has_passed
+    ):
+        if (
+            equal_looks < SETTLED_LOOKS
+            and peace_deadline.has_passed
+            and not snapshot.is_due(overdue=overdue)
+        ):
             break
-        await pause(clock, SETTLE_POLL_MS if times < SETTLED_LOOKS else DECIDED_POLL_MS)
-        newer = await _snapshot(stage)
-        times = times + 1 if newer == snapshot else 1
-        snapshot = newer
+        await pause(clock, SETTLE_POLL_MS if equal_looks < SETTLED_LOOKS else DECIDED_POLL_MS)
+        newer_snapshot = await _snapshot(running_story)
+        equal_looks = equal_looks + 1 if newer_snapshot == snapshot else 1
+        snapshot = newer_snapshot
     return snapshot.is_due(overdue=overdue)
 
 
-async def _look_at_producers(stage: Stage) -> None:
-    for partition in stage.partitions:
+async def _observe_producers(running_story: RunningStory) -> None:
+    for partition in running_story.partitions:
         try:
-            await stage.operator.producers(partition)
+            await running_story.operator.producers(partition)
         except ClientError as error:
-            stage.say(LOOKER, f"it is not known who writes to {partition}: {error}")
+            running_story.say(LOOKER, f"it is not known who writes to {partition}: {error}")
 
 
 class _Snapshot(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,27 +119,31 @@ class _Snapshot(msgspec.Struct, frozen=True, kw_only=True):
         """Whether a transaction is decided and its markers are not all written, or is open and
         ``overdue``.
         """
-        due = ("Prepare", "Ongoing") if overdue else ("Prepare",)
-        return any(state in states for states in self.states for state in due)
+        due_states = ("Prepare", "Ongoing") if overdue else ("Prepare",)
+        return any(state in open_states for open_states in self.states for state in due_states)
 
 
-async def _snapshot(stage: Stage) -> _Snapshot:
-    admin = await stage.operator.admin()
-    listed = await admin.list_transactions()
-    producers = await admin.describe_producers(stage.partitions)
+async def _snapshot(running_story: RunningStory) -> _Snapshot:
+    admin = await running_story.operator.admin()
+    listings_by_broker = await admin.list_transactions()
+    producers = await admin.describe_producers(running_story.partitions)
     return _Snapshot(
         states=tuple(
-            f"{broker} {_of_ours(listings, stage)}" for broker, listings in sorted(listed.items())
+            f"{broker} {_without_foreign_ids(listings, running_story)}"
+            for broker, listings in sorted(listings_by_broker.items())
         ),
-        open=tuple(f"{partition} {states}" for partition, states in sorted(producers.items())),
+        open=tuple(
+            f"{partition} {producer_states}"
+            for partition, producer_states in sorted(producers.items())
+        ),
     )
 
 
-def _of_ours(
-    listings: tuple[TransactionListing, ...] | ClientError, stage: Stage
+def _without_foreign_ids(
+    listings: tuple[TransactionListing, ...] | ClientError, running_story: RunningStory
 ) -> tuple[TransactionListing, ...] | ClientError:
     """Remove the ids of others who use the same cluster."""
-    prefix = stage.target.prefix
+    prefix = running_story.target.prefix
     if not prefix or isinstance(listings, ClientError):
         return listings
     return tuple(listing for listing in listings if listing.transactional_id.startswith(prefix))

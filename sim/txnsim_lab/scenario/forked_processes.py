@@ -102,16 +102,16 @@ class ForkServer:
             parent_end, child_end = socket.socketpair()
             try:
                 socket.send_fds(control, [b"b"], [child_end.fileno()])
-                answer = control.recv(_PID.size)
+                pid_bytes = control.recv(_PID.size)
             except OSError:
-                answer = b""
+                pid_bytes = b""
             finally:
                 child_end.close()
-            if len(answer) != _PID.size:
+            if len(pid_bytes) != _PID.size:
                 parent_end.close()
                 self._end()
                 raise ProcessEndedError("the helper process for runs has ended")
-            return Child(parent_end, _PID.unpack(answer)[0])
+            return Child(parent_end, _PID.unpack(pid_bytes)[0])
 
     def warm_up(self) -> None:
         """Start the helper now, so that the first child starts at once. This blocks.
@@ -145,9 +145,9 @@ class ForkServer:
             try:
                 parent_end.close()
                 os.setpgid(0, 0)  # Ctrl-C in a terminal is for the server alone
-                nothing = os.open(os.devnull, os.O_RDONLY)
-                os.dup2(nothing, 0)
-                os.close(nothing)
+                _ = os.open(os.devnull, os.O_RDONLY)
+                os.dup2(_, 0)
+                os.close(_)
                 sys.argv = [self._module, str(child_end.detach())]
                 module.main()
                 status = 0
@@ -163,10 +163,10 @@ class ForkServer:
     def _start(self) -> socket.socket:
         parent_end, child_end = socket.socketpair()
         with child_end:
-            number = child_end.fileno()
+            descriptor = child_end.fileno()
             self._process = subprocess.Popen(
-                [sys.executable, "-m", self._module, str(number)],
-                pass_fds=(number,),
+                [sys.executable, "-m", self._module, str(descriptor)],
+                pass_fds=(descriptor,),
                 stdin=subprocess.DEVNULL,
                 process_group=0,  # Ctrl-C in a terminal is for the server alone
             )
@@ -259,8 +259,8 @@ class Child:
 class Channel:
     """A child's end of the socket pair. It blocks, as a child has nothing else to do."""
 
-    def __init__(self, number: int) -> None:
-        self._connection = socket.socket(fileno=number)
+    def __init__(self, descriptor: int) -> None:
+        self._connection = socket.socket(fileno=descriptor)
 
     def send(self, message: bytes) -> None:
         """Send a message; if the other end is closed, the process exits."""
@@ -274,16 +274,16 @@ class Channel:
         (length,) = _LENGTH.unpack(self._exactly(_LENGTH.size))
         return self._exactly(length)
 
-    def _exactly(self, size: int) -> bytes:
+    def _exactly(self, byte_count: int) -> bytes:
         received = bytearray()
-        while len(received) < size:
+        while len(received) < byte_count:
             try:
-                part = self._connection.recv(size - len(received))
+                chunk = self._connection.recv(byte_count - len(received))
             except OSError:
-                part = b""
-            if not part:
+                chunk = b""
+            if not chunk:
                 os._exit(0)
-            received += part
+            received += chunk
         return bytes(received)
 
 
@@ -315,15 +315,15 @@ class Checkpoints:
             return True
         os._exit(code - 1 if code > _BACK else max(code, 0))
 
-    def back(self, count: int) -> None:
-        """Return to the ``count``-th newest checkpoint; the call itself does not return.
+    def back(self, checkpoint_count: int) -> None:
+        """Return to the ``checkpoint_count``-th newest checkpoint; the call itself does not return.
 
         Raises:
             ValueError: There are fewer checkpoints.
         """
-        if not 1 <= count <= min(self.kept, BACK_MAX):
-            raise ValueError(f"{self.kept} moments are kept, {count} back was asked for")
-        os._exit(_BACK + count - 1)
+        if not 1 <= checkpoint_count <= min(self.kept, BACK_MAX):
+            raise ValueError(f"{self.kept} moments are kept, {checkpoint_count} back was asked for")
+        os._exit(_BACK + checkpoint_count - 1)
 
 
 def _bound() -> None:

@@ -42,24 +42,24 @@ _OLD_FLOW: Final = TxnProtocol.V1
 
 
 async def make(
-    cluster: SimCluster, outside: Callable[[str], Cluster], *, transactional_id: str
+    cluster: SimCluster, outside_client: Callable[[str], Cluster], *, transactional_id: str
 ) -> None:
     """Make the hanging transaction once, on a cluster that has the topic.
 
     Args:
         cluster: The cluster.
-        outside: Client id -> a client with that id, not yet connected.
+        outside_client: Client id -> a client with that id, not yet connected.
         transactional_id: The application's id. Use a new one each time; with an old one the
             existing transaction would go on.
 
     Raises:
         ClientError: A broker refused a request or did not answer.
     """
-    async with outside(CLIENT) as client:
+    async with outside_client(CLIENT) as client:
         admin = Admin(client)
         await admin.set_broker_default(VERIFICATION, "false")
         try:
-            await _Story(cluster, client, outside, transactional_id).play()
+            await _Story(cluster, client, outside_client, transactional_id).play()
         finally:
             if cluster.injector.get(RULE) is not None:
                 cluster.injector.disarm(RULE)
@@ -73,12 +73,12 @@ class _Story:
         self,
         cluster: SimCluster,
         client: Cluster,
-        outside: Callable[[str], Cluster],
+        outside_client: Callable[[str], Cluster],
         transactional_id: str,
     ) -> None:
         self._cluster = cluster
         self._client = client
-        self._outside = outside
+        self._outside = outside_client
         self._id = transactional_id
         self._name = f"{transactional_id}/1"  # its first one, as the page calls it
         self._tracer: Tracer = cluster.environment.tracer
@@ -91,15 +91,15 @@ class _Story:
         identity = await self._identity()
         await self._begin(identity)
         self._tell("It sends “late”. The Produce is slow: here a fault rule holds it on its way.")
-        rule = FaultRule(
+        hold_rule = FaultRule(
             id=RULE,
             point=FaultPoint.CLIENT_REQUEST,
             api="Produce",
             client_id=CLIENT,
             action=Hold(),
         )
-        self._cluster.injector.arm(rule)
-        late = self._client.tasks.spawn(self._produce(identity), name="late Produce")
+        self._cluster.injector.arm(hold_rule)
+        late_produce = self._client.tasks.spawn(self._produce(identity), name="late Produce")
         try:
             timeout_ms = self._client.settings.request_timeout_ms
             await self._cluster.injector.wait_until_struck(RULE, timeout_ms=timeout_ms)
@@ -115,12 +115,12 @@ class _Story:
                 " it."
             )
             self._cluster.injector.release(RULE)
-            await late
+            await late_produce
         finally:
-            late.cancel()
+            late_produce.cancel()
         self._tell("Another producer writes “paid”, in no transaction.")
-        async with self._outside(OTHER) as other:
-            await self._append(other)
+        async with self._outside(OTHER) as other_client:
+            await self._append(other_client)
         self._tell(
             "A read_committed consumer stops at “late”: only a marker could tell how"
             f" {self._name} has ended, and none will come. It does not get “paid” either."
@@ -128,9 +128,9 @@ class _Story:
         async with self._outside(READER) as reader:
             await self._read(reader)
 
-    def _tell(self, text: str) -> None:
+    def _tell(self, sentence: str) -> None:
         if self._tracer.on:
-            self._tracer.emit("note", NARRATOR, data={"text": text})
+            self._tracer.emit("note", NARRATOR, data={"text": sentence})
 
     async def _identity(self) -> ProducerIdAndEpoch:
         """Raise the epoch with InitProducerId, as a starting producer does."""
@@ -164,21 +164,23 @@ class _Story:
             # On its own connection: while it is held, the connection is blocked.
             await self._client.ask(leader.leader_id, produce, lane="late")
 
-    async def _append(self, other: Cluster) -> None:
-        now_ms = other.clock.now_ms()
+    async def _append(self, other_client: Cluster) -> None:
+        now_ms = other_client.clock.now_ms()
         batch = build_batch([Record(value=b"paid")], timestamp_ms=now_ms)
-        with other.trace.call("send", tp=str(TARGET), records=["paid"]):
-            leader = await other.leader(TARGET)
-            await other.ask(leader.leader_id, requests.produce({TARGET: batch}, topic_ids={}))
+        with other_client.trace.call("send", tp=str(TARGET), records=["paid"]):
+            leader = await other_client.leader(TARGET)
+            await other_client.ask(
+                leader.leader_id, requests.produce({TARGET: batch}, topic_ids={})
+            )
 
     async def _read(self, reader: Cluster) -> None:
         with reader.trace.call("read", tp=str(TARGET), isolation="read_committed"):
             await fetch(reader, TARGET.topic, TARGET.partition, 0, max_wait_ms=0)
 
     async def _abort(self, identity: ProducerIdAndEpoch) -> None:
-        end = TxnRequests(self._id, **msgspec.structs.asdict(identity)).end(
+        end_request = TxnRequests(self._id, **msgspec.structs.asdict(identity)).end(
             committed=False, within=_OLD_FLOW.end_versions
         )
         with self._client.trace.call("abort", id=self._id):
-            answer = await self._client.ask(await self._client.coordinator(self._id), end)
+            answer = await self._client.ask(await self._client.coordinator(self._id), end_request)
         assert answer.error_code == ErrorCode.none, answer

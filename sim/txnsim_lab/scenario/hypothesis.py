@@ -87,73 +87,91 @@ def check(scenario: Scenario, *, seeds: Sequence[int] = (1,)) -> Judged:
         ConfigError: The cluster can't be configured as the story needs.
     """
     runs = tuple(
-        _first_reproducing(ScenarioRun(scenario=scenario, run=name), seeds)
-        for name in scenario.runs
+        _first_reproducing(ScenarioRun(scenario=scenario, run=run_name), seeds)
+        for run_name in scenario.runs
     )
     verdicts = {run.verdict for run in runs}
-    order = (
+    verdict_order = (
         HypothesisVerdict.IMPOSSIBLE,
         HypothesisVerdict.NOT_REPRODUCED,
         HypothesisVerdict.REPRODUCED,
     )
-    verdict = next(candidate for candidate in order if candidate in verdicts)
+    verdict = next(
+        possible_verdict for possible_verdict in verdict_order if possible_verdict in verdicts
+    )
     return Judged(hypothesis=scenario.name, verdict=verdict, runs=runs)
 
 
 def _first_reproducing(run: ScenarioRun, seeds: Sequence[int]) -> RunOfIt:
-    judged = None
+    run_of_hypothesis = None
     for seed in seeds:
-        judged = _judge_run(run_in_virtual_time(run, seed=seed), seed)
-        if judged.verdict is HypothesisVerdict.IMPOSSIBLE:
-            judged = msgspec.structs.replace(judged, nearest=_nearest(run, judged))
-        if judged.verdict is HypothesisVerdict.REPRODUCED:
+        run_of_hypothesis = _judge_run(run_in_virtual_time(run, seed=seed), seed)
+        if run_of_hypothesis.verdict is HypothesisVerdict.IMPOSSIBLE:
+            run_of_hypothesis = msgspec.structs.replace(
+                run_of_hypothesis, nearest=_nearest(run, run_of_hypothesis)
+            )
+        if run_of_hypothesis.verdict is HypothesisVerdict.REPRODUCED:
             break
-    assert judged is not None, "at least one seed"
-    return judged
+    assert run_of_hypothesis is not None, "at least one seed"
+    return run_of_hypothesis
 
 
 def _nearest(run: ScenarioRun, judged: RunOfIt) -> Nearest | None:
     """Play the run again with each refusal expected; None if no possible story is reached."""
-    expects: list[str] = []
+    expected_refusals: list[str] = []
     scenario, judged_run = run.scenario, judged
     while judged_run.answered:
-        places = {f"{step.place}:": step for step in scenario.steps if step.call and step.place}
-        refused = next(
-            (step for prefix, step in places.items() if judged_run.because[0].startswith(prefix)),
+        step_by_prefix = {
+            f"{step.place}:": step for step in scenario.steps if step.call and step.place
+        }
+        refused_step = next(
+            (
+                step
+                for prefix, step in step_by_prefix.items()
+                if judged_run.because[0].startswith(prefix)
+            ),
             None,
         )
-        if refused is None or refused.call is None or len(expects) == REFUSALS_MAX:
+        if (
+            refused_step is None
+            or refused_step.call is None
+            or len(expected_refusals) == REFUSALS_MAX
+        ):
             return None
-        expects.append(f"{refused.place}.error: {judged_run.answered}")
-        call = refused.call.model_copy(update={"error": judged_run.answered})
-        changed = refused.model_copy(update={"call": call})
-        steps = [changed if step is refused else step for step in scenario.steps]
+        expected_refusals.append(f"{refused_step.place}.error: {judged_run.answered}")
+        call = refused_step.call.model_copy(update={"error": judged_run.answered})
+        changed_scenario = refused_step.model_copy(update={"call": call})
+        steps = [changed_scenario if step is refused_step else step for step in scenario.steps]
         scenario = scenario.model_copy(update={"steps": type(scenario.steps)(steps)})
         changed_run = msgspec.structs.replace(run, scenario=scenario)
         judged_run = _judge_run(run_in_virtual_time(changed_run, seed=judged.seed), judged.seed)
-    return Nearest(expects=tuple(expects), seen=judged_run.seen, because=judged_run.because)
+    return Nearest(
+        expects=tuple(expected_refusals), seen=judged_run.seen, because=judged_run.because
+    )
 
 
-def _judge_run(result: RunResult, seed: int) -> RunOfIt:
-    final_verdict = result.verdict if result.cured is None else result.cured
-    if result.answered:
+def _judge_run(run_result: RunResult, seed: int) -> RunOfIt:
+    final_verdict = run_result.verdict if run_result.cured is None else run_result.cured
+    if run_result.answered:
         verdict = HypothesisVerdict.IMPOSSIBLE
-    elif result.as_declared:
+    elif run_result.as_declared:
         verdict = HypothesisVerdict.REPRODUCED
     else:
         verdict = HypothesisVerdict.NOT_REPRODUCED
-    decisive_verdict = result.verdict if not result.verdict.as_declared else final_verdict
+    decisive_verdict = run_result.verdict if not run_result.verdict.as_declared else final_verdict
     return RunOfIt(
-        run=result.run,
-        take=result.take,
+        run=run_result.run,
+        take=run_result.take,
         seed=seed,
         verdict=verdict,
         claimed=decisive_verdict.expected,
-        seen=tuple(kind for kind in decisive_verdict.observed if kind != FAILED),
+        seen=tuple(
+            verdict_kind for verdict_kind in decisive_verdict.observed if verdict_kind != FAILED
+        ),
         because=decisive_verdict.because,
-        answered=result.answered,
+        answered=run_result.answered,
         decisive=tuple(
-            Happened(at_ms=sentence.at_ms, who=sentence.who, text=sentence.text)
-            for sentence in result.story[-EVENTS_MAX:]
+            Happened(at_ms=story_sentence.at_ms, who=story_sentence.who, text=story_sentence.text)
+            for story_sentence in run_result.story[-EVENTS_MAX:]
         ),
     )

@@ -23,28 +23,30 @@ DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 def scenario_schema() -> dict[str, Any]:
     """The JSON Schema of a scenario file."""
     schema = Scenario.model_json_schema(by_alias=True)
-    rule = fault_schema()
-    definitions = {**schema["$defs"], **rule["$defs"]}
+    rule_schema = fault_schema()
+    definitions = {**schema["$defs"], **rule_schema["$defs"]}
     # A scenario's rule holds unless it says otherwise: there the action may be left out.
-    inside = dict(definitions["FaultRule"])
-    inside["required"] = [name for name in inside["required"] if name != "action"]
-    definitions["FaultRuleOfStory"] = inside
+    story_rule_schema = dict(definitions["FaultRule"])
+    story_rule_schema["required"] = [
+        field_name for field_name in story_rule_schema["required"] if field_name != "action"
+    ]
+    definitions["FaultRuleOfStory"] = story_rule_schema
     _point_to(definitions, "FaultRuleOfStory")
     definitions["Topic"] = {"anyOf": [{"type": "integer", "minimum": 1}, definitions["Topic"]]}
     definitions["Run"]["properties"]["mode"]["examples"] = list(MODES)
     definitions["Block"] = _block()
     step = {"anyOf": [{"$ref": "#/$defs/Block"}, {"$ref": "#/$defs/Step"}]}
-    for part in PARTS:
-        schema["properties"][part]["items"] = step
-    for former, name in Scenario.former_names.items():
-        schema["properties"][former] = {**schema["properties"][name], "deprecated": True}
+    for steps_key in PARTS:
+        schema["properties"][steps_key]["items"] = step
+    for former_name, field_name in Scenario.former_names.items():
+        schema["properties"][former_name] = {**schema["properties"][field_name], "deprecated": True}
     return {"$schema": DIALECT, **schema, "title": "txnsim scenario", "$defs": definitions}
 
 
 def _block() -> dict[str, Any]:
     """The schema of a block of steps, which is expanded before the models read the file."""
-    inside = {"anyOf": [{"$ref": "#/$defs/Block"}, {"$ref": "#/$defs/Step"}]}
-    step_list = {"type": "array", "minItems": 1, "items": inside}
+    step_or_block = {"anyOf": [{"$ref": "#/$defs/Block"}, {"$ref": "#/$defs/Step"}]}
+    step_list = {"type": "array", "minItems": 1, "items": step_or_block}
     return {
         "title": "Block",
         "description": "Steps that are repeated ({n} is the number of the turn, from 1 on), are "
@@ -74,14 +76,14 @@ def fault_schema() -> dict[str, Any]:
     }
 
 
-def _point_to(node: Any, name: str) -> None:
+def _point_to(schema_node: Any, definition_name: str) -> None:
     """Replace each placeholder of a fault rule by a reference to its schema, in place."""
-    if isinstance(node, dict):
-        if node.get("title") == FAULT_RULE_TITLE and "properties" not in node:
-            node.clear()
-            node["$ref"] = f"#/$defs/{name}"
-        for child in node.values():
-            _point_to(child, name)
-    elif isinstance(node, list):
-        for child in node:
-            _point_to(child, name)
+    if isinstance(schema_node, dict):
+        if schema_node.get("title") == FAULT_RULE_TITLE and "properties" not in schema_node:
+            schema_node.clear()
+            schema_node["$ref"] = f"#/$defs/{definition_name}"
+        for child_node in schema_node.values():
+            _point_to(child_node, definition_name)
+    elif isinstance(schema_node, list):
+        for child_node in schema_node:
+            _point_to(child_node, definition_name)

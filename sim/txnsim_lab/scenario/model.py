@@ -133,7 +133,7 @@ class Scenario(Model):
     @property
     def cast(self) -> dict[str, Actor]:
         """All actors, by name."""
-        return {name: Actor(plays=name) for name in IMPLIED_ACTORS} | self.actors
+        return {actor_name: Actor(plays=actor_name) for actor_name in IMPLIED_ACTORS} | self.actors
 
     @property
     def takes(self) -> tuple[str, ...]:
@@ -148,24 +148,37 @@ class Scenario(Model):
     def situations(self) -> tuple[RunSelection, ...]:
         """All combinations of run, take and player."""
         return tuple(
-            RunSelection(run=name, mode=run.mode, take=take, program=program)
-            for name, run in self.runs.items()
+            RunSelection(run=run_name, mode=run.mode, take=take, program=by_program)
+            for run_name, run in self.runs.items()
             for take in self.takes
-            for program in (False, True)
+            for by_program in (False, True)
         )
 
     def meant_for(self, only: Only, situation: RunSelection) -> bool:
         """Whether the run has a word of each group in ``only``."""
-        return all(self._selects_run(group, situation) for group in only)
+        return all(self._selects_run(word_group, situation) for word_group in only)
 
-    def _selects_run(self, only: Names, situation: RunSelection) -> bool:
+    def _selects_run(self, word_group: Names, situation: RunSelection) -> bool:
         """Whether the words of one group select a run. A word names a run or mode, a take, or a way
         of playing. Of each of these three kinds that the group names, one word must fit.
         """
-        kinds = ((*TAKES,), (*PLAYING,))
-        worlds = tuple(word for word in only if not any(word in kind for kind in kinds))
-        groups = (worlds, *(tuple(word for word in only if word in kind) for kind in kinds))
-        return all(not group or not set(group).isdisjoint(situation.words) for group in groups)
+        kinds_of_words = ((*TAKES,), (*PLAYING,))
+        run_words = tuple(
+            word
+            for word in word_group
+            if not any(word in words_of_kind for words_of_kind in kinds_of_words)
+        )
+        words_by_kind = (
+            run_words,
+            *(
+                tuple(word for word in word_group if word in words_of_kind)
+                for words_of_kind in kinds_of_words
+            ),
+        )
+        return all(
+            not fitting_words or not set(fitting_words).isdisjoint(situation.words)
+            for fitting_words in words_by_kind
+        )
 
     def steps_of(self, situation: RunSelection) -> tuple[Step, ...]:
         """The steps of one run; a disarmed run leaves out the steps about faults."""
@@ -181,6 +194,6 @@ class Scenario(Model):
             return False
         return self.meant_for(step.only, situation)
 
-    def verdict_of(self, run: str, take: str) -> tuple[str, ...]:
+    def verdict_of(self, run_name: str, take: str) -> tuple[str, ...]:
         """The declared verdict of a run, before any cure."""
-        return self.runs[run].verdict if take == "armed" else self.disarmed
+        return self.runs[run_name].verdict if take == "armed" else self.disarmed

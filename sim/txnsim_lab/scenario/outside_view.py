@@ -24,7 +24,7 @@ NO_WAIT_MS: Final = 0
 
 
 async def look(
-    outside: Cluster, partition: TopicPartition, recorder: Recorder, *, offset: int = 0
+    outside_client: Cluster, partition: TopicPartition, recorder: Recorder, *, offset: int = 0
 ) -> None:
     """Observe everything that concerns a partition.
 
@@ -32,30 +32,35 @@ async def look(
         ClientError: A broker did not answer.
     """
     with recorder.asking():
-        await _look(Admin(outside), outside, partition, recorder, offset=offset)
+        await _look(Admin(outside_client), outside_client, partition, recorder, offset=offset)
 
 
 async def _look(
-    admin: Admin, outside: Cluster, partition: TopicPartition, recorder: Recorder, *, offset: int
+    admin: Admin,
+    outside_client: Cluster,
+    partition: TopicPartition,
+    recorder: Recorder,
+    *,
+    offset: int,
 ) -> None:
     await _producers(admin, partition, recorder)
-    listed = await admin.list_transactions()
+    listings_by_broker = await admin.list_transactions()
     listings = [
         listing
-        for broker in listed.values()
-        if not isinstance(broker, ClientError)
-        for listing in broker
+        for broker_listings in listings_by_broker.values()
+        if not isinstance(broker_listings, ClientError)
+        for listing in broker_listings
     ]
     recorder.note_listing(ONLOOKER, listings)
-    described = await admin.describe_transactions(
+    description_by_id = await admin.describe_transactions(
         [listing.transactional_id for listing in listings]
     )
-    for description in described.values():
+    for description in description_by_id.values():
         if not isinstance(description, ClientError):
             recorder.note_description(ONLOOKER, description)
     await _producers(admin, partition, recorder)
     for isolation in (IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED):
-        await _read(outside, partition, offset, isolation, recorder)
+        await _read(outside_client, partition, offset, isolation, recorder)
 
 
 async def _producers(admin: Admin, partition: TopicPartition, recorder: Recorder) -> None:
@@ -66,7 +71,7 @@ async def _producers(admin: Admin, partition: TopicPartition, recorder: Recorder
 
 
 async def _read(
-    outside: Cluster,
+    outside_client: Cluster,
     partition: TopicPartition,
     offset: int,
     isolation: IsolationLevel,
@@ -74,15 +79,15 @@ async def _read(
 ) -> None:
     """Read until a Fetch makes no progress."""
     while True:
-        result = await fetch(
-            outside,
+        fetch_result = await fetch(
+            outside_client,
             partition.topic,
             partition.partition,
             offset,
             isolation=isolation,
             max_wait_ms=NO_WAIT_MS,
         )
-        recorder.note_fetch(ONLOOKER, offset, isolation, result)
-        if result.next_offset == offset:
+        recorder.note_fetch(ONLOOKER, offset, isolation, fetch_result)
+        if fetch_result.next_offset == offset:
             return
-        offset = result.next_offset
+        offset = fetch_result.next_offset

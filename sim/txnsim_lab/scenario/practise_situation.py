@@ -51,7 +51,7 @@ async def make(cluster: SimCluster) -> None:
     other, so with the same leader ``report`` could not be ended, which is what the readers are
     advised to do.
     """
-    rule = FaultRule(
+    marker_rule = FaultRule(
         id=MARKER_RULE,
         point=FaultPoint.PEER_REQUEST,
         api="WriteTxnMarkers",
@@ -59,7 +59,7 @@ async def make(cluster: SimCluster) -> None:
         partition=_HELD.partition,
         action=Hold(),
     )
-    cluster.injector.arm(rule)
+    cluster.injector.arm(marker_rule)
     async with Cluster(cluster.bootstrap) as client:
         leaders = [await client.leader(partition) for partition in (_HELD, _ADVISED)]
         if leaders[0].leader_id == leaders[1].leader_id:
@@ -67,25 +67,25 @@ async def make(cluster: SimCluster) -> None:
                 cluster.move_leader(_HELD)
         hour_ago_ms = client.clock.now_ms() - HOUR_MS
         await _late_produce(client, TopicPartition("orders", 0), timestamp_ms=hour_ago_ms)
-        for name, partition in (("report", _ADVISED), ("shop", _HELD)):
+        for transactional_id, partition in (("report", _ADVISED), ("shop", _HELD)):
             producer = Producer(
-                client, transactional_id=name, transaction_timeout_ms=_QUARTER_HOUR_MS
+                client, transactional_id=transactional_id, transaction_timeout_ms=_QUARTER_HOUR_MS
             )
             await producer.init_transactions()
             producer.begin()
             await producer.send(
                 partition.topic, partition.partition, b"x", timestamp_ms=hour_ago_ms
             )
-            if name == "shop":
+            if transactional_id == "shop":
                 await producer.commit()
 
 
-async def _late_produce(client: Cluster, target: TopicPartition, *, timestamp_ms: int) -> None:
+async def _late_produce(client: Cluster, partition: TopicPartition, *, timestamp_ms: int) -> None:
     """Send a Produce for an ended transaction, as if it was delayed by the network."""
     admin = Admin(client)
     await admin.set_broker_default(VERIFICATION, "false")
-    billing = Producer(client, transactional_id="billing")
-    identity = await billing.init_transactions()
+    late_requests = Producer(client, transactional_id="billing")
+    identity = await late_requests.init_transactions()
     batch = build_batch(
         [Record(value=b"late")],
         timestamp_ms=timestamp_ms,
@@ -95,8 +95,8 @@ async def _late_produce(client: Cluster, target: TopicPartition, *, timestamp_ms
         transactional=True,
     )
     produce = requests.produce(
-        {target: batch}, topic_ids={}, transactional_id="billing", within=_BEFORE_JOINING
+        {partition: batch}, topic_ids={}, transactional_id="billing", within=_BEFORE_JOINING
     )
-    leader = await client.leader(target)
+    leader = await client.leader(partition)
     await client.ask(leader.leader_id, produce)
     await admin.set_broker_default(VERIFICATION, None)

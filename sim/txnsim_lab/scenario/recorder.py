@@ -120,11 +120,11 @@ class Recorder:
         """Observations that are noted inside this context were asked for at its beginning, not
         before.
         """
-        token = _asked_ms.set(self._clock.now_ms())
+        context_token = _asked_ms.set(self._clock.now_ms())
         try:
             yield
         finally:
-            _asked_ms.reset(token)
+            _asked_ms.reset(context_token)
 
     def _add(self, observation: Seen) -> None:
         """Add an observation, with the number of the event that caused it."""
@@ -203,7 +203,7 @@ class Recorder:
         self, who: str, transaction: str | None, batch: Batch, answer: CallResult
     ) -> None:
         """Note the records of a batch that was answered or given up."""
-        for index, value in enumerate(batch.values):
+        for record_index, value in enumerate(batch.values):
             self._add(
                 Wrote(
                     **self._observer_fields(who, batch.asked_ms),
@@ -214,9 +214,9 @@ class Recorder:
                     item=value if batch.item is None else batch.item,
                     of=batch.of,
                     **_answer_fields(answer),
-                    offset=answer.offset + index if answer.offset >= 0 else -1,
+                    offset=answer.offset + record_index if answer.offset >= 0 else -1,
                     **_identity_fields(batch.identity),
-                    sequence=None if batch.sequence is None else batch.sequence + index,
+                    sequence=None if batch.sequence is None else batch.sequence + record_index,
                 )
             )
 
@@ -256,8 +256,8 @@ class Recorder:
         *,
         committed: bool,
         asked_ms: int | None = None,
-        sent: ProducerIdAndEpoch | None = None,
-        following: ProducerIdAndEpoch | None = None,
+        sent_identity: ProducerIdAndEpoch | None = None,
+        next_identity: ProducerIdAndEpoch | None = None,
     ) -> None:
         """Notes that EndTxn was answered or given up."""
         if transaction is None:
@@ -268,9 +268,9 @@ class Recorder:
                 transaction=transaction,
                 commit=committed,
                 **_answer_fields(answer),
-                **_identity_fields(sent),
-                next_producer_id=None if following is None else following.producer_id,
-                next_producer_epoch=None if following is None else following.producer_epoch,
+                **_identity_fields(sent_identity),
+                next_producer_id=None if next_identity is None else next_identity.producer_id,
+                next_producer_epoch=None if next_identity is None else next_identity.producer_epoch,
             )
         )
 
@@ -281,18 +281,18 @@ class Recorder:
         who: str,
         fetch_offset: int,
         isolation: IsolationLevel,
-        result: FetchResult,
+        fetch_result: FetchResult,
         *,
         transaction: str | None = None,
     ) -> None:
         """Note the answer to a Fetch; ``transaction`` names the transaction that read it."""
-        failed = result.error.name.upper() != NONE
+        failed = fetch_result.error.name.upper() != NONE
         # What coordinators write into their logs is no record of anybody's.
-        records = () if result.partition.topic in INTERNAL_TOPICS else result.records
+        records = () if fetch_result.partition.topic in INTERNAL_TOPICS else fetch_result.records
         self._add(
             Read(
                 **self._observer_fields(who),
-                **_partition_fields(result.partition),
+                **_partition_fields(fetch_result.partition),
                 transaction=transaction,
                 isolation=Isolation[isolation.name],
                 asked=fetch_offset,
@@ -304,12 +304,12 @@ class Recorder:
                     )
                     for record in records
                 ),
-                next_offset=result.next_offset,
-                last_stable_offset=result.last_stable_offset,
-                high_watermark=result.high_watermark,
-                log_start_offset=result.log_start_offset,
-                leader_epoch=result.leader_epoch if result.leader_epoch >= 0 else None,
-                error=result.error.name.upper() if failed else "",
+                next_offset=fetch_result.next_offset,
+                last_stable_offset=fetch_result.last_stable_offset,
+                high_watermark=fetch_result.high_watermark,
+                log_start_offset=fetch_result.log_start_offset,
+                leader_epoch=fetch_result.leader_epoch if fetch_result.leader_epoch >= 0 else None,
+                error=fetch_result.error.name.upper() if failed else "",
             )
         )
 
@@ -333,7 +333,7 @@ class Recorder:
         self,
         who: str,
         group: str,
-        shared: Shared,
+        poll_result: Shared,
         *,
         isolation: Isolation,
         delivery_limit: int | None,
@@ -341,7 +341,7 @@ class Recorder:
         """Note the leaders' answers to a member: to its acknowledgements, and the records that it
         acquired.
         """
-        for acknowledgement in shared.said:
+        for acknowledgement in poll_result.said:
             error = "" if not acknowledgement.error else code_name(acknowledgement.error)
             outcome = CallResult(
                 error=error or NONE, in_doubt=acknowledgement.error in UNSAID
@@ -358,15 +358,15 @@ class Recorder:
                     error=error,
                 )
             )
-        for acquired in shared.acquired:
+        for acquired in poll_result.acquired:
             records = tuple(
                 AcquiredRecord(
                     offset=record.offset,
                     value=decode_value(record.value),
                     key=decode_value(record.key),
-                    delivery_count=count,
+                    delivery_count=delivery_count,
                 )
-                for record, count in acquired.records
+                for record, delivery_count in acquired.records
             )
             self._add(
                 ShareFetched(
@@ -446,7 +446,7 @@ class Recorder:
         answer: CallResult,
         *,
         producer_id: int,
-        start: int,
+        start_offset: int,
     ) -> None:
         """Note the answer to an operator's abort."""
         self._add(
@@ -454,7 +454,7 @@ class Recorder:
                 **self._observer_fields(who),
                 **_partition_fields(partition),
                 producer_id=producer_id,
-                start_offset=start,
+                start_offset=start_offset,
                 **_answer_fields(answer),
             )
         )

@@ -12,7 +12,7 @@ from txnsim.errors import ConfigError
 from txnsim.server.user_inputs import input_event
 from txnsim_lab.scenario.driver_commands import Input, PlannedStep
 from txnsim_lab.scenario.scenario_reader import read_step
-from txnsim_lab.scenario.stage import Stage
+from txnsim_lab.scenario.stage import RunningStory
 from txnsim_lab.scenario.steps import act
 from txnsim_lab.scenario.steps_model import Step
 
@@ -41,19 +41,21 @@ class GivenInputs:
         self._left = sorted(inputs, key=lambda given_input: given_input.before)
         self.done: list[Input] = []
 
-    async def wait_before_step(self, stage: Stage, step: PlannedStep) -> None:
+    async def wait_before_step(self, running_story: RunningStory, step: PlannedStep) -> None:
         while self._left and self._left[0].before <= step.number:
-            await do_input(stage, read_step(self._left[0].step))
+            await do_input(running_story, read_step(self._left[0].step))
             self.done.append(self._left.pop(0))
 
 
-async def do_input(stage: Stage, step: Step) -> None:
+async def do_input(running_story: RunningStory, step: Step) -> None:
     """Do an input, traced as the cause of everything that follows from it."""
     if step.advance is not None:
-        await act(stage, step)  # it is an input by itself
+        await act(running_story, step)  # it is an input by itself
         return
     step_fields = step.model_dump(mode="json", by_alias=True, exclude_defaults=True)
-    with input_event(stage.environment, "step", name=step.choice.rstrip("_"), step=step_fields):
-        await act(stage, step)
+    with input_event(
+        running_story.environment, "step", name=step.choice.rstrip("_"), step=step_fields
+    ):
+        await act(running_story, step)
     if step.rule is not None:
-        del stage.armed_at[step.rule.id]  # the story can be played without its strike
+        del running_story.armed_at[step.rule.id]  # the story can be played without its strike

@@ -26,17 +26,17 @@ from txnsim_lab.scenario.actors._application import ApplicationActor
 from txnsim_lab.scenario.call_results import StoryFailedError, error_name_of
 from txnsim_lab.scenario.driver_commands import PlannedStep
 from txnsim_lab.scenario.fields import RunSelection
-from txnsim_lab.scenario.final_observation import look_twice
+from txnsim_lab.scenario.final_observation import observe_twice
 from txnsim_lab.scenario.model import Scenario
 from txnsim_lab.scenario.players.casting import Cast, Casting, cast
 from txnsim_lab.scenario.recorder import Recorder
-from txnsim_lab.scenario.stage import LOOKER, Stage, simulated_target, stage
-from txnsim_lab.scenario.steps import act, first_answers, need_strikes
+from txnsim_lab.scenario.stage import LOOKER, RunningStory, open_story, simulated_target
+from txnsim_lab.scenario.steps import act, first_answer_lines, require_strikes
 from txnsim_lab.scenario.steps_model import Step
 from txnsim_lab.target.cluster import Target
 
 if TYPE_CHECKING:
-    from txnsim_lab.scenario.stage import Stage
+    from txnsim_lab.scenario.stage import RunningStory
 
 
 FAILED: Final = "story-failed"
@@ -145,14 +145,19 @@ def casts_of(scenario_run: ScenarioRun, casting: Casting) -> dict[str, Cast]:
         ConfigError: The wanted player can't play the run, or there is no application.
         MissingExtraError: The wanted player is not installed.
     """
-    scenario, able = scenario_run.scenario, scenario_run.scenario.runs[scenario_run.run].players
+    scenario, able_players = (
+        scenario_run.scenario,
+        scenario_run.scenario.runs[scenario_run.run].players,
+    )
     casts = {
-        name: cast(
-            tuple(player for player in actor.players if able is None or player in able),
+        actor_name: cast(
+            tuple(
+                player for player in actor.players if able_players is None or player in able_players
+            ),
             casting,
-            where=f"{scenario.name} {scenario_run.run}",
+            run_name=f"{scenario.name} {scenario_run.run}",
         )
-        for name, actor in scenario.actors.items()
+        for actor_name, actor in scenario.actors.items()
         if actor.plays == "application"
     }
     if not casts and (casting.program is not None or casting.player not in (None, "own")):
@@ -169,15 +174,17 @@ async def _on_simulated(
     pace: Pace | None = None,
 ) -> RunResult:
     run = scenario_run.scenario.runs[scenario_run.run]
-    target = simulated_target(scenario_run.scenario, run, environment)
-    return await run_on(scenario_run, environment, casts, target, seed=seed, pace=pace)
+    simulated_target_context = simulated_target(scenario_run.scenario, run, environment)
+    return await run_on(
+        scenario_run, environment, casts, simulated_target_context, seed=seed, pace=pace
+    )
 
 
 async def run_on(
     scenario_run: ScenarioRun,
     environment: Environment,
     casts: Mapping[str, Cast],
-    opened: AbstractAsyncContextManager[Target],
+    target_context: AbstractAsyncContextManager[Target],
     *,
     seed: int | None = None,
     pace: Pace | None = None,
@@ -189,7 +196,7 @@ async def run_on(
         environment: The run's environment. Events that its trace already has are left out of the
             result.
         casts: Who plays each application.
-        opened: The target, which is opened here and closed afterwards.
+        target_context: The target, which is opened here and closed afterwards.
         seed: Seed of all randomness; None in real time.
         pace: Is awaited before each step; unless given, the story plays without stops.
 
@@ -207,15 +214,17 @@ async def run_on(
     start_ms = environment.clock.monotonic_ms()
     first_event = len(environment.tracer)
     recorder = Recorder(environment.clock, environment.tracer)
-    notes = _Notes(
+    notes = _RunNotes(
         remarks=[player_cast.remark for player_cast in casts.values() if player_cast.remark]
     )
     try:
         async with (
-            opened as target,
-            stage(scenario, situation, casts=casts, target=target, recorder=recorder) as built,
+            target_context as target,
+            open_story(
+                scenario, situation, casts=casts, target=target, recorder=recorder
+            ) as running_story,
         ):
-            await _tell(built, notes, pace)
+            await _play_story(running_story, notes, pace)
     except (ClientError, StoryFailedError) as error:
         notes.failure = str(error)
         notes.answered = error_name_of(error)
@@ -245,7 +254,7 @@ async def run_on(
     )
 
 
-class _Notes:
+class _RunNotes:
     """What is known of a story while it is played, up to its failure."""
 
     def __init__(self, *, remarks: list[str]) -> None:
@@ -257,10 +266,10 @@ class _Notes:
         """Length of the history at the start of the cure; None if it was not reached."""
 
 
-async def _tell(built: Stage, notes: _Notes, pace: Pace | None) -> None:
+async def _play_story(running_story: RunningStory, notes: _RunNotes, pace: Pace | None) -> None:
     """Play every step, observe, play the cure, observe again."""
-    scenario, situation = built.scenario, built.situation
-    shuffle = built.environment.rng.stream(STREAM).shuffle
+    scenario, situation = running_story.scenario, running_story.situation
+    shuffle = running_story.environment.rng.stream(STREAM).shuffle
     steps = in_drawn_order(scenario.steps_of(situation), shuffle)
     cure = in_drawn_order(scenario.cure_of(situation), shuffle)
     last_look = (LOOK_AGAIN,) if cure else ()
@@ -268,61 +277,67 @@ async def _tell(built: Stage, notes: _Notes, pace: Pace | None) -> None:
 
     async def may_go_on() -> None:
         if pace is not None:
-            await pace.wait_before_step(built, next(plan))
+            await pace.wait_before_step(running_story, next(plan))
 
     try:
         for step in steps:
             await may_go_on()
-            await _take(built, step)
-        need_strikes(built)
+            await _play_step(running_story, step)
+        require_strikes(running_story)
         await may_go_on()
-        await _end(built)
-        notes.before_cure = len(built.recorder.history)
+        await _end_faults(running_story)
+        notes.before_cure = len(running_story.recorder.history)
         for step in cure:
             await may_go_on()
-            await _take(built, step)
+            await _play_step(running_story, step)
         if cure:
             await may_go_on()
-            await look_twice(built)
+            await observe_twice(running_story)
     finally:
-        for actor in built.actors.values():
+        for actor in running_story.actors.values():
             if isinstance(actor, ApplicationActor):
                 notes.players.append(actor.player.name)  # a program tells its name while it plays
                 notes.remarks += actor.player.remarks()
 
 
-async def _take(built: Stage, step: Step) -> None:
+async def _play_step(running_story: RunningStory, step: Step) -> None:
     """Play one step; an error names the step."""
     try:
-        await act(built, step)
+        await act(running_story, step)
     except (ClientError, StoryFailedError) as error:
-        where = f"{step.place}: " if step.place else ""
-        words = "; ".join([f"{where}{error}", *first_answers(built, failure=str(error))])
-        raise StoryFailedError(words, answered=error_name_of(error)) from error
+        place_prefix = f"{step.place}: " if step.place else ""
+        message = "; ".join(
+            [f"{place_prefix}{error}", *first_answer_lines(running_story, failure=str(error))]
+        )
+        raise StoryFailedError(message, answered=error_name_of(error)) from error
 
 
-async def _end(built: Stage) -> None:
+async def _end_faults(running_story: RunningStory) -> None:
     """End all faults of the story, and observe everything."""
-    built.target.injector.disarm_all()
-    if not built.healed:
-        built.recorder.note_healing(LOOKER)
-    built.tell("The cluster is looked at from outside, and once more twenty-one minutes later.")
-    await look_twice(built)
+    running_story.target.injector.disarm_all()
+    if not running_story.healed:
+        running_story.recorder.note_healing(LOOKER)
+    running_story.tell(
+        "The cluster is looked at from outside, and once more twenty-one minutes later."
+    )
+    await observe_twice(running_story)
 
 
 def _verdicts(
-    scenario_run: ScenarioRun, history: History, notes: _Notes
+    scenario_run: ScenarioRun, history: History, notes: _RunNotes
 ) -> tuple[JudgesResult, JudgesResult | None]:
     scenario, take = scenario_run.scenario, scenario_run.take
     expected = scenario.verdict_of(scenario_run.run, take)
     if notes.before_cure is None:
-        because = notes.failure or "the story did not come to its end"
-        return JudgesResult(expected=expected, observed=(FAILED,), because=(because,)), None
+        reason = notes.failure or "the story did not come to its end"
+        return JudgesResult(expected=expected, observed=(FAILED,), because=(reason,)), None
     verdict = _judge_history(history.until(notes.before_cure), expected)
     if not scenario.cure:
         return verdict, None
-    declared = scenario.runs[scenario_run.run].cured if take == "armed" else scenario.disarmed
-    expected_after_cure = expected if declared is None else declared
+    declared_verdict = (
+        scenario.runs[scenario_run.run].cured if take == "armed" else scenario.disarmed
+    )
+    expected_after_cure = expected if declared_verdict is None else declared_verdict
     if notes.failure is not None:
         return verdict, JudgesResult(
             expected=expected_after_cure, observed=(FAILED,), because=(notes.failure,)
@@ -332,11 +347,11 @@ def _verdicts(
 
 def _tell_verdict(tracer: Tracer, finding: JudgesResult) -> None:
     """Append the verdict to the trace; the judges themselves read only the history."""
-    for sentence in finding.because:
-        rule, _, text = sentence.partition(": ")
+    for reason in finding.because:
+        rule, _, finding_text = reason.partition(": ")
         expected = rule if rule in finding.expected else ""
-        data = {"rule": rule, "expected": expected, "found": text}
-        tracer.emit("check.violation", JUDGES, parents=(NO_CAUSE,), data=data)
+        violation_data = {"rule": rule, "expected": expected, "found": finding_text}
+        tracer.emit("check.violation", JUDGES, parents=(NO_CAUSE,), data=violation_data)
     if not finding.because:
         tracer.emit("check.pass", JUDGES, parents=(NO_CAUSE,), data={"rule": "all"})
 
@@ -378,13 +393,15 @@ def in_drawn_order(
     part keep their order.
     """
     ordered: list[Step] = []
-    for block, inside in groupby(steps, key=lambda step: step.unit and step.unit[0]):
+    for block, block_steps in groupby(steps, key=lambda step: step.unit and step.unit[0]):
         if block is None:
-            ordered += inside
+            ordered += block_steps
             continue
-        parts = [list(part) for _, part in groupby(inside, key=lambda step: step.unit)]
-        shuffle(parts)
-        ordered += [step for part in parts for step in part]
+        block_parts = [
+            list(part_steps) for _, part_steps in groupby(block_steps, key=lambda step: step.unit)
+        ]
+        shuffle(block_parts)
+        ordered += [step for part_steps in block_parts for step in part_steps]
     return tuple(ordered)
 
 
@@ -399,7 +416,7 @@ LOOK_AGAIN: Final = "The cluster is looked at again."
 class Pace(Protocol):
     """Decides when a story goes on."""
 
-    async def wait_before_step(self, stage: Stage, step: PlannedStep) -> None:
+    async def wait_before_step(self, running_story: RunningStory, step: PlannedStep) -> None:
         """Return when the step may be played; the user may change the cluster meanwhile."""
         ...
 
@@ -408,21 +425,25 @@ def plan_steps(steps: Sequence[Step | str]) -> list[PlannedStep]:
     """Number the steps and describe them in words."""
     return [
         PlannedStep(
-            number=number, of=len(steps), text=step if isinstance(step, str) else _words(step)
+            number=step_number,
+            of=len(steps),
+            text=step if isinstance(step, str) else _step_text(step),
         )
-        for number, step in enumerate(steps)
+        for step_number, step in enumerate(steps)
     ]
 
 
-def _words(step: Step) -> str:
+def _step_text(step: Step) -> str:
     if step.say:
         return step.say.strip()
-    act = getattr(step, step.choice)
+    chosen_act = getattr(step, step.choice)
     if step.call is not None:
-        target = "" if step.call.partition is None else f" {step.call.partition}"
-        return f"{step.call.who}: {step.call.do}{target}"
-    arguments = act if isinstance(act, str | int) else ""
-    if not isinstance(act, str | int) and hasattr(act, "model_dump"):
-        given_fields = act.model_dump(mode="json", by_alias=True, exclude_defaults=True)
-        arguments = ", ".join(f"{key} {value}" for key, value in given_fields.items())
-    return f"{step.choice.rstrip('_').replace('_', ' ')}: {arguments}"
+        partition_text = "" if step.call.partition is None else f" {step.call.partition}"
+        return f"{step.call.who}: {step.call.do}{partition_text}"
+    argument_text = chosen_act if isinstance(chosen_act, str | int) else ""
+    if not isinstance(chosen_act, str | int) and hasattr(chosen_act, "model_dump"):
+        given_fields = chosen_act.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+        argument_text = ", ".join(
+            f"{field_name} {field_value}" for field_name, field_value in given_fields.items()
+        )
+    return f"{step.choice.rstrip('_').replace('_', ' ')}: {argument_text}"

@@ -21,47 +21,57 @@ _TITLE = "A story of my own"
 
 def story_with_inputs(
     scenario: Scenario,
-    run: str,
+    run_name: str,
     take: str,
     inputs: Iterable[Input],
     *,
-    name: str,
+    story_name: str,
     verdict: str,
 ) -> str:
     """The story up to the last input, with all inputs as additional steps."""
-    pending = deque(sorted(inputs, key=lambda given_input: given_input.before))
-    situation = RunSelection(run=run, mode=scenario.runs[run].mode, take=take)
+    pending_inputs = deque(sorted(inputs, key=lambda given_input: given_input.before))
+    situation = RunSelection(run=run_name, mode=scenario.runs[run_name].mode, take=take)
     without_faults = msgspec.structs.replace(situation, take="disarmed")
     words_of_others = {*scenario.words} - {*situation.words}
     steps: list[Any] = []
     played = 0
     for step in scenario.steps:
         if scenario.belongs(step, situation):
-            while pending and pending[0].before <= played:
-                steps.append(_plain(read_step(pending.popleft().step)))
-            if not pending:
+            while pending_inputs and pending_inputs[0].before <= played:
+                steps.append(_step_without_only(read_step(pending_inputs.popleft().step)))
+            if not pending_inputs:
                 break
             played += 1
-            steps.append(_of_one_run(_plain(step), words_of_others))
+            steps.append(_keep_parts_of_run(_step_without_only(step), words_of_others))
         elif scenario.belongs(step, without_faults):  # it waits where this run had given up
-            steps.append(_of_one_run(_plain(step), words_of_others) | {"only": "disarmed"})
-    steps += [_plain(read_step(given_input.step)) for given_input in pending]
-    head = scenario.model_dump(
+            steps.append(
+                _keep_parts_of_run(_step_without_only(step), words_of_others) | {"only": "disarmed"}
+            )
+    steps += [_step_without_only(read_step(given_input.step)) for given_input in pending_inputs]
+    story_head = scenario.model_dump(
         mode="json", by_alias=True, exclude_defaults=True, exclude=set(_LEFT_OUT)
     )
-    head |= {"name": name, "title": _TITLE, "goal": f"It began as {scenario.name}, {run}."}
-    own = scenario.runs[run].model_dump(
+    story_head |= {
+        "name": story_name,
+        "title": _TITLE,
+        "goal": f"It began as {scenario.name}, {run_name}.",
+    }
+    run_fields = scenario.runs[run_name].model_dump(
         mode="json", by_alias=True, exclude_defaults=True, exclude={"cured", "players", "title"}
     )
-    document = {**head, "runs": {run: own | {"verdict": verdict}}, "steps": steps}
-    return yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=100)
+    story_document = {
+        **story_head,
+        "runs": {run_name: run_fields | {"verdict": verdict}},
+        "steps": steps,
+    }
+    return yaml.safe_dump(story_document, sort_keys=False, allow_unicode=True, width=100)
 
 
-def _plain(step: Step) -> dict[str, Any]:
+def _step_without_only(step: Step) -> dict[str, Any]:
     step_fields: dict[str, Any] = step.model_dump(
         mode="json", by_alias=True, exclude_defaults=True, exclude={"only"}
     )
-    if any("armed" in group for group in step.only) or _is_giving_up(step_fields):
+    if any("armed" in word_group for word_group in step.only) or _is_giving_up(step_fields):
         step_fields["only"] = "armed"
     return step_fields
 
@@ -71,14 +81,16 @@ def _is_giving_up(step: Mapping[str, Any]) -> bool:
     return "give-up" in step or step.get("call", {}).get("do") == "give-up"
 
 
-def _of_one_run(value: Any, words_of_others: set[str]) -> Any:
+def _keep_parts_of_run(value: Any, words_of_others: set[str]) -> Any:
     """Remove the parts of a value that are for other runs."""
     if isinstance(value, dict):
         return {
-            key: _of_one_run(part, words_of_others)
-            for key, part in value.items()
+            key: _keep_parts_of_run(inner_value, words_of_others)
+            for key, inner_value in value.items()
             if key not in words_of_others
         }
     return (
-        [_of_one_run(part, words_of_others) for part in value] if isinstance(value, list) else value
+        [_keep_parts_of_run(inner_value, words_of_others) for inner_value in value]
+        if isinstance(value, list)
+        else value
     )

@@ -20,7 +20,7 @@ from txnsim.text import unknown_word_message
 from txnsim.types import INTERNAL_TOPICS, TopicPartition
 from txnsim_lab.check.anomaly import Kind
 from txnsim_lab.scenario._cluster_options import leaders_of
-from txnsim_lab.scenario._notation.blocks import PARTS, rolled_out
+from txnsim_lab.scenario._notation.blocks import PARTS, unroll_blocks
 from txnsim_lab.scenario._notation.internal_partitions import BY_NAME, PLACED
 from txnsim_lab.scenario._pruning import complaints_of
 from txnsim_lab.scenario.call_results import ANY, LOST
@@ -30,30 +30,32 @@ from txnsim_lab.scenario.players._base import PLAYERS
 from txnsim_lab.scenario.steps_model import CALLS, CLUSTER, UPDATE, Awaited, Call, ClusterAct, Step
 
 
-def read(file: str, text: str) -> Scenario:
-    """Read the scenario in ``text``.
+def read(file: str, yaml_text: str) -> Scenario:
+    """Read the scenario in ``yaml_text``.
 
     Raises:
         ConfigError: The text is no scenario; the message has one line per problem, with file, line
             and field.
     """
-    document, lines = parse_document(file, text)
-    document, origins, blocks = rolled_out(document)
-    scenario, wrong = _validate(document)
+    document, line_by_path = parse_document(file, yaml_text)
+    document, origins, block_problems = unroll_blocks(document)
+    scenario, field_problems = _validate(document)
     if scenario is None:
-        wrong = complaints_of(document, _validate, contradictions)
+        field_problems = complaints_of(document, _validate, contradictions)
     else:
-        wrong = list(contradictions(scenario))
-    if scenario is None or blocks or wrong:
-        problems = [(origins.place_in_file(path), words) for path, words in wrong]
-        raise place_error(file, lines, [*blocks, *problems])
-    for part in PARTS:
-        for number, step in enumerate(getattr(scenario, part)):
-            path = origins.place_in_file((part, number))
-            unit = origins.units.get((part, number))
-            if unit is not None:
-                step.stands_in(unit)
-            step.stands_at(f"{PurePath(file).name}:{_line(lines, path)}: {_field(path)}")
+        field_problems = list(contradictions(scenario))
+    if scenario is None or block_problems or field_problems:
+        problems = [(origins.place_in_file(path), message) for path, message in field_problems]
+        raise place_error(file, line_by_path, [*block_problems, *problems])
+    for steps_key in PARTS:
+        for step_index, step in enumerate(getattr(scenario, steps_key)):
+            path = origins.place_in_file((steps_key, step_index))
+            step_group = origins.units.get((steps_key, step_index))
+            if step_group is not None:
+                step.stands_in(step_group)
+            step.stands_at(
+                f"{PurePath(file).name}:{_line_of_path(line_by_path, path)}: {_field_text(path)}"
+            )
     return scenario
 
 
@@ -67,19 +69,19 @@ def _validate(
         return None, list(problems_in(error, Scenario))
 
 
-def read_step(data: object) -> Step:
+def read_step(step_data: object) -> Step:
     """Read a single step, as a scenario file has it.
 
     Raises:
         ConfigError: It is no valid step; the message has one line per problem, with its field.
     """
     try:
-        return Step.model_validate(data)
+        return Step.model_validate(step_data)
     except ValidationError as error:
         problems = sorted(set(problems_in(error, Step)))
         raise ConfigError(
             "\n".join(
-                f"step: {'.'.join(map(str, path)) or 'it'}: {words}" for path, words in problems
+                f"step: {'.'.join(map(str, path)) or 'it'}: {message}" for path, message in problems
             )
         ) from None
 
@@ -88,75 +90,85 @@ def read_step(data: object) -> Step:
 
 
 def place_error(
-    file: str, lines: dict[Place, int], problems: Iterable[tuple[Place, str]]
+    file: str, line_by_path: dict[Place, int], problems: Iterable[tuple[Place, str]]
 ) -> ConfigError:
     """The error message: one line per problem, with file, line and field."""
-    located = sorted({(_line(lines, path), _field(path), message) for path, message in problems})
+    located = sorted(
+        {
+            (_line_of_path(line_by_path, path), _field_text(path), message)
+            for path, message in problems
+        }
+    )
     return ConfigError(
         "\n".join(f"{file}:{line}: {field}: {message}" for line, field, message in located)
     )
 
 
-def _field(path: Place) -> str:
-    return ".".join(str(part) for part in path) or "scenario"
+def _field_text(path: Place) -> str:
+    return ".".join(str(path_element) for path_element in path) or "scenario"
 
 
-def _line(lines: dict[Place, int], path: Place) -> int:
+def _line_of_path(line_by_path: dict[Place, int], path: Place) -> int:
     """Line of a path in the file, or of the nearest enclosing path that has a line."""
-    if path not in lines:  # in its other spelling, perhaps
-        lines, path = (
-            {_hyphenated_path(known_path): line for known_path, line in lines.items()},
+    if path not in line_by_path:  # in its other spelling, perhaps
+        line_by_path, path = (
+            {_hyphenated_path(known_path): line for known_path, line in line_by_path.items()},
             _hyphenated_path(path),
         )
-    while path not in lines:
+    while path not in line_by_path:
         path = path[:-1]
-    return lines[path]
+    return line_by_path[path]
 
 
 def _hyphenated_path(path: Place) -> Place:
-    return tuple(part.replace("_", "-") if isinstance(part, str) else part for part in path)
+    return tuple(
+        path_element.replace("_", "-") if isinstance(path_element, str) else path_element
+        for path_element in path
+    )
 
 
 # YAML
 
 
-def parse_document(file: str, text: str) -> tuple[dict[Any, Any], dict[Place, int]]:
+def parse_document(file: str, yaml_text: str) -> tuple[dict[Any, Any], dict[Place, int]]:
     """Parse YAML: the document, and the line of every value in it, counted from 1.
 
     Raises:
         ConfigError: The text is no YAML, or no mapping.
     """
-    lines: dict[Place, int] = {(): 1}
+    line_by_path: dict[Place, int] = {(): 1}
     try:
-        bounded, root = compose_document(text, file=file)
+        bounded_loader, root = compose_document(yaml_text, file=file)
         if not isinstance(root, yaml.MappingNode):
             raise ConfigError(f"{file}:1: scenario: expected a mapping of fields")
-        _collect(root, (), lines, file)
-        document: dict[Any, Any] = bounded.construct_document(root)
+        _collect_lines(root, (), line_by_path, file)
+        document: dict[Any, Any] = bounded_loader.construct_document(root)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise ConfigError(f"{file}:{line}: no YAML: {error.problem}") from None
     except yaml.YAMLError as error:
         raise ConfigError(f"{file}:1: no YAML: {error}") from None
-    return document, lines
+    return document, line_by_path
 
 
-def _collect(node: yaml.Node, path: Place, lines: dict[Place, int], file: str) -> None:
-    lines.setdefault(path, node.start_mark.line + 1)
-    if isinstance(node, yaml.MappingNode):
-        for key, value in node.value:
+def _collect_lines(
+    yaml_node: yaml.Node, path: Place, line_by_path: dict[Place, int], file: str
+) -> None:
+    line_by_path.setdefault(path, yaml_node.start_mark.line + 1)
+    if isinstance(yaml_node, yaml.MappingNode):
+        for key, value in yaml_node.value:
             child_path = (*path, str(key.value))
             line = key.start_mark.line + 1
-            if child_path in lines:
+            if child_path in line_by_path:
                 raise ConfigError(
-                    f"{file}:{line}: {_field(child_path)}: given twice, first on line"
-                    f" {lines[child_path]}"
+                    f"{file}:{line}: {_field_text(child_path)}: given twice, first on line"
+                    f" {line_by_path[child_path]}"
                 )
-            lines[child_path] = line
-            _collect(value, child_path, lines, file)
-    elif isinstance(node, yaml.SequenceNode):
-        for index, value in enumerate(node.value):
-            _collect(value, (*path, index), lines, file)
+            line_by_path[child_path] = line
+            _collect_lines(value, child_path, line_by_path, file)
+    elif isinstance(yaml_node, yaml.SequenceNode):
+        for index, value in enumerate(yaml_node.value):
+            _collect_lines(value, (*path, index), line_by_path, file)
 
 
 # What concerns two places of a scenario file: names that are used must be declared, fields must
@@ -172,63 +184,72 @@ _ERRORS = frozenset({*(name.upper() for name in ErrorCode.__members__), ANY, LOS
 
 
 def contradictions(scenario: Scenario) -> Problems:
-    yield from _head(scenario)
+    yield from _check_head(scenario)
     checks = _Checks(scenario)
-    for index, step in enumerate(scenario.steps):
-        yield from checks.step(("steps", index), step)
-    for index, step in enumerate(scenario.cure):
-        yield from checks.step(("cure", index), step)
+    for step_index, step in enumerate(scenario.steps):
+        yield from checks.step(("steps", step_index), step)
+    for step_index, step in enumerate(scenario.cure):
+        yield from checks.step(("cure", step_index), step)
 
 
-def _head(scenario: Scenario) -> Problems:
+def _check_head(scenario: Scenario) -> Problems:
     rules = Rules.documentation()
-    for name, run in scenario.runs.items():
-        path = ("runs", name)
-        if name in RESERVED:
-            yield path, f"{name} means something else; another label is needed"
-        for rule in run.rules:
-            if rule not in rules:
-                yield (*path, "rules", rule), unknown_word_message("rule", rule, rules)
-        yield from _verdict((*path, "verdict"), run.verdict)
-        yield from _verdict((*path, "cured"), run.cured or ())
+    for run_name, run in scenario.runs.items():
+        path = ("runs", run_name)
+        if run_name in RESERVED:
+            yield path, f"{run_name} means something else; another label is needed"
+        for rule_name in run.rules:
+            if rule_name not in rules:
+                yield (*path, "rules", rule_name), unknown_word_message("rule", rule_name, rules)
+        yield from _check_verdict((*path, "verdict"), run.verdict)
+        yield from _check_verdict((*path, "cured"), run.cured or ())
         if run.cured is not None and not scenario.cure:
             yield (*path, "cured"), "there is no cure"
-        for index, player in enumerate(run.players or ()):
-            if player not in PLAYERS:
-                yield (*path, "players", index), unknown_word_message("player", player, PLAYERS)
-    yield from _verdict(("disarmed",), scenario.disarmed)
-    for name, topic in scenario.topics.items():
-        if topic.leaders and len(topic.leaders) != topic.partitions:
-            yield ("topics", name, "leaders"), f"expected {topic.partitions}, one per partition"
-        for index, leader in enumerate(leaders_of(topic, brokers=scenario.brokers)):
-            if not 1 <= leader <= scenario.brokers:
+        for player_index, player_name in enumerate(run.players or ()):
+            if player_name not in PLAYERS:
                 yield (
-                    ("topics", name, "leaders", index),
+                    (*path, "players", player_index),
+                    unknown_word_message("player", player_name, PLAYERS),
+                )
+    yield from _check_verdict(("disarmed",), scenario.disarmed)
+    for run_name, topic in scenario.topics.items():
+        if topic.leaders and len(topic.leaders) != topic.partitions:
+            yield ("topics", run_name, "leaders"), f"expected {topic.partitions}, one per partition"
+        for player_index, leader_id in enumerate(leaders_of(topic, brokers=scenario.brokers)):
+            if not 1 <= leader_id <= scenario.brokers:
+                yield (
+                    ("topics", run_name, "leaders", player_index),
                     f"there are brokers 1 to {scenario.brokers}",
                 )
-    for name, actor in scenario.actors.items():
-        yield from _actor(("actors", name), actor)
+    for run_name, actor in scenario.actors.items():
+        yield from _check_actor(("actors", run_name), actor)
     if scenario.control and not any(
         "control" in group for step in scenario.steps for group in step.only
     ):
         yield ("control",), "no step has `only: control`"
 
 
-def _actor(path: Place, actor: Actor) -> Problems:
+def _check_actor(path: Place, actor: Actor) -> Problems:
     is_member = actor.plays in ("member", "share-member")
     if is_member and actor.group is None:
         yield (*path, "plays"), "a member needs group"
     if not is_member and actor.group is not None:
         yield (*path, "group"), f"{_article(actor.plays)} is in no group; a member is"
-    for index, player in enumerate(actor.players):
-        if player not in PLAYERS:
-            yield (*path, "players", index), unknown_word_message("player", player, PLAYERS)
+    for player_index, player_name in enumerate(actor.players):
+        if player_name not in PLAYERS:
+            yield (
+                (*path, "players", player_index),
+                unknown_word_message("player", player_name, PLAYERS),
+            )
 
 
-def _verdict(path: Place, kinds: tuple[str, ...]) -> Problems:
-    for index, kind in enumerate(kinds):
-        if kind not in KINDS:
-            yield (*path, index), unknown_word_message("verdict", kind, (HEALTHY, *KINDS))
+def _check_verdict(path: Place, verdict_kinds: tuple[str, ...]) -> Problems:
+    for kind_index, verdict_kind in enumerate(verdict_kinds):
+        if verdict_kind not in KINDS:
+            yield (
+                (*path, kind_index),
+                unknown_word_message("verdict", verdict_kind, (HEALTHY, *KINDS)),
+            )
 
 
 class _Checks:
@@ -240,92 +261,106 @@ class _Checks:
         self._generations: list[str] = []
         self._background: dict[str, str] = {}
         """Name of a call in the background -> what its actor plays."""
-        self._topics = {name: topic.partitions for name, topic in scenario.topics.items()}
+        self._topics = {
+            topic_name: topic.partitions for topic_name, topic in scenario.topics.items()
+        }
         """Topic -> highest number of partitions so far."""
         self._values: dict[tuple[TopicPartition, str], list[Only]] = {}
         """Records by partition and value -> the runs in which they are written."""
 
     def step(self, path: Place, step: Step) -> Problems:
-        words = self._scenario.words
-        for number, group in enumerate(step.only):
-            for index, word in enumerate(group):
-                if word not in words:
+        run_words = self._scenario.words
+        for group_index, word_group in enumerate(step.only):
+            for word_index, word in enumerate(word_group):
+                if word not in run_words:
                     yield (
-                        (*path, "only", number, index),
-                        unknown_word_message("run, mode or take", word, words),
+                        (*path, "only", group_index, word_index),
+                        unknown_word_message("run, mode or take", word, run_words),
                     )
-        rule = step.rule
-        if rule is not None:
-            act = "hold" if step.hold is not None else "arm"
-            if rule.id in self._rules:
-                yield (*path, act, "id"), f"{rule.id} is armed by a step before"
-            self._rules.append(rule.id)
-        for field, name in (("release", step.released_rule), ("disarm", step.disarm)):
-            if name is not None:
-                yield from self._check_declared((*path, field), "rule", name, self._rules)
+        fault_rule = step.rule
+        if fault_rule is not None:
+            rule_field = "hold" if step.hold is not None else "arm"
+            if fault_rule.id in self._rules:
+                yield (*path, rule_field, "id"), f"{fault_rule.id} is armed by a step before"
+            self._rules.append(fault_rule.id)
+        for field, rule_id in (("release", step.released_rule), ("disarm", step.disarm)):
+            if rule_id is not None:
+                yield from self._check_declared((*path, field), "rule", rule_id, self._rules)
         if step.call is not None:
-            yield from self._call((*path, "call"), step.call)
-            yield from self._records((*path, "call"), step.call, step.only)
+            yield from self._check_call((*path, "call"), step.call)
+            yield from self._check_records((*path, "call"), step.call, step.only)
         if step.cluster is not None:
-            yield from self._cluster((*path, "cluster"), step.cluster)
-        yield from self._waits(path, step)
+            yield from self._check_cluster((*path, "cluster"), step.cluster)
+        yield from self._check_waits(path, step)
         if step.expect is not None:
-            yield from self._partitions((*path, "expect"), step.expect, "partition")
-            yield from self._positions((*path, "expect", "positions"), step.expect.positions)
-            unanswered = step.expect.unanswered
-            if unanswered is not None:
-                where = (*path, "expect", "unanswered")
-                yield from self._check_declared(where, "call", unanswered, [*self._background])
+            yield from self._check_partitions((*path, "expect"), step.expect, "partition")
+            yield from self._check_positions((*path, "expect", "positions"), step.expect.positions)
+            unanswered_call = step.expect.unanswered
+            if unanswered_call is not None:
+                unanswered_path = (*path, "expect", "unanswered")
+                yield from self._check_declared(
+                    unanswered_path, "call", unanswered_call, [*self._background]
+                )
 
-    def _waits(self, path: Place, step: Step) -> Problems:
+    def _check_waits(self, path: Place, step: Step) -> Problems:
         if step.await_ is not None:
             awaited = step.await_ if isinstance(step.await_, Awaited) else None
-            name = str(step.await_) if awaited is None else awaited.call
-            yield from self._check_declared((*path, "await"), "call", name, [*self._background])
+            call_name = str(step.await_) if awaited is None else awaited.call
+            yield from self._check_declared(
+                (*path, "await"), "call", call_name, [*self._background]
+            )
             if awaited is not None:
-                yield from self._by_run((*path, "await", "error"), awaited.error)
+                yield from self._check_by_run((*path, "await", "error"), awaited.error)
         if step.give_up is not None:
-            where = (*path, "give-up")
-            yield from self._check_declared(where, "call", step.give_up, [*self._background])
+            give_up_path = (*path, "give-up")
+            yield from self._check_declared(give_up_path, "call", step.give_up, [*self._background])
             if self._background.get(step.give_up, "wire") != "wire":
                 yield (
-                    where,
+                    give_up_path,
                     f"{step.give_up} is no call of a wire actor: only those can be given up",
                 )
         condition = step.wait_until
         if condition is None:
             return
         if step.struck is not None:
-            where = (*path, "wait-until", "struck")
-            yield from self._check_declared(where, "rule", step.struck, self._rules)
+            give_up_path = (*path, "wait-until", "struck")
+            yield from self._check_declared(give_up_path, "rule", step.struck, self._rules)
         if condition.answered is not None:
-            where = (*path, "wait-until", "answered")
-            yield from self._check_declared(where, "call", condition.answered, [*self._background])
-        yield from self._partitions((*path, "wait-until"), condition, "marker", "open", "in_sync")
+            give_up_path = (*path, "wait-until", "answered")
+            yield from self._check_declared(
+                give_up_path, "call", condition.answered, [*self._background]
+            )
+        yield from self._check_partitions(
+            (*path, "wait-until"), condition, "marker", "open", "in_sync"
+        )
 
     # Calls
 
-    def _call(self, path: Place, call: Call) -> Problems:
+    def _check_call(self, path: Place, call: Call) -> Problems:
         cast = self._scenario.cast
         if call.who not in cast:
             yield (*path, "who"), unknown_word_message("actor", call.who, cast)
-            calls = {name for calls_of_actor in CALLS.values() for name in calls_of_actor}
-            if call.do not in calls:
-                yield (*path, "do"), unknown_word_message("call", call.do, sorted(calls))
-            plays = ""
+            call_names = {
+                call_name for calls_of_actor in CALLS.values() for call_name in calls_of_actor
+            }
+            if call.do not in call_names:
+                yield (*path, "do"), unknown_word_message("call", call.do, sorted(call_names))
+            actor_kind = ""
         else:
-            plays = cast[call.who].plays
-            calls_of_actor = CALLS[plays]
+            actor_kind = cast[call.who].plays
+            calls_of_actor = CALLS[actor_kind]
             if call.do not in calls_of_actor:
                 yield (
                     (*path, "do"),
-                    unknown_word_message(f"call of {_article(plays)}", call.do, calls_of_actor),
+                    unknown_word_message(
+                        f"call of {_article(actor_kind)}", call.do, calls_of_actor
+                    ),
                 )
             else:
-                yield from _fields(path, call.do, call.given_fields, *calls_of_actor[call.do])
-        yield from self._call_fields(path, call, plays)
+                yield from _check_fields(path, call.do, call.given_fields, *calls_of_actor[call.do])
+        yield from self._check_call_fields(path, call, actor_kind)
 
-    def _call_fields(self, path: Place, call: Call, plays: str) -> Problems:
+    def _check_call_fields(self, path: Place, call: Call, actor_kind: str) -> Problems:
         """Check the partitions, topics, errors and names of a call, for any actor."""
         cast = self._scenario.cast
         if "value" in call.given_fields and call.values is not None:
@@ -333,46 +368,53 @@ class _Checks:
         has_records = not {"count", "value", "values"}.isdisjoint(call.given_fields)
         if call.do in ("produce", "append") and not has_records:
             yield (*path, "do"), f"{call.do} needs value or values"
-        yield from self._generation((*path, "generation"), call)
-        if plays == "application" and has_records and None in call.records:
+        yield from self._check_generation((*path, "generation"), call)
+        if actor_kind == "application" and has_records and None in call.records:
             yield (*path, "value"), "a tombstone is sent by a wire actor or a bystander"
-        whose = call.first_identity_of
-        if whose is not None and (whose not in cast or cast[whose].plays != "wire"):
-            wires = [name for name, actor in cast.items() if actor.plays == "wire"]
-            yield (*path, "first-identity-of"), unknown_word_message("wire actor", whose, wires)
+        identity_owner = call.first_identity_of
+        if identity_owner is not None and (
+            identity_owner not in cast or cast[identity_owner].plays != "wire"
+        ):
+            wire_actors = [
+                actor_name for actor_name, actor in cast.items() if actor.plays == "wire"
+            ]
+            yield (
+                (*path, "first-identity-of"),
+                unknown_word_message("wire actor", identity_owner, wire_actors),
+            )
         if call.member is not None and (call.member not in cast or cast[call.member].group is None):
-            members = [name for name, actor in cast.items() if actor.plays == "member"]
+            members = [actor_name for actor_name, actor in cast.items() if actor.plays == "member"]
             yield (*path, "member"), unknown_word_message("member", call.member, members)
-        if call.do == "commit-offsets" and plays == "wire" and call.member is None:
-            for needed_here in ("group", "offsets"):
-                if needed_here not in call.given_fields:
-                    yield (*path, "do"), f"commit-offsets needs member, or {needed_here}"
+        if call.do == "commit-offsets" and actor_kind == "wire" and call.member is None:
+            for needed_fields in ("group", "offsets"):
+                if needed_fields not in call.given_fields:
+                    yield (*path, "do"), f"commit-offsets needs member, or {needed_fields}"
         for index, topic in enumerate(call.topics or ()):
             if topic not in self._topics:
                 yield (*path, "topics", index), unknown_word_message("topic", topic, self._topics)
         if call.background is not None:
             if call.background in self._background:
                 yield (*path, "background"), f"{call.background} is a call of a step before"
-            self._background[call.background] = plays or "wire"
-        fields = ("partition", "partitions", "assigned", "names")
-        yield from self._partitions(path, call, *fields)
-        for other in call.beside or ():
-            yield from self._partition((*path, "beside"), other)
+            self._background[call.background] = actor_kind or "wire"
+        partition_fields = ("partition", "partitions", "assigned", "names")
+        yield from self._check_partitions(path, call, *partition_fields)
+        for other_partition in call.beside or ():
+            yield from self._check_partition((*path, "beside"), other_partition)
         if call.partition in (call.beside or ()):
             yield (*path, "beside"), f"{call.partition} is the partition of the call itself"
-        for index, record in enumerate(call.of):
-            yield from self._partition((*path, "of", index), record.partition)
-        if call.do == "abort" and plays == "operator":
+        for index, input_record in enumerate(call.of):
+            yield from self._check_partition((*path, "of", index), input_record.partition)
+        if call.do == "abort" and actor_kind == "operator":
             if call.start_offset is None and call.producer_id is None:
                 yield (*path, "do"), "abort needs start-offset or producer-id"
             elif call.start_offset is None and call.epoch is None:
                 yield (*path, "do"), "abort with producer-id needs epoch, or start-offset"
-        yield from self._broker((*path, "broker"), call.broker)
-        yield from self._by_run((*path, "error"), call.error)
-        yield from self._words((*path, "reads"), call.reads)
-        yield from self._words((*path, "offset"), call.offset)
+        yield from self._check_broker((*path, "broker"), call.broker)
+        yield from self._check_by_run((*path, "error"), call.error)
+        yield from self._check_words((*path, "reads"), call.reads)
+        yield from self._check_words((*path, "offset"), call.offset)
 
-    def _generation(self, path: Place, call: Call) -> Problems:
+    def _check_generation(self, path: Place, call: Call) -> Problems:
         """Check the name of a member's generation: it is known only after the step
         that gives it.
         """
@@ -385,29 +427,32 @@ class _Checks:
         elif isinstance(generation, str):
             yield from self._check_declared(path, "generation", generation, self._generations)
 
-    def _records(self, path: Place, call: Call, only: Only) -> Problems:
+    def _check_records(self, path: Place, call: Call, only: Only) -> Problems:
         """Checks that each value is written once; a retry or a record that may be refused can
         repeat one.
         """
-        target = call.partition
+        partition = call.partition
         may_repeat = call.sequence is not None or call.error is not None
-        if target is None or may_repeat or call.do not in WRITES:
+        if partition is None or may_repeat or call.do not in WRITES:
             return
-        values = call.records if call.count is None else (f"{call.value or UPDATE}-0",)
-        field = "value" if call.values is None else "values"
-        named = [(field, target, value) for value in values if value is not None]  # no tombstones
-        named += [("beside", *pair) for pair in (call.beside or {}).items()]
-        for field, where, value in named:
-            earlier = self._values.setdefault((where, value), [])
-            if any(self._together(only, earlier_only) for earlier_only in earlier):
+        record_values = call.records if call.count is None else (f"{call.value or UPDATE}-0",)
+        value_field = "value" if call.values is None else "values"
+        named_values = [
+            (value_field, partition, value) for value in record_values if value is not None
+        ]  # no tombstones
+        named_values += [("beside", *beside_value) for beside_value in (call.beside or {}).items()]
+        for value_field, value_partition, value in named_values:
+            earlier_uses = self._values.setdefault((value_partition, value), [])
+            if any(self._may_play_together(only, earlier_only) for earlier_only in earlier_uses):
                 yield (
-                    (*path, field),
-                    f"the value {value!r} is used twice in {where}; each record needs its own, "
+                    (*path, value_field),
+                    f"the value {value!r} is used twice in {value_partition}; "
+                    "each record needs its own, "
                     "and item says that two are the same work",
                 )
-            earlier.append(only)
+            earlier_uses.append(only)
 
-    def _together(self, first_only: Only, second_only: Only) -> bool:
+    def _may_play_together(self, first_only: Only, second_only: Only) -> bool:
         """Whether some run has both steps."""
         scenario = self._scenario
         return any(
@@ -415,66 +460,84 @@ class _Checks:
             for situation in scenario.situations
         )
 
-    def _broker(self, path: Place, broker: int | None) -> Problems:
+    def _check_broker(self, path: Place, broker: int | None) -> Problems:
         if broker is not None and not 1 <= broker <= self._scenario.brokers:
             yield path, f"there are brokers 1 to {self._scenario.brokers}"
 
-    def _cluster(self, path: Place, act: ClusterAct) -> Problems:
-        if act.do not in CLUSTER:
-            yield (*path, "do"), unknown_word_message("act on the cluster", act.do, CLUSTER)
+    def _check_cluster(self, path: Place, cluster_act: ClusterAct) -> Problems:
+        if cluster_act.do not in CLUSTER:
+            yield (*path, "do"), unknown_word_message("act on the cluster", cluster_act.do, CLUSTER)
             return
-        needed, possible = CLUSTER[act.do]
-        yield from _fields(path, act.do, act.given_fields, needed, possible)
-        if act.do == "move-leader" and (act.partition is None) == (act.coordinator_of is None):
+        needed_fields, possible_fields = CLUSTER[cluster_act.do]
+        yield from _check_fields(
+            path, cluster_act.do, cluster_act.given_fields, needed_fields, possible_fields
+        )
+        if cluster_act.do == "move-leader" and (cluster_act.partition is None) == (
+            cluster_act.coordinator_of is None
+        ):
             yield (*path, "do"), "move-leader needs either partition or coordinator-of"
-        for name, broker in (("to", act.to), ("broker", act.broker)):
-            yield from self._broker((*path, name), broker)
-        for index, broker in enumerate(act.leaders):
-            yield from self._broker((*path, "leaders", index), broker)
-        yield from self._partitions(path, act, "partition")
-        yield from self._topic(path, act)
+        for broker_field, broker in (("to", cluster_act.to), ("broker", cluster_act.broker)):
+            yield from self._check_broker((*path, broker_field), broker)
+        for leader_index, broker in enumerate(cluster_act.leaders):
+            yield from self._check_broker((*path, "leaders", leader_index), broker)
+        yield from self._check_partitions(path, cluster_act, "partition")
+        yield from self._check_topic(path, cluster_act)
 
-    def _topic(self, path: Place, act: ClusterAct) -> Problems:
+    def _check_topic(self, path: Place, cluster_act: ClusterAct) -> Problems:
         """Check topics that are created, deleted and grown; a deleted topic may still be named, to
         be refused.
         """
-        if act.topic is None:
+        if cluster_act.topic is None:
             return
-        count_before = self._topics.get(act.topic, 0)
-        if act.do == "delete-topic":
-            for record in [written for written in self._values if written[0].topic == act.topic]:
-                del self._values[record]
-        if act.do == "create-topic":
-            count = act.partitions or 1
-            self._topics[act.topic] = max(count, count_before)
-            if act.leaders and len(act.leaders) != count:
-                yield (*path, "leaders"), f"expected {count}, one per partition"
+        count_before = self._topics.get(cluster_act.topic, 0)
+        if cluster_act.do == "delete-topic":
+            for written_value in [
+                written_value
+                for written_value in self._values
+                if written_value[0].topic == cluster_act.topic
+            ]:
+                del self._values[written_value]
+        if cluster_act.do == "create-topic":
+            partition_count = cluster_act.partitions or 1
+            self._topics[cluster_act.topic] = max(partition_count, count_before)
+            if cluster_act.leaders and len(cluster_act.leaders) != partition_count:
+                yield (*path, "leaders"), f"expected {partition_count}, one per partition"
             return
-        if act.do == "configure" and act.topic in INTERNAL_TOPICS:
+        if cluster_act.do == "configure" and cluster_act.topic in INTERNAL_TOPICS:
             return
-        if act.topic not in self._topics:
-            yield (*path, "topic"), unknown_word_message("topic", act.topic, self._topics)
-        elif act.do == "grow-topic" and act.partitions is not None:
-            if act.partitions <= count_before:
-                yield (*path, "partitions"), f"topic {act.topic} has {count_before}: expected more"
-            elif act.leaders and len(act.leaders) != act.partitions - count_before:
-                new = act.partitions - count_before
-                yield (*path, "leaders"), f"expected {new}, one per new partition"
-            self._topics[act.topic] = max(act.partitions, count_before)
+        if cluster_act.topic not in self._topics:
+            yield (*path, "topic"), unknown_word_message("topic", cluster_act.topic, self._topics)
+        elif cluster_act.do == "grow-topic" and cluster_act.partitions is not None:
+            if cluster_act.partitions <= count_before:
+                yield (
+                    (*path, "partitions"),
+                    f"topic {cluster_act.topic} has {count_before}: expected more",
+                )
+            elif (
+                cluster_act.leaders
+                and len(cluster_act.leaders) != cluster_act.partitions - count_before
+            ):
+                new_partition_count = cluster_act.partitions - count_before
+                yield (*path, "leaders"), f"expected {new_partition_count}, one per new partition"
+            self._topics[cluster_act.topic] = max(cluster_act.partitions, count_before)
 
     # Names
 
-    def _partitions(self, path: Place, part: Model, *fields: str) -> Problems:
-        for field in fields:
-            value = getattr(part, field)
-            for partition in (value,) if isinstance(value, TopicPartition) else value or ():
-                yield from self._partition((*path, _with_hyphens(field)), partition)
+    def _check_partitions(self, path: Place, checked_model: Model, *field_names: str) -> Problems:
+        for field_name in field_names:
+            field_value = getattr(checked_model, field_name)
+            for partition in (
+                (field_value,) if isinstance(field_value, TopicPartition) else field_value or ()
+            ):
+                yield from self._check_partition((*path, _with_hyphens(field_name)), partition)
 
-    def _positions(self, path: Place, positions: Mapping[TopicPartition, int] | None) -> Problems:
+    def _check_positions(
+        self, path: Place, positions: Mapping[TopicPartition, int] | None
+    ) -> Problems:
         for partition in positions or ():
-            yield from self._partition((*path, str(partition)), partition)
+            yield from self._check_partition((*path, str(partition)), partition)
 
-    def _partition(self, path: Place, partition: TopicPartition) -> Problems:
+    def _check_partition(self, path: Place, partition: TopicPartition) -> Problems:
         if partition.partition == BY_NAME or partition.topic in PLACED:
             return  # how many there are is a setting of the run
         topics = self._topics
@@ -484,30 +547,30 @@ class _Checks:
             last_partition = topics[partition.topic] - 1
             yield path, f"topic {partition.topic} has the partitions 0 to {last_partition}"
 
-    def _by_run(self, path: Place, by_word: ByRun | None) -> Problems:
+    def _check_by_run(self, path: Place, by_word: ByRun | None) -> Problems:
         """Checks that the words and errors of a value by run are known."""
-        for where, error in self._by_words(path, by_word):
-            if isinstance(error, str) and error not in _ERRORS:
-                yield where, unknown_word_message("error", error, sorted(_ERRORS))
-        yield from self._words(path, by_word)
+        for error_path, error_name in self._expected_by_path(path, by_word):
+            if isinstance(error_name, str) and error_name not in _ERRORS:
+                yield error_path, unknown_word_message("error", error_name, sorted(_ERRORS))
+        yield from self._check_words(path, by_word)
 
-    def _by_words(self, path: Place, by_word: Any) -> Iterator[tuple[Place, Any]]:
+    def _expected_by_path(self, path: Place, by_word: Any) -> Iterator[tuple[Place, Any]]:
         """Each expected value with its path, at any depth of words."""
         if not isinstance(by_word, Mapping):
             yield path, by_word
             return
-        for word, inner in by_word.items():
-            yield from self._by_words((*path, word), inner)
+        for word, inner_value in by_word.items():
+            yield from self._expected_by_path((*path, word), inner_value)
 
-    def _words(self, path: Place, by_word: Any) -> Problems:
+    def _check_words(self, path: Place, by_word: Any) -> Problems:
         """Checks that the words which select runs are known."""
         if not isinstance(by_word, Mapping):
             return
-        words = (*self._scenario.words, ELSE)
-        for word, inner in by_word.items():
-            if word not in words:
-                yield (*path, word), unknown_word_message("run, mode or take", word, words)
-            yield from self._words((*path, word), inner)
+        run_words = (*self._scenario.words, ELSE)
+        for word, inner_value in by_word.items():
+            if word not in run_words:
+                yield (*path, word), unknown_word_message("run, mode or take", word, run_words)
+            yield from self._check_words((*path, word), inner_value)
 
     @staticmethod
     def _check_declared(path: Place, noun: str, name: str, declared_names: list[str]) -> Problems:
@@ -520,27 +583,31 @@ class _Checks:
             )
 
 
-def _fields(
+def _check_fields(
     path: Place,
-    do: str,
+    call_name: str,
     field_names: Iterable[str],
-    needed: tuple[str, ...],
-    possible: tuple[str, ...],
+    needed_fields: tuple[str, ...],
+    possible_fields: tuple[str, ...],
 ) -> Problems:
-    allowed = tuple(_with_hyphens(name) for name in (*needed, *possible))
-    for name in sorted(field_names):
-        if _with_hyphens(name) not in allowed:
+    allowed_names = tuple(
+        _with_hyphens(field_name) for field_name in (*needed_fields, *possible_fields)
+    )
+    for field_name in sorted(field_names):
+        if _with_hyphens(field_name) not in allowed_names:
             yield (
-                (*path, _with_hyphens(name)),
-                unknown_word_message(f"field of {do}", _with_hyphens(name), allowed),
+                (*path, _with_hyphens(field_name)),
+                unknown_word_message(
+                    f"field of {call_name}", _with_hyphens(field_name), allowed_names
+                ),
             )
-    for name in needed:
-        if name not in field_names:
-            yield (*path, "do"), f"{do} needs {_with_hyphens(name)}"
+    for field_name in needed_fields:
+        if field_name not in field_names:
+            yield (*path, "do"), f"{call_name} needs {_with_hyphens(field_name)}"
 
 
-def _with_hyphens(name: str) -> str:
-    return name.rstrip("_").replace("_", "-")
+def _with_hyphens(field_name: str) -> str:
+    return field_name.rstrip("_").replace("_", "-")
 
 
 def _article(noun: str) -> str:

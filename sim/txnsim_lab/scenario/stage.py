@@ -1,5 +1,5 @@
-"""The stage of a run: the cluster and all actors on it. It is built for one run and taken down
-after it.
+"""The running story: the cluster of a run and all actors on it. It is built for one run and
+taken down after it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from txnsim.server.cluster import SimCluster
 from txnsim.trace.story import NARRATOR
 from txnsim.types import INTERNAL_TOPICS, TopicPartition
 from txnsim_lab.scenario._cluster_options import TRANSACTION_VERSION, new_topic, options_of
-from txnsim_lab.scenario._notation.internal_partitions import is_internal, of_group
+from txnsim_lab.scenario._notation.internal_partitions import is_internal, partition_of_group
 from txnsim_lab.scenario.actors._application import ApplicationActor
 from txnsim_lab.scenario.actors._bystander import BystanderActor
 from txnsim_lab.scenario.actors._member import MemberActor
@@ -54,7 +54,7 @@ class Background:
         self.task = task
 
 
-class Stage:
+class RunningStory:
     """The target of one run, and its actors."""
 
     def __init__(
@@ -104,73 +104,79 @@ class Stage:
         created or grown, and the internal partitions that it has used.
         """
         topics = self.target.topics
-        own = [name for name in self.scenario.topics if name in topics]
-        new_topics = [name for name in topics if name not in INTERNAL_TOPICS and name not in own]
+        declared_topics = [
+            topic_name for topic_name in self.scenario.topics if topic_name in topics
+        ]
+        new_topics = [
+            topic_name
+            for topic_name in topics
+            if topic_name not in INTERNAL_TOPICS and topic_name not in declared_topics
+        ]
         return tuple(
-            TopicPartition(name, index)
-            for name in (*own, *sorted(new_topics))
-            for index in range(topics[name])
+            TopicPartition(topic_name, partition_index)
+            for topic_name in (*declared_topics, *sorted(new_topics))
+            for partition_index in range(topics[topic_name])
         ) + tuple(partition for partition in sorted(self._touched) if partition.topic in topics)
 
     def with_numbers(self, step: Step) -> Step:
         """A copy of the step in which internal partitions have numbers; notes them as used."""
         settings = self.target.settings
-        numbered: Step = with_numbers(step, settings)
-        call = numbered.call
+        numbered_step: Step = with_numbers(step, settings)
+        call = numbered_step.call
         if call is not None:
             group = call.group or self.scenario.cast[call.member or call.who].group
             if group is not None:
-                self._touched.add(of_group(group, settings))
-        if numbered.expect is not None and numbered.expect.group is not None:
-            self._touched.add(of_group(numbered.expect.group, settings))
+                self._touched.add(partition_of_group(group, settings))
+        if numbered_step.expect is not None and numbered_step.expect.group is not None:
+            self._touched.add(partition_of_group(numbered_step.expect.group, settings))
         self._touched.update(
-            partition for partition in numbered.partitions if is_internal(partition)
+            partition for partition in numbered_step.partitions if is_internal(partition)
         )
-        return numbered
+        return numbered_step
 
     def _is_ours(self, partition: TopicPartition) -> bool:
         return partition in self._touched or not self.target.is_hidden(partition)
 
-    def background_call(self, name: str) -> Background:
+    def background_call(self, call_name: str) -> Background:
         """The call of this name in the background.
 
         Raises:
             StoryFailedError: No step of this run has made the call.
         """
-        background = self.background.get(name)
+        background = self.background.get(call_name)
         if background is None:
-            raise StoryFailedError(f"the call {name} was not made in this run")
+            raise StoryFailedError(f"the call {call_name} was not made in this run")
         return background
 
-    def in_force(self, rule_id: str) -> ArmedRule:
+    def rule_in_force(self, rule_id: str) -> ArmedRule:
         """The fault rule of this id, which must be armed now.
 
         Raises:
             StoryFailedError: No step of this run has armed the rule, or a step has released or
                 disarmed it.
         """
-        armed = self.armed.get(rule_id)
-        if armed is None:
+        armed_rule = self.armed.get(rule_id)
+        if armed_rule is None:
             raise StoryFailedError(f"the fault {rule_id} was not armed in this run")
-        if armed.is_disarmed:
+        if armed_rule.is_disarmed:
             raise StoryFailedError(
                 f"the fault {rule_id} is armed no more: a step before has released it or taken it "
                 "back"
             )
-        return armed
+        return armed_rule
 
-    def beginner(self) -> ReaderActor:
+    def reader_from_start(self) -> ReaderActor:
         self._beginners.append(ReaderActor(LOOKER, Actor(plays="reader"), self.around))
         return self._beginners[-1]
 
-    def say(self, who: str, text: str) -> None:
+    def say(self, speaker: str, sentence: str) -> None:
         tracer = self.environment.tracer
         if tracer.on:
-            tracer.emit("note", who, data={"text": text})
+            tracer.emit("note", speaker, data={"text": sentence})
 
-    def tell(self, text: str) -> None:
+    def tell(self, sentence: str) -> None:
         """Put a sentence of the story itself into the trace."""
-        self.say(NARRATOR, text)
+        self.say(NARRATOR, sentence)
 
     async def close(self) -> None:
         """Close all actors, and cancel the calls that still wait."""
@@ -187,14 +193,14 @@ class _Looker:
     onlooker.
     """
 
-    def __init__(self, stage: Stage) -> None:
-        self._stage = stage
+    def __init__(self, running_story: RunningStory) -> None:
+        self._running_story = running_story
 
     async def admin(self) -> Admin:
-        return await self._stage.operator.admin()
+        return await self._running_story.operator.admin()
 
-    def say(self, text: str) -> None:
-        self._stage.say(LOOKER, text)
+    def say(self, sentence: str) -> None:
+        self._running_story.say(LOOKER, sentence)
 
 
 @contextlib.asynccontextmanager
@@ -215,73 +221,79 @@ async def simulated_target(
 
 
 @contextlib.asynccontextmanager
-async def stage(
+async def open_story(
     scenario: Scenario,
     situation: RunSelection,
     *,
     casts: Mapping[str, Cast],
     target: Target,
     recorder: Recorder,
-) -> AsyncIterator[Stage]:
-    """Build the stage of one run on its target, and take it down afterwards.
+) -> AsyncIterator[RunningStory]:
+    """Build what one run needs on its target, and take it down afterwards.
 
     Raises:
         ConfigError: A topic of the story can't be created.
     """
-    async with contextlib.AsyncExitStack() as stack:
-        for name, topic in scenario.topics.items():
+    async with contextlib.AsyncExitStack() as exit_stack:
+        for declared_name, topic in scenario.topics.items():
             brokers = min(target.brokers, scenario.brokers)
             try:
-                await target.create_topic(new_topic(name, topic, brokers=brokers))
+                await target.create_topic(new_topic(declared_name, topic, brokers=brokers))
             except TargetError as error:
                 raise ConfigError(f"{scenario.name}: {error}") from None
-        built = Stage(scenario, situation, target, recorder)
-        for name, part in scenario.cast.items():
-            built.actors[name] = _actor(built, name, part, casts)
-        stack.push_async_callback(built.close)
+        running_story = RunningStory(scenario, situation, target, recorder)
+        for declared_name, actor_declaration in scenario.cast.items():
+            running_story.actors[declared_name] = _create_actor(
+                running_story, declared_name, actor_declaration, casts
+            )
+        exit_stack.push_async_callback(running_story.close)
         # Whatever still waits at a fault point when the story ends must not keep its connection.
-        stack.callback(target.injector.disarm_all)
-        yield built
+        exit_stack.callback(target.injector.disarm_all)
+        yield running_story
 
 
-def _actor(built: Stage, name: str, part: Actor, casts: Mapping[str, Cast]) -> Acting:
-    around = built.around
-    match part.plays:
+def _create_actor(
+    running_story: RunningStory, actor_name: str, declaration: Actor, casts: Mapping[str, Cast]
+) -> Acting:
+    surroundings = running_story.around
+    match declaration.plays:
         case "wire":
-            return WireActor(name, part, around)
+            return WireActor(actor_name, declaration, surroundings)
         case "application":
-            player = casts[name].make(_part(built, name, part))
-            return ApplicationActor(name, part.transactional_id or name, player, around)
+            player = casts[actor_name].make(_player_part(running_story, actor_name, declaration))
+            return ApplicationActor(
+                actor_name, declaration.transactional_id or actor_name, player, surroundings
+            )
         case "member":
-            return MemberActor(name, part, around)
+            return MemberActor(actor_name, declaration, surroundings)
         case "share-member":
-            return ShareMemberActor(name, part, around)
+            return ShareMemberActor(actor_name, declaration, surroundings)
         case "bystander":
-            return BystanderActor(name, around)
+            return BystanderActor(actor_name, surroundings)
         case "reader":
-            return ReaderActor(name, part, around)
+            return ReaderActor(actor_name, declaration, surroundings)
         case "operator":
-            return OperatorActor(name, around)
+            return OperatorActor(actor_name, surroundings)
 
 
-def _part(built: Stage, name: str, part: Actor) -> PlayerPart:
+def _player_part(running_story: RunningStory, actor_name: str, declaration: Actor) -> PlayerPart:
     """The part that a player plays; a program gets the first partition that the application sends
     to.
     """
-    steps = built.scenario.steps
-    places = [
+    steps = running_story.scenario.steps
+    first_partitions = [
         step.call.partition
         for step in steps
-        if step.call is not None and step.call.who == name and step.call.partition is not None
+        if step.call is not None and step.call.who == actor_name and step.call.partition is not None
     ]
-    first_partition = (*places, *built.partitions)[0]
+    first_partition = (*first_partitions, *running_story.partitions)[0]
     return PlayerPart(
-        bootstrap=built.target.bootstrap,
-        security=built.target.security,
-        transactional_id=part.transactional_id or name,
-        client_id=part.client_id or name,
+        bootstrap=running_story.target.bootstrap,
+        security=running_story.target.security,
+        transactional_id=declaration.transactional_id or actor_name,
+        client_id=declaration.client_id or actor_name,
         topic=first_partition.topic,
         partition=first_partition.partition,
-        now_ms=built.environment.clock.now_ms(),
-        environment=built.environment,
+        now_ms=running_story.environment.clock.now_ms(),
+        environment=running_story.environment,
     )

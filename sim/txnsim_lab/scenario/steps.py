@@ -28,8 +28,8 @@ from txnsim_lab.scenario.actors._broker_calls import ASKED_AGAIN
 from txnsim_lab.scenario.actors.base import StoryActor
 from txnsim_lab.scenario.call_results import ANY, NONE, CallResult, StoryFailedError
 from txnsim_lab.scenario.fields import ByRun, OffsetByRun, RunSelection, by_run
-from txnsim_lab.scenario.final_observation import look_at_everything
-from txnsim_lab.scenario.stage import LOOKER, PATIENCE_MS, Background, Stage
+from txnsim_lab.scenario.final_observation import observe_everything
+from txnsim_lab.scenario.stage import LOOKER, PATIENCE_MS, Background, RunningStory
 from txnsim_lab.scenario.steps_model import (
     FOR_OTHER_MEMBERS,
     Awaited,
@@ -50,97 +50,99 @@ from txnsim_lab.target.cluster import Target, TargetError, until
 T = TypeVar("T")
 
 
-async def act(stage: Stage, step: Step) -> None:
+async def act(running_story: RunningStory, step: Step) -> None:
     """Play one step.
 
     Raises:
         StoryFailedError: What the step waits for or expects did not happen.
         ClientError: A request failed that the step needs.
     """
-    step = stage.with_numbers(step)
+    step = running_story.with_numbers(step)
     if step.say:
-        stage.tell(step.say)
+        running_story.tell(step.say)
     if step.call is not None:
-        await _call(stage, step.call)
+        await _play_call(running_story, step.call)
     elif step.await_ is not None:
-        await _await(stage, step.await_)
+        await _play_await(running_story, step.await_)
     elif step.give_up is not None:
-        await _give_up(stage, step.give_up)
+        await _give_up(running_story, step.give_up)
     elif step.rule is not None:
-        await _arm(stage, step.rule)
-        stage.armed_at[step.rule.id] = f"{step.place}: " if step.place else ""
+        await _arm(running_story, step.rule)
+        running_story.armed_at[step.rule.id] = f"{step.place}: " if step.place else ""
     elif step.release is not None:
-        await _release(stage, step.release)
+        await _release(running_story, step.release)
     elif step.disarm is not None:
-        stage.target.injector.disarm(stage.in_force(step.disarm).rule.id)
+        running_story.target.injector.disarm(running_story.rule_in_force(step.disarm).rule.id)
     elif step.cluster is not None:
-        await _act_on_cluster(stage, step.cluster)
+        await _act_on_cluster(running_story, step.cluster)
     elif step.advance is not None:
-        await stage.target.advance(step.advance)
+        await running_story.target.advance(step.advance)
     elif step.wait_until is not None:
-        await wait_until(stage, step.wait_until)
+        await wait_until(running_story, step.wait_until)
     elif step.expect is not None:
-        with stage.recorder.asking():
-            await expect(stage, step.expect)
+        with running_story.recorder.asking():
+            await expect(running_story, step.expect)
     elif step.observe == "healed":
-        stage.healed = True
-        stage.recorder.note_healing(LOOKER)
+        running_story.healed = True
+        running_story.recorder.note_healing(LOOKER)
     else:
-        await look_at_everything(stage)
+        await observe_everything(running_story)
 
 
-def need_strikes(stage: Stage) -> None:
+def require_strikes(running_story: RunningStory) -> None:
     """Checks that every fault of the story has struck.
 
     Raises:
         StoryFailedError: A fault never struck.
     """
-    for rule_id, where in stage.armed_at.items():
-        armed = stage.armed.get(rule_id)  # none where this take arms nothing
-        if armed is not None and armed.struck == 0:
+    for rule_id, place_prefix in running_story.armed_at.items():
+        armed_rule = running_story.armed.get(rule_id)  # none where this take arms nothing
+        if armed_rule is not None and armed_rule.struck == 0:
             raise StoryFailedError(
                 "; ".join(
                     [
-                        f"{where}the fault {rule_id} never struck: the story was not played",
-                        *strangers(stage, armed.rule),
-                        *first_answers(stage, failure=""),
+                        f"{place_prefix}the fault {rule_id} never struck: the story was not played",
+                        *unknown_name_lines(running_story, armed_rule.rule),
+                        *first_answer_lines(running_story, failure=""),
                     ]
                 )
             )
 
 
-async def _act_on_cluster(stage: Stage, act: ClusterAct) -> None:
+async def _act_on_cluster(running_story: RunningStory, cluster_act: ClusterAct) -> None:
     """Change the cluster, and record the changes that judges need to know."""
-    asked_ms = stage.environment.clock.now_ms()
-    await act_on_cluster(stage, act)
-    if act.do == "clean" and act.partition is not None:
-        stage.recorder.note_cleaning(LOOKER, act.partition)
-    elif act.do == "delete-topic" and act.topic is not None:
-        stage.recorder.note_topic_deletion(LOOKER, act.topic, asked_ms=asked_ms)
+    asked_ms = running_story.environment.clock.now_ms()
+    await act_on_cluster(running_story, cluster_act)
+    if cluster_act.do == "clean" and cluster_act.partition is not None:
+        running_story.recorder.note_cleaning(LOOKER, cluster_act.partition)
+    elif cluster_act.do == "delete-topic" and cluster_act.topic is not None:
+        running_story.recorder.note_topic_deletion(LOOKER, cluster_act.topic, asked_ms=asked_ms)
 
 
 # Calls
 
 
-async def _call(stage: Stage, call: Call) -> None:
-    actor = stage.actors[call.who]
-    expected_code = expected_error(call.error, stage.situation)
+async def _play_call(running_story: RunningStory, call: Call) -> None:
+    actor = running_story.actors[call.who]
+    expected_code = expected_error(call.error, running_story.situation)
     if call.background is None:
-        answer = await make_call(stage, actor, call, expected_code=expected_code)
-        _compare(stage, f"{call.who}: {call.do}", answer, expected_code, call.offset)
+        answer = await make_call(running_story, actor, call, expected_code=expected_code)
+        _check_answer(running_story, f"{call.who}: {call.do}", answer, expected_code, call.offset)
         return
-    sent = asyncio.Event()
+    sent_event = asyncio.Event()
     final_error = ANY if call.error is None else expected_code
-    task: asyncio.Task[CallResult | StoryFailedError] = stage.environment.tasks.spawn(
-        _outcome_of_call(make_call(stage, actor, call, expected_code=final_error, sent=sent.set)),
+    task: asyncio.Task[CallResult | StoryFailedError] = running_story.environment.tasks.spawn(
+        _outcome_of_call(
+            make_call(running_story, actor, call, expected_code=final_error, on_sent=sent_event.set)
+        ),
         name=f"{call.who}: {call.do} ({call.background})",
     )
-    stage.background[call.background] = Background(actor, call, task)
-    task.add_done_callback(lambda _: sent.set())
+    running_story.background[call.background] = Background(actor, call, task)
+    task.add_done_callback(lambda _: sent_event.set())
     # It must be on its way before the next step: a story has an order.
-    await sent.wait()
-    if stage.situation.take == "disarmed" and call.do not in FOR_OTHER_MEMBERS:
-        await _await_answer(stage, call.background)  # nothing holds it
+    await sent_event.wait()
+    if running_story.situation.take == "disarmed" and call.do not in FOR_OTHER_MEMBERS:
+        await _await_answer(running_story, call.background)  # nothing holds it
 
 
 async def _outcome_of_call(call: Awaitable[CallResult]) -> CallResult | StoryFailedError:
@@ -153,22 +155,22 @@ async def _outcome_of_call(call: Awaitable[CallResult]) -> CallResult | StoryFai
         return failed
 
 
-def _nothing() -> None:
+def _do_nothing() -> None:
     """Default of ``sent``: a foreground call needs no signal that its request was sent."""
 
 
 async def make_call(
-    stage: Stage,
+    running_story: RunningStory,
     actor: StoryActor,
     call: Call,
     *,
     expected_code: str,
-    sent: Callable[[], object] = _nothing,
+    on_sent: Callable[[], object] = _do_nothing,
 ) -> CallResult:
     """Let an actor make a call, and record the call and its result in the trace."""
-    part = stage.scenario.cast.get(call.who)
-    client = (None if part is None else part.client_id) or call.who
-    trace = ClientTrace(stage.environment.tracer, client)
+    actor_declaration = running_story.scenario.cast.get(call.who)
+    client = (None if actor_declaration is None else actor_declaration.client_id) or call.who
+    trace = ClientTrace(running_story.environment.tracer, client)
     with trace.call(
         call.do,
         tp=None if call.partition is None else str(call.partition),
@@ -177,8 +179,8 @@ async def make_call(
         transaction=call.transaction,
         records=[value or "" for value in call.records],
     ) as traced:
-        with stage.recorder.asking():
-            answer = await actor.call(call, expected_code=expected_code, sent=sent)
+        with running_story.recorder.asking():
+            answer = await actor.call(call, expected_code=expected_code, on_sent=on_sent)
         if traced is not None:
             traced.result = {"error": answer.error} if answer.error != NONE else {}
             if answer.offset >= 0:
@@ -186,30 +188,37 @@ async def make_call(
     return answer
 
 
-async def _await(stage: Stage, awaited: str | Awaited) -> None:
-    name = awaited if isinstance(awaited, str) else awaited.call
-    background = stage.background_call(name)
-    answer = await _await_answer(stage, name)
+async def _play_await(running_story: RunningStory, awaited: str | Awaited) -> None:
+    call_name = awaited if isinstance(awaited, str) else awaited.call
+    background = running_story.background_call(call_name)
+    answer = await _await_answer(running_story, call_name)
     call = background.call
     error_by_run = (
         call.error if isinstance(awaited, str) or awaited.error is None else awaited.error
     )
     offset = call.offset if isinstance(awaited, str) or awaited.offset is None else awaited.offset
-    expected_code = expected_error(error_by_run, stage.situation)
+    expected_code = expected_error(error_by_run, running_story.situation)
     took_first = call.error is None and answer.error in ASKED_AGAIN
     hint = "; it took its first answer: write `error: NONE`" if took_first else ""
-    _compare(stage, f"{call.who}: {call.do} ({name})", answer, expected_code, offset, hint=hint)
+    _check_answer(
+        running_story,
+        f"{call.who}: {call.do} ({call_name})",
+        answer,
+        expected_code,
+        offset,
+        hint=hint,
+    )
 
 
-def first_answers(stage: Stage, *, failure: str) -> Iterator[str]:
+def first_answer_lines(running_story: RunningStory, *, failure: str) -> Iterator[str]:
     """Lines about background calls that ended with an error after which clients retry: often the
     reason why a later step waits in vain.
 
     Args:
-        stage: The stage with the calls so far.
+        running_story: The story that is being played.
         failure: Text of the failure; calls that it names are left out.
     """
-    for call_name, background in stage.background.items():
+    for call_name, background in running_story.background.items():
         task = background.task
         if background.call.error is not None or f"({call_name})" in failure:
             continue
@@ -223,9 +232,9 @@ def first_answers(stage: Stage, *, failure: str) -> Iterator[str]:
             )
 
 
-async def _await_answer(stage: Stage, name: str) -> CallResult:
+async def _await_answer(running_story: RunningStory, call_name: str) -> CallResult:
     """Wait for the result of a call in the background."""
-    task = stage.background[name].task
+    task = running_story.background[call_name].task
     is_over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def end() -> None:
@@ -233,23 +242,28 @@ async def _await_answer(stage: Stage, name: str) -> CallResult:
             is_over.set_result(None)
 
     task.add_done_callback(lambda _: end())
-    timer = stage.environment.clock.call_later(PATIENCE_MS, end)
+    timer = running_story.environment.clock.call_later(PATIENCE_MS, end)
     try:
         await is_over
     finally:
         timer.cancel()
     if not task.done():
-        who, do = stage.background[name].call.who, stage.background[name].call.do
-        lines = [f"{name} ({who}: {do}) is not answered after {PATIENCE_MS} ms"]
-        raise StoryFailedError("; ".join([*lines, *still_held(stage)]))
+        actor_name, method_name = (
+            running_story.background[call_name].call.who,
+            running_story.background[call_name].call.do,
+        )
+        problem_lines = [
+            f"{call_name} ({actor_name}: {method_name}) is not answered after {PATIENCE_MS} ms"
+        ]
+        raise StoryFailedError("; ".join([*problem_lines, *held_fault_lines(running_story)]))
     result = task.result()
     if isinstance(result, StoryFailedError):
         raise result
     return result
 
 
-async def _give_up(stage: Stage, name: str) -> None:
-    background = stage.background_call(name)
+async def _give_up(running_story: RunningStory, call_name: str) -> None:
+    background = running_story.background_call(call_name)
     await background.who.give_up(background.call)
 
 
@@ -257,8 +271,8 @@ def expected_error(by_word: ByRun | None, situation: RunSelection) -> str:
     """The error that a run expects. For a disarmed or control take it is NONE unless the file gives
     one.
     """
-    error = by_run(by_word, situation) if isinstance(by_word, dict) else by_word
-    return NONE if error is None else str(error)
+    error_name = by_run(by_word, situation) if isinstance(by_word, dict) else by_word
+    return NONE if error_name is None else str(error_name)
 
 
 def expected_offset(by_word: OffsetByRun | None, situation: RunSelection) -> int | None:
@@ -267,8 +281,8 @@ def expected_offset(by_word: OffsetByRun | None, situation: RunSelection) -> int
     return offset
 
 
-def _compare(
-    stage: Stage,
+def _check_answer(
+    running_story: RunningStory,
     subject: str,
     answer: CallResult,
     expected_code: str,
@@ -277,14 +291,16 @@ def _compare(
     hint: str = "",
 ) -> None:
     if answer.error != NONE or expected_code not in (NONE, ANY):
-        stage.say(subject.split(":")[0], f"{subject.split(': ')[1]} is answered {answer.error}")
+        running_story.say(
+            subject.split(":")[0], f"{subject.split(': ')[1]} is answered {answer.error}"
+        )
     if expected_code not in (ANY, answer.error):
         because = f" ({answer.because})" if answer.because else ""
         raise StoryFailedError(
             f"{subject} is answered {answer.error}{because}, expected {expected_code}{hint}",
             answered=answer.error,
         )
-    offset = expected_offset(offset_by_run, stage.situation)
+    offset = expected_offset(offset_by_run, running_story.situation)
     if offset is not None and answer.error == NONE and answer.offset != offset:
         raise StoryFailedError(f"{subject} is at offset {answer.offset}, expected {offset}")
 
@@ -292,46 +308,50 @@ def _compare(
 # Faults
 
 
-async def _arm(stage: Stage, rule: FaultRule) -> None:
-    injector = stage.target.injector
+async def _arm(running_story: RunningStory, fault_rule: FaultRule) -> None:
+    injector = running_story.target.injector
     try:
-        stage.armed[rule.id] = injector.arm(rule)
+        running_story.armed[fault_rule.id] = injector.arm(fault_rule)
     except ValueError as error:
-        raise ConfigError(f"rule {rule.id}: {error}") from None
-    if rule.point is FaultPoint.NOW:
-        await until_struck(stage, rule.id, count=1)  # done, not only begun
-    if rule.point is FaultPoint.CLIENT_REQUEST and isinstance(rule.action, Hold):
+        raise ConfigError(f"rule {fault_rule.id}: {error}") from None
+    if fault_rule.point is FaultPoint.NOW:
+        await until_struck(running_story, fault_rule.id, strike_count=1)  # done, not only begun
+    if fault_rule.point is FaultPoint.CLIENT_REQUEST and isinstance(fault_rule.action, Hold):
         # An onlooker at the way back: what is held can be waited for until it has been handled.
         onlooker = msgspec.structs.replace(
-            rule,
-            id=rule.id + ONLOOKER_SUFFIX,
+            fault_rule,
+            id=fault_rule.id + ONLOOKER_SUFFIX,
             point=FaultPoint.CLIENT_RESPONSE,
             action=Pass(),
         )
         injector.arm(onlooker)
-        stage.onlookers[rule.id] = onlooker.id
+        running_story.onlookers[fault_rule.id] = onlooker.id
 
 
-async def _release(stage: Stage, release: str | ReleasedAs) -> None:
-    injector = stage.target.injector
+async def _release(running_story: RunningStory, release: str | ReleasedAs) -> None:
+    injector = running_story.target.injector
     if isinstance(release, ReleasedAs):
-        rule_id, fate = release.rule, str(release.as_)
+        rule_id, fate_name = release.rule, str(release.as_)
     else:
-        rule_id, fate = release, "pass"
-    armed = stage.in_force(rule_id)
-    if armed.struck == 0:
-        lines = [f"the fault {rule_id} never struck: there is nothing to release"]
-        raise StoryFailedError("; ".join([*lines, *strangers(stage, armed.rule)]))
+        rule_id, fate_name = release, "pass"
+    armed_rule = running_story.rule_in_force(rule_id)
+    if armed_rule.struck == 0:
+        problem_lines = [f"the fault {rule_id} never struck: there is nothing to release"]
+        raise StoryFailedError(
+            "; ".join([*problem_lines, *unknown_name_lines(running_story, armed_rule.rule)])
+        )
     try:
-        injector.release(rule_id, FATES[fate])
+        injector.release(rule_id, FATES[fate_name])
     except CannotStrikeError as error:
         raise StoryFailedError(str(error)) from error
-    onlooker = stage.onlookers.pop(rule_id, None)
+    onlooker = running_story.onlookers.pop(rule_id, None)
     if onlooker is not None:
-        if fate == "drop":
-            await pause(stage.environment.clock, 1)  # the one who held it tells that it is lost
+        if fate_name == "drop":
+            await pause(
+                running_story.environment.clock, 1
+            )  # the one who held it tells that it is lost
         else:
-            await until_struck(stage, onlooker, count=armed.released)
+            await until_struck(running_story, onlooker, strike_count=armed_rule.released)
         injector.disarm(onlooker)
     injector.disarm(rule_id)
 
@@ -339,7 +359,7 @@ async def _release(stage: Stage, release: str | ReleasedAs) -> None:
 # What a story does to the cluster itself: leaders, brokers, replicas, configs, care of logs
 
 
-async def act_on_cluster(stage: Stage, act: ClusterAct) -> None:
+async def act_on_cluster(running_story: RunningStory, cluster_act: ClusterAct) -> None:
     """Change the cluster as a step says.
 
     Raises:
@@ -347,65 +367,77 @@ async def act_on_cluster(stage: Stage, act: ClusterAct) -> None:
         StoryFailedError: The cluster can't do it, or did not reach the state in time.
     """
     try:
-        await _act(stage, act, stage.target)
+        await _apply_cluster_act(running_story, cluster_act, running_story.target)
     except TargetError as error:
         raise StoryFailedError(str(error)) from None
 
 
-async def _act(stage: Stage, act: ClusterAct, target: Target) -> None:
-    match act.do:
+async def _apply_cluster_act(
+    running_story: RunningStory, cluster_act: ClusterAct, target: Target
+) -> None:
+    match cluster_act.do:
         case "move-leader":
-            await target.move_leader(await _partition_of_act(target, act), required(act.to))
+            await target.move_leader(
+                await _partition_of_act(target, cluster_act), required(cluster_act.to)
+            )
         case "reload-coordinator":
-            await target.reload_coordinator(await _partition_of_act(target, act))
+            await target.reload_coordinator(await _partition_of_act(target, cluster_act))
         case "reassign":
-            await target.reassign(required(act.partition), required(act.replicas))
+            await target.reassign(required(cluster_act.partition), required(cluster_act.replicas))
         case "kill" | "stop" | "start" | "restart":
-            await _care_for_broker(act, target)
+            await _care_for_broker(cluster_act, target)
         case "isolate":
-            await target.isolate(required(act.broker), from_clients=bool(act.from_clients))
+            await target.isolate(
+                required(cluster_act.broker), from_clients=bool(cluster_act.from_clients)
+            )
         case "heal":
-            await target.heal(required(act.broker))
+            await target.heal(required(cluster_act.broker))
         case "age":
-            await target.age(act.transactional_id or "", required(act.epoch))
+            await target.age(cluster_act.transactional_id or "", required(cluster_act.epoch))
         case "configure":
-            await target.configure(required(act.topic), required(act.name), act.value)
+            await target.configure(
+                required(cluster_act.topic), required(cluster_act.name), cluster_act.value
+            )
         case "create-topic":
-            brokers = min(target.brokers, stage.scenario.brokers)
+            brokers = min(target.brokers, running_story.scenario.brokers)
             await target.create_topic(
-                new_topic(required(act.topic), topic_of(act), brokers=brokers)
+                new_topic(required(cluster_act.topic), topic_of(cluster_act), brokers=brokers)
             )
         case "delete-topic":
-            await target.delete_topic(required(act.topic))
+            await target.delete_topic(required(cluster_act.topic))
         case "grow-topic":
-            await target.grow_topic(required(act.topic), required(act.partitions), act.leaders)
+            await target.grow_topic(
+                required(cluster_act.topic), required(cluster_act.partitions), cluster_act.leaders
+            )
         case "roll":
-            await target.roll(required(act.partition))
+            await target.roll(required(cluster_act.partition))
         case "clean":
-            await target.clean(required(act.partition))
+            await target.clean(required(cluster_act.partition))
         case "delete-old":
-            await target.delete_old(required(act.partition))
+            await target.delete_old(required(cluster_act.partition))
         case unknown:
             raise InvariantViolation(f"the cluster can't {unknown!r}, and the file was accepted")
 
 
-async def _partition_of_act(target: Target, act: ClusterAct) -> TopicPartition:
+async def _partition_of_act(target: Target, cluster_act: ClusterAct) -> TopicPartition:
     """The partition of the act; for a transactional id, its partition of
     ``__transaction_state``.
     """
-    if act.partition is not None:
-        return act.partition
-    return await target.home_of_id(required(act.coordinator_of))
+    if cluster_act.partition is not None:
+        return cluster_act.partition
+    return await target.home_of_id(required(cluster_act.coordinator_of))
 
 
-async def _care_for_broker(act: ClusterAct, target: Target) -> None:
-    broker = required(act.broker)
-    if act.do == "kill" or (act.do == "restart" and (act.kill or act.lose_unflushed)):
-        await target.kill(broker, lose_unflushed=bool(act.lose_unflushed))
-    elif act.do in ("stop", "restart"):
+async def _care_for_broker(cluster_act: ClusterAct, target: Target) -> None:
+    broker = required(cluster_act.broker)
+    if cluster_act.do == "kill" or (
+        cluster_act.do == "restart" and (cluster_act.kill or cluster_act.lose_unflushed)
+    ):
+        await target.kill(broker, lose_unflushed=bool(cluster_act.lose_unflushed))
+    elif cluster_act.do in ("stop", "restart"):
         await target.stop(broker)
-    if act.do in ("start", "restart"):
-        await target.start(broker, as_version=act.as_version)
+    if cluster_act.do in ("start", "restart"):
+        await target.start(broker, as_version=cluster_act.as_version)
 
 
 # What a story waits for and expects: seen on the wire, or shown by a fault that strikes. Nothing
@@ -417,7 +449,7 @@ Look = Callable[[], Awaitable[tuple[bool, list[str]]]]
 """Checks a condition: returns whether it holds, and the present state in words."""
 
 
-async def wait_until(stage: Stage, condition: Condition) -> None:
+async def wait_until(running_story: RunningStory, condition: Condition) -> None:
     """Wait until a condition holds.
 
     Raises:
@@ -425,158 +457,189 @@ async def wait_until(stage: Stage, condition: Condition) -> None:
     """
     if condition.struck is not None:
         struck = condition.struck
-        times = struck.times if isinstance(struck, StruckTimes) else 1
-        armed = stage.in_force(struck.rule if isinstance(struck, StruckTimes) else struck)
-        await until_struck(stage, armed.rule.id, count=times)
+        strike_count = struck.times if isinstance(struck, StruckTimes) else 1
+        armed_rule = running_story.rule_in_force(
+            struck.rule if isinstance(struck, StruckTimes) else struck
+        )
+        await until_struck(running_story, armed_rule.rule.id, strike_count=strike_count)
         return
-    awaited_state, look = _look_for(stage, condition)
-    case: list[str] = []
+    awaited_state, check_condition = _condition_check(running_story, condition)
+    case_lines: list[str] = []
 
     async def holds() -> bool:
-        nonlocal case
-        is_so, case = await look()
-        return is_so
+        nonlocal case_lines
+        condition_holds, case_lines = await check_condition()
+        return condition_holds
 
     try:
-        await poll(stage, holds, awaited_state)
+        await poll(running_story, holds, awaited_state)
     except StoryFailedError as error:
-        lines = dict.fromkeys([str(error), *case, *still_held(stage, case)])
-        raise StoryFailedError("; ".join(lines)) from None
+        problem_lines = dict.fromkeys(
+            [str(error), *case_lines, *held_fault_lines(running_story, case_lines)]
+        )
+        raise StoryFailedError("; ".join(problem_lines)) from None
 
 
-def _look_for(stage: Stage, condition: Condition) -> tuple[str, Look]:
+def _condition_check(running_story: RunningStory, condition: Condition) -> tuple[str, Look]:
     """The condition in words, and the function that checks it."""
     if condition.answered is not None:
-        background = stage.background_call(condition.answered)
+        background = running_story.background_call(condition.answered)
         return f"{condition.answered} is answered", partial(_has_answer, background)
     if (transaction := condition.transaction) is not None:
         awaited_state = f"{transaction.id} is {' or '.join(transaction.is_)}"
-        return awaited_state, partial(_in_state, stage, transaction)
+        return awaited_state, partial(_is_transaction_in_state, running_story, transaction)
     if (partition := condition.marker) is not None:
         awaited_state = f"DescribeProducers shows a marker on {partition}"
-        return awaited_state, partial(_producers, stage, partition, _has_marker)
+        return awaited_state, partial(_any_producer, running_story, partition, _has_marker)
     if (partition := condition.open) is not None:
         return f"DescribeProducers shows {partition} open", partial(
-            _producers, stage, partition, _is_open
+            _any_producer, running_story, partition, _is_open
         )
-    if (high := condition.high_watermark) is not None:
-        awaited_state = f"the high watermark of {high.partition} is {high.offset}"
-        return awaited_state, partial(_reaches, stage, high, lambda fetched: fetched.high_watermark)
+    if (high_partition := condition.high_watermark) is not None:
+        awaited_state = (
+            f"the high watermark of {high_partition.partition} is {high_partition.offset}"
+        )
+        return awaited_state, partial(
+            _reaches,
+            running_story,
+            high_partition,
+            lambda fetch_result: fetch_result.high_watermark,
+        )
     if (stable := condition.stable) is not None:
         awaited_state = f"the last stable offset of {stable.partition} is {stable.offset}"
         return awaited_state, partial(
-            _reaches, stage, stable, lambda fetched: fetched.last_stable_offset
+            _reaches, running_story, stable, lambda fetch_result: fetch_result.last_stable_offset
         )
     if (leader := condition.leader) is not None:
-        who = "no broker" if leader.is_ == NO_LEADER else f"broker {leader.is_}"
-        return f"{who} leads {leader.partition}", partial(_is_led_by, stage, leader)
-    whole = required(condition.in_sync)
-    return f"all replicas of {whole} are in sync", partial(_is_in_sync, stage, whole)
+        leader_text = "no broker" if leader.is_ == NO_LEADER else f"broker {leader.is_}"
+        return f"{leader_text} leads {leader.partition}", partial(_is_led_by, running_story, leader)
+    synced_partition = required(condition.in_sync)
+    return f"all replicas of {synced_partition} are in sync", partial(
+        _is_in_sync, running_story, synced_partition
+    )
 
 
-async def poll(stage: Stage, holds: Callable[[], Awaitable[bool]], awaited_state: str) -> None:
+async def poll(
+    running_story: RunningStory, holds: Callable[[], Awaitable[bool]], awaited_state: str
+) -> None:
     """Wait until ``holds`` returns True.
 
     Raises:
         StoryFailedError: The time limit has passed.
     """
     try:
-        await until(stage.environment.clock, holds, awaited_state, patience_ms=PATIENCE_MS)
+        await until(running_story.environment.clock, holds, awaited_state, patience_ms=PATIENCE_MS)
     except TargetError as error:
         raise StoryFailedError(str(error)) from None
 
 
-async def until_struck(stage: Stage, rule_id: str, *, count: int) -> None:
-    """Wait until a rule has struck ``count`` times.
+async def until_struck(running_story: RunningStory, rule_id: str, *, strike_count: int) -> None:
+    """Wait until a rule has struck ``strike_count`` times.
 
     Raises:
         StoryFailedError: It has not struck so often in time.
     """
     try:
-        await stage.target.injector.wait_until_struck(rule_id, count=count, timeout_ms=PATIENCE_MS)
+        await running_story.target.injector.wait_until_struck(
+            rule_id, count=strike_count, timeout_ms=PATIENCE_MS
+        )
     except (TimeoutError, LookupError) as error:
-        armed = stage.armed.get(rule_id)  # none for one that counts what another has held
-        whom = strangers(stage, armed.rule) if armed is not None and armed.struck == 0 else ()
-        held_lines = still_held(stage, [str(error)])
-        raise StoryFailedError("; ".join([str(error), *whom, *held_lines])) from None
+        armed_rule = running_story.armed.get(
+            rule_id
+        )  # none for one that counts what another has held
+        stranger_lines = (
+            unknown_name_lines(running_story, armed_rule.rule)
+            if armed_rule is not None and armed_rule.struck == 0
+            else ()
+        )
+        held_lines = held_fault_lines(running_story, [str(error)])
+        raise StoryFailedError("; ".join([str(error), *stranger_lines, *held_lines])) from None
 
 
-def strangers(stage: Stage, rule: FaultRule) -> Iterator[str]:
+def unknown_name_lines(running_story: RunningStory, fault_rule: FaultRule) -> Iterator[str]:
     """Lines about names in a rule that the story does not have, each with the nearest known
     name.
     """
-    cast = stage.scenario.cast
-    clients = {name: actor.client_id or name for name, actor in cast.items()}
-    ids = [
-        actor.transactional_id or name
-        for name, actor in cast.items()
+    cast = running_story.scenario.cast
+    clients = {actor_name: actor.client_id or actor_name for actor_name, actor in cast.items()}
+    transactional_ids = [
+        actor.transactional_id or actor_name
+        for actor_name, actor in cast.items()
         if actor.plays in ("wire", "application")
     ]
     for noun, name_in_rule, known_names in (
-        ("transactional id", rule.transactional_id, ids),
-        ("client id", rule.client_id, [*clients.values()]),
-        ("topic", rule.topic, [*stage.target.topics]),
+        ("transactional id", fault_rule.transactional_id, transactional_ids),
+        ("client id", fault_rule.client_id, [*clients.values()]),
+        ("topic", fault_rule.topic, [*running_story.target.topics]),
     ):
         if name_in_rule is not None and name_in_rule not in known_names:
             yield unknown_word_message(noun, name_in_rule, known_names)
 
 
-async def expect(stage: Stage, expectation: Expectation) -> None:
+async def expect(running_story: RunningStory, expectation: Expectation) -> None:
     """Check what a new reader sees.
 
     Raises:
         StoryFailedError: It differs from the expectation.
     """
     if expectation.unanswered is not None:
-        background = stage.background_call(expectation.unanswered)
+        background = running_story.background_call(expectation.unanswered)
         if background.task.done():
             raise StoryFailedError(f"{expectation.unanswered} is answered, expected no answer yet")
         return
     if expectation.group is not None:
-        await _positions(stage, expectation.group, required(expectation.positions))
+        await _check_positions(running_story, expectation.group, required(expectation.positions))
         return
     partition = required(expectation.partition)
-    for isolation, expected in (
+    for isolation, expected_values_read in (
         (IsolationLevel.READ_COMMITTED, expectation.committed),
         (IsolationLevel.READ_UNCOMMITTED, expectation.uncommitted),
     ):
-        if expected is not None:
-            values, _ = await stage.beginner().read(partition, isolation)
-            _expect(f"{isolation.name.lower()} readers of {partition} get", values, expected)
+        if expected_values_read is not None:
+            values, _ = await running_story.reader_from_start().read(partition, isolation)
+            _check_value(
+                f"{isolation.name.lower()} readers of {partition} get", values, expected_values_read
+            )
     if expectation.records is not None:
-        values, _ = await stage.beginner().read(partition, IsolationLevel.READ_UNCOMMITTED)
+        values, _ = await running_story.reader_from_start().read(
+            partition, IsolationLevel.READ_UNCOMMITTED
+        )
         subject = f"the number of records that read_uncommitted readers of {partition} get is"
-        _expect(subject, len(values), expectation.records)
-    _, last_fetch = await stage.reader.read(partition, IsolationLevel.READ_COMMITTED)
+        _check_value(subject, len(values), expectation.records)
+    _, last_fetch = await running_story.reader.read(partition, IsolationLevel.READ_COMMITTED)
     if expectation.stable is not None:
         subject = f"the last stable offset of {partition} is"
-        _expect(subject, last_fetch.last_stable_offset, expectation.stable)
+        _check_value(subject, last_fetch.last_stable_offset, expectation.stable)
     if expectation.high_watermark is not None:
         subject = f"the high watermark of {partition} is"
-        _expect(subject, last_fetch.high_watermark, expectation.high_watermark)
+        _check_value(subject, last_fetch.high_watermark, expectation.high_watermark)
 
 
-async def _positions(stage: Stage, group: str, expected: Mapping[TopicPartition, int]) -> None:
-    admin = await stage.operator.admin()
+async def _check_positions(
+    running_story: RunningStory, group: str, expected: Mapping[TopicPartition, int]
+) -> None:
+    admin = await running_story.operator.admin()
     offsets = await admin.committed_positions(group, tuple(expected))
-    stage.recorder.note_positions(LOOKER, group, offsets)
+    running_story.recorder.note_positions(LOOKER, group, offsets)
     for partition, position in expected.items():
-        _expect(f"the position of group {group} on {partition} is", offsets[partition], position)
+        _check_value(
+            f"the position of group {group} on {partition} is", offsets[partition], position
+        )
 
 
-def _expect(subject: str, actual: object, expected: object) -> None:
-    if actual != expected:
-        raise StoryFailedError(f"{subject} {actual}, expected {expected}")
+def _check_value(subject: str, actual_value: object, expected_value: object) -> None:
+    if actual_value != expected_value:
+        raise StoryFailedError(f"{subject} {actual_value}, expected {expected_value}")
 
 
-def still_held(stage: Stage, lines: Sequence[str] = ()) -> list[str]:
+def held_fault_lines(running_story: RunningStory, lines: Sequence[str] = ()) -> list[str]:
     """Lines about faults that still hold something, except those that ``lines`` already name."""
     return [
-        f"the fault {armed.rule.id} still holds {len(armed.held)} at {armed.rule.point}: a step"
-        " before"
-        f" has to release it (`release: {armed.rule.id}`)"
-        for armed in stage.target.injector.rules()
-        if armed.held and not any(armed.rule.id in line for line in lines)
+        f"the fault {armed_rule.rule.id} still holds {len(armed_rule.held)} "
+        f"at {armed_rule.rule.point}: a step before"
+        f" has to release it (`release: {armed_rule.rule.id}`)"
+        for armed_rule in running_story.target.injector.rules()
+        if armed_rule.held and not any(armed_rule.rule.id in line for line in lines)
     ]
 
 
@@ -588,22 +651,28 @@ async def _has_answer(background: Background) -> tuple[bool, list[str]]:
     return background.task.done(), [f"{call.who}: {call.do} was sent, and has no answer yet"]
 
 
-async def _in_state(stage: Stage, condition: TransactionIs) -> tuple[bool, list[str]]:
-    admin = await stage.operator.admin()
+async def _is_transaction_in_state(
+    running_story: RunningStory, condition: TransactionIs
+) -> tuple[bool, list[str]]:
+    admin = await running_story.operator.admin()
     description = (await admin.describe_transactions([condition.id]))[condition.id]
     holds = not isinstance(description, ClientError) and description.state in condition.is_
-    return holds, [] if holds else stage.target.why_unfinished(condition.id)
+    return holds, [] if holds else running_story.target.why_unfinished(condition.id)
 
 
-async def _producers(
-    stage: Stage, partition: TopicPartition, test: Callable[[ProducerState], bool]
+async def _any_producer(
+    running_story: RunningStory,
+    partition: TopicPartition,
+    is_awaited: Callable[[ProducerState], bool],
 ) -> tuple[bool, list[str]]:
-    answer = (await (await stage.operator.admin()).describe_producers([partition]))[partition]
+    answer = (await (await running_story.operator.admin()).describe_producers([partition]))[
+        partition
+    ]
     producers = () if isinstance(answer, ClientError) else answer
-    case = [_of_producer(partition, producer) for producer in producers] or [
+    case_lines = [_of_producer(partition, producer) for producer in producers] or [
         f"{partition} knows no producer"
     ]
-    return any(map(test, producers)), case
+    return any(map(is_awaited, producers)), case_lines
 
 
 def _has_marker(producer: ProducerState) -> bool:
@@ -618,44 +687,57 @@ def _is_open(producer: ProducerState) -> bool:
 
 
 def _of_producer(partition: TopicPartition, producer: ProducerState) -> str:
-    start = producer.txn_start_offset
-    about = "no transaction is open" if start is None else f"a transaction is open since {start}"
-    return f"{partition}: producer {producer.producer_id}, epoch {producer.producer_epoch}: {about}"
+    start_offset = producer.txn_start_offset
+    open_text = (
+        "no transaction is open"
+        if start_offset is None
+        else f"a transaction is open since {start_offset}"
+    )
+    epoch = producer.producer_epoch
+    return f"{partition}: producer {producer.producer_id}, epoch {epoch}: {open_text}"
 
 
 async def _reaches(
-    stage: Stage, condition: Reaches, offset_of: Callable[[FetchResult], int]
+    running_story: RunningStory, condition: Reaches, offset_of: Callable[[FetchResult], int]
 ) -> tuple[bool, list[str]]:
-    _, last_fetch = await stage.reader.read(condition.partition, IsolationLevel.READ_COMMITTED)
-    stable, high = last_fetch.last_stable_offset, last_fetch.high_watermark
-    where = f"the last stable offset is {stable}, the high watermark {high}"
-    return offset_of(last_fetch) >= condition.offset, [f"{condition.partition}: {where}"]
+    _, last_fetch = await running_story.reader.read(
+        condition.partition, IsolationLevel.READ_COMMITTED
+    )
+    stable_offset, high_watermark = last_fetch.last_stable_offset, last_fetch.high_watermark
+    offsets_text = f"the last stable offset is {stable_offset}, the high watermark {high_watermark}"
+    return offset_of(last_fetch) >= condition.offset, [f"{condition.partition}: {offsets_text}"]
 
 
-async def _is_led_by(stage: Stage, condition: LeaderIs) -> tuple[bool, list[str]]:
-    view, leader, case = await _led(stage, condition.partition)
+async def _is_led_by(running_story: RunningStory, condition: LeaderIs) -> tuple[bool, list[str]]:
+    cluster_metadata, leader, case_lines = await _leader_metadata(
+        running_story, condition.partition
+    )
     if leader is None:
-        is_there = view.topic(condition.partition.topic) is not None
-        return condition.is_ == NO_LEADER and is_there, case
-    return leader.leader_id == condition.is_, case
+        topic_exists = cluster_metadata.topic(condition.partition.topic) is not None
+        return condition.is_ == NO_LEADER and topic_exists, case_lines
+    return leader.leader_id == condition.is_, case_lines
 
 
-async def _is_in_sync(stage: Stage, partition: TopicPartition) -> tuple[bool, list[str]]:
-    _, leader, case = await _led(stage, partition)
-    return leader is not None and set(leader.isr) == set(leader.replicas), case
+async def _is_in_sync(
+    running_story: RunningStory, partition: TopicPartition
+) -> tuple[bool, list[str]]:
+    _, leader, case_lines = await _leader_metadata(running_story, partition)
+    return leader is not None and set(leader.isr) == set(leader.replicas), case_lines
 
 
-async def _led(
-    stage: Stage, partition: TopicPartition
+async def _leader_metadata(
+    running_story: RunningStory, partition: TopicPartition
 ) -> tuple[ClusterMetadata, PartitionMetadata | None, list[str]]:
     """The metadata that clients see of a partition, and the same in words."""
-    view = await (await stage.operator.admin()).cluster.refresh((partition.topic,))
-    leader = view.leader(partition)
+    cluster_metadata = await (await running_story.operator.admin()).cluster.refresh(
+        (partition.topic,)
+    )
+    leader = cluster_metadata.leader(partition)
     if leader is None:
-        return view, None, [f"{partition} has no leader"]
+        return cluster_metadata, None, [f"{partition} has no leader"]
     in_sync, replicas = _id_list(leader.isr), _id_list(leader.replicas)
-    text = f"{partition}: broker {leader.leader_id} leads; in sync {in_sync} of {replicas}"
-    return view, leader, [text]
+    leader_text = f"{partition}: broker {leader.leader_id} leads; in sync {in_sync} of {replicas}"
+    return cluster_metadata, leader, [leader_text]
 
 
 def _id_list(ids: Iterable[int]) -> str:

@@ -160,16 +160,18 @@ class OneOf(Model):
     @classmethod
     def choices(cls) -> tuple[str, ...]:
         """Python names of the fields, of which exactly one is given."""
-        return tuple(name for name in cls.model_fields if name not in cls.BESIDES)
+        return tuple(field_name for field_name in cls.model_fields if field_name not in cls.BESIDES)
 
     @property
     def choice(self) -> str:
         """Python name of the field that is given."""
-        return next(name for name in self.choices() if getattr(self, name) is not None)
+        return next(
+            field_name for field_name in self.choices() if getattr(self, field_name) is not None
+        )
 
     @model_validator(mode="after")
     def _exactly_one(self) -> Self:
-        if sum(getattr(self, name) is not None for name in self.choices()) != 1:
+        if sum(getattr(self, field_name) is not None for field_name in self.choices()) != 1:
             raise ValueError(f"expected exactly one of {_names(self.choices())}")
         return self
 
@@ -508,15 +510,15 @@ class Step(OneOf):
     @property
     def is_about_faults(self) -> bool:
         """Whether the step makes no sense if no fault is armed."""
-        acts = (self.rule, self.release, self.disarm, self.struck, self.give_up)
-        return any(act is not None for act in acts)
+        fault_fields = (self.rule, self.release, self.disarm, self.struck, self.give_up)
+        return any(fault_field is not None for fault_field in fault_fields)
 
 
-def required(value: T | None) -> T:
+def required(field_value: T | None) -> T:
     """The value of a field that the file's validation guarantees."""
-    assert value is not None, "the file was accepted"
-    return value
+    assert field_value is not None, "the file was accepted"
+    return field_value
 
 
-def _names(fields: tuple[str, ...]) -> str:
-    return ", ".join(field.rstrip("_").replace("_", "-") for field in fields)
+def _names(field_names: tuple[str, ...]) -> str:
+    return ", ".join(field_name.rstrip("_").replace("_", "-") for field_name in field_names)

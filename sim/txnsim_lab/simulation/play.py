@@ -40,12 +40,12 @@ from txnsim_lab.check.observations import Outcome, PositionsRead, ShareFetched
 from txnsim_lab.scenario.actors.base import Surroundings, group_metadata
 from txnsim_lab.scenario.call_results import NONE, CallResult, StoryFailedError, failure
 from txnsim_lab.scenario.fields import RunSelection
-from txnsim_lab.scenario.final_observation import look_twice
+from txnsim_lab.scenario.final_observation import observe_twice
 from txnsim_lab.scenario.model import Scenario
 from txnsim_lab.scenario.players.casting import Casting
 from txnsim_lab.scenario.recorder import Recorder
 from txnsim_lab.scenario.runner import ScenarioRun, casts_of
-from txnsim_lab.scenario.stage import LOOKER, Stage, simulated_target, stage
+from txnsim_lab.scenario.stage import LOOKER, RunningStory, open_story, simulated_target
 from txnsim_lab.scenario.steps import act, expected_error, make_call
 from txnsim_lab.scenario.steps_model import Call, Step
 from txnsim_lab.simulation._broker_promises import Broken, broken_promises
@@ -266,30 +266,30 @@ class _PlayingRun:
         try:
             async with (
                 simulated_target(self._scenario, self._scenario.runs[RUN], environment) as target,
-                stage(
+                open_story(
                     self._scenario,
                     situation,
                     casts=casts_of(scenario_run, Casting(player="own")),
                     target=target,
                     recorder=recorder,
-                ) as built,
+                ) as running_story,
             ):
-                await self._on_stage(built, target)
+                await self._on_stage(running_story, target)
         finally:
             self._virtual_ms = (environment.clock.monotonic_us() - self._start_us) // 1_000
 
-    async def _on_stage(self, built: Stage, target: SimulatedTarget) -> None:
+    async def _on_stage(self, running_story: RunningStory, target: SimulatedTarget) -> None:
         clock, spawn = target.environment.clock, target.environment.tasks.spawn
         tasks = [
-            spawn(self._track(built, target.cluster, track), name=f"track {number}")
+            spawn(self._track(running_story, target.cluster, track), name=f"track {number}")
             for number, track in enumerate(self.plan.tracks)
         ]
         if self._guest is not None:
             guest = Guest(
                 bootstrap=target.bootstrap,
                 environment=target.environment,
-                recorder=built.recorder,
-                client=built.around.client,
+                recorder=running_story.recorder,
+                client=running_story.around.client,
             )
             tasks.append(spawn(self._play_guest(self._guest(guest)), name=WORKLOAD))
         await _until_done(clock, tasks, HORIZON_MS)
@@ -304,11 +304,11 @@ class _PlayingRun:
         if self._curious is not None:
             await self._curious.close()
         await pause(clock, SETTLING_MS)
-        built.recorder.note_healing(LOOKER)
-        await _drain_share_groups(built, self.plan)
+        running_story.recorder.note_healing(LOOKER)
+        await _drain_share_groups(running_story, self.plan)
         try:
-            await look_twice(built)
-            await _look_at_positions(built, self.plan)
+            await observe_twice(running_story)
+            await _look_at_positions(running_story, self.plan)
         except _PASSING as error:
             self._findings.append(Finding(UNSETTLED, f"the last look was not answered: {error}"))
         self._findings += [Finding(*violation) for violation in violations(target.cluster)]
@@ -336,8 +336,8 @@ class _PlayingRun:
 
     # Tracks
 
-    async def _track(self, built: Stage, cluster: SimCluster, track: Track) -> None:
-        clock, skipped = built.environment.clock, -1
+    async def _track(self, running_story: RunningStory, cluster: SimCluster, track: Track) -> None:
+        clock, skipped = running_story.environment.clock, -1
         for drawn_act in track.acts:
             if drawn_act.unit == skipped:
                 continue
@@ -345,11 +345,11 @@ class _PlayingRun:
                 await pause(clock, drawn_act.after_ms)
             if self._is_over:
                 return
-            answer = await self._act(built, cluster, track, drawn_act)
+            answer = await self._act(running_story, cluster, track, drawn_act)
             if answer.error == NONE or _is_other_actors_act(drawn_act):
                 continue
             if drawn_act.unit == BEGINNING:
-                if not await self._begins_after_all(built, cluster, track, drawn_act):
+                if not await self._begins_after_all(running_story, cluster, track, drawn_act):
                     return  # without an identity nobody can even do wrong
                 continue
             if track.on_error == "go-on":
@@ -359,7 +359,7 @@ class _PlayingRun:
             skipped = drawn_act.unit
             unknown = _is_unknown_end(drawn_act, answer)
             if track.on_error == "abort" and not unknown:
-                sorry = await self._act(built, cluster, track, _call(track, "abort"))
+                sorry = await self._act(running_story, cluster, track, _call(track, "abort"))
                 unknown = sorry.outcome is Outcome.UNKNOWN
             # What is not known to be over must not be gone on with.
             if track.actor is None or track.actor["plays"] != "wire":
@@ -367,43 +367,43 @@ class _PlayingRun:
                     return
             elif unknown or track.on_error == "anew":
                 anew = _call(track, "init-producer-id")
-                answer = await self._act(built, cluster, track, anew)
+                answer = await self._act(running_story, cluster, track, anew)
                 if answer.outcome is Outcome.UNKNOWN and not await self._begins_after_all(
-                    built, cluster, track, anew
+                    running_story, cluster, track, anew
                 ):
                     return
 
     async def _begins_after_all(
-        self, built: Stage, cluster: SimCluster, track: Track, act: Act
+        self, running_story: RunningStory, cluster: SimCluster, track: Track, act: Act
     ) -> bool:
         """Retry an act that the track needs before all others; returns whether it succeeded."""
         for _ in range(ATTEMPTS):
-            await pause(built.environment.clock, ATTEMPT_PAUSE_MS)
+            await pause(running_story.environment.clock, ATTEMPT_PAUSE_MS)
             if self._is_over:
                 return False
-            if (await self._act(built, cluster, track, act)).error == NONE:
+            if (await self._act(running_story, cluster, track, act)).error == NONE:
                 return True
         return False
 
     async def _act(
-        self, built: Stage, cluster: SimCluster, track: Track, drawn_act: Act
+        self, running_story: RunningStory, cluster: SimCluster, track: Track, drawn_act: Act
     ) -> CallResult:
         """Perform one act; an error is its answer."""
         step = None if ASK in drawn_act.step else self._steps.get(id(drawn_act)) or _step(drawn_act)
         call = None if step is None else step.call
-        clock = built.environment.clock
+        clock = running_story.environment.clock
         began_us = clock.monotonic_us()
         leaders, states = _leaders(cluster), _states(cluster)
         state = self._state(states, track)
         self._findings += [Finding(*violation) for violation in self._look(cluster)]
-        commit = asked_of_group(built.around, cluster, call)
+        commit = asked_of_group(running_story.around, cluster, call)
         old, fenced = reason_to_refuse(commit, cluster), reason_to_fence(commit)
         try:
             if step is None:
-                self._curious = self._curious or Curious(built.around)
+                self._curious = self._curious or Curious(running_story.around)
                 answer = await self._curious.ask(drawn_act.step[ASK])
             else:
-                answer = await _play_step(built, step)
+                answer = await _play_step(running_story, step)
         except ClientError as error:
             answer = failure(error)
         except StoryFailedError as error:
@@ -425,7 +425,7 @@ class _PlayingRun:
         self._cells[CoverageCell(state, drawn_act.request_name, answer.error)] += 1
         if old or fenced:
             # A coordinator that has moved meanwhile may not know the later generation.
-            commit = asked_of_group(built.around, cluster, call)
+            commit = asked_of_group(running_story.around, cluster, call)
             if old and answer.error == NONE and reason_to_refuse(commit, cluster):
                 self._findings.append(Finding(OLD_GENERATION, old))
             if fenced and answer.error in UNFENCED and reason_to_fence(commit):
@@ -433,12 +433,12 @@ class _PlayingRun:
         self._findings += [Finding(*violation) for violation in self._look(cluster)]
         if call is not None and call.do == "read-positions" and answer.error == NONE:
             self._findings += [
-                Finding(*violation) for violation in self._early_positions(built, call.who)
+                Finding(*violation) for violation in self._early_positions(running_story, call.who)
             ]
         if not self._shared:
             violations = (
-                *(() if self._deletes_topics else of_two_members(built.around, cluster)),
-                *changed_assignments(built.around, self._remembered_fields),
+                *(() if self._deletes_topics else of_two_members(running_story.around, cluster)),
+                *changed_assignments(running_story.around, self._remembered_fields),
             )
             self._shared = [Finding(*violation) for violation in violations]
         return answer
@@ -448,10 +448,10 @@ class _PlayingRun:
             self._moments = Moments(cluster)
         return self._moments.look()
 
-    def _early_positions(self, built: Stage, who: str) -> list[Broken]:
+    def _early_positions(self, running_story: RunningStory, who: str) -> list[Broken]:
         """Violations in the positions that an actor just got, if they are not replicated."""
         assert self._moments is not None
-        history = built.recorder.history
+        history = running_story.recorder.history
         observations = (history[index] for index in range(len(history) - 1, -1, -1))
         read = next(
             observation
@@ -479,7 +479,7 @@ def _keeps_positions(plan: Plan) -> bool:
     return not _deletes_topics(plan) and plan.world.settings.keys().isdisjoint(EXPIRATIONS)
 
 
-async def _look_at_positions(built: Stage, plan: Plan) -> None:
+async def _look_at_positions(running_story: RunningStory, plan: Plan) -> None:
     """Read the final positions of each group."""
     places = [
         TopicPartition(name, index)
@@ -487,12 +487,12 @@ async def _look_at_positions(built: Stage, plan: Plan) -> None:
         for index in range(topic["partitions"])
     ]
     for group in plan.groups:
-        admin = await built.operator.admin()
+        admin = await running_story.operator.admin()
         positions = await admin.committed_positions(group, places)
-        built.recorder.note_positions(LOOKER, group, positions)
+        running_story.recorder.note_positions(LOOKER, group, positions)
 
 
-async def _drain_share_groups(built: Stage, plan: Plan) -> None:
+async def _drain_share_groups(running_story: RunningStory, plan: Plan) -> None:
     """Let one member of each share group poll and accept until polls are empty. The first poll may
     be empty anyway: it loads the share partition, or finds that its log begins later.
     """
@@ -501,29 +501,29 @@ async def _drain_share_groups(built: Stage, plan: Plan) -> None:
         if track.actor is not None and track.actor["plays"] == "share-member":
             drainers.setdefault(track.actor["group"], track.name)
     for who in drainers.values():
-        await _call_leniently(built, who, "subscribe", topics=[*plan.world.topics])
+        await _call_leniently(running_story, who, "subscribe", topics=[*plan.world.topics])
         empty = 0
         for _ in range(DRAINING_POLLS_MAX):
-            length_before = len(built.recorder.history)
-            await _call_leniently(built, who, "poll")
+            length_before = len(running_story.recorder.history)
+            await _call_leniently(running_story, who, "poll")
             new_observations = (
-                built.recorder.history[index]
-                for index in range(length_before, len(built.recorder.history))
+                running_story.recorder.history[index]
+                for index in range(length_before, len(running_story.recorder.history))
             )
             if any(
                 isinstance(observation, ShareFetched) and observation.records
                 for observation in new_observations
             ):
                 empty = 0
-                await _call_leniently(built, who, "acknowledge")
+                await _call_leniently(running_story, who, "acknowledge")
             elif (empty := empty + 1) == EMPTY_POLLS:
                 break
 
 
-async def _call_leniently(built: Stage, who: str, do: str, **fields: object) -> None:
+async def _call_leniently(running_story: RunningStory, who: str, do: str, **fields: object) -> None:
     """Make a call whose errors only go into the history."""
     with contextlib.suppress(ClientError, StoryFailedError):
-        await _play_step(built, _step(Act({"call": {"who": who, "do": do, **fields}})))
+        await _play_step(running_story, _step(Act({"call": {"who": who, "do": do, **fields}})))
 
 
 def _is_other_actors_act(act: Act) -> bool:
@@ -563,15 +563,17 @@ def _states(cluster: SimCluster) -> dict[str, str]:
     }
 
 
-async def _play_step(built: Stage, step: Step) -> CallResult:
+async def _play_step(running_story: RunningStory, step: Step) -> CallResult:
     call = step.call
     if call is None or call.background is not None:
-        await act(built, step)
+        await act(running_story, step)
         return CallResult()
-    call_step = built.with_numbers(step)
+    call_step = running_story.with_numbers(step)
     assert call_step.call is not None
-    expected = expected_error(call.error, built.situation)
-    return await make_call(built, built.actors[call.who], call_step.call, expected_code=expected)
+    expected = expected_error(call.error, running_story.situation)
+    return await make_call(
+        running_story, running_story.actors[call.who], call_step.call, expected_code=expected
+    )
 
 
 async def _until_done(clock: Any, tasks: list[asyncio.Task[Any]], patience_ms: int) -> None:

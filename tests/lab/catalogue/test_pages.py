@@ -23,7 +23,7 @@ from txnsim_lab.scenario.catalog import scenarios
 from txnsim_lab.scenario.model import Scenario
 from txnsim_lab.scenario.runner import ScenarioRun, run_in_virtual_time
 from txnsim_lab.scenario.scenario_reader import read
-from txnsim_lab.scenario.stage import Stage
+from txnsim_lab.scenario.stage import RunningStory
 from txnsim_lab.scenario.steps_model import (
     CALLS,
     CLUSTER,
@@ -305,14 +305,14 @@ def test_the_example_is_read() -> None:
 def test_an_operator_and_a_reader_of_the_trace_hear_the_same(name: str, run: str) -> None:
     sentence_pairs: list[tuple[tuple[str, ...], tuple[str, ...]]] = []
 
-    async def look(stage: Stage) -> None:
-        await final_observation.look_twice(stage)
-        environment = stage.environment
+    async def look(running_story: RunningStory) -> None:
+        await final_observation.observe_twice(running_story)
+        environment = running_story.environment
         tracer = environment.tracer
-        for partition in stage.partitions:
+        for partition in running_story.partitions:
             now_ms = environment.clock.now_ms()
             operator_explanation = await explain(
-                await stage.operator.admin(), partition, now_ms=now_ms
+                await running_story.operator.admin(), partition, now_ms=now_ms
             )
             state = state_at(tracer.events(0), tracer.nodes)
             state.at_us = (now_ms - state.wall_ms) * 1000
@@ -321,7 +321,7 @@ def test_an_operator_and_a_reader_of_the_trace_hear_the_same(name: str, run: str
             sentence_pairs.append((operator_explanation.sentences, trace_explanation.sentences))
 
     scenario_run = ScenarioRun(scenario=catalog.find(name)[1], run=run, take="armed")
-    with patch.object(runner, "look_twice", look):
+    with patch.object(runner, "observe_twice", look):
         run_in_virtual_time(scenario_run, trace_level=TraceLevel.FULL)
     assert sentence_pairs
     for operator_sentences, trace_sentences in sentence_pairs:

@@ -337,7 +337,9 @@ def test_the_identity_that_was_sent_is_noted_and_the_one_that_follows() -> None:
     following = ProducerIdAndEpoch(producer_id=ProducerId(8), producer_epoch=ProducerEpoch(0))
     recorder.note_partitions_added("P", "T1", (), CallResult(), IDENTITY)
     recorder.note_sent_offsets("P", "T1", "g", {TopicPartition("in", 0): 5}, CallResult(), IDENTITY)
-    recorder.note_end("P", "T1", CallResult(), committed=True, sent=IDENTITY, following=following)
+    recorder.note_end(
+        "P", "T1", CallResult(), committed=True, sent_identity=IDENTITY, next_identity=following
+    )
     added, sent, ended = recorder.history
     assert isinstance(added, Added)
     assert isinstance(sent, SentOffsets)

@@ -192,9 +192,9 @@ def test_a_name_has_only_the_files_read_that_mention_it(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(catalog, "load", load)
     catalog._load_once.cache_clear()
-    assert catalog.of_name("Z01") is not None
+    assert catalog.scenario_of_name("Z01") is not None
     assert len(read) < len(list(catalog.directory().glob("*.yaml"))) / 2, read
-    assert catalog.of_name("no-such-scenario-at-all") is None
+    assert catalog.scenario_of_name("no-such-scenario-at-all") is None
 
 
 def test_a_wheel_carries_them_beside_the_package(
@@ -489,7 +489,7 @@ def test_what_was_done_to_a_run_becomes_steps_where_it_was_done() -> None:
     read_early = {"who": "reader", "do": "read", "partition": "payments-0", "reads": []}
     look = Input(before=1, step={"call": read_early})
     text = story_with_inputs(
-        hang, "V-", "armed", [end, look], name="mine", verdict="stuck-last-stable-offset"
+        hang, "V-", "armed", [end, look], story_name="mine", verdict="stuck-last-stable-offset"
     )
     scenario_read = read("mine.yaml", text)
     assert scenario_read.steps[1].call is not None
@@ -506,7 +506,7 @@ def test_what_is_said_of_other_runs_is_left_out_and_durations_are_kept() -> None
     late = find("z23")[1]
     inputs = [Input(before=12, step={"advance": "1s"})]
     text = story_with_inputs(
-        late, "TV2/before", "armed", inputs, name="mine", verdict="false-fencing"
+        late, "TV2/before", "armed", inputs, story_name="mine", verdict="false-fencing"
     )
     assert "V+" not in text
     assert "transaction-timeout: 60s" in text or "60000ms" not in text  # the default is left out
@@ -625,10 +625,10 @@ def test_the_page_has_every_kind_of_actor() -> None:
 def test_a_wrong_part_is_taken_out_once_and_what_follows_from_it_is_not_told() -> None:
     document: dict[str, Any] = {"runs": {}, "steps": [{"hold": {"id": "late"}}, {"say": "a"}]}
     pruning = Pruning(document)
-    assert pruning.take_out([(("steps", 0, "hold"), "no point")]) == [
+    assert pruning.remove_fields([(("steps", 0, "hold"), "no point")]) == [
         (("steps", 0, "hold"), "no point")
     ]
-    assert pruning.take_out([(("steps", 0), "no act")]) == []
+    assert pruning.remove_fields([(("steps", 0), "no act")]) == []
     assert pruning.follows(("steps", 1, "release"), "no rule 'late'")
     assert not pruning.follows(("steps", 1, "release"), "no rule 'lat'")
     assert document["steps"][0] == {"hold": {"id": "late"}}

@@ -70,7 +70,7 @@ def run(
         is_there = ":" in target
         on = target if is_there else version_of(target)
         generation = real_world.run(generation_of(target, settings)) if is_there else None
-        on_cell = _teller(cells, comparison.beforehand(plan, on, generation), args)
+        on_cell = _teller(cells, comparison.simulate_beforehand(plan, on, generation), args)
         try:
             if generation is not None:
                 real_world.run(
@@ -80,8 +80,8 @@ def run(
                         casting,
                         settings=settings,
                         generation=generation,
-                        say=TERMINAL.warn,
-                        on_cell=on_cell,
+                        say_progress=TERMINAL.warn,
+                        on_compared_run=on_cell,
                     )
                 )
             else:

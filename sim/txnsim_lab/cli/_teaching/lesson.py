@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from txnsim.trace.trace_file import Recording
     from txnsim_lab.scenario.driver_commands import Input, PlannedStep
     from txnsim_lab.scenario.runner import ScenarioRun
-    from txnsim_lab.scenario.stage import Stage
+    from txnsim_lab.scenario.stage import RunningStory
     from txnsim_lab.scenario.teaching.lessons import Beside, Lesson, Part, StoryRun
 
 LEFT_STATUS: Final = 1
@@ -165,7 +165,7 @@ class _LessonPlayer:
 
     def __init__(self, chosen: Lesson) -> None:
         self._lesson = chosen
-        self._part = -1
+        self._player_part = -1
         self._is_open = False
         """Whether the part's events are still to come."""
         self._guess = ""
@@ -200,24 +200,24 @@ class _LessonPlayer:
             if part.beside is not None and is_same_story:
                 self._beside[number] = _play_beside(story, part.beside)
 
-    async def wait_before_step(self, stage: Stage, step: PlannedStep) -> None:
+    async def wait_before_step(self, running_story: RunningStory, step: PlannedStep) -> None:
         """Show the next part once the steps of the previous one have been played."""
         from txnsim_lab.scenario.teaching.lesson_solver import PlayedError
 
         parts = self._lesson.parts
-        while not self._is_open or step.number >= parts[self._part].until:
+        while not self._is_open or step.number >= parts[self._player_part].until:
             if self._is_open:
-                self._reveal(parts[self._part], stage)
+                self._reveal(parts[self._player_part], running_story)
                 self._is_open = False
-            following = self._part + 1
+            following = self._player_part + 1
             is_new = following < len(parts) and parts[following].story is not None
             if following == len(parts) or (is_new and following != self._begins):
                 self._payloads, self._inputs, self._begins = 0, [], following
                 self.scenario_run = self._scenario_run(following)
                 raise PlayedError
-            self._part = following
+            self._player_part = following
             if parts[following].goal:
-                await self._reach(parts[following], stage, step.number)
+                await self._reach(parts[following], running_story, step.number)
             else:
                 self._tell(parts[following])
                 self._is_open = True
@@ -235,24 +235,24 @@ class _LessonPlayer:
         print_filled(part.ask)
         self._guess = keys[ask_choice("Your prediction", list(part.choices.values()), part.hints)]
 
-    def _reveal(self, part: Part, stage: Stage) -> None:
-        from txnsim_lab.scenario.teaching.lesson_solver import so_far
+    def _reveal(self, part: Part, running_story: RunningStory) -> None:
+        from txnsim_lab.scenario.teaching.lesson_solver import recording_so_far
         from txnsim_lab.scenario.teaching.trace_facts import fact
 
         if part.fact:
-            key = fact(so_far(stage), part.fact)
+            key = fact(recording_so_far(running_story), part.fact)
             self.predictions.append(print_shown(part, self._guess, key))
         if part.shows:
-            self._show(stage)
+            self._show(running_story)
         if part.beside is not None:
-            self._compare(part, stage)
+            self._compare(part, running_story)
         print_paragraphs(part.then)
 
-    def _show(self, stage: Stage) -> None:
+    def _show(self, running_story: RunningStory) -> None:
         from txnsim.trace.story import story
-        from txnsim_lab.scenario.teaching.lesson_solver import so_far
+        from txnsim_lab.scenario.teaching.lesson_solver import recording_so_far
 
-        run = so_far(stage)
+        run = recording_so_far(running_story)
         sentences = [
             sentence for sentence in story(run.events, run.nodes) if not sentence.is_narrated
         ]
@@ -260,29 +260,29 @@ class _LessonPlayer:
             TERMINAL.text("\n".join(event_of(sentence)))
         self._payloads = len(sentences)
 
-    def _compare(self, part: Part, stage: Stage) -> None:
+    def _compare(self, part: Part, running_story: RunningStory) -> None:
         """Show facts of this run and of another one in two columns."""
-        from txnsim_lab.scenario.teaching.lesson_solver import so_far
-        from txnsim_lab.scenario.teaching.trace_facts import fact, in_words
+        from txnsim_lab.scenario.teaching.lesson_solver import recording_so_far
+        from txnsim_lab.scenario.teaching.trace_facts import fact, fact_text
 
         assert part.beside is not None
         runs = {
-            part.beside.run: self._beside[self._part],
-            self._story(self._part).run: so_far(stage),
+            part.beside.run: self._beside[self._player_part],
+            self._story(self._player_part).run: recording_so_far(running_story),
         }
         TERMINAL.text(f"\n{'':<38}" + "".join(f"{name:<25}" for name in runs))
         for words in part.beside.facts:
             values = "".join(f"{fact(run, words):<25}" for run in runs.values())
-            TERMINAL.text(f"{in_words(words):<38}{values}")
+            TERMINAL.text(f"{fact_text(words):<38}{values}")
         TERMINAL.text("")
 
-    async def _reach(self, part: Part, stage: Stage, step_number: int) -> None:
+    async def _reach(self, part: Part, running_story: RunningStory, step_number: int) -> None:
         from txnsim.errors import ClientError
         from txnsim_lab.scenario.call_results import StoryFailedError
         from txnsim_lab.scenario.driver_commands import Input
         from txnsim_lab.scenario.repeated_inputs import do_input
         from txnsim_lab.scenario.scenario_reader import read_step
-        from txnsim_lab.scenario.teaching.lesson_solver import so_far
+        from txnsim_lab.scenario.teaching.lesson_solver import recording_so_far
         from txnsim_lab.scenario.teaching.lessons import reaches_goal
 
         print_filled(part.say)
@@ -292,12 +292,12 @@ class _LessonPlayer:
             ]
             try:
                 for step in chosen.steps:
-                    await do_input(stage, read_step(step))
+                    await do_input(running_story, read_step(step))
                     self._inputs.append(Input(before=step_number, step=step))
             except (ClientError, ConfigError, StoryFailedError) as error:
                 TERMINAL.text(f"\nThat can't be done now: {error}.")
                 continue
-            if reaches_goal(part, so_far(stage)):
+            if reaches_goal(part, recording_so_far(running_story)):
                 TERMINAL.text("\nGoal reached.")
                 self.goals += 1
                 print_paragraphs(part.then)
@@ -325,7 +325,7 @@ class _LessonPlayer:
             self.scenario_run.run,
             self.scenario_run.take,
             self._inputs,
-            name=name,
+            story_name=name,
             verdict=part.saves,
         )
         try:
@@ -343,12 +343,12 @@ class _Until:
         self._number = number
         self.found: Recording | None = None
 
-    async def wait_before_step(self, stage: Stage, step: PlannedStep) -> None:
+    async def wait_before_step(self, running_story: RunningStory, step: PlannedStep) -> None:
         """Take the trace and end the run at the wanted step."""
-        from txnsim_lab.scenario.teaching.lesson_solver import PlayedError, so_far
+        from txnsim_lab.scenario.teaching.lesson_solver import PlayedError, recording_so_far
 
         if step.number == self._number:
-            self.found = so_far(stage)
+            self.found = recording_so_far(running_story)
             raise PlayedError
 
 

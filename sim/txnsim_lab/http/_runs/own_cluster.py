@@ -36,7 +36,7 @@ from txnsim_lab.scenario.teaching.outside_facts import (
     places,
     seen_fact,
 )
-from txnsim_lab.scenario.teaching.trace_facts import fact, in_words, is_fact
+from txnsim_lab.scenario.teaching.trace_facts import fact, fact_text, is_fact
 
 if TYPE_CHECKING:
     from txnsim_lab.scenario import outside_view, recorder
@@ -108,7 +108,7 @@ class OwnClusterRoutes(ClusterNoun):
         if (await body.read()).part == 0:
             lacking = await self._lacking(lesson, cluster.needs)
             if lacking:
-                listed = "; ".join(f"{in_words(words)}: {lacking[words]}" for words in lacking)
+                listed = "; ".join(f"{fact_text(words)}: {lacking[words]}" for words in lacking)
                 raise RefusedError(
                     409,
                     f"{lesson.id} can't be played on this cluster, which lacks: {listed}. "
@@ -140,7 +140,7 @@ class OwnClusterRoutes(ClusterNoun):
         question = [part.fact] if part.fact else []
         facts, because = await self._facts(lesson, (*question, *part.goal))
         goal = tuple(
-            GoalFact(fact=in_words(words), wanted=value, found=facts[words])
+            GoalFact(fact=fact_text(words), wanted=value, found=facts[words])
             for words, value in part.goal.items()
         )
         key = facts.get(part.fact, "")

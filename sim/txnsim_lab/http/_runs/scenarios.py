@@ -30,7 +30,7 @@ from txnsim_lab.http._runs.lessons import lesson_of
 from txnsim_lab.http._runs.posted_runs import PostedRun, result_of
 from txnsim_lab.http._runs.run_players import ReplayedPlayer, RunPlayer
 from txnsim_lab.http._runs.run_requests import RunRequest, RunsView, Stop, words_of
-from txnsim_lab.scenario.catalog import of_name, scenarios
+from txnsim_lab.scenario.catalog import scenario_of_name, scenarios
 from txnsim_lab.scenario.driver_commands import (
     MODULE,
     Back,
@@ -585,7 +585,7 @@ def _story_of(scenario_run: ScenarioRun, inputs: Sequence[Input], name: str, ver
         scenario_run.run,
         scenario_run.take,
         inputs,
-        name=name,
+        story_name=name,
         verdict=verdict,
     )
 
@@ -638,7 +638,7 @@ def _yaml_of(order: RunScenario) -> str:
 
 def _shipped_scenario(name: str) -> tuple[Path, Scenario]:
     # A path of this machine is for the command line, not for callers of the port.
-    file_and_scenario = of_name(name)
+    file_and_scenario = scenario_of_name(name)
     if file_and_scenario is None:
         raise RefusedError(404, f"there is no scenario {name!r}; GET {PREFIX}/scenarios lists them")
     return file_and_scenario

@@ -39,8 +39,8 @@ class Origins:
         self.units: dict[tuple[str, int], StepGroup] = {}
         """The ``any-order`` block and part of each step that stands in one."""
 
-    def note(self, part: str, index: int, path: Place, only: tuple[Place, ...]) -> None:
-        self._places[part, index] = path
+    def note(self, part: str, index: int, path_in_file: Place, only: tuple[Place, ...]) -> None:
+        self._places[part, index] = path_in_file
         self._only[part, index] = only
 
     def place_in_file(self, path: Place) -> Place:
@@ -57,7 +57,7 @@ class Origins:
         return (*origin, *path[2:])
 
 
-class _Around(NamedTuple):
+class _EnclosingBlocks(NamedTuple):
     """The ``repeat``, ``only`` and ``any-order`` of the blocks that enclose a step."""
 
     only: tuple[Any, ...] = ()
@@ -69,13 +69,13 @@ class _Around(NamedTuple):
 class _WrongBlockError(Exception):
     """A block is malformed."""
 
-    def __init__(self, path: Place, words: str) -> None:
-        super().__init__(words)
+    def __init__(self, path: Place, message: str) -> None:
+        super().__init__(message)
         self.place = path
-        self.words = words
+        self.words = message
 
 
-def rolled_out(document: Mapping[Any, Any]) -> tuple[dict[Any, Any], Origins, list[Any]]:
+def unroll_blocks(document: Mapping[Any, Any]) -> tuple[dict[Any, Any], Origins, list[Any]]:
     """Replace each block of a document by its steps.
 
     Returns:
@@ -87,17 +87,17 @@ def rolled_out(document: Mapping[Any, Any]) -> tuple[dict[Any, Any], Origins, li
         steps = document.get(part)
         if not isinstance(steps, list) or not any(_is_block(step) for step in steps):
             continue
-        rolling = _Rolling(part, origins)
+        rolling = _Unroller(part, origins)
         for index, step in enumerate(steps):
             try:
-                rolling.take(step, (part, index), _Around())
+                rolling.take(step, (part, index), _EnclosingBlocks())
             except _WrongBlockError as error:
                 problems.append((error.place, error.words))
         unrolled[part] = rolling.steps
     return unrolled, origins, problems
 
 
-class _Rolling:
+class _Unroller:
     """Expands one list of steps."""
 
     def __init__(self, part: str, origins: Origins) -> None:
@@ -106,50 +106,56 @@ class _Rolling:
         self._origins = origins
         self._blocks = 0
 
-    def take(self, part: Any, path: Place, around: _Around) -> None:
+    def take(self, step_or_block: Any, path: Place, enclosing: _EnclosingBlocks) -> None:
         """Add a step, or the steps of a block.
 
         Raises:
             _WrongBlockError: A block is malformed.
         """
-        if not _is_block(part):
-            self._step(part, path, around)
+        if not _is_block(step_or_block):
+            self._step(step_or_block, path, enclosing)
             return
-        holds = ANY_ORDER if ANY_ORDER in part else STEPS
-        _see(path, part, holds, around)
-        if ONLY in part:
-            around = around._replace(
-                only=(*around.only, part[ONLY]), only_places=(*around.only_places, (*path, ONLY))
+        list_key = ANY_ORDER if ANY_ORDER in step_or_block else STEPS
+        _check_block(path, step_or_block, list_key, enclosing)
+        if ONLY in step_or_block:
+            enclosing = enclosing._replace(
+                only=(*enclosing.only, step_or_block[ONLY]),
+                only_places=(*enclosing.only_places, (*path, ONLY)),
             )
-        turns = part.get(REPEAT, 1)
-        around = around._replace(repeated=around.repeated or REPEAT in part)
-        for turn in range(1, turns + 1):
+        repeat_count = step_or_block.get(REPEAT, 1)
+        enclosing = enclosing._replace(repeated=enclosing.repeated or REPEAT in step_or_block)
+        for repetition in range(1, repeat_count + 1):
             self._blocks += 1
             block = self._blocks  # others may stand in it
-            for inner, step in enumerate(part[holds]):
-                if holds == ANY_ORDER:
-                    around = around._replace(unit=StepGroup(block, inner))
-                in_turn = _in_turn(step, str(turn)) if REPEAT in part else step
-                self.take(in_turn, (*path, holds, inner), around)
+            for step_index, step in enumerate(step_or_block[list_key]):
+                if list_key == ANY_ORDER:
+                    enclosing = enclosing._replace(unit=StepGroup(block, step_index))
+                numbered_step = (
+                    _fill_repetition(step, str(repetition)) if REPEAT in step_or_block else step
+                )
+                self.take(numbered_step, (*path, list_key, step_index), enclosing)
 
-    def _step(self, step: Any, path: Place, around: _Around) -> None:
+    def _step(self, step: Any, path: Place, enclosing: _EnclosingBlocks) -> None:
         if len(self.steps) == COUNT_MAX:
-            words = f"a story has at most {COUNT_MAX} steps, repeated ones included"
-            raise _WrongBlockError(path, words)
-        if around.only and isinstance(step, dict):
-            groups, places = list(around.only), list(around.only_places)
+            message = f"a story has at most {COUNT_MAX} steps, repeated ones included"
+            raise _WrongBlockError(path, message)
+        if enclosing.only and isinstance(step, dict):
+            word_groups, only_places = list(enclosing.only), list(enclosing.only_places)
             if ONLY in step:
-                groups.append(step[ONLY])
-                places.append((*path, ONLY))
+                word_groups.append(step[ONLY])
+                only_places.append((*path, ONLY))
             step = {
                 **step,
-                ONLY: [group if isinstance(group, list) else [group] for group in groups],
+                ONLY: [
+                    word_group if isinstance(word_group, list) else [word_group]
+                    for word_group in word_groups
+                ],
             }
-            self._origins.note(self._part, len(self.steps), path, tuple(places))
+            self._origins.note(self._part, len(self.steps), path, tuple(only_places))
         else:
             self._origins.note(self._part, len(self.steps), path, ())
-        if around.unit is not None:
-            self._origins.units[self._part, len(self.steps)] = around.unit
+        if enclosing.unit is not None:
+            self._origins.units[self._part, len(self.steps)] = enclosing.unit
         self.steps.append(step)
 
 
@@ -157,38 +163,41 @@ def _is_block(step: object) -> bool:
     return isinstance(step, dict) and not step.keys().isdisjoint((REPEAT, STEPS, ANY_ORDER))
 
 
-def _see(path: Place, block: Mapping[Any, Any], holds: str, around: _Around) -> None:
+def _check_block(
+    path: Place, block: Mapping[Any, Any], list_key: str, enclosing: _EnclosingBlocks
+) -> None:
     """Checks that a block is well-formed; raises ``_WrongBlockError`` if not."""
-    for name in block:
-        if name != holds and name not in BESIDE[holds]:
-            words = (
-                f"a block has {holds}, beside it {' and '.join(BESIDE[holds])}, and nothing else"
-            )
-            raise _WrongBlockError((*path, str(name)), words)
-    steps = block.get(holds)
+    for field_name in block:
+        if field_name != list_key and field_name not in BESIDE[list_key]:
+            further_keys = " and ".join(BESIDE[list_key])
+            message = f"a block has {list_key}, beside it {further_keys}, and nothing else"
+            raise _WrongBlockError((*path, str(field_name)), message)
+    steps = block.get(list_key)
     if REPEAT in block:
-        times = block[REPEAT]
-        if not isinstance(times, int) or isinstance(times, bool) or times < 1:
+        repeat_count = block[REPEAT]
+        if not isinstance(repeat_count, int) or isinstance(repeat_count, bool) or repeat_count < 1:
             raise _WrongBlockError((*path, REPEAT), "expected how many times, from 1 on")
-        if around.repeated:
+        if enclosing.repeated:
             raise _WrongBlockError((*path, REPEAT), "a repeat can't stand in another one")
         if not isinstance(steps, list) or not steps:
-            words = "expected steps beside it: {repeat: 3, steps: [...]}"
-            raise _WrongBlockError((*path, REPEAT), words)
+            message = "expected steps beside it: {repeat: 3, steps: [...]}"
+            raise _WrongBlockError((*path, REPEAT), message)
     if not isinstance(steps, list) or not steps:
-        raise _WrongBlockError((*path, holds), "expected a list of steps")
-    if holds == STEPS and block.keys() == {STEPS}:
+        raise _WrongBlockError((*path, list_key), "expected a list of steps")
+    if list_key == STEPS and block.keys() == {STEPS}:
         raise _WrongBlockError((*path, STEPS), "expected repeat or only beside it")
-    if holds == ANY_ORDER and around.unit is not None:
+    if list_key == ANY_ORDER and enclosing.unit is not None:
         raise _WrongBlockError((*path, ANY_ORDER), "it can't stand in another one")
 
 
-def _in_turn(value: Any, turn: str) -> Any:
+def _fill_repetition(step_part: Any, repetition: str) -> Any:
     """A copy in which the number of the repetition replaces each ``{n}``."""
-    if isinstance(value, str):
-        return value.replace(TURN, turn)
-    if isinstance(value, dict):
-        return {key: _in_turn(part, turn) for key, part in value.items()}
-    if isinstance(value, list):
-        return [_in_turn(part, turn) for part in value]
-    return value
+    if isinstance(step_part, str):
+        return step_part.replace(TURN, repetition)
+    if isinstance(step_part, dict):
+        return {
+            key: _fill_repetition(inner_part, repetition) for key, inner_part in step_part.items()
+        }
+    if isinstance(step_part, list):
+        return [_fill_repetition(inner_part, repetition) for inner_part in step_part]
+    return step_part

@@ -23,12 +23,12 @@ BY_NAME: Final = -1
 PLACED: Final = (TRANSACTION_STATE_TOPIC, CONSUMER_OFFSETS_TOPIC)
 
 
-def by_name(text: str) -> TopicPartition | None:
+def by_name(partition_text: str) -> TopicPartition | None:
     """Read ``__transaction_state@ID`` or ``__consumer_offsets@GROUP``; None for any other text."""
-    topic, separator, whose = text.partition(AT)
-    if not separator or topic not in PLACED or not whose:
+    topic, separator, owner_id = partition_text.partition(AT)
+    if not separator or topic not in PLACED or not owner_id:
         return None
-    return TopicPartition(text, BY_NAME)
+    return TopicPartition(partition_text, BY_NAME)
 
 
 def partition_text(partition: TopicPartition) -> str:
@@ -39,7 +39,7 @@ def is_internal(partition: TopicPartition) -> bool:
     return partition.topic in PLACED or partition.partition == BY_NAME
 
 
-def count_of(topic: str, settings: Settings) -> int:
+def internal_partition_count(topic: str, settings: Settings) -> int:
     """Number of partitions of an internal topic."""
     if topic == TRANSACTION_STATE_TOPIC:
         return settings.transaction_state_log_num_partitions
@@ -50,11 +50,11 @@ def with_partition_number(partition: TopicPartition, settings: Settings) -> Topi
     """Replace a partition that is named by an id by the numbered one."""
     if partition.partition != BY_NAME:
         return partition
-    topic, _, whose = partition.topic.partition(AT)
-    return TopicPartition(topic, partition_for(whose, count_of(topic, settings)))
+    topic, _, owner_id = partition.topic.partition(AT)
+    return TopicPartition(topic, partition_for(owner_id, internal_partition_count(topic, settings)))
 
 
-def of_group(group: str, settings: Settings) -> TopicPartition:
+def partition_of_group(group: str, settings: Settings) -> TopicPartition:
     """The partition of ``__consumer_offsets`` that keeps a group."""
     return with_partition_number(
         TopicPartition(f"{CONSUMER_OFFSETS_TOPIC}{AT}{group}", BY_NAME), settings

@@ -36,10 +36,10 @@ class ApplicationActor:
         self._has_sent = False
 
     async def call(
-        self, call: Call, *, expected_code: str, sent: Callable[[], object]
+        self, call: Call, *, expected_code: str, on_sent: Callable[[], object]
     ) -> CallResult:
         del expected_code  # which errors are retried is the library's affair
-        sent()
+        on_sent()
         try:
             return await self._call(call)
         except ClientError as error:
@@ -90,9 +90,11 @@ class ApplicationActor:
 
     def _note(self, answer: CallResult) -> None:
         """Note the result of all sent batches; only the last batch gets the offset."""
-        sent, self._sent = self._sent, []
-        for batch in sent:
-            answer_of_batch = answer if batch is sent[-1] else CallResult(error=answer.error)
+        sent_batches, self._sent = self._sent, []
+        for batch in sent_batches:
+            answer_of_batch = (
+                answer if batch is sent_batches[-1] else CallResult(error=answer.error)
+            )
             self._recorder.note_write(self.name, self._transaction, batch, answer_of_batch)
 
     def _end(self, answer: CallResult, *, committed: bool) -> None:

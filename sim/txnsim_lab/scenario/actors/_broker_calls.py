@@ -40,18 +40,18 @@ ASKED_AGAIN: Final = frozenset(
 _UNSAID: Final = frozenset(map(code_name, UNSAID))
 
 
-class Asking:
+class BrokerCalls:
     """Sends the request of one call, and retries."""
 
     def __init__(
-        self, cluster: Cluster, call: Call, *, expected_code: str, sent: Callable[[], object]
+        self, cluster: Cluster, call: Call, *, expected_code: str, on_sent: Callable[[], object]
     ) -> None:
         self.message: Any = None
         """The last answer."""
         self._cluster = cluster
         self._call = call
         self._wanted = expected_code
-        self._sent = sent
+        self._sent = on_sent
         self._is_unsaid = False
         """Whether an attempt may have taken effect without saying so."""
 
@@ -65,59 +65,64 @@ class Asking:
         )
 
     async def leader(
-        self, target: TopicPartition, request: VersionedRequest, *, once: bool = False
+        self, partition: TopicPartition, request: VersionedRequest, *, without_retries: bool = False
     ) -> CallResult:
-        """Send a request to the leader of a partition; with ``once``, without retries."""
+        """Send a request to the leader of a partition; ``without_retries``: once only."""
         cluster = self._cluster
 
         async def find() -> int:
-            return (await cluster.leader(target)).leader_id
+            return (await cluster.leader(partition)).leader_id
 
         return await self._ask(
-            request, find, lambda: cluster.forget_leader(target.topic), once=once
+            request,
+            find,
+            lambda: cluster.forget_leader(partition.topic),
+            without_retries=without_retries,
         )
 
     async def group_coordinator(self, group: str, request: VersionedRequest) -> CallResult:
         """Send a request to the coordinator of a group."""
         cluster = self._cluster
         return await self._ask(
-            request, lambda: cluster.group_coordinator(group, cluster.deadline()), _nothing
+            request, lambda: cluster.group_coordinator(group, cluster.deadline()), _do_nothing
         )
 
     async def _ask(
         self,
         request: VersionedRequest,
-        find: Callable[[], Awaitable[int]],
-        forget: Callable[[], object],
+        find_broker: Callable[[], Awaitable[int]],
+        forget_broker: Callable[[], object],
         *,
-        once: bool = False,
+        without_retries: bool = False,
     ) -> CallResult:
-        named = self._call.broker
+        named_broker = self._call.broker
         deadline = self._cluster.deadline(PATIENCE_MS)
         backoff = self._cluster.backoff()
         while True:
             try:
-                answer = await self._ask_once(request, await find() if named is None else named)
+                answer = await self._ask_once(
+                    request, await find_broker() if named_broker is None else named_broker
+                )
             except (ConnectionLostError, RequestTimeoutError) as error:
                 return failure(error)  # who asks by hand decides by hand what follows from that
             except ClientError as error:
                 answer = failure(error)
-            is_final = once or self._call.once or self._wanted in (answer.error, ANY)
+            is_final = without_retries or self._call.once or self._wanted in (answer.error, ANY)
             if is_final or answer.error not in ASKED_AGAIN or deadline.has_passed:
                 return msgspec.structs.replace(answer, in_doubt=self._is_unsaid)
-            forget()
+            forget_broker()
             await backoff.wait(deadline)
 
     async def _ask_once(self, request: VersionedRequest, broker_id: int) -> CallResult:
         connection = await self._cluster.connection(broker_id, lane=self._call.connection or MAIN)
         patience = PATIENCE_MS if self._call.background is None else BACKGROUND_PATIENCE_MS
-        on_its_way = connection.send(msgspec.structs.replace(request, timeout_ms=patience))
+        response = connection.send(msgspec.structs.replace(request, timeout_ms=patience))
         self._sent()
-        self.message = await on_its_way
+        self.message = await response
         answer = read_answer(self.message)
         self._is_unsaid |= answer.error in _UNSAID
         return answer
 
 
-def _nothing() -> None:
+def _do_nothing() -> None:
     """For a group's coordinator, which is looked up each time: there is nothing to forget."""

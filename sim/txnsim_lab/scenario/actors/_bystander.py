@@ -27,24 +27,24 @@ class BystanderActor(ClientActor):
         self._producer: Producer | None = None
 
     async def call(
-        self, call: Call, *, expected_code: str, sent: Callable[[], object]
+        self, call: Call, *, expected_code: str, on_sent: Callable[[], object]
     ) -> CallResult:
         """Append the records; the result has the offset of the first one."""
         del expected_code  # a client's own retries are what a bystander does
         producer = await self._writer()
-        sent()
+        on_sent()
         answers: list[CallResult] = []
-        pending: list[tuple[Batch, asyncio.Future[RecordMetadata]]] = []
-        at_once = 1 if call.count is None else AT_ONCE_MAX
-        for batch in _records(call):
-            pending.append((batch, self._send(producer, batch)))
-            if len(pending) == at_once:
-                answers += await self._await_answers(pending)
-                pending = []
-        answers += await self._await_answers(pending)
-        self._tell(call, [answer.offset for answer in answers])
-        refused = (answer for answer in answers if answer.error != NONE)
-        return next(refused, answers[0])
+        pending_batches: list[tuple[Batch, asyncio.Future[RecordMetadata]]] = []
+        batches_at_once = 1 if call.count is None else AT_ONCE_MAX
+        for batch in _batches_of_call(call):
+            pending_batches.append((batch, self._send(producer, batch)))
+            if len(pending_batches) == batches_at_once:
+                answers += await self._await_answers(pending_batches)
+                pending_batches = []
+        answers += await self._await_answers(pending_batches)
+        self._trace_summary(call, [answer.offset for answer in answers])
+        refused_answers = (answer for answer in answers if answer.error != NONE)
+        return next(refused_answers, answers[0])
 
     def _send(self, producer: Producer, batch: Batch) -> asyncio.Future[RecordMetadata]:
         partition = batch.partition
@@ -53,10 +53,10 @@ class BystanderActor(ClientActor):
         )
 
     async def _await_answers(
-        self, pending: Iterable[tuple[Batch, asyncio.Future[RecordMetadata]]]
+        self, pending_batches: Iterable[tuple[Batch, asyncio.Future[RecordMetadata]]]
     ) -> list[CallResult]:
         answers = []
-        for batch, acknowledgement in pending:
+        for batch, acknowledgement in pending_batches:
             try:
                 answer = CallResult(offset=(await acknowledgement).offset)
             except ClientError as error:
@@ -70,15 +70,15 @@ class BystanderActor(ClientActor):
             self._producer = Producer(await self._ready(), idempotent=True)
         return self._producer
 
-    def _tell(self, call: Call, offsets: list[int]) -> None:
+    def _trace_summary(self, call: Call, offsets: list[int]) -> None:
         values = call.records
         if call.count is not None:
-            text = f"{call.count} records acknowledged, the last at {offsets[-1]}"
+            summary = f"{call.count} records acknowledged, the last at {offsets[-1]}"
         elif len(values) > TOLD_MAX:
-            text = f"{len(values)} records acknowledged, the last at {offsets[-1]}"
+            summary = f"{len(values)} records acknowledged, the last at {offsets[-1]}"
         else:
-            text = f"{values_text(values)} acknowledged at {', '.join(map(str, offsets))}"
-        self._around.tell(self.name, text)
+            summary = f"{values_text(values)} acknowledged at {', '.join(map(str, offsets))}"
+        self._around.tell(self.name, summary)
 
     async def close(self) -> None:
         """Close the producer."""
@@ -87,20 +87,22 @@ class BystanderActor(ClientActor):
         await super().close()
 
 
-def _records(call: Call) -> Iterator[Batch]:
+def _batches_of_call(call: Call) -> Iterator[Batch]:
     """One batch per record: those that the call names, or ``count`` updates of ``keys`` keys in
     turn.
     """
     if call.count is None:
         for value in call.records:
-            yield _batch(call, value, call.key)
+            yield _batch_of_record(call, value, call.key)
         return
-    for number in range(call.count):
-        key = call.key if call.keys is None else f"key-{number % call.keys}".encode()
-        value = f"{call.value or UPDATE}-{number}"
-        yield _batch(call, value, key)
+    for record_index in range(call.count):
+        key = call.key if call.keys is None else f"key-{record_index % call.keys}".encode()
+        value = f"{call.value or UPDATE}-{record_index}"
+        yield _batch_of_record(call, value, key)
 
 
-def _batch(call: Call, value: str | None, key: bytes | None) -> Batch:
+def _batch_of_record(call: Call, record_value: str | None, record_key: bytes | None) -> Batch:
     partition = required(call.partition)
-    return Batch(partition=partition, values=(value,), key=key, item=call.item, of=call.inputs)
+    return Batch(
+        partition=partition, values=(record_value,), key=record_key, item=call.item, of=call.inputs
+    )

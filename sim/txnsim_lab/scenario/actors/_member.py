@@ -15,7 +15,7 @@ from txnsim.client.members.membership import MemberOptions
 from txnsim.client.members.requests import offset_commit
 from txnsim.errors import ClientError, InvariantViolation
 from txnsim.types import IsolationLevel
-from txnsim_lab.scenario.actors._broker_calls import PATIENCE_MS, Asking
+from txnsim_lab.scenario.actors._broker_calls import PATIENCE_MS, BrokerCalls
 from txnsim_lab.scenario.actors.base import FAREWELL_S, ClientActor, Surroundings, group_metadata
 from txnsim_lab.scenario.call_results import CallResult, StoryFailedError, failure
 from txnsim_lab.scenario.fields import expected_values
@@ -31,22 +31,24 @@ class MemberActor(ClientActor):
     starts a new process. In a running process it changes the topics.
     """
 
-    def __init__(self, name: str, part: Actor, surroundings: Surroundings) -> None:
-        super().__init__(name, surroundings, part.client_id)
-        self._part = part
+    def __init__(self, name: str, declaration: Actor, surroundings: Surroundings) -> None:
+        super().__init__(name, surroundings, declaration.client_id)
+        self._part = declaration
         self._lives = 0
         self._isolation = (
-            IsolationLevel.READ_UNCOMMITTED if part.uncommitted else IsolationLevel.READ_COMMITTED
+            IsolationLevel.READ_UNCOMMITTED
+            if declaration.uncommitted
+            else IsolationLevel.READ_COMMITTED
         )
 
     async def call(
-        self, call: Call, *, expected_code: str, sent: Callable[[], object]
+        self, call: Call, *, expected_code: str, on_sent: Callable[[], object]
     ) -> CallResult:
         if call.do == "commit-offsets":
-            return await self._commit(call, expected_code=expected_code, sent=sent)
-        sent()
+            return await self._commit(call, expected_code=expected_code, on_sent=on_sent)
+        on_sent()
         try:
-            await self._do(call, expected_code=expected_code)
+            await self._make_call(call, expected_code=expected_code)
         except RetriableError as error:
             if call.assigned is not None and error.error is None:
                 assignment_text = ", ".join(map(str, sorted(call.assigned)))
@@ -57,33 +59,35 @@ class MemberActor(ClientActor):
         except ClientError as error:
             return failure(error)
         if isinstance(call.generation, str):
-            metadata = self._alive.metadata
+            metadata = self._live_member.metadata
             self._around.generations[call.generation] = metadata.generation
             self._around.member_ids[call.generation] = metadata.member_id
         return CallResult()
 
-    async def _do(self, call: Call, *, expected_code: str) -> None:
-        until = None if call.assigned is None else frozenset(call.assigned)
+    async def _make_call(self, call: Call, *, expected_code: str) -> None:
+        awaited_partitions = None if call.assigned is None else frozenset(call.assigned)
         match call.do:
             case "subscribe":
-                member = await self._born() if self._cluster is None else self._alive
-                await member.subscribe(call.topics or (), until=until, timeout_ms=PATIENCE_MS)
-                self._tell_place(member)
+                member = await self._create_member() if self._cluster is None else self._live_member
+                await member.subscribe(
+                    call.topics or (), until=awaited_partitions, timeout_ms=PATIENCE_MS
+                )
+                self._trace_assignment(member)
             case "poll":
-                member = self._alive
+                member = self._live_member
                 polled = await member.poll(
-                    until=until,
+                    until=awaited_partitions,
                     stable=call.require_stable is not False,
                     waits=expected_code != UNSTABLE,
                     timeout_ms=PATIENCE_MS,
                 )
                 self._note_poll(call, member, polled)
             case "seek":
-                self._alive.seek(required(call.partition), call.from_ or 0)
+                self._live_member.seek(required(call.partition), call.from_ or 0)
             case "stand-still":
-                self._alive.stand_still()
+                self._live_member.stand_still()
             case "leave":
-                await self._alive.leave()
+                await self._live_member.leave()
                 await self._end()
             case "die":
                 await self._end()
@@ -91,34 +95,38 @@ class MemberActor(ClientActor):
                 raise InvariantViolation(f"{self.name} can't {call.do!r}, the file was accepted")
 
     async def _commit(
-        self, call: Call, *, expected_code: str, sent: Callable[[], object]
+        self, call: Call, *, expected_code: str, on_sent: Callable[[], object]
     ) -> CallResult:
-        member, group = self._alive, self._part.group or ""
+        member, group = self._live_member, self._part.group or ""
         metadata = group_metadata(call, member.metadata, self._around)
         assert self._cluster is not None
         assert metadata is not None
         offsets = dict(member.positions) if call.offsets is None else call.offsets
-        asking = Asking(self._cluster, call, expected_code=expected_code, sent=sent)
-        answer = await asking.group_coordinator(group, offset_commit(group, metadata, offsets))
+        broker_calls = BrokerCalls(
+            self._cluster, call, expected_code=expected_code, on_sent=on_sent
+        )
+        answer = await broker_calls.group_coordinator(
+            group, offset_commit(group, metadata, offsets)
+        )
         self._around.recorder.note_sent_offsets(self.name, None, group, offsets, answer, None)
         return answer
 
     # Life
 
-    async def _born(self) -> GroupMember:
+    async def _create_member(self) -> GroupMember:
         """Start the consumer in a new process, with a new member id."""
         self._lives += 1
-        part = self._part
+        declaration = self._part
         ids = self._around.environment.rng.stream(f"member {self.name}")
         member = GroupMember(
             await self._ready(),
             MemberOptions(
-                group_id=part.group or "",
-                protocol=part.group_protocol,
+                group_id=declaration.group or "",
+                protocol=declaration.group_protocol,
                 member_id=f"{self.name}-{self._lives}-{ids.getrandbits(64):016x}",
-                instance_id=part.instance_id,
-                session_timeout_ms=part.session_timeout,
-                rebalance_timeout_ms=part.rebalance_timeout,
+                instance_id=declaration.instance_id,
+                session_timeout_ms=declaration.session_timeout,
+                rebalance_timeout_ms=declaration.rebalance_timeout,
                 isolation=self._isolation,
             ),
         )
@@ -126,7 +134,7 @@ class MemberActor(ClientActor):
         return member
 
     @property
-    def _alive(self) -> GroupMember:
+    def _live_member(self) -> GroupMember:
         if self._cluster is None:
             raise StoryFailedError(f"{self.name} is no member now: it has to subscribe")
         return self._around.member(self.name)
@@ -145,35 +153,35 @@ class MemberActor(ClientActor):
             # The story is over: where the coordinator is gone, or never took it, nothing is lost.
             with contextlib.suppress(ClientError, TimeoutError):
                 async with asyncio.timeout(FAREWELL_S):
-                    await self._alive.leave()
+                    await self._live_member.leave()
         await self._end()
 
     # What it saw
 
-    def _tell_place(self, member: GroupMember) -> None:
-        parts = ", ".join(map(str, sorted(member.assigned))) or "nothing"
+    def _trace_assignment(self, member: GroupMember) -> None:
+        assigned_text = ", ".join(map(str, sorted(member.assigned))) or "nothing"
         generation = member.metadata.generation
         epoch_name = "generation" if self._part.group_protocol == "classic" else "member epoch"
         group = member.options.group_id
         self._around.tell(
-            self.name, f"{epoch_name} {generation} of group {group}: assigned is {parts}"
+            self.name, f"{epoch_name} {generation} of group {group}: assigned is {assigned_text}"
         )
 
     def _note_poll(self, call: Call, member: GroupMember, polled: Polled) -> None:
         recorder = self._around.recorder
         if polled.positions:
-            self._tell_place(member)
+            self._trace_assignment(member)
             recorder.note_positions(self.name, member.options.group_id, polled.positions)
         values: list[str | None] = []
-        for fetch_offset, result in polled.fetched:
+        for fetch_offset, fetch_result in polled.fetched:
             recorder.note_fetch(
-                self.name, fetch_offset, self._isolation, result, transaction=call.transaction
+                self.name, fetch_offset, self._isolation, fetch_result, transaction=call.transaction
             )
-            values += [decode_value(record.value) for record in result.records]
-        given_text = values_text(values)
-        self._around.tell(self.name, f"polls {given_text}")
-        expected = expected_values(call.reads, self._around.situation)
-        if expected not in (None, tuple(values)):
+            values += [decode_value(record.value) for record in fetch_result.records]
+        read_text = values_text(values)
+        self._around.tell(self.name, f"polls {read_text}")
+        expected_read = expected_values(call.reads, self._around.situation)
+        if expected_read not in (None, tuple(values)):
             raise StoryFailedError(
-                f"{self.name} polls {given_text}, expected {values_text(expected)}"
+                f"{self.name} polls {read_text}, expected {values_text(expected_read)}"
             )

@@ -33,10 +33,10 @@ class OperatorActor(ClientActor):
         """Result of the last find-hanging."""
 
     async def call(
-        self, call: Call, *, expected_code: str, sent: Callable[[], object]
+        self, call: Call, *, expected_code: str, on_sent: Callable[[], object]
     ) -> CallResult:
         del expected_code  # what an admin client asks again is its own affair
-        sent()
+        on_sent()
         try:
             return await self._call(call)
         except ClientError as error:
@@ -56,7 +56,7 @@ class OperatorActor(ClientActor):
             case "delete-records":
                 return await self._delete_records(call)
             case "fence":
-                return await self._fence(call.transactional_id or "")
+                return await self._fence_producer(call.transactional_id or "")
             case "describe":
                 return await self._describe(call)
             case "update-feature":
@@ -65,11 +65,13 @@ class OperatorActor(ClientActor):
             case "delete-group":
                 return await self._delete_group(required(call.group))
             case "configure-group":
-                value = required(call.value)
+                config_value = required(call.value)
                 await (await self.admin()).set_group_config(
-                    required(call.group), required(call.name), value
+                    required(call.group), required(call.name), config_value
                 )
-                self._around.tell(self.name, f"sets {call.name} of group {call.group} to {value}")
+                self._around.tell(
+                    self.name, f"sets {call.name} of group {call.group} to {config_value}"
+                )
                 return CallResult()
             case "producers":
                 return await self._producers(call, required(call.partition))
@@ -82,12 +84,15 @@ class OperatorActor(ClientActor):
     # Search and repair
 
     async def find_hanging(
-        self, names: tuple[TopicPartition, ...] | None = None, *, internal: bool = True
+        self,
+        expected_partitions: tuple[TopicPartition, ...] | None = None,
+        *,
+        internal: bool = True,
     ) -> CallResult:
         """Search the whole cluster for hanging transactions.
 
         Args:
-            names: The partitions that the search must name.
+            expected_partitions: The partitions that the search must name.
             internal: Whether internal topics are searched too, as Kafka's tool does since 3.1
                 (KAFKA-13288).
         """
@@ -107,7 +112,7 @@ class OperatorActor(ClientActor):
             (transaction.partition, transaction.producer) for transaction in hanging
         )
         self._around.recorder.note_search(
-            self.name, [_finding(*transaction) for transaction in self._found]
+            self.name, [_named_hanging(*transaction) for transaction in self._found]
         )
         for partition, producer in self._found:
             self._around.tell(
@@ -118,10 +123,12 @@ class OperatorActor(ClientActor):
         if not hanging:
             self._around.tell(self.name, "find-hanging names nothing: there is nothing to abort")
         hanging_partitions = tuple(partition for partition, _ in self._found)
-        if names is not None and sorted(names, key=str) != sorted(hanging_partitions, key=str):
+        if expected_partitions is not None and sorted(expected_partitions, key=str) != sorted(
+            hanging_partitions, key=str
+        ):
             raise StoryFailedError(
                 f"find-hanging names {[*map(str, hanging_partitions)]}, expected"
-                f" {[*map(str, names)]}"
+                f" {[*map(str, expected_partitions)]}"
             )
         return CallResult()
 
@@ -132,40 +139,42 @@ class OperatorActor(ClientActor):
             answer = failure(error)
         else:
             answer = CallResult()
-        start = producer.txn_start_offset
+        start_offset = producer.txn_start_offset
         self._around.recorder.note_operator_abort(
             self.name,
             partition,
             answer,
             producer_id=producer.producer_id,
-            start=-1 if start is None else start,
+            start_offset=-1 if start_offset is None else start_offset,
         )
         return answer
 
     async def _abort_at(self, call: Call) -> CallResult:
         partition = required(call.partition)
-        start = call.start_offset
-        named = (call.producer_id, call.epoch, call.coordinator_epoch)
-        simple = named == (None, None, None) and call.decision != "commit"
-        if start is None:
+        start_offset = call.start_offset
+        named_identity = (call.producer_id, call.epoch, call.coordinator_epoch)
+        is_plain_abort = named_identity == (None, None, None) and call.decision != "commit"
+        if start_offset is None:
             producer_id, epoch = required(call.producer_id), required(call.epoch)
-            return await self._mark(partition, call, producer_id, epoch, call.coordinator_epoch)
+            return await self._write_marker(
+                partition, call, producer_id, epoch, call.coordinator_epoch
+            )
         for producer in await self.producers(partition):
-            if producer.txn_start_offset != start:
+            if producer.txn_start_offset != start_offset:
                 continue
-            if simple and call.transaction_version is None:
+            if is_plain_abort and call.transaction_version is None:
                 return await self._abort(partition, producer)
             abort_spec = AbortSpec.of(partition, producer)
-            return await self._mark(
+            return await self._write_marker(
                 partition,
                 call,
                 _or_default(call.producer_id, abort_spec.producer_id),
                 _or_default(call.epoch, abort_spec.producer_epoch),
                 _or_default(call.coordinator_epoch, abort_spec.coordinator_epoch),
             )
-        raise StoryFailedError(f"no transaction is open on {partition} since {start}")
+        raise StoryFailedError(f"no transaction is open on {partition} since {start_offset}")
 
-    async def _mark(
+    async def _write_marker(
         self,
         partition: TopicPartition,
         call: Call,
@@ -191,9 +200,9 @@ class OperatorActor(ClientActor):
             f"{answer.error}",
         )
         if not marker.committed:
-            start = -1 if call.start_offset is None else call.start_offset
+            start_offset = -1 if call.start_offset is None else call.start_offset
             self._around.recorder.note_operator_abort(
-                self.name, partition, answer, producer_id=producer_id, start=start
+                self.name, partition, answer, producer_id=producer_id, start_offset=start_offset
             )
         return answer
 
@@ -202,7 +211,7 @@ class OperatorActor(ClientActor):
         error = await (await self.admin()).delete_records(partition, required(call.before))
         return CallResult(error=code_name(error))
 
-    async def _fence(self, transactional_id: str) -> CallResult:
+    async def _fence_producer(self, transactional_id: str) -> CallResult:
         outcomes = await (await self.admin()).fence_producers([transactional_id])
         outcome = outcomes[transactional_id]
         identity, answer = ProducerIdAndEpoch.NONE, CallResult()
@@ -213,13 +222,15 @@ class OperatorActor(ClientActor):
         self._around.recorder.note_init(self.name, transactional_id, identity, answer)
         return answer
 
-    async def _update_feature(self, name: str, level: int) -> None:
+    async def _update_feature(self, feature_name: str, level: int) -> None:
         """Set a feature to a level; to a lower one by a safe downgrade (KIP-584)."""
         admin = await self.admin()
-        old_level = (await admin.cluster.refresh_features()).level(name)
+        old_level = (await admin.cluster.refresh_features()).level(feature_name)
         upgrade_type = UPGRADE if level >= old_level else SAFE_DOWNGRADE
-        await admin.update_features({name: level}, upgrade_type=upgrade_type)
-        self._around.tell(self.name, f"feature {name} is at level {level}, it was at {old_level}")
+        await admin.update_features({feature_name: level}, upgrade_type=upgrade_type)
+        self._around.tell(
+            self.name, f"feature {feature_name} is at level {level}, it was at {old_level}"
+        )
 
     async def _delete_group(self, group: str) -> CallResult:
         answer = CallResult(error=code_name(await (await self.admin()).delete_group(group)))
@@ -233,18 +244,18 @@ class OperatorActor(ClientActor):
         transactional_id = call.transactional_id or ""
         description = await (await self.admin()).describe_transaction(transactional_id)
         self._around.recorder.note_description(self.name, description)
-        where = ", ".join(map(str, description.partitions)) or "no partition"
+        partition_list = ", ".join(map(str, description.partitions)) or "no partition"
         self._around.tell(
             self.name,
             f"DescribeTransactions says that {transactional_id} is {description.state} with"
-            f" {where}",
+            f" {partition_list}",
         )
-        start = "none" if description.start_time_ms is None else "known"
+        start_time = "none" if description.start_time_ms is None else "known"
         for field_name, expected, actual in (
             ("", call.state, description.state),
             ("with ", _partition_list(call.partitions), _partition_list(description.partitions)),
             ("at epoch ", call.epoch, description.producer_epoch),
-            ("begun at a time that is ", call.start, start),
+            ("begun at a time that is ", call.start, start_time),
         ):
             if expected not in (None, actual):
                 raise StoryFailedError(
@@ -255,17 +266,19 @@ class OperatorActor(ClientActor):
     async def describe_all(self) -> None:
         """Describe every transaction of the cluster."""
         admin = await self.admin()
-        listed = await admin.list_transactions()
-        described = [answer for answer in listed.values() if not isinstance(answer, ClientError)]
-        rows = [
+        answer_by_broker = await admin.list_transactions()
+        listings_of_brokers = [
+            answer for answer in answer_by_broker.values() if not isinstance(answer, ClientError)
+        ]
+        listing_rows = [
             listing
-            for answer in described
+            for answer in listings_of_brokers
             for listing in answer
             if listing.transactional_id.startswith(self._around.prefix)
         ]
-        if len(described) == len(listed):
-            self._around.recorder.note_listing(self.name, rows)
-        ids = sorted({listing.transactional_id for listing in rows})
+        if len(listings_of_brokers) == len(answer_by_broker):
+            self._around.recorder.note_listing(self.name, listing_rows)
+        ids = sorted({listing.transactional_id for listing in listing_rows})
         for answer in (await admin.describe_transactions(ids)).values():
             if not isinstance(answer, ClientError):
                 self._around.recorder.note_description(self.name, answer)
@@ -273,19 +286,22 @@ class OperatorActor(ClientActor):
     async def _producers(self, call: Call, partition: TopicPartition) -> CallResult:
         """Ask the leader, or the named replica, for the producers of a partition."""
         producers = await self.producers(partition, broker=call.broker)
-        starts = tuple(
+        start_offsets = tuple(
             producer.txn_start_offset
             for producer in producers
             if producer.txn_start_offset is not None
         )
         replica = f"broker {call.broker}" if call.broker is not None else "the leader"
-        text = f"open since {', '.join(map(str, starts))}" if starts else "nothing open"
-        self._around.tell(
-            self.name, f"{replica} tells of {len(producers)} producers of {partition}: {text}"
+        open_text = (
+            f"open since {', '.join(map(str, start_offsets))}" if start_offsets else "nothing open"
         )
-        if call.open_since is not None and sorted(call.open_since) != sorted(starts):
+        self._around.tell(
+            self.name, f"{replica} tells of {len(producers)} producers of {partition}: {open_text}"
+        )
+        if call.open_since is not None and sorted(call.open_since) != sorted(start_offsets):
             raise StoryFailedError(
-                f"{replica} shows {partition} open since {[*starts]}, expected {[*call.open_since]}"
+                f"{replica} shows {partition} open since {[*start_offsets]}, "
+                f"expected {[*call.open_since]}"
             )
         return CallResult()
 
@@ -312,16 +328,16 @@ def _partition_list(partitions: Sequence[TopicPartition] | None) -> str | None:
     return None if partitions is None else ", ".join(map(str, sorted(partitions))) or "no partition"
 
 
-def _or_default(chosen: int | None, default: int) -> int:
-    return default if chosen is None else chosen
+def _or_default(chosen_value: int | None, default_value: int) -> int:
+    return default_value if chosen_value is None else chosen_value
 
 
-def _finding(partition: TopicPartition, producer: ProducerState) -> NamedHanging:
-    start = producer.txn_start_offset
+def _named_hanging(partition: TopicPartition, producer: ProducerState) -> NamedHanging:
+    start_offset = producer.txn_start_offset
     return NamedHanging(
         topic=partition.topic,
         partition=partition.partition,
         producer_id=producer.producer_id,
         producer_epoch=producer.producer_epoch,
-        start_offset=-1 if start is None else start,
+        start_offset=-1 if start_offset is None else start_offset,
     )

@@ -25,17 +25,17 @@ NO_WAIT_MS: Final = 0
 class ReaderActor(ClientActor):
     """Reads partitions, each from its last position."""
 
-    def __init__(self, name: str, part: Actor, surroundings: Surroundings) -> None:
-        super().__init__(name, surroundings, part.client_id)
-        self._part = part
+    def __init__(self, name: str, declaration: Actor, surroundings: Surroundings) -> None:
+        super().__init__(name, surroundings, declaration.client_id)
+        self._part = declaration
         self._positions: dict[tuple[TopicPartition, IsolationLevel], int] = {}
 
     async def call(
-        self, call: Call, *, expected_code: str, sent: Callable[[], object]
+        self, call: Call, *, expected_code: str, on_sent: Callable[[], object]
     ) -> CallResult:
         """Read all records there are, or the committed positions of a group."""
         del expected_code
-        sent()
+        on_sent()
         if call.do == "read-positions":
             return await self._read_positions(call)
         partition = required(call.partition)
@@ -43,7 +43,10 @@ class ReaderActor(ClientActor):
         if call.uncommitted or self._part.uncommitted:
             isolation = IsolationLevel.READ_UNCOMMITTED
         values, last_fetch = await self.read(
-            partition, isolation, start=call.from_, max_bytes=call.max_bytes or READ_BYTES_MAX
+            partition,
+            isolation,
+            start_offset=call.from_,
+            max_bytes=call.max_bytes or READ_BYTES_MAX,
         )
         self._around.tell(self.name, _sentence_of_read(partition, isolation, values, last_fetch))
         wanted_values = expected_values(call.reads, self._around.situation)
@@ -61,7 +64,7 @@ class ReaderActor(ClientActor):
         partition: TopicPartition,
         isolation: IsolationLevel,
         *,
-        start: int | None = None,
+        start_offset: int | None = None,
         max_bytes: int = READ_BYTES_MAX,
     ) -> tuple[Values, FetchResult]:
         """Read all records that the partition has now.
@@ -70,31 +73,35 @@ class ReaderActor(ClientActor):
             The values of the records, and the last answer to a Fetch.
         """
         trace = ClientTrace(self._around.environment.tracer, self._part.client_id or self.name)
-        with trace.call("read", tp=str(partition), isolation=isolation.name.lower(), start=start):
-            return await self._read(partition, isolation, start=start, max_bytes=max_bytes)
+        with trace.call(
+            "read", tp=str(partition), isolation=isolation.name.lower(), start=start_offset
+        ):
+            return await self._read(
+                partition, isolation, start_offset=start_offset, max_bytes=max_bytes
+            )
 
     async def _read(
         self,
         partition: TopicPartition,
         isolation: IsolationLevel,
         *,
-        start: int | None,
+        start_offset: int | None,
         max_bytes: int,
     ) -> tuple[Values, FetchResult]:
-        key = (partition, isolation)
-        offset = self._positions.get(key, 0) if start is None else start
+        position_key = (partition, isolation)
+        offset = self._positions.get(position_key, 0) if start_offset is None else start_offset
         values: list[str | None] = []
         while True:
-            result = await self._fetch(partition, offset, isolation, max_bytes)
-            self._around.recorder.note_fetch(self.name, offset, isolation, result)
-            if result.error == ErrorCode.offset_out_of_range and start is None:
+            fetch_result = await self._fetch(partition, offset, isolation, max_bytes)
+            self._around.recorder.note_fetch(self.name, offset, isolation, fetch_result)
+            if fetch_result.error == ErrorCode.offset_out_of_range and start_offset is None:
                 offset = await self._earliest(partition)  # auto.offset.reset=earliest
                 continue
-            values += [decode_value(record.value) for record in result.records]
-            self._positions[key] = result.next_offset
-            if result.next_offset == offset:
-                return tuple(values), result
-            offset = result.next_offset
+            values += [decode_value(record.value) for record in fetch_result.records]
+            self._positions[position_key] = fetch_result.next_offset
+            if fetch_result.next_offset == offset:
+                return tuple(values), fetch_result
+            offset = fetch_result.next_offset
 
     async def _fetch(
         self, partition: TopicPartition, offset: int, isolation: IsolationLevel, max_bytes: int
@@ -118,11 +125,11 @@ class ReaderActor(ClientActor):
         return await Admin(await self._ready()).earliest_offset(partition)
 
     async def _read_positions(self, call: Call) -> CallResult:
-        group, places = call.group or "", call.partitions or ()
+        group, partitions = call.group or "", call.partitions or ()
         try:
-            stable = bool(call.require_stable)
+            require_stable = bool(call.require_stable)
             offsets = await Admin(await self._ready()).committed_positions(
-                group, places, stable=stable
+                group, partitions, stable=require_stable
             )
         except ClientError as error:
             answer = failure(error)
@@ -139,17 +146,17 @@ class ReaderActor(ClientActor):
 def _sentence_of_read(
     partition: TopicPartition, isolation: IsolationLevel, values: Values, last_fetch: FetchResult
 ) -> str:
-    name = isolation.name.lower()
+    isolation_name = isolation.name.lower()
     if last_fetch.error != ErrorCode.none:
-        error = last_fetch.error.name.upper()
-        return f"a {name} Fetch of {partition} at {last_fetch.next_offset}: {error}"
-    stable, high = last_fetch.last_stable_offset, last_fetch.high_watermark
+        error_name = last_fetch.error.name.upper()
+        return f"a {isolation_name} Fetch of {partition} at {last_fetch.next_offset}: {error_name}"
+    stable_offset, high_watermark = last_fetch.last_stable_offset, last_fetch.high_watermark
     end_text = ", and then nothing more" if values else ""
-    starves = last_fetch.next_offset < high and stable <= last_fetch.next_offset
-    why = (
-        f"{end_text}, though the high watermark is {high}: the last stable offset stands at"
-        f" {stable}"
+    starves = last_fetch.next_offset < high_watermark and stable_offset <= last_fetch.next_offset
+    reason = (
+        f"{end_text}, though the high watermark is {high_watermark}: "
+        f"the last stable offset stands at {stable_offset}"
         if starves and isolation is IsolationLevel.READ_COMMITTED
-        else f"; the last stable offset is {stable}, the high watermark {high}"
+        else f"; the last stable offset is {stable_offset}, the high watermark {high_watermark}"
     )
-    return f"a {name} reader of {partition} gets {values_text(values)}{why}"
+    return f"a {isolation_name} reader of {partition} gets {values_text(values)}{reason}"

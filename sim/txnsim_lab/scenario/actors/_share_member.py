@@ -31,9 +31,9 @@ class ShareMemberActor(ClientActor):
     ``subscribe`` starts a new process.
     """
 
-    def __init__(self, name: str, part: Actor, surroundings: Surroundings) -> None:
-        super().__init__(name, surroundings, part.client_id)
-        self._group = part.group or ""
+    def __init__(self, name: str, declaration: Actor, surroundings: Surroundings) -> None:
+        super().__init__(name, surroundings, declaration.client_id)
+        self._group = declaration.group or ""
         self._lives = 0
         self._member: ShareMember | None = None
         self._held: dict[str | None, tuple[TopicPartition, int]] = {}
@@ -42,12 +42,12 @@ class ShareMemberActor(ClientActor):
         self._delivery_limit: int | None = None
 
     async def call(
-        self, call: Call, *, expected_code: str, sent: Callable[[], object]
+        self, call: Call, *, expected_code: str, on_sent: Callable[[], object]
     ) -> CallResult:
         del expected_code  # leaders are asked once
-        sent()
+        on_sent()
         try:
-            return await self._do(call)
+            return await self._make_call(call)
         except RetriableError as error:
             if call.assigned is not None and error.error is None:
                 assignment_text = ", ".join(map(str, sorted(call.assigned)))
@@ -58,22 +58,26 @@ class ShareMemberActor(ClientActor):
         except ClientError as error:
             return failure(error)
 
-    async def _do(self, call: Call) -> CallResult:
-        until = None if call.assigned is None else frozenset(call.assigned)
+    async def _make_call(self, call: Call) -> CallResult:
+        awaited_partitions = None if call.assigned is None else frozenset(call.assigned)
         match call.do:
             case "subscribe":
-                member = await self._born() if self._member is None else self._member
-                await member.subscribe(call.topics or (), until=until, timeout_ms=PATIENCE_MS)
+                member = await self._create_member() if self._member is None else self._member
+                await member.subscribe(
+                    call.topics or (), until=awaited_partitions, timeout_ms=PATIENCE_MS
+                )
                 await self._learn_configs()
-                self._tell_place(member)
+                self._trace_assignment(member)
             case "poll":
-                member = self._alive
-                shared = await member.poll(until=until, max_wait_ms=WAIT_MS, timeout_ms=PATIENCE_MS)
-                return self._note_acquired(call, shared)
+                member = self._live_member
+                poll_result = await member.poll(
+                    until=awaited_partitions, max_wait_ms=WAIT_MS, timeout_ms=PATIENCE_MS
+                )
+                return self._note_acquired(call, poll_result)
             case "acknowledge":
                 return await self._acknowledge(call)
             case "leave":
-                await self._alive.leave()
+                await self._live_member.leave()
                 await self._end()
             case "die":
                 await self._end()
@@ -90,7 +94,7 @@ class ShareMemberActor(ClientActor):
                 )
 
     async def _acknowledge(self, call: Call) -> CallResult:
-        member = self._alive
+        member = self._live_member
         values = (*self._held,) if call.values is None else call.values
         for value in values:
             if value not in self._held:
@@ -103,7 +107,7 @@ class ShareMemberActor(ClientActor):
 
     # Life
 
-    async def _born(self) -> ShareMember:
+    async def _create_member(self) -> ShareMember:
         """Start the consumer in a new process, with a new member id."""
         self._lives += 1
         ids = self._around.environment.rng.stream(f"member {self.name}")
@@ -113,7 +117,7 @@ class ShareMemberActor(ClientActor):
         return self._member
 
     @property
-    def _alive(self) -> ShareMember:
+    def _live_member(self) -> ShareMember:
         if self._member is None:
             raise StoryFailedError(f"{self.name} is no member now: it has to subscribe")
         return self._member
@@ -125,8 +129,8 @@ class ShareMemberActor(ClientActor):
             self._group, ("share.isolation.level", "share.delivery.count.limit")
         )
         self._isolation = Isolation(configs.get("share.isolation.level") or self._isolation)
-        limit = configs.get("share.delivery.count.limit")
-        self._delivery_limit = None if limit is None else int(limit)
+        delivery_limit = configs.get("share.delivery.count.limit")
+        self._delivery_limit = None if delivery_limit is None else int(delivery_limit)
 
     async def _end(self) -> None:
         member, self._member = self._member, None
@@ -149,38 +153,39 @@ class ShareMemberActor(ClientActor):
 
     # What it saw
 
-    def _tell_place(self, member: ShareMember) -> None:
-        parts = ", ".join(map(str, sorted(member.assigned))) or "nothing"
+    def _trace_assignment(self, member: ShareMember) -> None:
+        assigned_text = ", ".join(map(str, sorted(member.assigned))) or "nothing"
         epoch = member.metadata.generation
         self._around.tell(
-            self.name, f"member epoch {epoch} of share group {self._group}: assigned is {parts}"
+            self.name,
+            f"member epoch {epoch} of share group {self._group}: assigned is {assigned_text}",
         )
 
-    def _note_acquired(self, call: Call, shared: Shared) -> CallResult:
+    def _note_acquired(self, call: Call, poll_result: Shared) -> CallResult:
         values: list[str | None] = []
-        for acquired in shared.acquired:
+        for acquired in poll_result.acquired:
             for record, _ in acquired.records:
                 value = decode_value(record.value)
                 self._held[value] = (acquired.place, record.offset)
                 values.append(value)
-        answer = self._note_answers(shared)
-        given_text = values_text(values)
-        self._around.tell(self.name, f"is given {given_text}")
-        expected = expected_values(call.reads, self._around.situation)
-        if expected not in (None, tuple(values)):
+        answer = self._note_answers(poll_result)
+        read_text = values_text(values)
+        self._around.tell(self.name, f"is given {read_text}")
+        expected_read = expected_values(call.reads, self._around.situation)
+        if expected_read not in (None, tuple(values)):
             raise StoryFailedError(
-                f"{self.name} is given {given_text}, expected {values_text(expected)}"
+                f"{self.name} is given {read_text}, expected {values_text(expected_read)}"
             )
         return answer
 
-    def _note_answers(self, shared: Shared) -> CallResult:
+    def _note_answers(self, poll_result: Shared) -> CallResult:
         """Note the answers of the leaders; returns the first error."""
         self._around.recorder.note_share_answers(
             self.name,
             self._group,
-            shared,
+            poll_result,
             isolation=self._isolation,
             delivery_limit=self._delivery_limit,
         )
-        error = shared.error
+        error = poll_result.error
         return failure(ClientError("a leader refuses", error=error)) if error else CallResult()

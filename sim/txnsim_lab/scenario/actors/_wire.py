@@ -19,14 +19,14 @@ from txnsim.client.versions import VersionedRequest, VersionRange
 from txnsim.errors import InvariantViolation
 from txnsim.types import ProducerEpoch, ProducerId, ProducerIdAndEpoch, TopicPartition
 from txnsim.wire.batch import Record, build_batch
-from txnsim_lab.scenario.actors._broker_calls import ASKED_AGAIN, MAIN, Asking
+from txnsim_lab.scenario.actors._broker_calls import ASKED_AGAIN, MAIN, BrokerCalls
 from txnsim_lab.scenario.actors.base import ClientActor, Surroundings, group_metadata
 from txnsim_lab.scenario.call_results import (
     GIVEN_UP,
     NONE,
     CallResult,
     StoryFailedError,
-    answers_of,
+    answers_by_partition,
 )
 from txnsim_lab.scenario.model import Actor
 from txnsim_lab.scenario.recorder import Batch, encode_value
@@ -45,15 +45,19 @@ Note = Callable[[CallResult], None]
 class WireActor(ClientActor):
     """A transactional producer that sends request by request."""
 
-    def __init__(self, name: str, part: Actor, surroundings: Surroundings) -> None:
-        super().__init__(name, surroundings, part.client_id)
+    def __init__(self, name: str, declaration: Actor, surroundings: Surroundings) -> None:
+        super().__init__(name, surroundings, declaration.client_id)
         self.identity = ProducerIdAndEpoch.NONE
         """Producer id and epoch from the coordinator's last answer."""
-        self._part = part
+        self._part = declaration
         self._recorder = surroundings.recorder
-        self._id = part.transactional_id or name
-        v2 = surroundings.transactions_v2 if part.protocol is None else part.protocol == 2
-        self._protocol = TxnProtocol.V2 if v2 else TxnProtocol.V1
+        self._id = declaration.transactional_id or name
+        uses_v2 = (
+            surroundings.transactions_v2
+            if declaration.protocol is None
+            else declaration.protocol == 2
+        )
+        self._protocol = TxnProtocol.V2 if uses_v2 else TxnProtocol.V1
         self._sequences: dict[TopicPartition, int] = {}
         self._transaction: str | None = None
         self._begun = 0
@@ -61,58 +65,62 @@ class WireActor(ClientActor):
         """Calls neither answered nor given up, by ``id(call)``."""
 
     async def call(
-        self, call: Call, *, expected_code: str, sent: Callable[[], object]
+        self, call: Call, *, expected_code: str, on_sent: Callable[[], object]
     ) -> CallResult:
         if call.do == "begin":
-            return self._begin(call)
-        asking = Asking(await self._ready(), call, expected_code=expected_code, sent=sent)
+            return self._begin_transaction(call)
+        broker_calls = BrokerCalls(
+            await self._ready(), call, expected_code=expected_code, on_sent=on_sent
+        )
         match call.do:
             case "init-producer-id":
-                return await self._init(call, asking)
+                return await self._init_producer(call, broker_calls)
             case "add-partitions" | "add-offsets":
-                return await self._add(call, asking)
+                return await self._add_to_transaction(call, broker_calls)
             case "produce":
-                return await self._produce(call, asking)
+                return await self._produce(call, broker_calls)
             case "commit-offsets":
-                return await self._commit_offsets(call, asking)
+                return await self._commit_offsets(call, broker_calls)
             case "commit" | "abort":
-                return await self._end(call, asking)
+                return await self._end_transaction(call, broker_calls)
         raise InvariantViolation(f"{self.name} can't {call.do!r}, and the file was accepted")
 
     async def give_up(self, call: Call) -> None:
         """Close the connection of a call whose answer is no longer awaited."""
-        _, note = self._unanswered.pop(id(call), (call, None))
-        if note is not None:
-            note(GIVEN_UP)
+        _, note_answer = self._unanswered.pop(id(call), (call, None))
+        if note_answer is not None:
+            note_answer(GIVEN_UP)
         if self._cluster is not None:
             await self._cluster.disconnect(lane=call.connection or MAIN)
 
     async def close(self) -> None:
         """Close the connections; calls without an answer are noted with an unknown outcome."""
         unanswered, self._unanswered = self._unanswered, {}
-        for _, note in unanswered.values():
-            note(GIVEN_UP)
+        for _, note_answer in unanswered.values():
+            note_answer(GIVEN_UP)
         await super().close()
 
     # Requests
 
-    def _begin(self, call: Call) -> CallResult:
+    def _begin_transaction(self, call: Call) -> CallResult:
         self._begun += 1
         self._transaction = call.transaction or f"{self.name}.T{self._begun}"
         self._recorder.note_begin(self.name, self._id, self._transaction)
         return CallResult()
 
-    async def _init(self, call: Call, asking: Asking) -> CallResult:
+    async def _init_producer(self, call: Call, broker_calls: BrokerCalls) -> CallResult:
         has_identity = (
             call.bump or call.producer_id is not None or call.first_identity_of is not None
         )
-        expected = self._identity_of(call) if has_identity else ProducerIdAndEpoch.NONE
+        expected_identity = self._identity_of(call) if has_identity else ProducerIdAndEpoch.NONE
         request = TxnRequests(
-            self._id, producer_id=expected.producer_id, producer_epoch=expected.producer_epoch
+            self._id,
+            producer_id=expected_identity.producer_id,
+            producer_epoch=expected_identity.producer_epoch,
         ).init(timeout_ms=self._part.transaction_timeout, two_phase=bool(call.two_phase))
-        answer = await asking.coordinator(self._id, request)
+        answer = await broker_calls.coordinator(self._id, request)
         if answer.error == NONE:
-            self._adopt(asking.message)
+            self._adopt_identity(broker_calls.message)
         self._recorder.note_init(
             self.name,
             self._id,
@@ -122,12 +130,12 @@ class WireActor(ClientActor):
         )
         return answer
 
-    async def _add(self, call: Call, asking: Asking) -> CallResult:
+    async def _add_to_transaction(self, call: Call, broker_calls: BrokerCalls) -> CallResult:
         """Send AddPartitionsToTxn; or AddOffsetsToTxn, if the call names a group."""
         group, partitions = call.group, call.partitions or ()
         if self._protocol is TxnProtocol.V2 and not call.always:
-            by = "the first record adds its partition"
-            return CallResult(because=by if group is None else "TxnOffsetCommit adds the group")
+            reason = "the first record adds its partition"
+            return CallResult(because=reason if group is None else "TxnOffsetCommit adds the group")
         identity, transaction = self._identity_of(call), self._transaction
         producer_id, epoch = identity.producer_id, identity.producer_epoch
         if group is None:
@@ -138,15 +146,17 @@ class WireActor(ClientActor):
             request = TxnRequests(
                 self._id, producer_id=producer_id, producer_epoch=epoch
             ).add_offsets(group_id=group)
-        answer = await asking.coordinator(self._id, request)
+        answer = await broker_calls.coordinator(self._id, request)
         self._recorder.note_partitions_added(self.name, transaction, partitions, answer, identity)
         return answer
 
-    async def _produce(self, call: Call, asking: Asking) -> CallResult:
-        target = required(call.partition)
+    async def _produce(self, call: Call, broker_calls: BrokerCalls) -> CallResult:
+        partition_of_call = required(call.partition)
         values_elsewhere = call.beside or {}
         batches = [
-            self._batch(call, target, call.records, first_sequence=call.sequence, item=call.item),
+            self._batch(
+                call, partition_of_call, call.records, first_sequence=call.sequence, item=call.item
+            ),
             *(
                 self._batch(call, partition, (value,))
                 for partition, value in values_elsewhere.items()
@@ -157,20 +167,22 @@ class WireActor(ClientActor):
 
         def note(answer: CallResult) -> None:
             for batch in batches:
-                answer_of_it = answers.get(batch.partition, answer)
-                self._recorder.note_write(self.name, transaction, batch, answer_of_it)
+                partition_answer = answers.get(batch.partition, answer)
+                self._recorder.note_write(self.name, transaction, batch, partition_answer)
 
         self._unanswered[id(call)] = call, note
         request = self._produce_request(call, batches)
-        answer = await asking.leader(target, request, once=bool(values_elsewhere))
+        answer = await broker_calls.leader(
+            partition_of_call, request, without_retries=bool(values_elsewhere)
+        )
         if values_elsewhere:
-            answer = await self._ask_each_again(call, asking, batches, answers, answer)
+            answer = await self._ask_each_again(call, broker_calls, batches, answers, answer)
         return self._note_answer(call, answer)
 
     async def _ask_each_again(
         self,
         call: Call,
-        asking: Asking,
+        broker_calls: BrokerCalls,
         batches: Sequence[Batch],
         answers: dict[TopicPartition, CallResult],
         answer: CallResult,
@@ -185,31 +197,34 @@ class WireActor(ClientActor):
             answers: Filled with the answer for each partition.
             answer: The answer to the first request as a whole.
         """
-        if asking.message is not None:
-            answers.update(answers_of(asking.message))
+        if broker_calls.message is not None:
+            answers.update(answers_by_partition(broker_calls.message))
         for batch in batches:
             partition = batch.partition
             if answers.setdefault(partition, answer).error in ASKED_AGAIN and not call.once:
-                answers[partition] = await asking.leader(
+                answers[partition] = await broker_calls.leader(
                     partition, self._produce_request(call, [batch])
                 )
-        bad = (
+        failed_answers = (
             answer_of_partition
             for answer_of_partition in answers.values()
             if answer_of_partition.error != NONE
         )
-        return next(bad, answers[batches[0].partition])
+        return next(failed_answers, answers[batches[0].partition])
 
     def _produce_request(self, call: Call, batches: Iterable[Batch]) -> VersionedRequest:
         is_plain = bool(call.plain)
         return requests.produce(
-            {batch.partition: self._bytes(batch, transactional=not is_plain) for batch in batches},
+            {
+                batch.partition: self._encode_batch(batch, transactional=not is_plain)
+                for batch in batches
+            },
             topic_ids={},
             transactional_id=None if is_plain else self._id,
             within=self._protocol.produce_versions,
         )
 
-    async def _commit_offsets(self, call: Call, asking: Asking) -> CallResult:
+    async def _commit_offsets(self, call: Call, broker_calls: BrokerCalls) -> CallResult:
         identity, transaction = self._identity_of(call), self._transaction
         member = None if call.member is None else self._around.member(call.member)
         group = call.group or ("" if member is None else member.options.group_id)
@@ -229,9 +244,9 @@ class WireActor(ClientActor):
             within=_OFFSETS[self._protocol],
             member=group_metadata(call, None if member is None else member.metadata, self._around),
         )
-        return self._note_answer(call, await asking.group_coordinator(group, request))
+        return self._note_answer(call, await broker_calls.group_coordinator(group, request))
 
-    async def _end(self, call: Call, asking: Asking) -> CallResult:
+    async def _end_transaction(self, call: Call, broker_calls: BrokerCalls) -> CallResult:
         identity, transaction = self._identity_of(call), self._transaction
         committed, asked_ms = call.do == "commit", self._around.environment.clock.now_ms()
         self._unanswered[id(call)] = (
@@ -242,40 +257,40 @@ class WireActor(ClientActor):
                 answer,
                 committed=committed,
                 asked_ms=asked_ms,
-                sent=identity,
-                following=self.identity if answer.error == NONE else None,
+                sent_identity=identity,
+                next_identity=self.identity if answer.error == NONE else None,
             ),
         )
         request = TxnRequests(
             self._id, producer_id=identity.producer_id, producer_epoch=identity.producer_epoch
         ).end(committed=committed, within=self._protocol.end_versions)
-        answer = await asking.coordinator(self._id, request)
+        answer = await broker_calls.coordinator(self._id, request)
         if answer.error == "INVALID_TXN_STATE":  # the transaction has not had this end
             answer = msgspec.structs.replace(answer, in_doubt=False)
         # A producer that has given up this call has gone on, and does not use the answer.
         listens = id(call) in self._unanswered
-        if listens and answer.error == NONE and asking.message.__version__ >= 5:
-            self._adopt(asking.message)
+        if listens and answer.error == NONE and broker_calls.message.__version__ >= 5:
+            self._adopt_identity(broker_calls.message)
         return self._note_answer(call, answer)
 
     def _note_answer(self, call: Call, answer: CallResult) -> CallResult:
         """Record the result of a call, unless it was given up."""
-        _, note = self._unanswered.pop(id(call), (call, None))
-        if note is not None:
-            note(answer)
+        _, note_answer = self._unanswered.pop(id(call), (call, None))
+        if note_answer is not None:
+            note_answer(answer)
         return answer
 
     # State of a client
 
-    def _adopt(self, message: Any) -> None:
+    def _adopt_identity(self, response: Any) -> None:
         """Takes the producer id and epoch of an answer; with a new identity, sequences begin at
         0.
         """
-        if message.producer_id < 0:
+        if response.producer_id < 0:
             return
         new_identity = ProducerIdAndEpoch(
-            producer_id=ProducerId(message.producer_id),
-            producer_epoch=ProducerEpoch(message.producer_epoch),
+            producer_id=ProducerId(response.producer_id),
+            producer_epoch=ProducerEpoch(response.producer_epoch),
         )
         self._around.first_identities.setdefault(self.name, new_identity)
         if new_identity != self.identity:
@@ -283,23 +298,25 @@ class WireActor(ClientActor):
             self._sequences.clear()
 
     def _identity_of(self, call: Call) -> ProducerIdAndEpoch:
-        own = self.identity
+        identity = self.identity
         if call.first_identity_of is not None:
             first_identity = self._around.first_identities.get(call.first_identity_of)
             if first_identity is None:
                 raise StoryFailedError(f"{call.first_identity_of} was not given an identity yet")
-            own = first_identity
+            identity = first_identity
         return ProducerIdAndEpoch(
-            producer_id=own.producer_id
+            producer_id=identity.producer_id
             if call.producer_id is None
             else ProducerId(call.producer_id),
-            producer_epoch=own.producer_epoch if call.epoch is None else ProducerEpoch(call.epoch),
+            producer_epoch=identity.producer_epoch
+            if call.epoch is None
+            else ProducerEpoch(call.epoch),
         )
 
     def _batch(
         self,
         call: Call,
-        target: TopicPartition,
+        partition: TopicPartition,
         values: tuple[str | None, ...],
         *,
         first_sequence: int | None = None,
@@ -307,11 +324,11 @@ class WireActor(ClientActor):
     ) -> Batch:
         """The next batch for a partition; ``first_sequence`` replaces the next sequence."""
         first_sequence = (
-            self._sequences.get(target, 0) if first_sequence is None else first_sequence
+            self._sequences.get(partition, 0) if first_sequence is None else first_sequence
         )
-        self._sequences[target] = (first_sequence + len(values)) % _SEQUENCES
+        self._sequences[partition] = (first_sequence + len(values)) % _SEQUENCES
         return Batch(
-            partition=target,
+            partition=partition,
             values=values,
             key=call.key,
             item=item,
@@ -320,7 +337,7 @@ class WireActor(ClientActor):
             sequence=first_sequence,
         )
 
-    def _bytes(self, batch: Batch, *, transactional: bool) -> bytes:
+    def _encode_batch(self, batch: Batch, *, transactional: bool) -> bytes:
         now_ms = self._around.environment.clock.now_ms()
         assert batch.identity is not None
         assert batch.sequence is not None

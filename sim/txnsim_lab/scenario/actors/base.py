@@ -30,7 +30,7 @@ class StoryActor(Protocol):
     """An actor of a story: it makes calls when steps say so."""
 
     async def call(
-        self, call: Call, *, expected_code: str, sent: Callable[[], object]
+        self, call: Call, *, expected_code: str, on_sent: Callable[[], object]
     ) -> CallResult:
         """Make the call of a step.
 
@@ -38,7 +38,7 @@ class StoryActor(Protocol):
             call: The call.
             expected_code: The error that the step expects. After any other retriable error the
                 actor retries.
-            sent: Called when the first request has been sent.
+            on_sent: Called when the first request has been sent.
         """
 
     async def give_up(self, call: Call) -> None:
@@ -71,15 +71,15 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     security: ClientSecurity = ClientSecurity()
     """How clients log in."""
 
-    def member(self, name: str) -> GroupMember:
+    def member(self, actor_name: str) -> GroupMember:
         """The group member of an actor.
 
         Raises:
             StoryFailedError: It has not subscribed yet.
         """
-        member = self.members.get(name)
+        member = self.members.get(actor_name)
         if member is None:
-            raise StoryFailedError(f"{name} has not subscribed yet")
+            raise StoryFailedError(f"{actor_name} has not subscribed yet")
         return member
 
     def client(self, client_id: str, *, request_timeout_ms: int = 30_000) -> Cluster:
@@ -131,16 +131,16 @@ def group_metadata(
     """
     if {"generation", "member_id", "instance_id"}.isdisjoint(call.given_fields):
         return member_metadata
-    base = GroupMetadata() if member_metadata is None else member_metadata
+    metadata = GroupMetadata() if member_metadata is None else member_metadata
     generation = call.generation
     if isinstance(generation, str):
         if generation not in surroundings.generations:
             raise StoryFailedError(f"no member has had the generation {generation} yet")
         generation = surroundings.generations[generation]
     return GroupMetadata(
-        generation=base.generation if generation is None else generation,
-        member_id=base.member_id
+        generation=metadata.generation if generation is None else generation,
+        member_id=metadata.member_id
         if call.member_id is None
         else surroundings.member_ids.get(call.member_id, call.member_id),
-        instance_id=base.instance_id if call.instance_id is None else call.instance_id,
+        instance_id=metadata.instance_id if call.instance_id is None else call.instance_id,
     )

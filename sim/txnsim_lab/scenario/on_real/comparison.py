@@ -126,38 +126,38 @@ async def run_on_apache(
     Raises:
         ConfigError: There is no Java or Maven, or a broker did not come up.
     """
-    worlds: dict[_World, list[ScenarioRun]] = {}
+    worlds: dict[_BrokerProperties, list[ScenarioRun]] = {}
     for scenario_run in plan:
-        why = why_not(scenario_run, version)
-        if why is not None:
-            on_cell(ComparedRun(scenario_run=scenario_run, on=version, why_not=why))
+        obstacle = why_not(scenario_run, version)
+        if obstacle is not None:
+            on_cell(ComparedRun(scenario_run=scenario_run, on=version, why_not=obstacle))
         else:
-            worlds.setdefault(_world_of(scenario_run), []).append(scenario_run)
+            worlds.setdefault(_broker_properties_of(scenario_run), []).append(scenario_run)
     if not worlds:
         return
-    libs = fetch(version, say=say)
+    jars_folder = fetch(version, say=say)
     environment = real_environment(trace_level=TraceLevel.BRIEF, trace_ring_bytes=None)
-    number = 0
+    cluster_number = 0
     for world, scenario_runs in worlds.items():
         say(f"starting Apache Kafka {version}: {world.brokers} brokers, {scenario_runs[0].mode} …")
         options = ApacheOptions(
             version=version,
-            libs=libs,
+            libs=jars_folder,
             brokers=world.brokers,
             transaction_version=world.transaction_version,
             properties=dict(world.properties),
         )
         async with apache_cluster(environment, options) as cluster:
-            brokers = _There(
+            brokers = _RealBrokers(
                 environment=environment, cluster=cluster, casting=casting, on=version, say=say
             )
             for scenario_run in scenario_runs:
-                number += 1
-                prefix = f"cell{number}-"
-                on_cell(await _cell_of(scenario_run, brokers, prefix=prefix, leftovers=[]))
+                cluster_number += 1
+                prefix = f"cell{cluster_number}-"
+                on_cell(await _compare_run(scenario_run, brokers, prefix=prefix, leftovers=[]))
 
 
-class _World(msgspec.Struct, frozen=True, kw_only=True):
+class _BrokerProperties(msgspec.Struct, frozen=True, kw_only=True):
     """What the brokers of a run must be like; runs with the same world share their brokers."""
 
     brokers: int
@@ -165,7 +165,7 @@ class _World(msgspec.Struct, frozen=True, kw_only=True):
     properties: tuple[tuple[str, str], ...]
 
 
-def _world_of(scenario_run: ScenarioRun) -> _World:
+def _broker_properties_of(scenario_run: ScenarioRun) -> _BrokerProperties:
     scenario, run = scenario_run.scenario, scenario_run.scenario.runs[scenario_run.run]
     settings: Mapping[str, object] = {
         "transaction.state.log.num.partitions": TRANSACTION_LOG_PARTITIONS,
@@ -173,18 +173,21 @@ def _world_of(scenario_run: ScenarioRun) -> _World:
         **scenario.settings,
         **run.settings,
     }
-    properties = {name: configs.text(value) for name, value in settings.items()}
-    memory = int(properties.get(CLEANER_MEMORY, CLEANER_MEMORY_MIN))
-    if memory < CLEANER_MEMORY_MIN:  # a real cleaner uses so little of its memory instead
-        load = CLEANER_LOAD * memory / CLEANER_MEMORY_MIN
+    properties = {
+        property_name: configs.text(property_value)
+        for property_name, property_value in settings.items()
+    }
+    cleaner_memory = int(properties.get(CLEANER_MEMORY, CLEANER_MEMORY_MIN))
+    if cleaner_memory < CLEANER_MEMORY_MIN:  # a real cleaner uses so little of its memory instead
+        cleaner_load = CLEANER_LOAD * cleaner_memory / CLEANER_MEMORY_MIN
         properties |= {
             CLEANER_MEMORY: str(CLEANER_MEMORY_MIN),
-            "log.cleaner.io.buffer.load.factor": f"{load:.12f}",
+            "log.cleaner.io.buffer.load.factor": f"{cleaner_load:.12f}",
         }
     if any((step.advance or 0) >= RETAINED_MS for step in scenario.steps):
         properties = {DELETE_RETENTION: str(SHORTLY_RETAINED_MS), **properties}
     properties = {**SHORT_SETTINGS, **properties}
-    return _World(
+    return _BrokerProperties(
         brokers=scenario.brokers,
         transaction_version=TRANSACTION_VERSION[run.mode],
         properties=tuple(sorted(properties.items())),
@@ -195,10 +198,10 @@ def simulated_counterpart(scenario_run: ScenarioRun, version: str) -> ScenarioRu
     """The same run, on the simulated release that is compared with a real release."""
     counterpart = counterpart_of(version)
     scenario, run = scenario_run.scenario, scenario_run.scenario.runs[scenario_run.run]
-    strict = counterpart.effective.v2_markers_need_higher_epoch
-    rules = {**counterpart.rules, STRICT_MARKERS: strict}
-    world = run.model_copy(update={"as_version": counterpart.release.name, "rules": rules})
-    runs = {**scenario.runs, scenario_run.run: world}
+    strict_markers = counterpart.effective.v2_markers_need_higher_epoch
+    rules = {**counterpart.rules, STRICT_MARKERS: strict_markers}
+    compared_run = run.model_copy(update={"as_version": counterpart.release.name, "rules": rules})
+    runs = {**scenario.runs, scenario_run.run: compared_run}
     return msgspec.structs.replace(
         scenario_run, scenario=scenario.model_copy(update={"runs": runs})
     )
@@ -214,8 +217,8 @@ async def run_on_cluster(
     *,
     settings: ClientSettings,
     generation: Generation,
-    say: Say,
-    on_cell: Callable[[ComparedRun], object],
+    say_progress: Say,
+    on_compared_run: Callable[[ComparedRun], object],
 ) -> None:
     """Plays stories on a cluster that runs already, with prefixed names.
 
@@ -225,30 +228,40 @@ async def run_on_cluster(
         casting: Who plays applications.
         settings: The settings of the clients.
         generation: The transaction protocol of the cluster.
-        say: Takes lines of progress.
-        on_cell: Takes each result when it is there.
+        say_progress: Takes lines of progress.
+        on_compared_run: Takes each result when it is there.
 
     Raises:
         ClientError: No broker answers.
     """
     environment = real_environment(trace_level=TraceLevel.BRIEF, trace_ring_bytes=None)
-    token = "".join(character for character in new_token().lower() if character.isalnum())[:6]
+    prefix_token = "".join(character for character in new_token().lower() if character.isalnum())[
+        :6
+    ]
     async with cluster_there(environment, bootstrap, settings) as cluster:
-        brokers = _There(
-            environment=environment, cluster=cluster, casting=casting, on=bootstrap, say=say
+        brokers = _RealBrokers(
+            environment=environment,
+            cluster=cluster,
+            casting=casting,
+            on=bootstrap,
+            say=say_progress,
         )
-        for number, scenario_run in enumerate(plan, 1):
-            why = why_not(scenario_run, bootstrap, generation)
-            if why is not None:
-                on_cell(ComparedRun(scenario_run=scenario_run, on=bootstrap, why_not=why))
+        for run_number, scenario_run in enumerate(plan, 1):
+            obstacle = why_not(scenario_run, bootstrap, generation)
+            if obstacle is not None:
+                on_compared_run(
+                    ComparedRun(scenario_run=scenario_run, on=bootstrap, why_not=obstacle)
+                )
                 continue
-            prefix = f"txnsim-{token}-{number}-"
-            say(f"topics, groups and transactional ids begin with {prefix}")
+            prefix = f"txnsim-{prefix_token}-{run_number}-"
+            say_progress(f"topics, groups and transactional ids begin with {prefix}")
             leftovers: list[Left] = []
             try:
-                cell = await _cell_of(scenario_run, brokers, prefix=prefix, leftovers=leftovers)
+                compared_run = await _compare_run(
+                    scenario_run, brokers, prefix=prefix, leftovers=leftovers
+                )
             except BaseException:  # mostly Ctrl-C: what is left is told all the same
-                on_cell(
+                on_compared_run(
                     ComparedRun(
                         scenario_run=scenario_run,
                         on=bootstrap,
@@ -257,13 +270,13 @@ async def run_on_cluster(
                     )
                 )
                 raise
-            on_cell(cell)
+            on_compared_run(compared_run)
 
 
 # Both
 
 
-class _There(msgspec.Struct, frozen=True, kw_only=True):
+class _RealBrokers(msgspec.Struct, frozen=True, kw_only=True):
     """The real cluster and the players that play stories there."""
 
     environment: Environment
@@ -273,52 +286,61 @@ class _There(msgspec.Struct, frozen=True, kw_only=True):
     say: Say
 
 
-async def _cell_of(
-    scenario_run: ScenarioRun, brokers: _There, *, prefix: str, leftovers: list[Left]
+async def _compare_run(
+    scenario_run: ScenarioRun, brokers: _RealBrokers, *, prefix: str, leftovers: list[Left]
 ) -> ComparedRun:
     """Play a story, and again while its brokers are in trouble. Topics and groups that can't be
     removed are added to ``leftovers``, even if the story is cancelled.
     """
-    trouble = ""
-    for number in range(1, TRIES + 1):
-        own = prefix if number == 1 else f"{prefix}{number}-"
-        cell = await _cell_of_one_try(scenario_run, brokers, prefix=own, leftovers=leftovers)
+    broker_error = ""
+    for try_number in range(1, TRIES + 1):
+        prefix_of_try = prefix if try_number == 1 else f"{prefix}{try_number}-"
+        compared_run = await _compare_run_once(
+            scenario_run, brokers, prefix=prefix_of_try, leftovers=leftovers
+        )
         if brokers.cluster.brokers is not None:
-            cell = _strip_prefix(own, cell)
+            compared_run = _strip_prefix(prefix_of_try, compared_run)
             await brokers.cluster.brokers.mend()
-        trouble = "" if cell.real is None else cell.real.answered
-        if trouble not in TROUBLES:
-            return cell
-        brokers.say(f"{scenario_run} on {brokers.on}: no verdict, brokers answer {trouble}")
-    why = f"no verdict: brokers answer {trouble}, {TRIES} times"
-    return ComparedRun(scenario_run=scenario_run, on=brokers.on, why_not=why, left=tuple(leftovers))
+        broker_error = "" if compared_run.real is None else compared_run.real.answered
+        if broker_error not in TROUBLES:
+            return compared_run
+        brokers.say(f"{scenario_run} on {brokers.on}: no verdict, brokers answer {broker_error}")
+    reason = f"no verdict: brokers answer {broker_error}, {TRIES} times"
+    return ComparedRun(
+        scenario_run=scenario_run, on=brokers.on, why_not=reason, left=tuple(leftovers)
+    )
 
 
-async def _cell_of_one_try(
-    scenario_run: ScenarioRun, brokers: _There, *, prefix: str, leftovers: list[Left]
+async def _compare_run_once(
+    scenario_run: ScenarioRun, brokers: _RealBrokers, *, prefix: str, leftovers: list[Left]
 ) -> ComparedRun:
     scenario = with_prefixed_names(scenario_run.scenario, prefix)
-    environment, cluster, on = brokers.environment, brokers.cluster, brokers.on
-    target = target_of(
+    environment, cluster, brokers_name = brokers.environment, brokers.cluster, brokers.on
+    real_options = target_of(
         scenario, environment, cluster.proxy, prefix=prefix, processes=cluster.brokers
     )
-    its_own = msgspec.structs.replace(scenario_run, scenario=scenario)
-    casts = casts_of(its_own, brokers.casting)
+    prefixed_run = msgspec.structs.replace(scenario_run, scenario=scenario)
+    casts = casts_of(prefixed_run, brokers.casting)
     try:
-        real = await run_on(
-            its_own, environment, casts, real_target(target, on_leftovers=leftovers.extend)
+        real_result = await run_on(
+            prefixed_run,
+            environment,
+            casts,
+            real_target(real_options, on_leftovers=leftovers.extend),
         )
     except ConfigError as error:
         return ComparedRun(
-            scenario_run=scenario_run, on=on, why_not=str(error), left=tuple(leftovers)
+            scenario_run=scenario_run, on=brokers_name, why_not=str(error), left=tuple(leftovers)
         )
-    began_ms = min((sentence.at_ms for sentence in real.story), default=0)
-    sentences = tuple(
-        msgspec.structs.replace(sentence, at_ms=sentence.at_ms - began_ms)
-        for sentence in real.story
+    began_ms = min((story_sentence.at_ms for story_sentence in real_result.story), default=0)
+    story_sentences = tuple(
+        msgspec.structs.replace(story_sentence, at_ms=story_sentence.at_ms - began_ms)
+        for story_sentence in real_result.story
     )
-    real = msgspec.structs.replace(real, story=sentences)
-    return ComparedRun(scenario_run=scenario_run, on=on, real=real, left=tuple(leftovers))
+    real_result = msgspec.structs.replace(real_result, story=story_sentences)
+    return ComparedRun(
+        scenario_run=scenario_run, on=brokers_name, real=real_result, left=tuple(leftovers)
+    )
 
 
 def target_of(
@@ -347,60 +369,71 @@ def target_of(
     )
 
 
-def beforehand(
-    plan: Sequence[ScenarioRun], on: str, generation: Generation | None = None
+def simulate_beforehand(
+    plan: Sequence[ScenarioRun], brokers_name: str, generation: Generation | None = None
 ) -> dict[str, RunResult]:
     """The simulator's result for each run that real brokers will play, by the run's name. It uses
     virtual time, so it must be called outside of any event loop.
     """
     return {
         str(scenario_run): run_in_virtual_time(
-            simulated_counterpart(scenario_run, on) if generation is None else scenario_run
+            simulated_counterpart(scenario_run, brokers_name)
+            if generation is None
+            else scenario_run
         )
         for scenario_run in plan
-        if why_not(scenario_run, on, generation) is None
+        if why_not(scenario_run, brokers_name, generation) is None
     }
 
 
-def why_not(scenario_run: ScenarioRun, on: str, generation: Generation | None = None) -> str | None:
+def why_not(
+    scenario_run: ScenarioRun, brokers_name: str, generation: Generation | None = None
+) -> str | None:
     """Why a run can't be played on real brokers; None if it can. If it can't be played with its
     fault, its disarmed run is left out as well, since it would prove nothing.
     """
     scenario, run = scenario_run.scenario, scenario_run.run
     if generation is None:
-        not_there, abilities = why_not_there(scenario, run, on), STARTED
+        not_there, abilities = why_not_there(scenario, run, brokers_name), STARTED
     else:
         not_there, abilities = why_not_of(generation, scenario, run), THERE
     if not_there is not None:
         return not_there
-    for take in dict.fromkeys(("armed", scenario_run.take)):
-        why = only_simulated(scenario, run, take, abilities=abilities)
-        if why is not None:
-            return why
+    for required_take in dict.fromkeys(("armed", scenario_run.take)):
+        obstacle = only_simulated(scenario, run, required_take, abilities=abilities)
+        if obstacle is not None:
+            return obstacle
     return None
 
 
-def _strip_prefix(prefix: str, cell: ComparedRun) -> ComparedRun:
+def _strip_prefix(prefix: str, compared_run: ComparedRun) -> ComparedRun:
     """Remove the prefix from all names in the result of a run."""
-    if cell.real is None:
-        return cell
+    if compared_run.real is None:
+        return compared_run
 
     def plain(text: str) -> str:
         return text.replace(prefix, "")
 
-    real = cell.real
+    real_result = compared_run.real
     verdicts = {
-        name: None
-        if result is None
-        else msgspec.structs.replace(result, because=tuple(map(plain, result.because)))
-        for name, result in (("verdict", real.verdict), ("cured", real.cured))
+        field_name: None
+        if judges_result is None
+        else msgspec.structs.replace(
+            judges_result, because=tuple(map(plain, judges_result.because))
+        )
+        for field_name, judges_result in (
+            ("verdict", real_result.verdict),
+            ("cured", real_result.cured),
+        )
     }
-    sentences = tuple(
-        msgspec.structs.replace(sentence, text=plain(sentence.text), who=plain(sentence.who))
-        for sentence in real.story
+    story_sentences = tuple(
+        msgspec.structs.replace(
+            story_sentence, text=plain(story_sentence.text), who=plain(story_sentence.who)
+        )
+        for story_sentence in real_result.story
     )
     return msgspec.structs.replace(
-        cell, real=msgspec.structs.replace(real, story=sentences, **verdicts)
+        compared_run, real=msgspec.structs.replace(real_result, story=story_sentences, **verdicts)
     )
 
 
@@ -419,15 +452,20 @@ def with_prefixed_names(scenario: Scenario, prefix: str) -> Scenario:
     """A copy of a story in which the name of every topic, group and transactional id has a prefix,
     and ordinary timeouts are short.
     """
-    advances = [step.advance or 0 for step in (*scenario.steps, *scenario.cure)]
+    advances_ms = [step.advance or 0 for step in (*scenario.steps, *scenario.cure)]
     # A story that lets almost a whole timeout pass means it.
-    ordinary_ms = ORDINARY_MS if any(SHORT_MS <= ms < ORDINARY_MS for ms in advances) else SHORT_MS
+    ordinary_ms = (
+        ORDINARY_MS
+        if any(SHORT_MS <= advance_ms < ORDINARY_MS for advance_ms in advances_ms)
+        else SHORT_MS
+    )
     actors = {
-        name: _actor(name, actor, prefix, ordinary_ms) for name, actor in scenario.actors.items()
+        actor_name: _prefixed_actor(actor_name, actor, prefix, ordinary_ms)
+        for actor_name, actor in scenario.actors.items()
     }
     return scenario.model_copy(
         update={
-            "topics": {prefix + name: topic for name, topic in scenario.topics.items()},
+            "topics": {prefix + actor_name: topic for actor_name, topic in scenario.topics.items()},
             "actors": actors,
             "steps": _prefix_names(scenario.steps, prefix),
             "cure": _prefix_names(scenario.cure, prefix),
@@ -435,7 +473,7 @@ def with_prefixed_names(scenario: Scenario, prefix: str) -> Scenario:
     )
 
 
-def _actor(name: str, actor: Actor, prefix: str, ordinary_ms: int) -> Actor:
+def _prefixed_actor(actor_name: str, actor: Actor, prefix: str, ordinary_ms: int) -> Actor:
     if actor.group is not None:
         return actor.model_copy(update={"group": prefix + actor.group})
     if actor.plays not in ("wire", "application"):
@@ -443,8 +481,8 @@ def _actor(name: str, actor: Actor, prefix: str, ordinary_ms: int) -> Actor:
     timeout_ms = actor.transaction_timeout
     return actor.model_copy(
         update={
-            "transactional_id": prefix + (actor.transactional_id or name),
-            "client_id": actor.client_id or name,
+            "transactional_id": prefix + (actor.transactional_id or actor_name),
+            "client_id": actor.client_id or actor_name,
             "transaction_timeout": ordinary_ms if timeout_ms == ORDINARY_MS else timeout_ms,
         }
     )
@@ -455,26 +493,31 @@ def _prefix_names(steps: tuple[Step, ...], prefix: str) -> Any:
         if isinstance(value, TopicPartition):
             return _prefixed_partition(value, prefix)
         if isinstance(value, FaultRule):
-            rule_fields = {name: getattr(value, name) for name in ("topic", "transactional_id")}
-            names = {
-                name: _name(own, prefix) for name, own in rule_fields.items() if own is not None
+            rule_fields = {
+                rule_field: getattr(value, rule_field)
+                for rule_field in ("topic", "transactional_id")
             }
-            return msgspec.structs.replace(value, **names)
+            prefixed_fields = {
+                rule_field: _prefixed_name(unprefixed_name, prefix)
+                for rule_field, unprefixed_name in rule_fields.items()
+                if unprefixed_name is not None
+            }
+            return msgspec.structs.replace(value, **prefixed_fields)
         is_name = field in NAMES or (field == "id" and isinstance(part, TransactionIs))
-        return _name(value, prefix) if is_name and isinstance(value, str) else value
+        return _prefixed_name(value, prefix) if is_name and isinstance(value, str) else value
 
     return map_values(steps, change)
 
 
-def _name(name: str, prefix: str) -> str:
-    return name if name in INTERNAL_TOPICS else prefix + name
+def _prefixed_name(topic_name: str, prefix: str) -> str:
+    return topic_name if topic_name in INTERNAL_TOPICS else prefix + topic_name
 
 
 def _prefixed_partition(partition: TopicPartition, prefix: str) -> TopicPartition:
     if partition.partition == BY_NAME:
-        topic, _, whose = partition.topic.partition(AT)
-        return TopicPartition(f"{topic}{AT}{prefix}{whose}", BY_NAME)
-    return TopicPartition(_name(partition.topic, prefix), partition.partition)
+        topic, _, owner_id = partition.topic.partition(AT)
+        return TopicPartition(f"{topic}{AT}{prefix}{owner_id}", BY_NAME)
+    return TopicPartition(_prefixed_name(partition.topic, prefix), partition.partition)
 
 
 # What keeps a story from being played on real brokers: a step that only a simulator can take, or a
@@ -516,11 +559,22 @@ class Counterpart(msgspec.Struct, frozen=True, kw_only=True):
 
 def counterpart_of(version: str) -> Counterpart:
     """The newest simulated release that is not newer than the real one, without later changes."""
-    line = max(Release.line_of(version), OLDEST_HERE)
-    newest = max((name for name in RELEASES if Release.line_of(name) <= line), key=Release.line_of)
-    release = RELEASES[newest]
-    later = {name: False for name in Release.newer_than(version) if getattr(release.rules, name)}
-    return Counterpart(release=release, rules=later)
+    release_line = max(Release.line_of(version), OLDEST_HERE)
+    newest_name = max(
+        (
+            release_name
+            for release_name in RELEASES
+            if Release.line_of(release_name) <= release_line
+        ),
+        key=Release.line_of,
+    )
+    release = RELEASES[newest_name]
+    later_changes = {
+        release_name: False
+        for release_name in Release.newer_than(version)
+        if getattr(release.rules, release_name)
+    }
+    return Counterpart(release=release, rules=later_changes)
 
 
 def why_not_there(scenario: Scenario, run_name: str, version: str) -> str | None:
@@ -532,17 +586,19 @@ def why_not_there(scenario: Scenario, run_name: str, version: str) -> str | None
     if run.mode in ("TV2", "TV2+"):
         if Release.line_of(version) < FEATURE_SINCE:
             return "transactions v2 came with 4.0"
-        strict = counterpart.effective.v2_markers_need_higher_epoch
-        if markers_matter(scenario, run_name) and strict is not (run.mode == "TV2+"):
+        has_strict_markers = counterpart.effective.v2_markers_need_higher_epoch
+        if markers_matter(scenario, run_name) and has_strict_markers is not (run.mode == "TV2+"):
             return "strict markers (KIP-1228) came with 4.2"
     if any(other_run.as_version is not None for other_run in scenario.runs.values()):
-        own = counterpart.release.name
-        worlds = [other_run.as_version or REFERENCE.name for other_run in scenario.runs.values()]
+        counterpart_name = counterpart.release.name
+        runs_of_release = [
+            other_run.as_version or REFERENCE.name for other_run in scenario.runs.values()
+        ]
         release_of_run = run.as_version or REFERENCE.name
-        is_newer = release_of_run == max(worlds, key=Release.line_of) and Release.line_of(
-            own
+        is_newer = release_of_run == max(runs_of_release, key=Release.line_of) and Release.line_of(
+            counterpart_name
         ) > Release.line_of(release_of_run)
-        if own != release_of_run and not is_newer:
+        if counterpart_name != release_of_run and not is_newer:
             return f"it is the world of {release_of_run}"
     return _differing_rule(scenario, run, counterpart)
 
@@ -571,27 +627,27 @@ def markers_matter(scenario: Scenario, run_name: str) -> bool:
 def _differing_rule(scenario: Scenario, run: Run, counterpart: Counterpart) -> str | None:
     """A switch that the release sets otherwise, of those in which the runs of this mode differ."""
     rules_there = counterpart.effective
-    base = LATEST if run.as_version is None else RELEASES[run.as_version].rules
-    rules_of_run = msgspec.structs.replace(base, **run.rules)
-    differing = [
-        name
+    release_rules = LATEST if run.as_version is None else RELEASES[run.as_version].rules
+    run_rules = msgspec.structs.replace(release_rules, **run.rules)
+    differing_rules = [
+        rule_name
         for other_run in scenario.runs.values()
         if other_run.mode == run.mode
-        for name in other_run.rules
+        for rule_name in other_run.rules
     ]
-    for name in dict.fromkeys(differing):
-        is_on = getattr(rules_of_run, name)
-        if name == STRICT_MARKERS or getattr(rules_there, name) is is_on:
+    for rule_name in dict.fromkeys(differing_rules):
+        is_set = getattr(run_rules, rule_name)
+        if rule_name == STRICT_MARKERS or getattr(rules_there, rule_name) is is_set:
             continue
-        switch = Rules.documentation()[name]
-        release_text = switch.came(REFERENCE.patch_release)
-        if switch.until or not switch.since:
+        switch_text = Rules.documentation()[rule_name]
+        release_text = switch_text.came(REFERENCE.patch_release)
+        if switch_text.until or not switch_text.since:
             return (
-                f"{switch.ticket}: {release_text} {switch.behaviour_after}; elsewhere"
-                f" {switch.behaviour_before}"
+                f"{switch_text.ticket}: {release_text} {switch_text.behaviour_after}; elsewhere"
+                f" {switch_text.behaviour_before}"
             )
-        behaviour = switch.behaviour_after if is_on else switch.behaviour_before
-        return f"{switch.ticket} came with {release_text}: {behaviour}"
+        behaviour = switch_text.behaviour_after if is_set else switch_text.behaviour_before
+        return f"{switch_text.ticket} came with {release_text}: {behaviour}"
     return None
 
 
@@ -613,23 +669,23 @@ def only_simulated(
         for actor in scenario.actors.values()
         if actor.plays in ("wire", "application")
     ]
-    cleans = any(step.cluster is not None and step.cluster.do == "clean" for step in steps)
+    uses_cleaner = any(step.cluster is not None and step.cluster.do == "clean" for step in steps)
     passed_ms = 0
     for step in steps:
-        if Ability.LOGS in abilities and cleans and (step.advance or 0) >= RETAINED_MS:
+        if Ability.LOGS in abilities and uses_cleaner and (step.advance or 0) >= RETAINED_MS:
             continue  # what the cleaner keeps for that long it keeps for some seconds there
-        for why in _obstacles(step, timeouts, passed_ms=passed_ms, abilities=abilities):
-            return f"{_where(step)}: {why}"
+        for obstacle in _obstacles(step, timeouts, passed_ms=passed_ms, abilities=abilities):
+            return f"{_step_number_text(step)}: {obstacle}"
         passed_ms += step.advance or 0
     return None
 
 
-def _where(step: Step) -> str:
+def _step_number_text(step: Step) -> str:
     """The step's number from its place in the file, counted from 1: ``step 14``."""
-    part, _, index_and_field = step.place.rpartition(": ")[2].partition(".")
-    number = index_and_field.partition(".")[0]
-    step_noun = "step of the cure" if part == "cure" else "step"
-    return f"{step_noun} {int(number) + 1}" if number.isdigit() else step_noun
+    steps_key, _, index_and_field = step.place.rpartition(": ")[2].partition(".")
+    step_index = index_and_field.partition(".")[0]
+    step_noun = "step of the cure" if steps_key == "cure" else "step"
+    return f"{step_noun} {int(step_index) + 1}" if step_index.isdigit() else step_noun
 
 
 def _obstacles(
@@ -649,9 +705,9 @@ def _obstacles(
         ):
             yield "a fault that names a broker by its number"
     if step.cluster is not None:
-        yield from _of_cluster(step.cluster, abilities=abilities)
+        yield from _cluster_obstacles(step.cluster, abilities=abilities)
     if step.advance is not None:
-        yield from _of_time(step.advance, timeouts, passed_ms=passed_ms)
+        yield from _time_obstacles(step.advance, timeouts, passed_ms=passed_ms)
     if step.call is not None:
         if step.call.producer_id is not None:
             yield "it names a producer id, which a real cluster chooses itself"
@@ -661,28 +717,28 @@ def _obstacles(
             yield "it asks a broker by its number"
 
 
-def _of_cluster(act: ClusterAct, *, abilities: frozenset[Ability]) -> Iterator[str]:
-    if act.do in INSIDE:
-        yield f"it {INSIDE[act.do]}"
-    elif act.lose_unflushed:
+def _cluster_obstacles(cluster_act: ClusterAct, *, abilities: frozenset[Ability]) -> Iterator[str]:
+    if cluster_act.do in INSIDE:
+        yield f"it {INSIDE[cluster_act.do]}"
+    elif cluster_act.lose_unflushed:
         yield "a broker loses what it had not flushed"
-    elif act.as_version is not None:
+    elif cluster_act.as_version is not None:
         yield "a broker starts as another release"
-    elif act.do in OF_BROKERS and Ability.BROKERS not in abilities:
-        yield f"it has to {OF_BROKERS[act.do]}, and these brokers are yours"
-    elif act.do in OF_LOGS and Ability.LOGS not in abilities:
-        yield f"it has to {OF_LOGS[act.do]}, and these brokers are yours"
+    elif cluster_act.do in OF_BROKERS and Ability.BROKERS not in abilities:
+        yield f"it has to {OF_BROKERS[cluster_act.do]}, and these brokers are yours"
+    elif cluster_act.do in OF_LOGS and Ability.LOGS not in abilities:
+        yield f"it has to {OF_LOGS[cluster_act.do]}, and these brokers are yours"
     elif Ability.WHOLE_CLUSTER in abilities:
         return
-    elif act.topic in INTERNAL_TOPICS:
-        yield f"it configures {act.topic}"
-    elif act.coordinator_of is not None:
+    elif cluster_act.topic in INTERNAL_TOPICS:
+        yield f"it configures {cluster_act.topic}"
+    elif cluster_act.coordinator_of is not None:
         yield "it moves a leader of __transaction_state"
-    elif act.partition is not None and is_internal(act.partition):
-        yield f"it moves a leader of {act.partition.topic.partition(AT)[0]}"
+    elif cluster_act.partition is not None and is_internal(cluster_act.partition):
+        yield f"it moves a leader of {cluster_act.partition.topic.partition(AT)[0]}"
 
 
-def _of_time(ms: int, timeouts: list[int], *, passed_ms: int) -> Iterator[str]:
+def _time_obstacles(ms: int, timeouts: list[int], *, passed_ms: int) -> Iterator[str]:
     """Why real brokers can't advance the clock by this time. Short times are really waited for, and
     so is a long one after which only its transactions time out; a long time in which nothing is due
     is skipped.

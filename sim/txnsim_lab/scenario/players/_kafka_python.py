@@ -103,8 +103,8 @@ class KafkaPythonPlayer(ApplicationPlayer):
 
     async def await_ack(self) -> int:
         """Wait until the last record is acknowledged; returns its offset."""
-        written = await _in_thread(lambda: self._sent.get(WAIT_SECONDS))
-        return int(written.offset)
+        record_metadata = await _in_thread(lambda: self._sent.get(WAIT_SECONDS))
+        return int(record_metadata.offset)
 
     async def commit(self) -> None:
         await _in_thread(lambda: self._producer.commit_transaction())
@@ -140,10 +140,10 @@ def explain(records: list[logging.LogRecord]) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def _text(record: logging.LogRecord) -> str:
+def _text(log_record: logging.LogRecord) -> str:
     formatter = logging.Formatter()
-    trace = formatter.formatException(record.exc_info) if record.exc_info else ""
-    return record.getMessage() + trace
+    stack_trace = formatter.formatException(log_record.exc_info) if log_record.exc_info else ""
+    return log_record.getMessage() + stack_trace
 
 
 async def _in_thread(call: Callable[[], T]) -> T:

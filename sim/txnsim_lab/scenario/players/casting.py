@@ -51,7 +51,7 @@ class Cast(msgspec.Struct, frozen=True, kw_only=True):
     """Why the preferred player was not chosen."""
 
 
-def cast(able: tuple[str, ...], casting: Casting, *, where: str) -> Cast:
+def cast(able_players: tuple[str, ...], casting: Casting, *, run_name: str) -> Cast:
     """Choose the player of an application.
 
     Raises:
@@ -64,11 +64,13 @@ def cast(able: tuple[str, ...], casting: Casting, *, where: str) -> Cast:
         command = words(casting.program)
         return Cast(make=functools.partial(ProgramPlayer, command=command), program=True)
     if casting.player is None:
-        return _first_installed_player(able)
+        return _first_installed_player(able_players)
     if casting.player not in PLAYERS:
         raise ConfigError(unknown_word_message("player", casting.player, PLAYERS))
-    if casting.player not in able:
-        raise ConfigError(f"{casting.player} can't play in {where}; {', '.join(able)} can")
+    if casting.player not in able_players:
+        raise ConfigError(
+            f"{casting.player} can't play in {run_name}; {', '.join(able_players)} can"
+        )
     player = _player_named(casting.player)
     if player is None:
         raise MissingExtraError(f"{casting.player} is not installed: {PIP_LINE}")
@@ -76,13 +78,13 @@ def cast(able: tuple[str, ...], casting: Casting, *, where: str) -> Cast:
 
 
 def _first_installed_player(able: tuple[str, ...]) -> Cast:
-    missing: list[str] = []
+    missing_players: list[str] = []
     for name in able:
         player = _player_named(name)
         if player is None:
-            missing.append(name)
-        elif missing:
-            remark = f"{', '.join(missing)} would play if installed: {PIP_LINE}"
+            missing_players.append(name)
+        elif missing_players:
+            remark = f"{', '.join(missing_players)} would play if installed: {PIP_LINE}"
             return msgspec.structs.replace(player, remark=remark)
         else:
             return player
@@ -111,18 +113,18 @@ class OwnPlayer(ApplicationPlayer):
 
     name = "own client"
 
-    def __init__(self, part: PlayerPart) -> None:
-        world = part.environment
+    def __init__(self, player_part: PlayerPart) -> None:
+        environment = player_part.environment
         self._cluster = Cluster(
-            part.bootstrap,
-            settings=ClientSettings(client_id=part.client_id, security=part.security),
-            clock=None if world is None else world.clock,
-            tasks=None if world is None else world.tasks,
-            tracer=None if world is None else world.tracer,
+            player_part.bootstrap,
+            settings=ClientSettings(client_id=player_part.client_id, security=player_part.security),
+            clock=None if environment is None else environment.clock,
+            tasks=None if environment is None else environment.tasks,
+            tracer=None if environment is None else environment.tracer,
         )
         self._producer = Producer(
             self._cluster,
-            transactional_id=part.transactional_id,
+            transactional_id=player_part.transactional_id,
             delivery_timeout_ms=DELIVERY_TIMEOUT_MS,
             request_timeout_ms=REQUEST_TIMEOUT_MS,
         )
@@ -220,11 +222,11 @@ class ProgramPlayer(ApplicationPlayer):
         """Wait until the program reports the acknowledgement; returns -1, as it
         reports no offset.
         """
-        await self._until("produced")
+        await self._await_event("produced")
         return -1
 
     async def give_up(self) -> None:
-        await self._until("produce-failed")
+        await self._await_event("produce-failed")
 
     async def commit(self) -> None:
         """Not possible: a program always aborts.
@@ -235,7 +237,7 @@ class ProgramPlayer(ApplicationPlayer):
         raise ClientError(f"{self.name} aborts, and can't commit")
 
     async def abort(self) -> None:
-        await self._until("aborted")
+        await self._await_event("aborted")
 
     async def close(self) -> None:
         """Wait for the end of the process; kill it if it does not end."""
@@ -248,32 +250,34 @@ class ProgramPlayer(ApplicationPlayer):
             process.kill()
             await process.communicate()
 
-    async def _until(self, event: str) -> None:
+    async def _await_event(self, event: str) -> None:
         """Read the program's lines up to an event; ``initialized`` may come before."""
         while True:
-            line = await self._line(event)
-            if line.client:
-                self.name = line.client
-            if line.event == event:
+            output_line = await self._read_line(event)
+            if output_line.client:
+                self.name = output_line.client
+            if output_line.event == event:
                 return
-            if line.event != "initialized":
-                because = f": {line.error}" if line.error else ""
-                raise ClientError(f"{self.name} said {line.event!r}, not {event!r}{because}")
+            if output_line.event != "initialized":
+                error_text = f": {output_line.error}" if output_line.error else ""
+                raise ClientError(
+                    f"{self.name} said {output_line.event!r}, not {event!r}{error_text}"
+                )
 
-    async def _line(self, awaited: str) -> Line:
+    async def _read_line(self, awaited_event: str) -> Line:
         assert self._process is not None
         assert self._process.stdout is not None
         try:
-            raw = await asyncio.wait_for(
+            raw_line = await asyncio.wait_for(
                 self._process.stdout.readline(), timeout=LINE_TIMEOUT_SECONDS
             )
         except TimeoutError:
             raise ClientError(
-                f"{self.name} did not say {awaited!r} within {LINE_TIMEOUT_SECONDS} s"
+                f"{self.name} did not say {awaited_event!r} within {LINE_TIMEOUT_SECONDS} s"
             ) from None
-        if not raw:
-            raise ClientError(f"{self.name} ended before it said {awaited!r}")
+        if not raw_line:
+            raise ClientError(f"{self.name} ended before it said {awaited_event!r}")
         try:
-            return msgspec.json.decode(raw, type=Line)
+            return msgspec.json.decode(raw_line, type=Line)
         except msgspec.MsgspecError as error:
-            raise ClientError(f"{self.name} said {raw[:200]!r}: {error}") from None
+            raise ClientError(f"{self.name} said {raw_line[:200]!r}: {error}") from None

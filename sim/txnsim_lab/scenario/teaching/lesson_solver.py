@@ -14,7 +14,7 @@ from txnsim_lab.scenario.driver_commands import Input, PlannedStep
 from txnsim_lab.scenario.repeated_inputs import do_input
 from txnsim_lab.scenario.runner import ScenarioRun, run_in_virtual_time
 from txnsim_lab.scenario.scenario_reader import read_step
-from txnsim_lab.scenario.stage import Stage
+from txnsim_lab.scenario.stage import RunningStory
 from txnsim_lab.scenario.teaching.lessons import Lesson, StoryRun, reaches_goal
 from txnsim_lab.scenario.teaching.trace_facts import fact
 
@@ -38,9 +38,9 @@ def scenario_run_of(story: StoryRun) -> ScenarioRun:
     return ScenarioRun(scenario=find(story.scenario)[1], run=story.run, take=story.take)
 
 
-def so_far(stage: Stage) -> Recording:
+def recording_so_far(running_story: RunningStory) -> Recording:
     """The trace of a run up to now."""
-    return Recording.of("the run", b"".join(stage.environment.tracer.pieces()).splitlines())
+    return Recording.of("the run", b"".join(running_story.environment.tracer.pieces()).splitlines())
 
 
 def solve_lesson(lesson: Lesson) -> dict[int, PlayedPart]:
@@ -58,8 +58,14 @@ def answers(lesson: Lesson) -> dict[int, str]:
     a learner's own program gives.
     """
     if lesson.cluster is not None:
-        return {number: part.expected for number, part in enumerate(lesson.parts) if part.ask}
-    return {number: part.answer for number, part in solve_lesson(lesson).items() if part.answer}
+        return {
+            part_number: part.expected for part_number, part in enumerate(lesson.parts) if part.ask
+        }
+    return {
+        part_number: part.answer
+        for part_number, part in solve_lesson(lesson).items()
+        if part.answer
+    }
 
 
 class _Solver:
@@ -70,28 +76,28 @@ class _Solver:
         self._found = parts
         self._first = len(parts)
 
-    async def wait_before_step(self, stage: Stage, step: PlannedStep) -> None:
+    async def wait_before_step(self, running_story: RunningStory, step: PlannedStep) -> None:
         """Play the parts that end before this step."""
         parts = self._lesson.parts
-        while (number := len(self._found)) < len(parts):
-            if parts[number].until > step.number:
+        while (part_number := len(self._found)) < len(parts):
+            if parts[part_number].until > step.number:
                 return
-            if self._lesson.story_of(number)[1] != self._first:
+            if self._lesson.story_of(part_number)[1] != self._first:
                 break
-            part = parts[number]
-            was = bool(part.goal) and reaches_goal(part, so_far(stage))
+            part = parts[part_number]
+            was_reached = bool(part.goal) and reaches_goal(part, recording_so_far(running_story))
             steps = [
                 step_data
-                for chosen in part.solution
-                for step_data in part.actions[chosen - 1].steps
+                for action_number in part.solution
+                for step_data in part.actions[action_number - 1].steps
             ]
             for step_data in steps:
-                await do_input(stage, read_step(step_data))
-            run = so_far(stage)
-            self._found[number] = PlayedPart(
-                answer=fact(run, part.fact) if part.fact else "",
-                was_reached=was,
-                is_reached=bool(part.goal) and reaches_goal(part, run),
+                await do_input(running_story, read_step(step_data))
+            recording = recording_so_far(running_story)
+            self._found[part_number] = PlayedPart(
+                answer=fact(recording, part.fact) if part.fact else "",
+                was_reached=was_reached,
+                is_reached=bool(part.goal) and reaches_goal(part, recording),
                 inputs=tuple(Input(before=step.number, step=step_data) for step_data in steps),
             )
         raise PlayedError

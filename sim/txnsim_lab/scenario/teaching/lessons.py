@@ -97,7 +97,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     hints: tuple[str, ...] = ()
     shows: bool = False
     """Whether the terminal first shows the events that have happened meanwhile."""
-    view: str = "stage"
+    view: str = "running_story"
     """The view of the page that shows it."""
     beside: Beside | None = None
     goal: Mapping[str, str] = {}
@@ -135,30 +135,34 @@ class Lesson(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Set for a lesson on the learner's own cluster, which has no story."""
     parts: tuple[Part, ...]
 
-    def story_of(self, part: int) -> tuple[StoryRun, int]:
+    def story_of(self, part_number: int) -> tuple[StoryRun, int]:
         """The story of a part, and the number of the part that begins the story."""
-        for number in range(min(part, len(self.parts) - 1), 0, -1):
-            begun = self.parts[number].story
-            if begun is not None:
-                return begun, number
+        for number in range(min(part_number, len(self.parts) - 1), 0, -1):
+            begun_story = self.parts[number].story
+            if begun_story is not None:
+                return begun_story, number
         assert self.story is not None, f"{self.id} is played on its own cluster"
         return self.story, 0
 
-    def goals_from(self, part: int) -> list[Part]:
+    def goals_from(self, first_part: int) -> list[Part]:
         """The goals from a part on, up to the end of the story."""
         goals = []
-        for number, lesson_part in enumerate(self.parts):
-            if number > part and lesson_part.story is not None:
+        for part_number, lesson_part in enumerate(self.parts):
+            if part_number > first_part and lesson_part.story is not None:
                 break
-            if number >= part and lesson_part.goal:
+            if part_number >= first_part and lesson_part.goal:
                 goals.append(lesson_part)
         return goals
 
     def rules(self) -> set[str]:
         """Ids of the fault rules that the lesson arms."""
-        of_parts = [part.arms for part in self.parts]
-        of_actions = [action.arms for part in self.parts for action in part.actions]
-        return {rule.id for rules in (*of_parts, *of_actions) for rule in rules}
+        rules_of_parts = [part.arms for part in self.parts]
+        rules_of_actions = [action.arms for part in self.parts for action in part.actions]
+        return {
+            fault_rule.id
+            for fault_rules in (*rules_of_parts, *rules_of_actions)
+            for fault_rule in fault_rules
+        }
 
 
 msgspec.json.Decoder(Lesson)  # as a fault rule: two pages may ask for lessons at once
@@ -189,10 +193,12 @@ def lesson(lesson_id: str) -> Lesson:
         ConfigError: There is no such lesson.
     """
     by_id = lessons()
-    match = {name.lower(): candidate for name, candidate in by_id.items()}.get(lesson_id.lower())
-    if match is None:
+    matching_lesson = {
+        known_id.lower(): known_lesson for known_id, known_lesson in by_id.items()
+    }.get(lesson_id.lower())
+    if matching_lesson is None:
         raise ConfigError(unknown_word_message("lesson", lesson_id, dict.fromkeys(by_id)))
-    return match
+    return matching_lesson
 
 
 def fill_addresses(text: str, *, bootstrap: str = "BOOTSTRAP", http: str = "PAGE") -> str:
@@ -206,14 +212,17 @@ def goals(lesson_id: str) -> list[Part]:
     Raises:
         ConfigError: There is no such lesson.
     """
-    name, _, part = lesson_id.partition(":")
-    return lesson(name).goals_from(int(part) if part.isdecimal() else 0)
+    plain_lesson_id, _, part_number = lesson_id.partition(":")
+    return lesson(plain_lesson_id).goals_from(int(part_number) if part_number.isdecimal() else 0)
 
 
-def reaches_goal(goal: Part, run: Recording) -> bool:
+def reaches_goal(goal_part: Part, recording: Recording) -> bool:
     """Whether a trace reaches a goal; False if the trace lacks a fact."""
     try:
-        return all(fact(run, words) == value for words, value in goal.goal.items())
+        return all(
+            fact(recording, fact_words) == goal_value
+            for fact_words, goal_value in goal_part.goal.items()
+        )
     except BadInputError:
         return False
 
@@ -221,7 +230,7 @@ def reaches_goal(goal: Part, run: Recording) -> bool:
 # Reading
 
 
-def read(path: Path, text: str) -> Lesson:
+def read(path: Path, yaml_text: str) -> Lesson:
     """Read the lesson in a file's text.
 
     Raises:
@@ -232,18 +241,19 @@ def read(path: Path, text: str) -> Lesson:
         place_error,
     )
 
-    document, lines = parse_document(str(path), text)
+    document, line_by_path = parse_document(str(path), yaml_text)
     try:
         converted = msgspec.convert(document, Lesson)
     except msgspec.ValidationError as error:
-        words, _, where = str(error).partition(" - at `$")
+        message, _, error_place = str(error).partition(" - at `$")
         field_path = tuple(
-            name if name else int(index) for name, index in _PLACE.findall(where.rstrip("`"))
+            key_text if key_text else int(index_text)
+            for key_text, index_text in _PLACE.findall(error_place.rstrip("`"))
         )
-        raise place_error(str(path), lines, [(field_path, words)]) from None
+        raise place_error(str(path), line_by_path, [(field_path, message)]) from None
     problems = list(_problems(converted))
     if problems:
-        raise place_error(str(path), lines, problems)
+        raise place_error(str(path), line_by_path, problems)
     return converted
 
 
@@ -251,63 +261,69 @@ def _problems(lesson_read: Lesson) -> Iterator[tuple[tuple[str | int, ...], str]
     step = 0
     if (lesson_read.story is None) == (lesson_read.cluster is None):
         yield ("id",), "a lesson has a story, or its own cluster"
-    for words in lesson_read.cluster.needs if lesson_read.cluster else ():
-        if not is_fact(words):
-            yield ("cluster", "needs"), f"no fact {words!r} of a trace"
-    for number, part in enumerate(lesson_read.parts):
-        path = ("parts", number)
-        yield from _problems_of_kind(part, path, has_cluster=lesson_read.cluster is not None)
+    for fact_words in lesson_read.cluster.needs if lesson_read.cluster else ():
+        if not is_fact(fact_words):
+            yield ("cluster", "needs"), f"no fact {fact_words!r} of a trace"
+    for part_number, part in enumerate(lesson_read.parts):
+        part_path = ("parts", part_number)
+        yield from _problems_of_kind(part, part_path, has_cluster=lesson_read.cluster is not None)
         step = 0 if part.story is not None else step
         if part.until and part.until <= step:
-            yield (*path, "until"), f"the story is at step {step} already"
+            yield (*part_path, "until"), f"the story is at step {step} already"
         step = max(step, part.until)
         if bool(part.ask) != (len(part.choices) > 1) or bool(part.ask) != bool(part.fact):
-            yield (*path, "ask"), "a question has ask, fact and several choices"
-        for wrong in part.mistakes.keys() - part.choices.keys():
+            yield (*part_path, "ask"), "a question has ask, fact and several choices"
+        for wrong_choice in part.mistakes.keys() - part.choices.keys():
             yield (
-                (*path, "mistakes", wrong),
-                unknown_word_message("choice", wrong, dict.fromkeys(part.choices)),
+                (*part_path, "mistakes", wrong_choice),
+                unknown_word_message("choice", wrong_choice, dict.fromkeys(part.choices)),
             )
-        for words in (*([part.fact] if part.fact else ()), *part.goal):
-            if not (is_fact(words) or (lesson_read.cluster and is_outside_fact(words))):
-                yield (*path, "fact" if words == part.fact else "goal"), f"no fact {words!r}"
-        yield from _problems_of_goal(part, path)
+        for fact_words in (*([part.fact] if part.fact else ()), *part.goal):
+            if not (is_fact(fact_words) or (lesson_read.cluster and is_outside_fact(fact_words))):
+                yield (
+                    (*part_path, "fact" if fact_words == part.fact else "goal"),
+                    f"no fact {fact_words!r}",
+                )
+        yield from _problems_of_goal(part, part_path)
 
 
 def _problems_of_kind(
-    part: Part, path: tuple[str | int, ...], *, has_cluster: bool
+    part: Part, part_path: tuple[str | int, ...], *, has_cluster: bool
 ) -> Iterator[tuple[tuple[str | int, ...], str]]:
     """Checks that a lesson has no fields of the other kind of lessons."""
-    where = "on its own cluster" if has_cluster else "on a story"
-    for field in _OF_STORIES if has_cluster else _OF_CLUSTERS:
-        if getattr(part, field):
-            yield (*path, field), f"a lesson {where} has none"
-    for number, action in enumerate(part.actions):
-        wrong = "steps" if has_cluster else "arms"
-        if getattr(action, wrong):
-            yield (*path, "actions", number, wrong), f"a lesson {where} has none"
+    lesson_kind = "on its own cluster" if has_cluster else "on a story"
+    for field_name in _OF_STORIES if has_cluster else _OF_CLUSTERS:
+        if getattr(part, field_name):
+            yield (*part_path, field_name), f"a lesson {lesson_kind} has none"
+    for action_number, action in enumerate(part.actions):
+        forbidden_field = "steps" if has_cluster else "arms"
+        if getattr(action, forbidden_field):
+            yield (
+                (*part_path, "actions", action_number, forbidden_field),
+                f"a lesson {lesson_kind} has none",
+            )
     if has_cluster and part.ask and part.expected not in part.choices:
         yield (
-            (*path, "expected"),
+            (*part_path, "expected"),
             unknown_word_message("choice", part.expected, dict.fromkeys(part.choices)),
         )
     if bool(part.file) and not part.code:
-        yield (*path, "file"), "there is no code to be offered"
+        yield (*part_path, "file"), "there is no code to be offered"
 
 
 def _problems_of_goal(
-    part: Part, path: tuple[str | int, ...]
+    part: Part, part_path: tuple[str | int, ...]
 ) -> Iterator[tuple[tuple[str | int, ...], str]]:
     from txnsim_lab.scenario.scenario_reader import read_step
 
     if bool(part.goal) != bool(part.actions) or bool(part.goal) != bool(part.solution):
-        yield (*path, "goal"), "a goal has goal, actions and solution"
-    for number in part.solution:
-        if not 1 <= number <= len(part.actions):
-            yield (*path, "solution"), f"there is no action {number}"
-    for number, action in enumerate(part.actions):
-        for index, step in enumerate(action.steps):
+        yield (*part_path, "goal"), "a goal has goal, actions and solution"
+    for action_number in part.solution:
+        if not 1 <= action_number <= len(part.actions):
+            yield (*part_path, "solution"), f"there is no action {action_number}"
+    for action_number, action in enumerate(part.actions):
+        for step_index, step in enumerate(action.steps):
             try:
                 read_step(step)
             except ConfigError as error:
-                yield (*path, "actions", number, "steps", index), str(error)
+                yield (*part_path, "actions", action_number, "steps", step_index), str(error)

@@ -20,16 +20,16 @@ else:
 NOTHING: Final = "nothing"
 
 
-def is_outside_fact(words: str) -> bool:
+def is_outside_fact(fact_words: str) -> bool:
     """Whether there is a fact of that name, and the words name its partition."""
-    name, _, subject = words.partition(" ")
-    return name in SEEN and subject.rpartition("-")[2].isdecimal()
+    fact_name, _, subject = fact_words.partition(" ")
+    return fact_name in SEEN and subject.rpartition("-")[2].isdecimal()
 
 
-def seen_fact(history: History, words: str) -> str:
+def seen_fact(history: History, fact_words: str) -> str:
     """The value of a fact in a history, such as ``verdict orders-0``."""
-    name, _, subject = words.partition(" ")
-    return SEEN[name][1](history, partition_named(subject))
+    fact_name, _, subject = fact_words.partition(" ")
+    return SEEN[fact_name][1](history, partition_named(subject))
 
 
 def partition_named(subject: str) -> TopicPartition:
@@ -64,21 +64,26 @@ def _verdict(history: History, partition: TopicPartition) -> str:
 
 def _reads(history: History, partition: TopicPartition) -> str:
     """The items that the last read_committed reader got from the start, in order."""
-    items = {(wrote.place, wrote.value): wrote.item for _, wrote in history.writes()}
+    item_by_value = {(write.place, write.value): write.item for _, write in history.writes()}
     values_read: list[str] = []
     for _, read in history.committed_reads(partition):
         values_read = [] if read.asked == 0 else values_read
         values_read += [
-            str(items.get((partition, record.value)) or record.value) for record in read.records
+            str(item_by_value.get((partition, read_record.value)) or read_record.value)
+            for read_record in read.records
         ]
     return ", ".join(values_read) or NOTHING
 
 
 def _unanswered_transactions(history: History, partition: TopicPartition) -> str:
     """Number of transactions that wrote to the partition and whose end was never answered."""
-    ended = {label for label, transaction in history.transactions().items() if transaction.ends}
-    labels = {wrote.transaction for _, wrote in history.writes() if wrote.place == partition}
-    return str(len(labels - ended - {None}))
+    ended_labels = {
+        label for label, transaction in history.transactions().items() if transaction.ends
+    }
+    writing_labels = {
+        write.transaction for _, write in history.writes() if write.place == partition
+    }
+    return str(len(writing_labels - ended_labels - {None}))
 
 
 SEEN: Final[Mapping[str, tuple[str, Callable[[History, TopicPartition], str]]]] = {

@@ -18,59 +18,59 @@ _ABORTED: Final = {"committed": False}
 Data = Mapping[str, Any]
 
 
-def fact(run: Recording, words: str) -> str:
+def fact(recording: Recording, fact_words: str) -> str:
     """Read a fact from a trace, after its last event.
 
     Args:
-        run: The trace.
-        words: The name of a fact (``FACTS``) and its subject: ``lso payments-0``.
+        recording: The trace.
+        fact_words: The name of a fact (``FACTS``) and its subject: ``lso payments-0``.
 
     Raises:
         ConfigError: There is no such fact.
         BadInputError: The trace has nothing about the subject.
     """
-    name, _, subject = words.partition(" ")
-    words_and_reader = FACTS.get(name)
+    fact_name, _, subject = fact_words.partition(" ")
+    words_and_reader = FACTS.get(fact_name)
     if words_and_reader is None:
-        raise ConfigError(f"there is no fact {name!r}: expected {', '.join(FACTS)}")
-    return words_and_reader[1](run, subject)
+        raise ConfigError(f"there is no fact {fact_name!r}: expected {', '.join(FACTS)}")
+    return words_and_reader[1](recording, subject)
 
 
-def in_words(words: str) -> str:
-    name, _, subject = words.partition(" ")
-    phrase = FACTS[name][0] if name in FACTS else SEEN[name][0]
+def fact_text(fact_words: str) -> str:
+    fact_name, _, subject = fact_words.partition(" ")
+    phrase = FACTS[fact_name][0] if fact_name in FACTS else SEEN[fact_name][0]
     return f"{phrase} {subject}"
 
 
-def is_fact(words: str) -> bool:
+def is_fact(fact_words: str) -> bool:
     """Whether the fact exists, and the words name its subject."""
-    name, _, subject = words.partition(" ")
-    return name in FACTS and bool(subject)
+    fact_name, _, subject = fact_words.partition(" ")
+    return fact_name in FACTS and bool(subject)
 
 
-def _state(run: Recording) -> TraceState:
+def _trace_state(run: Recording) -> TraceState:
     return state_at(run.events, run.nodes, level=run.level)
 
 
 def _lso(run: Recording, partition: str) -> str:
-    answer = lso_of(_state(run), partition, at=-1, remembered=Remembered())
-    return str(answer.last_stable_offset)
+    lso_answer = lso_of(_trace_state(run), partition, at=-1, remembered=Remembered())
+    return str(lso_answer.last_stable_offset)
 
 
-def _withheld(run: Recording, partition: str) -> str:
-    answer = lso_of(_state(run), partition, at=-1, remembered=Remembered())
-    return str(answer.high_watermark - answer.last_stable_offset)
+def _withheld_records(run: Recording, partition: str) -> str:
+    lso_answer = lso_of(_trace_state(run), partition, at=-1, remembered=Remembered())
+    return str(lso_answer.high_watermark - lso_answer.last_stable_offset)
 
 
-def _cause(run: Recording, partition: str) -> str:
-    return lso_of(_state(run), partition, at=-1, remembered=Remembered()).cause
+def _lso_cause(run: Recording, partition: str) -> str:
+    return lso_of(_trace_state(run), partition, at=-1, remembered=Remembered()).cause
 
 
 def _at_coordinator(run: Recording, transactional_id: str) -> Data:
-    entry = _state(run).transactions.get(transactional_id)
-    if entry is None:
+    transaction_entry = _trace_state(run).transactions.get(transactional_id)
+    if transaction_entry is None:
         raise BadInputError(f"the trace tells nothing of {transactional_id}")
-    return entry
+    return transaction_entry
 
 
 def _last_refusal(run: Recording, partition: str) -> str:
@@ -84,18 +84,26 @@ def _marker_refused(run: Recording, partition: str) -> str:
 
 def _last_error(run: Recording, kinds: Sequence[str], partition: str) -> str:
     errors = [
-        str(data["error"]) for data in _payloads_of(run, kinds, partition) if data.get("error")
+        str(payload["error"])
+        for payload in _payloads_of(run, kinds, partition)
+        if payload.get("error")
     ]
     return errors[-1] if errors else NONE
 
 
 def _known_epoch(run: Recording, partition: str) -> str:
     """The highest epoch that a partition has for the producer of the transactional id."""
-    state = _state(run)
+    state = _trace_state(run)
     log = state.logs.get(partition)
-    producer_ids = {str(entry["pid"]) for entry in state.transactions.values()}
+    producer_ids = {
+        str(transaction_entry["pid"]) for transaction_entry in state.transactions.values()
+    }
     epochs = (
-        [producer["epoch"] for pid, producer in log["producers"].items() if pid in producer_ids]
+        [
+            producer["epoch"]
+            for producer_id, producer in log["producers"].items()
+            if producer_id in producer_ids
+        ]
         if log
         else []
     )
@@ -107,67 +115,82 @@ def _known_epoch(run: Recording, partition: str) -> str:
 def _markers(run: Recording, partition: str) -> str:
     """Decisions of the markers in the log, in order."""
     decisions = (
-        "COMMIT" if data["committed"] else "ABORT" for data in _markers_by_offset(run, partition)
+        "COMMIT" if payload["committed"] else "ABORT"
+        for payload in _markers_by_offset(run, partition)
     )
     return ", ".join(decisions) or NONE
 
 
 def _markers_by_offset(run: Recording, partition: str) -> Sequence[Data]:
     """Markers of a partition by offset, once each: replicas report the same ones."""
-    by_offset = {data["offset"]: data for data in _payloads_of(run, ("marker.written",), partition)}
+    by_offset = {
+        payload["offset"]: payload for payload in _payloads_of(run, ("marker.written",), partition)
+    }
     return [by_offset[offset] for offset in sorted(by_offset)]
 
 
-def _gets(run: Recording, partition: str) -> str:
+def _readable_offsets(run: Recording, partition: str) -> str:
     """Offsets of the records that a read_committed consumer gets from the start."""
-    log = _state(run).logs.get(partition)
+    log = _trace_state(run).logs.get(partition)
     if log is None:
         raise BadInputError(f"the trace tells nothing of {partition}")
     markers = _markers_by_offset(run, partition)
-    batches = {data["base"]: data for data in _payloads_of(run, ("log.append",), partition)}
+    batches = {
+        payload["base"]: payload for payload in _payloads_of(run, ("log.append",), partition)
+    }
     offsets_given: list[str] = []
-    for base, data in sorted(batches.items()):
-        ends = (
-            marker for marker in markers if marker["pid"] == data["pid"] and marker["offset"] > base
+    for base_offset, payload in sorted(batches.items()):
+        end_markers = (
+            marker
+            for marker in markers
+            if marker["pid"] == payload["pid"] and marker["offset"] > base_offset
         )
-        if data.get("control") or (data["txn"] and not next(ends, _ABORTED)["committed"]):
+        if payload.get("control") or (
+            payload["txn"] and not next(end_markers, _ABORTED)["committed"]
+        ):
             continue
-        last_offset = min(data["last"], log["lso"] - 1)
-        offsets_given += map(str, range(max(base, log["start"]), last_offset + 1))
+        last_offset = min(payload["last"], log["lso"] - 1)
+        offsets_given += map(str, range(max(base_offset, log["start"]), last_offset + 1))
     return ", ".join(offsets_given) or NONE
 
 
-def _answer(run: Recording, call: str) -> str:
+def _last_call_error(run: Recording, call_name: str) -> str:
     """The error of the last answered call of that name; NONE if it succeeded."""
-    results = [data for _, data in _payloads(run, ("client.result",)) if data.get("call") == call]
+    results = [
+        payload
+        for _, payload in _payloads(run, ("client.result",))
+        if payload.get("call") == call_name
+    ]
     if not results:
-        raise BadInputError(f"no call {call!r} was answered")
+        raise BadInputError(f"no call {call_name!r} was answered")
     return str(results[-1].get("error", "NONE"))
 
 
 def _delivered_records(run: Recording, partition: str) -> str:
     """Number of records that the last read_uncommitted reader of a partition got."""
-    record_count, is_it = 0, False
-    for kind, data in _payloads(run, ("client.call", "client.deliver")):
+    record_count, is_wanted_read = 0, False
+    for kind, payload in _payloads(run, ("client.call", "client.deliver")):
         if kind == "client.deliver":
-            record_count += is_it and data["tp"] == partition
-        elif data["call"] == "read":
-            args = data["args"]
-            is_it = args.get("tp") == partition and args.get("isolation") == "read_uncommitted"
-            record_count = 0 if is_it else record_count
+            record_count += is_wanted_read and payload["tp"] == partition
+        elif payload["call"] == "read":
+            args = payload["args"]
+            is_wanted_read = (
+                args.get("tp") == partition and args.get("isolation") == "read_uncommitted"
+            )
+            record_count = 0 if is_wanted_read else record_count
     return str(record_count)
 
 
-def _struck(run: Recording, rule: str) -> str:
+def _strike_count(run: Recording, rule: str) -> str:
     """How often an armed rule has struck."""
-    rule_state = _state(run).faults.get(rule)
+    rule_state = _trace_state(run).faults.get(rule)
     if rule_state is None:
         raise BadInputError(f"no rule {rule} is armed")
     return str(rule_state["struck"])
 
 
 def _payloads_of(run: Recording, kinds: Sequence[str], partition: str) -> Iterator[Data]:
-    return (data for _, data in _payloads(run, kinds) if data["tp"] == partition)
+    return (payload for _, payload in _payloads(run, kinds) if payload["tp"] == partition)
 
 
 def _payloads(run: Recording, kinds: Sequence[str]) -> Iterator[tuple[str, Data]]:
@@ -179,9 +202,9 @@ def _payloads(run: Recording, kinds: Sequence[str]) -> Iterator[tuple[str, Data]
 
 FACTS: Final[Mapping[str, tuple[str, Callable[[Recording, str], str]]]] = {
     "lso": ("last stable offset of", _lso),
-    "withheld": ("offsets withheld at the end of", _withheld),
-    "cause": ("what holds readers back on", _cause),
-    "gets": ("what consumers get of", _gets),
+    "withheld": ("offsets withheld at the end of", _withheld_records),
+    "cause": ("what holds readers back on", _lso_cause),
+    "gets": ("what consumers get of", _readable_offsets),
     "delivered": ("records that the last reader got of", _delivered_records),
     "markers": ("markers of", _markers),
     "known-epoch": ("epoch known to", _known_epoch),
@@ -189,7 +212,7 @@ FACTS: Final[Mapping[str, tuple[str, Callable[[Recording, str], str]]]] = {
     "marker-refused": ("marker refused on", _marker_refused),
     "state": ("coordinator's state of", lambda run, name: str(_at_coordinator(run, name)["state"])),
     "epoch": ("coordinator's epoch of", lambda run, name: str(_at_coordinator(run, name)["epoch"])),
-    "answer": ("answer to", _answer),
-    "struck": ("strikes of the fault rule", _struck),
+    "answer": ("answer to", _last_call_error),
+    "struck": ("strikes of the fault rule", _strike_count),
 }
 """Fact -> its description, and the function that reads it from a trace."""

@@ -22,7 +22,7 @@ from txnsim.settings import DEFAULTS
 from txnsim.types import TopicPartition, partition_for
 from txnsim_lab.check.observations import Ended, Wrote
 from txnsim_lab.scenario._notation import internal_partitions
-from txnsim_lab.scenario._notation.blocks import rolled_out
+from txnsim_lab.scenario._notation.blocks import unroll_blocks
 from txnsim_lab.scenario.fields import with_numbers
 from txnsim_lab.scenario.runner import ScenarioRun, in_drawn_order, run_in_virtual_time
 from txnsim_lab.scenario.scenario_reader import read
@@ -144,7 +144,7 @@ def test_the_seed_draws_the_order_of_a_block_and_a_part_keeps_its_own() -> None:
 
 def test_a_file_without_a_block_is_left_alone() -> None:
     document_given = document([INIT])
-    rolled_out_document, origins, complaints = rolled_out(document_given)
+    rolled_out_document, origins, complaints = unroll_blocks(document_given)
     assert rolled_out_document == document_given
     assert not complaints
     assert origins.place_in_file(("steps", 0, "call")) == ("steps", 0, "call")
@@ -167,7 +167,7 @@ def test_a_partition_is_asked_for_by_whom_it_serves() -> None:
     assert (
         internal_partitions.with_partition_number(group, DEFAULTS)
         == group_partition
-        == internal_partitions.of_group("readers", DEFAULTS)
+        == internal_partitions.partition_of_group("readers", DEFAULTS)
     )
     assert internal_partitions.by_name("orders-0") is None
     assert internal_partitions.by_name("orders@readers") is None
@@ -183,7 +183,7 @@ def test_a_step_without_such_a_name_is_the_same_object() -> None:
     ).steps
     assert with_numbers(plain, DEFAULTS) is plain
     numbered = with_numbers(named, DEFAULTS)
-    assert numbered.wait_until.open == internal_partitions.of_group("g", DEFAULTS)
+    assert numbered.wait_until.open == internal_partitions.partition_of_group("g", DEFAULTS)
     assert numbered.place == named.place
 
 

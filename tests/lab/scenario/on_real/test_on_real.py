@@ -14,9 +14,9 @@ from txnsim_lab.scenario.catalog import find
 from txnsim_lab.scenario.on_real.comparison import (
     SHORT_MS,
     ComparedRun,
-    beforehand,
     counterpart_of,
     only_simulated,
+    simulate_beforehand,
     simulated_counterpart,
     why_not,
     why_not_of,
@@ -315,7 +315,7 @@ def test_the_simulated_side_is_the_world_of_the_release() -> None:
     assert (
         simulated_counterpart(scenario_run, "3.5.2").scenario.runs["V-/before"].as_version == "3.6"
     )
-    (result,) = beforehand([scenario_run], "3.5.2").values()
+    (result,) = simulate_beforehand([scenario_run], "3.5.2").values()
     assert result.verdict.observed == ("stuck-coordinator",)
 
 
@@ -324,7 +324,7 @@ def test_where_the_fault_can_not_be_had_the_other_takes_are_left_out_too() -> No
     for take in ("armed", "disarmed"):
         why = why_not(ScenarioRun(scenario=story, run="V-", take=take), "4.3.1")
         assert why == "step 1: a fault at log.append, inside of a broker"
-    assert beforehand([ScenarioRun(scenario=story, run="V-")], "4.3.1") == {}
+    assert simulate_beforehand([ScenarioRun(scenario=story, run="V-")], "4.3.1") == {}
 
 
 def test_a_cell_agrees_where_both_verdicts_are_the_same() -> None:

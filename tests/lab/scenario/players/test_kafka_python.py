@@ -71,7 +71,7 @@ async def test_a_stock_client_plays_whole_transactions() -> None:
             partition=0,
             now_ms=0,
         )
-        player = cast(PLAYERS, Casting(player="kafka-python"), where="a test").make(part)
+        player = cast(PLAYERS, Casting(player="kafka-python"), run_name="a test").make(part)
         assert isinstance(player, KafkaPythonPlayer)
         try:
             await player.begin()

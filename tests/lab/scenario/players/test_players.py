@@ -50,7 +50,7 @@ ABLE = {
 
 
 def cast_player(mode: str, casting: Casting | None = None) -> Cast:
-    return cast(ABLE[mode], casting or Casting(), where=f"late {mode}")
+    return cast(ABLE[mode], casting or Casting(), run_name=f"late {mode}")
 
 
 @pytest.mark.usefixtures("with_kafka_python")
@@ -78,7 +78,7 @@ def test_a_wish_for_what_is_not_installed_is_refused() -> None:
         cast_player("V-", Casting(player="kafka-python"))
 
     with pytest.raises(MissingExtraError, match="no client library that can play is installed"):
-        cast(("kafka-python",), Casting(), where="late V-")
+        cast(("kafka-python",), Casting(), run_name="late V-")
 
 
 def test_wishes_are_granted_or_refused_by_name() -> None:
