@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from tests.support.clusters import VirtualCluster, run_cluster
 from txnsim.client.producer import Producer
-from txnsim_lab.simulation.drawing import Wanted
+from txnsim_lab.simulation.drawing import SimulationOptions
 from txnsim_lab.simulation.play import quieten
 from txnsim_lab.simulation.seed_batch import row_of
 
@@ -68,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _print_figures(f"transactions per second of CPU, {name}", rates)
     before_mib, cpu_ms, simulated_ms = _resident_mib(), [], 0
     for seed in range(options.seeds):
-        row = row_of(seed, Wanted())
+        row = row_of(seed, SimulationOptions())
         cpu_ms.append(float(row.cpu_ms))
         simulated_ms += row.virtual_ms
     _print_figures("a seed, drawn and judged, ms", cpu_ms)

@@ -23,7 +23,7 @@ from txnsim.errors import BadInputError, ConfigError
 from txnsim.files import problem_of, whole, write_whole
 from txnsim.on_demand_imports import borrowed
 from txnsim.runtime.virtual.reproducible_process import limits_of_process
-from txnsim_lab.simulation.drawing import Wanted
+from txnsim_lab.simulation.drawing import SimulationOptions
 from txnsim_lab.simulation.play import OVER_LIMIT, quieten
 from txnsim_lab.simulation.reports import Report, examine_seed, write_report
 from txnsim_lab.simulation.seed_batch import in_pool, row_of, without_verdict
@@ -117,7 +117,7 @@ class Share(msgspec.Struct, frozen=True, kw_only=True):
     """The seeds of one task, and how they are played."""
 
     seeds: tuple[int, ...]
-    options: Wanted
+    options: SimulationOptions
     cpu_s: float = SEED_S
 
 
@@ -125,7 +125,7 @@ class _Head(msgspec.Struct, frozen=True, kw_only=True):
     """The version and the options with which a folder was made."""
 
     txnsim: str
-    options: Wanted = msgspec.field(name="wanted")
+    options: SimulationOptions = msgspec.field(name="wanted")
 
 
 class ExaminedSeed(msgspec.Struct, frozen=True, kw_only=True):
@@ -210,7 +210,7 @@ def campaign(
     Raises:
         MissingExtraError: ``txnsim_spark`` is not installed.
     """
-    options = Wanted(as_version=as_version, rules=rules or {}, workload=workload)
+    options = SimulationOptions(as_version=as_version, rules=rules or {}, workload=workload)
     tasks = borrowed("txnsim_spark.tasks", "a campaign on Spark")
     table: DataFrame = tasks.on_workers(
         spark, _shares(seeds, options, cpu_s), Share, _play_share, DDL
@@ -221,17 +221,19 @@ def campaign(
 # Where runs are played
 
 
-def on_this_machine(options: Wanted, *, jobs: int, cpu_s: float) -> tuple[Play, Examine]:
+def on_this_machine(options: SimulationOptions, *, jobs: int, cpu_s: float) -> tuple[Play, Examine]:
     """Plays seeds in processes of this machine."""
 
     def play(ranges: Sequence[range]) -> Iterator[Record]:
         seeds = (seed for part in ranges for seed in part)
         yield from in_pool(partial(record_of, options=options, cpu_s=cpu_s), seeds, jobs=jobs)
 
-    return play, lambda seeds: in_pool(partial(_examine_seed, options), seeds, jobs=jobs, chunk=1)
+    return play, lambda seeds: in_pool(
+        partial(_examine_seed, options), seeds, jobs=jobs, chunk_size=1
+    )
 
 
-def elsewhere(engine: Engine, options: Wanted, *, cpu_s: float) -> tuple[Play, Examine]:
+def elsewhere(engine: Engine, options: SimulationOptions, *, cpu_s: float) -> tuple[Play, Examine]:
     """Plays seeds on an engine, with a job for each range."""
 
     def play(ranges: Sequence[range]) -> Iterator[Record]:
@@ -241,11 +243,11 @@ def elsewhere(engine: Engine, options: Wanted, *, cpu_s: float) -> tuple[Play, E
     return play, lambda seeds: engine.run_each(partial(_examine_on_worker, options), seeds)
 
 
-def _shares(seeds: range, options: Wanted, cpu_s: float) -> list[Share]:
+def _shares(seeds: range, options: SimulationOptions, cpu_s: float) -> list[Share]:
     return [Share(seeds=tuple(part), options=options, cpu_s=cpu_s) for part in _task_ranges(seeds)]
 
 
-def record_of(seed: int, options: Wanted, cpu_s: float) -> Record:
+def record_of(seed: int, options: SimulationOptions, cpu_s: float) -> Record:
     """Play one seed; its result is a row, even if it fails."""
     try:
         row = row_of(seed, options, cpu_s=cpu_s)
@@ -291,12 +293,12 @@ def _play_share(share: Share) -> Iterator[pa.RecordBatch]:
     yield pa.RecordBatch.from_pylist(rows, schema=schema())
 
 
-def _examine_on_worker(options: Wanted, seed: int) -> ExaminedSeed:
+def _examine_on_worker(options: SimulationOptions, seed: int) -> ExaminedSeed:
     _prepare()
     return _examine_seed(options, seed)
 
 
-def _examine_seed(options: Wanted, seed: int) -> ExaminedSeed:
+def _examine_seed(options: SimulationOptions, seed: int) -> ExaminedSeed:
     report, files = examine_seed(seed, options, shrinks=True)
     return ExaminedSeed(report=report, files=files)
 
@@ -320,7 +322,7 @@ def _task_ranges(seeds: range) -> Iterator[range]:
 class Folder:
     """The folder of a campaign."""
 
-    def __init__(self, path: Path, options: Wanted) -> None:
+    def __init__(self, path: Path, options: SimulationOptions) -> None:
         """Open the folder, or create it.
 
         Args:

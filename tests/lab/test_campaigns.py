@@ -19,7 +19,7 @@ from txnsim_lab.campaigns import (
     record_of,
     schema,
 )
-from txnsim_lab.simulation.drawing import Wanted
+from txnsim_lab.simulation.drawing import SimulationOptions
 from txnsim_lab.simulation.reports import Report
 
 STOPPED = "stopped"
@@ -47,7 +47,7 @@ def rows_of(ranges: Sequence[range]) -> Iterator[Record]:
 
 
 def test_ranges_are_written_when_they_are_whole(tmp_path: Path) -> None:
-    folder = Folder(tmp_path / "out", Wanted())
+    folder = Folder(tmp_path / "out", SimulationOptions())
     missing = folder.missing(range(5, 25), size=10)
     assert missing == [range(5, 10), range(10, 20), range(20, 25)]
     assert [*folder.take(missing, rows_of(missing))] == missing[::-1]
@@ -68,11 +68,11 @@ def test_it_goes_on_where_it_was_stopped_and_counts_none_twice(
                 raise RuntimeError(STOPPED)
             yield row
 
-    folder = Folder(tmp_path, Wanted())
+    folder = Folder(tmp_path, SimulationOptions())
     missing = folder.missing(range(20), size=6)
     with pytest.raises(RuntimeError, match=STOPPED):
         [*folder.take(missing, stopping(missing))]
-    same_folder = Folder(tmp_path, Wanted())
+    same_folder = Folder(tmp_path, SimulationOptions())
     missing_ranges = same_folder.missing(range(20), size=6)
     assert len(missing_ranges) <= len(missing)
     [*same_folder.take(missing_ranges, rows_of(missing_ranges))]
@@ -80,7 +80,7 @@ def test_it_goes_on_where_it_was_stopped_and_counts_none_twice(
 
 
 def test_other_ranges_and_sizes_fit_in_between(tmp_path: Path) -> None:
-    folder = Folder(tmp_path, Wanted())
+    folder = Folder(tmp_path, SimulationOptions())
     for seeds, size in ((range(12, 17), 5), (range(3, 5), 100), (range(30), 10)):
         missing = folder.missing(seeds, size=size)
         [*folder.take(missing, rows_of(missing))]
@@ -89,7 +89,7 @@ def test_other_ranges_and_sizes_fit_in_between(tmp_path: Path) -> None:
 
 
 def test_a_seed_that_two_files_have_is_refused(tmp_path: Path) -> None:
-    folder = Folder(tmp_path, Wanted())
+    folder = Folder(tmp_path, SimulationOptions())
     [*folder.take([range(10)], rows_of([range(10)]))]
     (file,) = tmp_path.glob("*.parquet")
     file.with_name("seeds-0000000009-0000000019.parquet").write_bytes(file.read_bytes())
@@ -98,18 +98,18 @@ def test_a_seed_that_two_files_have_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_folder_has_one_campaign(tmp_path: Path) -> None:
-    Folder(tmp_path / "one", Wanted())
-    Folder(tmp_path / "one", Wanted())
+    Folder(tmp_path / "one", SimulationOptions())
+    Folder(tmp_path / "one", SimulationOptions())
     with pytest.raises(BadInputError, match="another campaign"):
-        Folder(tmp_path / "one", Wanted(as_version="4.2"))
+        Folder(tmp_path / "one", SimulationOptions(as_version="4.2"))
     (tmp_path / "two").mkdir()
     (tmp_path / "two" / "letter.txt").write_text("")
     with pytest.raises(BadInputError, match="is no campaign"):
-        Folder(tmp_path / "two", Wanted())
+        Folder(tmp_path / "two", SimulationOptions())
 
 
 def test_the_first_seed_of_each_kind_is_looked_at_once(tmp_path: Path) -> None:
-    folder = Folder(tmp_path, Wanted())
+    folder = Folder(tmp_path, SimulationOptions())
     anomalies_by_seed = {3: ("torn",), 5: ("lost",), 7: ("torn",), 8: ("lost", "torn")}
     [
         *folder.take(
@@ -138,7 +138,7 @@ def test_the_first_seed_of_each_kind_is_looked_at_once(tmp_path: Path) -> None:
 
 
 def test_seeds_with_the_same_causes_are_alike(tmp_path: Path) -> None:
-    folder = Folder(tmp_path, Wanted())
+    folder = Folder(tmp_path, SimulationOptions())
     rows = [
         record(0),
         {**record(1, "lost"), "causes": ["z27"]},
@@ -155,11 +155,11 @@ def test_seeds_with_the_same_causes_are_alike(tmp_path: Path) -> None:
 
 
 def test_whatever_becomes_of_a_seed_is_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    row = record_of(2, Wanted(), 60)
+    row = record_of(2, SimulationOptions(), 60)
     assert set(row) == {column.name for column in COLUMNS}
     assert row["verdict"] == HEALTHY
     assert row["answered"] > 0
-    late = record_of(2, Wanted(), 0.001)
+    late = record_of(2, SimulationOptions(), 0.001)
     assert (late["verdict"], late["anomalies"], late["run_hash"]) == (FAILED, [], "")
     assert late["failure"] == "over-limit: it took more than 0.001 s of processor time"
 
@@ -167,4 +167,4 @@ def test_whatever_becomes_of_a_seed_is_a_row(monkeypatch: pytest.MonkeyPatch) ->
         raise ConfigError("no such cluster")
 
     monkeypatch.setattr(campaigns, "row_of", refuse)
-    assert record_of(2, Wanted(), 60)["failure"] == "no-cluster: no such cluster"
+    assert record_of(2, SimulationOptions(), 60)["failure"] == "no-cluster: no such cluster"

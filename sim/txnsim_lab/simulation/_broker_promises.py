@@ -140,8 +140,13 @@ def _position_in_transaction(sent: SentOffsets, transaction: Transaction) -> _Se
     whose abort is granted may have been aborted before, by its timeout.
     """
     is_taken, fate = sent.outcome is Outcome.OK, transaction.fate
-    granted = any(end.outcome is Outcome.OK and end.commit for _, end in transaction.ends)
-    asked_ms = min((end.asked_ms or 0 for _, end in transaction.ends), default=0)
+    is_committed = any(
+        end_observation.outcome is Outcome.OK and end_observation.commit
+        for _, end_observation in transaction.ends
+    )
+    asked_ms = min(
+        (end_observation.asked_ms or 0 for _, end_observation in transaction.ends), default=0
+    )
     return _SentPosition(
         offset=sent.position,
         who=sent.who,
@@ -151,7 +156,7 @@ def _position_in_transaction(sent: SentOffsets, transaction: Transaction) -> _Se
         may_count=not fate.aborted,
         written_ms=sent.at_ms if is_taken else _EVER,
         pends_from_ms=sent.at_ms if is_taken else _EVER,
-        pends_until_ms=asked_ms if granted else 0,
+        pends_until_ms=asked_ms if is_committed else 0,
         transaction=transaction.label,
     )
 
@@ -163,10 +168,10 @@ def _unstable_positions(history: History, watchers: frozenset[str]) -> Iterator[
     answers_by_place: defaultdict[tuple[str, TopicPartition], list[_PositionAnswer]] = defaultdict(
         list
     )
-    for number, read in history.all_of(PositionsRead):
+    for observation_index, read in history.all_of(PositionsRead):
         for position in () if read.error or read.who in watchers else read.positions:
             if read.asked_ms is not None:
-                answer = _PositionAnswer(read.asked_ms, number, position.offset, read)
+                answer = _PositionAnswer(read.asked_ms, observation_index, position.offset, read)
                 answers_by_place[read.group, position.place].append(answer)
     sent = _positions(history)
     unstable = [
@@ -222,21 +227,25 @@ def _lost_positions(history: History, watchers: frozenset[str]) -> Iterator[Brok
     transaction that was sent before a plain one is replaced by the plain one, whenever its marker
     comes.
     """
-    sent = {place: _PositionAccount(every) for place, every in _positions(history).items()}
+    account_by_place = {
+        group_and_partition: _PositionAccount(sent_positions)
+        for group_and_partition, sent_positions in _positions(history).items()
+    }
     for _, read in history.all_of(PositionsRead):
         for position in () if read.error else read.positions:
-            account = sent.get((read.group, position.place))
+            account = account_by_place.get((read.group, position.place))
             if account is None:
                 continue
             account.tell(position.offset, at_ms=read.at_ms)
             if read.who in watchers:
                 continue
-            expected = account.lost(position.offset, read)
-            if expected is not None:
+            expected_position = account.lost(position.offset, read)
+            if expected_position is not None:
                 yield (
                     LOST_POSITION,
                     f"{read.who} got {position.offset} of {read.group} on {position.place},"
-                    f" though {expected.who} had committed {expected.offset} and been answered",
+                    f" though {expected_position.who} had committed {expected_position.offset}"
+                    " and been answered",
                 )
 
 
@@ -248,13 +257,17 @@ class _PositionAccount:
         for position in sent:
             if position.may_count:
                 self._by_offset[position.offset].append(position)
-        every = (
+        certain_positions = (
             position for equal_positions in self._by_offset.values() for position in equal_positions
         )
-        answered = (
-            position for position in every if position.is_certain and position.latest_ms < _EVER
+        answered_positions = (
+            position
+            for position in certain_positions
+            if position.is_certain and position.latest_ms < _EVER
         )
-        self._answered = sorted(answered, key=lambda position: position.latest_ms, reverse=True)
+        self._answered = sorted(
+            answered_positions, key=lambda position: position.latest_ms, reverse=True
+        )
         """Positions whose answer comes later than all requests so far, the next one at the end."""
         self._plain = _CertainPositions()
         self._transactional = _CertainPositions()
@@ -268,8 +281,8 @@ class _PositionAccount:
         possible_indexes = [
             *islice(
                 (
-                    index
-                    for index, position in enumerate(equal_positions)
+                    position_index
+                    for position_index, position in enumerate(equal_positions)
                     if position.earliest_ms <= at_ms
                 ),
                 2,
@@ -288,18 +301,20 @@ class _PositionAccount:
         asked_ms = read.at_ms if read.asked_ms is None else read.asked_ms
         while self._answered and self._answered[-1].latest_ms < asked_ms:
             self._plain.add(self._answered.pop())
-        expected = self._plain.latest(asked_ms=asked_ms)
-        since_ms = 0 if expected is None else expected.earliest_ms
-        expected = self._transactional.latest(asked_ms=asked_ms, since_ms=since_ms, unless=expected)
-        if expected is None or expected.offset == offset:
+        expected_position = self._plain.latest(asked_ms=asked_ms)
+        since_ms = 0 if expected_position is None else expected_position.earliest_ms
+        expected_position = self._transactional.latest(
+            asked_ms=asked_ms, since_ms=since_ms, unless=expected_position
+        )
+        if expected_position is None or expected_position.offset == offset:
             return None
-        stands = any(
-            expected.earliest_ms <= position.latest_ms
+        is_explained = any(
+            expected_position.earliest_ms <= position.latest_ms
             and position.earliest_ms <= read.at_ms
             and (position.transaction is None or position.written_ms >= since_ms)
             for position in self._by_offset.get(offset, ())
         )
-        return None if stands else expected
+        return None if is_explained else expected_position
 
 
 class _CertainPositions:

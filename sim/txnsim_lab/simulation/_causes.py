@@ -132,11 +132,11 @@ def causes_of(plan: Plan) -> tuple[Cause, ...]:
 
 def _is_chance(plan: Plan, cure: _Cure, kinds: Collection[str]) -> bool:
     """Whether a switch makes the run healthy only because it changes the time of events."""
-    cured, cause = cure
+    cured_plan, cause = cure
     if cause().switch in ("", *FREQUENT):
         return False
     for track in range(len(plan.tracks)):
-        cured_kinds = {*play(start_later(cured, track, SHIFT_MS)).kinds}
+        cured_kinds = {*play(start_later(cured_plan, track, SHIFT_MS)).kinds}
         if not cured_kinds.isdisjoint(kinds) and cured_kinds <= {
             *play(start_later(plan, track, SHIFT_MS)).kinds
         }:
@@ -150,71 +150,92 @@ def _finding_count(played: PlayedRun) -> int:
 
 def _cures(plan: Plan, kinds: tuple[str, ...]) -> Iterator[_Cure]:
     # Other keys are cleaned otherwise, and could heal what the cleaner has done.
-    if kinds == (Kind.DIRTY_WRITE,) and (changed := with_own_keys(plan)) != plan:
+    if kinds == (Kind.DIRTY_WRITE,) and (changed_plan := with_own_keys(plan)) != plan:
         cause = Cause(habit="shared keys", ticket=SHARED_KEYS, anomalies=())
-        yield changed, partial(_known_cause, cause)
-    if Kind.STARVING_READER in kinds and (changed := with_more_locks(plan)) != plan:
+        yield changed_plan, partial(_known_cause, cause)
+    if Kind.STARVING_READER in kinds and (changed_plan := with_more_locks(plan)) != plan:
         cause = Cause(habit="few record locks", ticket=FEW_LOCKS, anomalies=("z36",))
-        yield changed, partial(_known_cause, cause)
-    for name, is_on in sorted(_switches(plan), key=lambda switch: switch[0] not in FREQUENT):
-        yield with_switch(plan, name, not is_on), partial(_cause_of_switch, name, healthy=not is_on)
-    present = {act.habit for act in plan.acts}
+        yield changed_plan, partial(_known_cause, cause)
+    for switch_name, is_on in sorted(_switches(plan), key=lambda switch: switch[0] not in FREQUENT):
+        yield (
+            with_switch(plan, switch_name, not is_on),
+            partial(_cause_of_switch, switch_name, healthy=not is_on),
+        )
+    present_habits = {planned_act.habit for planned_act in plan.acts}
     if not plan.world.settings.keys().isdisjoint(EXPIRATIONS):
-        present.add(SHORT_EXPIRATIONS)
-    present |= {habit for habit, is_it in BY_ACT.items() if any(map(is_it, plan.acts))}
+        present_habits.add(SHORT_EXPIRATIONS)
+    present_habits |= {
+        habit for habit, has_habit in BY_ACT.items() if any(map(has_habit, plan.acts))
+    }
     for habit, (ticket, anomalies) in HARMFUL.items():
-        if habit in present:
+        if habit in present_habits:
             cause = Cause(habit=habit, ticket=ticket, anomalies=anomalies)
             yield without_habit(plan, habit), partial(_known_cause, cause)
-    if (careful := with_care(plan)) != plan:
+    if (careful_plan := with_care(plan)) != plan:
         ticket, anomalies = HARMFUL["unknown-end"]
         cause = Cause(habit="going on after errors", ticket=ticket, anomalies=anomalies)
-        yield careful, partial(_known_cause, cause)
+        yield careful_plan, partial(_known_cause, cause)
 
 
 def _known_cause(cause: Cause) -> Cause:
     return cause
 
 
-def _cause_of_switch(name: str, *, healthy: bool) -> Cause:
+def _cause_of_switch(switch_name: str, *, healthy: bool) -> Cause:
     return Cause(
-        switch=name,
+        switch=switch_name,
         healthy=healthy,
-        ticket=Rules.documentation()[name].ticket,
-        anomalies=tuple(_anomalies(name, healthy=healthy)),
+        ticket=Rules.documentation()[switch_name].ticket,
+        anomalies=tuple(_anomalies(switch_name, healthy=healthy)),
     )
 
 
 def _switches(plan: Plan) -> Iterator[tuple[str, bool]]:
     """Switches that are off in a release of the run, so that the bug which they fix is present."""
     world = plan.world
-    upgrades = {act.step.get("cluster", {}).get("as-version") for act in plan.acts} - {None}
-    every = [LATEST] if world.as_version is None else [release_named(world.as_version).rules]
-    every += [release_named(name).rules for name in sorted(upgrades)]
-    for name in Rules.__struct_fields__:
-        is_on = world.rules.get(name, all(getattr(rules, name) for rules in every))
+    upgrades = {
+        planned_act.step.get("cluster", {}).get("as-version") for planned_act in plan.acts
+    } - {None}
+    rules_of_releases = (
+        [LATEST] if world.as_version is None else [release_named(world.as_version).rules]
+    )
+    rules_of_releases += [release_named(switch_name).rules for switch_name in sorted(upgrades)]
+    for switch_name in Rules.__struct_fields__:
+        is_on = world.rules.get(
+            switch_name, all(getattr(rules, switch_name) for rules in rules_of_releases)
+        )
         if not is_on:
-            yield name, is_on
+            yield switch_name, is_on
 
 
 def _anomalies(switch: str, *, healthy: bool) -> Iterator[str]:
     """Scenarios whose runs differ by this switch, and are healthy in one position only."""
     if switch in SHOWN:
         yield SHOWN[switch]
-    for head in catalog.heads():
-        runs = head["runs"].values()
-        heals = any(run.get("rules") == {switch: healthy} and _is_well(run) for run in runs)
-        harms = any(run.get("rules") == {switch: not healthy} and not _is_well(run) for run in runs)
-        unswitched_runs = [run for run in runs if switch not in run.get("rules", {})]
-        contrast = (
-            any(not _is_well(run) for run in unswitched_runs)
+    for scenario_head in catalog.heads():
+        scenario_runs = scenario_head["runs"].values()
+        heals = any(
+            scenario_run.get("rules") == {switch: healthy} and _is_well(scenario_run)
+            for scenario_run in scenario_runs
+        )
+        harms = any(
+            scenario_run.get("rules") == {switch: not healthy} and not _is_well(scenario_run)
+            for scenario_run in scenario_runs
+        )
+        unswitched_runs = [
+            scenario_run
+            for scenario_run in scenario_runs
+            if switch not in scenario_run.get("rules", {})
+        ]
+        differs_alone = (
+            any(not _is_well(scenario_run) for scenario_run in unswitched_runs)
             if heals
             else any(map(_is_well, unswitched_runs))
         )
-        if (heals or harms) and contrast:
-            aliases = head.get("aliases", ())
-            yield aliases[0] if aliases else head["name"]
+        if (heals or harms) and differs_alone:
+            aliases = scenario_head.get("aliases", ())
+            yield aliases[0] if aliases else scenario_head["name"]
 
 
-def _is_well(run: Mapping[str, Any]) -> bool:
-    return bool(run["verdict"] == HEALTHY)
+def _is_well(scenario_run: Mapping[str, Any]) -> bool:
+    return bool(scenario_run["verdict"] == HEALTHY)

@@ -18,7 +18,7 @@ READER: Final = "reader"
 BYSTANDER: Final = "bystander"
 
 
-class Scene(msgspec.Struct, frozen=True, kw_only=True):
+class PlanChoices(msgspec.Struct, frozen=True, kw_only=True):
     """What an actor finds in the run: partitions, brokers, ids, features."""
 
     features: frozenset[str]
@@ -40,20 +40,25 @@ class Scene(msgspec.Struct, frozen=True, kw_only=True):
 class UnitOfWork:
     """Collects the acts of one unit."""
 
-    def __init__(self, dice: Dice, who: str, number: int) -> None:
+    def __init__(self, dice: Dice, actor_name: str, unit_number: int) -> None:
         self.acts: list[Act] = []
         self._dice = dice
-        self._who = who
-        self._number = number
+        self._who = actor_name
+        self._number = unit_number
 
     def add(self, step: Body, *, habit: str = "", after_ms: int | None = None) -> None:
         """Add an act, after a drawn pause unless one is given."""
         pause_ms = self._dice.up_to(defaults.PAUSES_MS) if after_ms is None else after_ms
         self.acts.append(Act(step, pause_ms, self._number, habit))
 
-    def call(self, do: str, *, habit: str = "", after_ms: int | None = None, **fields: Any) -> None:
+    def call(
+        self, do: str, *, habit: str = "", after_ms: int | None = None, **arguments: Any
+    ) -> None:
         """Add a call of this client."""
-        call_fields = {name.replace("_", "-"): value for name, value in fields.items()}
+        call_fields = {
+            field_name.replace("_", "-"): field_value
+            for field_name, field_value in arguments.items()
+        }
         self.add(
             {"call": {"who": self._who, "do": do, **call_fields}}, habit=habit, after_ms=after_ms
         )
@@ -62,233 +67,256 @@ class UnitOfWork:
 # Clients
 
 
-def application(dice: Dice, scene: Scene, name: str, transactional_id: str) -> Track:
+def application(
+    dice: Dice, plan_choices: PlanChoices, actor_name: str, transactional_id: str
+) -> Track:
     """A track of an application that uses its client library correctly."""
     acts: list[Act] = []
-    for number in range(1, dice.pick_weighted(defaults.TRANSACTIONS) + 1):
-        unit = UnitOfWork(dice, name, number)
+    for transaction_number in range(1, dice.pick_weighted(defaults.TRANSACTIONS) + 1):
+        unit = UnitOfWork(dice, actor_name, transaction_number)
         unit.call("begin")
-        for record in range(dice.pick_weighted(defaults.RECORDS)):
-            value = f"{name}.{number}.{record}"
-            unit.call("send", partition=dice.pick(scene.places), value=value)
+        for record_number in range(dice.pick_weighted(defaults.RECORDS)):
+            value = f"{actor_name}.{transaction_number}.{record_number}"
+            unit.call("send", partition=dice.pick(plan_choices.places), value=value)
             unit.call("await-ack", after_ms=0)
-        if scene.has("long-transactions") and dice.happens(0.3):
-            unit.call(_end(dice), habit="long-transactions", after_ms=_long(dice))
+        if plan_choices.has("long-transactions") and dice.happens(0.3):
+            unit.call(_end_call(dice), habit="long-transactions", after_ms=_is_long(dice))
         else:
-            unit.call(_end(dice))
+            unit.call(_end_call(dice))
         acts += unit.acts
     actor = {"plays": "application", "transactional-id": transactional_id}
-    return Track(name, tuple(acts), actor, "abort")
+    return Track(actor_name, tuple(acts), actor, "abort")
 
 
-def wire(dice: Dice, scene: Scene, name: str, transactional_id: str) -> Track:
+def wire(dice: Dice, plan_choices: PlanChoices, actor_name: str, transactional_id: str) -> Track:
     """A track of a client that sends requests one by one, as careless clients do."""
-    first_unit = UnitOfWork(dice, name, 0)
+    first_unit = UnitOfWork(dice, actor_name, 0)
     first_unit.call("init-producer-id")
     acts = first_unit.acts
-    for number in range(1, dice.pick_weighted(defaults.TRANSACTIONS) + 1):
-        acts += _wire_unit(dice, scene, name, number)
+    for transaction_number in range(1, dice.pick_weighted(defaults.TRANSACTIONS) + 1):
+        acts += _wire_unit(dice, plan_choices, actor_name, transaction_number)
     actor = {
         "plays": "wire",
         "transactional-id": transactional_id,
         "transaction-timeout": f"{dice.pick_weighted(defaults.TIMEOUTS_S)}s",
     }
     manners: tuple[OnError, ...] = ("go-on", "abort", "anew", "leave")
-    return Track(name, tuple(acts), actor, dice.pick(manners))
+    return Track(actor_name, tuple(acts), actor, dice.pick(manners))
 
 
-def _wire_unit(dice: Dice, scene: Scene, name: str, number: int) -> list[Act]:
-    unit = UnitOfWork(dice, name, number)
-    if scene.has("bumps") and dice.happens(0.2):
+def _wire_unit(
+    dice: Dice, plan_choices: PlanChoices, actor_name: str, unit_number: int
+) -> list[Act]:
+    unit = UnitOfWork(dice, actor_name, unit_number)
+    if plan_choices.has("bumps") and dice.happens(0.2):
         unit.call("init-producer-id", habit="bumps", bump=True)
     unit.call("begin")
-    places = dice.pick_several(scene.places, dice.pick_weighted(defaults.RECORDS))
-    habit = _add(dice, scene, unit, places)
-    if scene.has("zombie") and dice.happens(0.25):
-        unit.add({"observe": "everything"}, habit="zombie", after_ms=_long(dice))
+    partitions = dice.pick_several(plan_choices.places, dice.pick_weighted(defaults.RECORDS))
+    habit = _add_partitions(dice, plan_choices, unit, partitions)
+    if plan_choices.has("zombie") and dice.happens(0.25):
+        unit.add({"observe": "everything"}, habit="zombie", after_ms=_is_long(dice))
     given_up = False
-    for record, partition in enumerate(places):
-        value = f"{name}.{number}.{record}"
-        given_up |= _produce(dice, scene, unit, partition, value, habit=habit)
-    _end_of_wire(dice, scene, unit, given_up=given_up)
+    for record_number, partition in enumerate(partitions):
+        value = f"{actor_name}.{unit_number}.{record_number}"
+        given_up |= _produce(dice, plan_choices, unit, partition, value, habit=habit)
+    _end_wire_transaction(dice, plan_choices, unit, given_up=given_up)
     return unit.acts
 
 
-def _add(dice: Dice, scene: Scene, unit: UnitOfWork, places: Sequence[str]) -> str:
+def _add_partitions(
+    dice: Dice, plan_choices: PlanChoices, unit: UnitOfWork, partitions: Sequence[str]
+) -> str:
     """AddPartitionsToTxn if needed, or a habit's deviation; returns the records' habit."""
-    if scene.is_v2:
-        if scene.has("needless-adds") and dice.happens(0.3):
-            unit.call("add-partitions", habit="needless-adds", partitions=[*places], always=True)
+    if plan_choices.is_v2:
+        if plan_choices.has("needless-adds") and dice.happens(0.3):
+            unit.call(
+                "add-partitions", habit="needless-adds", partitions=[*partitions], always=True
+            )
         return ""
-    if scene.has("no-adds") and dice.happens(0.2):
+    if plan_choices.has("no-adds") and dice.happens(0.2):
         return "no-adds"
-    if scene.has("impatient") and dice.happens(0.4):
-        unit.call("add-partitions", habit="impatient", partitions=[*places], once=True)
-    unit.call("add-partitions", partitions=[*places])
+    if plan_choices.has("impatient") and dice.happens(0.4):
+        unit.call("add-partitions", habit="impatient", partitions=[*partitions], once=True)
+    unit.call("add-partitions", partitions=[*partitions])
     return ""
 
 
 def _produce(
-    dice: Dice, scene: Scene, unit: UnitOfWork, partition: str, value: str, *, habit: str = ""
+    dice: Dice,
+    plan_choices: PlanChoices,
+    unit: UnitOfWork,
+    partition: str,
+    record_value: str,
+    *,
+    habit: str = "",
 ) -> bool:
     """Add a call with one record; returns whether the track goes on without its answer."""
-    fields: Body = {"partition": partition, "value": value}
-    if scene.has("plain-records") and dice.happens(0.2):
-        unit.call("produce", habit="plain-records", plain=True, **fields)
+    call_fields: Body = {"partition": partition, "value": record_value}
+    if plan_choices.has("plain-records") and dice.happens(0.2):
+        unit.call("produce", habit="plain-records", plain=True, **call_fields)
         return False
-    if scene.has("wrong-broker") and dice.happens(0.15):
-        broker = dice.pick(range(1, scene.brokers + 1))
-        unit.call("produce", habit="wrong-broker", broker=broker, once=True, **fields)
+    if plan_choices.has("wrong-broker") and dice.happens(0.15):
+        broker = dice.pick(range(1, plan_choices.brokers + 1))
+        unit.call("produce", habit="wrong-broker", broker=broker, once=True, **call_fields)
         return False
-    if scene.has("other-identity") and dice.happens(0.2):
-        other = dice.pick([f"w{index}" for index in range(1, 4)])
-        unit.call("produce", habit="other-identity", first_identity_of=other, **fields)
+    if plan_choices.has("other-identity") and dice.happens(0.2):
+        other_actor = dice.pick([f"w{wire_number}" for wire_number in range(1, 4)])
+        unit.call("produce", habit="other-identity", first_identity_of=other_actor, **call_fields)
         return False
-    if scene.has("gives-up") and dice.happens(0.3):
-        unit.call("produce", habit="gives-up", background=f"late {value}", **fields)
+    if plan_choices.has("gives-up") and dice.happens(0.3):
+        unit.call("produce", habit="gives-up", background=f"late {record_value}", **call_fields)
         if dice.happens(0.7):
-            unit.add({"give-up": f"late {value}"}, habit="gives-up")
+            unit.add({"give-up": f"late {record_value}"}, habit="gives-up")
         return True
-    unit.call("produce", habit=habit, **fields)
+    unit.call("produce", habit=habit, **call_fields)
     return False
 
 
-def _end_of_wire(dice: Dice, scene: Scene, unit: UnitOfWork, *, given_up: bool) -> None:
-    end = _end(dice)
+def _end_wire_transaction(
+    dice: Dice, plan_choices: PlanChoices, unit: UnitOfWork, *, given_up: bool
+) -> None:
+    end_call = _end_call(dice)
     if given_up and dice.happens(0.7):
-        end = "abort"  # what was not answered can't be committed
-    fields: Body = {}
+        end_call = "abort"  # what was not answered can't be committed
+    call_fields: Body = {}
     habit = ""
-    if scene.has("ends-elsewhere") and dice.happens(0.4):
-        habit, fields = "ends-elsewhere", {"connection": "another"}
-    if scene.has("unknown-end") and dice.happens(0.35):
-        name = f"end {dice.up_to(((1_000_000, 1),))}"
-        unit.call(end, habit="unknown-end", background=name, **fields)
-        unit.add({"give-up": name}, habit="unknown-end")
+    if plan_choices.has("ends-elsewhere") and dice.happens(0.4):
+        habit, call_fields = "ends-elsewhere", {"connection": "another"}
+    if plan_choices.has("unknown-end") and dice.happens(0.35):
+        call_name = f"end {dice.up_to(((1_000_000, 1),))}"
+        unit.call(end_call, habit="unknown-end", background=call_name, **call_fields)
+        unit.add({"give-up": call_name}, habit="unknown-end")
         if dice.happens(0.4):
             unit.call("init-producer-id", habit="unknown-end")
         return
-    if scene.has("long-transactions") and dice.happens(0.3):
-        unit.call(end, habit="long-transactions", after_ms=_long(dice), **fields)
+    if plan_choices.has("long-transactions") and dice.happens(0.3):
+        unit.call(end_call, habit="long-transactions", after_ms=_is_long(dice), **call_fields)
         return
-    unit.call(end, habit=habit, **fields)
+    unit.call(end_call, habit=habit, **call_fields)
 
 
-def _end(dice: Dice) -> str:
+def _end_call(dice: Dice) -> str:
     return "commit" if dice.happens(defaults.COMMITTED) else "abort"
 
 
-def _long(dice: Dice) -> int:
+def _is_long(dice: Dice) -> int:
     return dice.up_to(defaults.LONG_PAUSES_MS)
 
 
 # Groups
 
 
-def group(dice: Dice, scene: Scene, number: int) -> Iterator[Track]:
+def group(dice: Dice, plan_choices: PlanChoices, group_number: int) -> Iterator[Track]:
     """Tracks of members that poll, and of a producer that commits their positions in
     transactions.
     """
-    name = f"g{number}"
-    protocol = "consumer" if scene.has("new-protocol") else "classic"
-    for index in range(1, dice.pick_weighted(((1, 0.4), (2, 0.6))) + 1):
-        member, producer = f"m{number}{index}", f"p{number}{index}"
-        actor: Body = {"plays": "member", "group": name, "group-protocol": protocol}
-        if scene.has("static-members"):
-            actor["instance-id"] = f"{name}-{index}"
-        yield Track(member, tuple(_member(dice, scene, member)), actor)
+    group_name = f"g{group_number}"
+    protocol = "consumer" if plan_choices.has("new-protocol") else "classic"
+    for member_number in range(1, dice.pick_weighted(((1, 0.4), (2, 0.6))) + 1):
+        member, producer = f"m{group_number}{member_number}", f"p{group_number}{member_number}"
+        actor: Body = {"plays": "member", "group": group_name, "group-protocol": protocol}
+        if plan_choices.has("static-members"):
+            actor["instance-id"] = f"{group_name}-{member_number}"
+        yield Track(member, tuple(_member(dice, plan_choices, member)), actor)
         yield Track(
             producer,
-            tuple(_transform(dice, scene, producer, member, name)),
+            tuple(_transform(dice, plan_choices, producer, member, group_name)),
             {"plays": "wire", "transactional-id": producer, "transaction-timeout": "20s"},
             dice.pick(("abort", "anew", "go-on")),
         )
 
 
-def _member(dice: Dice, scene: Scene, name: str) -> Iterator[Act]:
-    for number in range(1, dice.pick_weighted(defaults.TRANSACTIONS) + 1):
-        unit = UnitOfWork(dice, name, number)
-        if number == 1:
-            unit.call("subscribe", topics=[*scene.inputs], generation=f"{name} first")
+def _member(dice: Dice, plan_choices: PlanChoices, actor_name: str) -> Iterator[Act]:
+    for unit_number in range(1, dice.pick_weighted(defaults.TRANSACTIONS) + 1):
+        unit = UnitOfWork(dice, actor_name, unit_number)
+        if unit_number == 1:
+            unit.call("subscribe", topics=[*plan_choices.inputs], generation=f"{actor_name} first")
         unit.call("poll")
-        if scene.has("members-die") and dice.happens(0.2):
+        if plan_choices.has("members-die") and dice.happens(0.2):
             unit.call(dice.pick(("die", "leave", "stand-still")), habit="members-die")
-            unit.call("subscribe", habit="members-die", topics=[*scene.inputs])
+            unit.call("subscribe", habit="members-die", topics=[*plan_choices.inputs])
         elif dice.happens(0.2):
             unit.call("commit-offsets")
         yield from unit.acts
 
 
-def _transform(dice: Dice, scene: Scene, name: str, member: str, group_id: str) -> Iterator[Act]:
-    first_unit = UnitOfWork(dice, name, 0)
+def _transform(
+    dice: Dice, plan_choices: PlanChoices, actor_name: str, member: str, group_id: str
+) -> Iterator[Act]:
+    first_unit = UnitOfWork(dice, actor_name, 0)
     first_unit.call("init-producer-id", after_ms=dice.up_to(((3_000, 1),)))
     yield from first_unit.acts
-    for number in range(1, dice.pick_weighted(defaults.TRANSACTIONS) + 1):
-        unit = UnitOfWork(dice, name, number)
+    for unit_number in range(1, dice.pick_weighted(defaults.TRANSACTIONS) + 1):
+        unit = UnitOfWork(dice, actor_name, unit_number)
         unit.call("begin")
         if dice.happens(0.6):
-            partition = dice.pick(scene.places)
-            habit = _add(dice, scene, unit, [partition])
-            unit.call("produce", habit=habit, partition=partition, value=f"{name}.{number}")
-        if not scene.is_v2:
+            partition = dice.pick(plan_choices.places)
+            habit = _add_partitions(dice, plan_choices, unit, [partition])
+            unit.call(
+                "produce", habit=habit, partition=partition, value=f"{actor_name}.{unit_number}"
+            )
+        if not plan_choices.is_v2:
             unit.call("add-offsets", group=group_id)
-        fields: Body = {"member": member}
+        commit_fields: Body = {"member": member}
         habit = ""
-        if scene.has("members-behind") and dice.happens(0.3):
-            habit, fields = "members-behind", {"member": member, "generation": f"{member} first"}
-        unit.call("commit-offsets", habit=habit, **fields)
-        _end_of_wire(dice, scene, unit, given_up=False)
+        if plan_choices.has("members-behind") and dice.happens(0.3):
+            habit, commit_fields = (
+                "members-behind",
+                {"member": member, "generation": f"{member} first"},
+            )
+        unit.call("commit-offsets", habit=habit, **commit_fields)
+        _end_wire_transaction(dice, plan_choices, unit, given_up=False)
         yield from unit.acts
 
 
 # Others
 
 
-def bystander(dice: Dice, scene: Scene) -> Track:
+def bystander(dice: Dice, plan_choices: PlanChoices) -> Track:
     """A track that writes records outside of transactions."""
     acts: list[Act] = []
-    for number in range(1, dice.pick_weighted(defaults.TRANSACTIONS) * 2 + 1):
-        unit = UnitOfWork(dice, BYSTANDER, number)
-        partition = dice.pick(scene.places)
-        unit.call("append", partition=partition, value=f"b{number}", key=f"k{number % 3}")
+    for unit_number in range(1, dice.pick_weighted(defaults.TRANSACTIONS) * 2 + 1):
+        unit = UnitOfWork(dice, BYSTANDER, unit_number)
+        partition = dice.pick(plan_choices.places)
+        unit.call("append", partition=partition, value=f"b{unit_number}", key=f"k{unit_number % 3}")
         acts += unit.acts
     return Track(BYSTANDER, tuple(acts))
 
 
-def reader(dice: Dice, scene: Scene) -> Track:
+def reader(dice: Dice, plan_choices: PlanChoices) -> Track:
     """A track that reads from its last position."""
     acts: list[Act] = []
-    for number in range(1, dice.pick_weighted(defaults.TRANSACTIONS) * 2 + 1):
-        unit = UnitOfWork(dice, READER, number)
-        unit.call("read", partition=dice.pick(scene.places))
+    for unit_number in range(1, dice.pick_weighted(defaults.TRANSACTIONS) * 2 + 1):
+        unit = UnitOfWork(dice, READER, unit_number)
+        unit.call("read", partition=dice.pick(plan_choices.places))
         acts += unit.acts
     return Track(READER, tuple(acts))
 
 
 def monitor(
-    dice: Dice, name: str, groups: Sequence[str], places: Sequence[str], *, habit: str
+    dice: Dice, actor_name: str, groups: Sequence[str], partitions: Sequence[str], *, habit: str
 ) -> Track:
     """A track that watches the positions of groups as monitoring tools do, without
     require-stable.
     """
     acts: list[Act] = []
-    for number in range(1, dice.pick_weighted(defaults.TRANSACTIONS) * 2 + 1):
-        unit = UnitOfWork(dice, name, number)
-        fields: Body = {"group": dice.pick(groups), "partitions": [*places]}
-        unit.call("read-positions", habit=habit, **fields)
+    for unit_number in range(1, dice.pick_weighted(defaults.TRANSACTIONS) * 2 + 1):
+        unit = UnitOfWork(dice, actor_name, unit_number)
+        call_fields: Body = {"group": dice.pick(groups), "partitions": [*partitions]}
+        unit.call("read-positions", habit=habit, **call_fields)
         acts += unit.acts
-    return Track(name, tuple(acts), {"plays": "reader"})
+    return Track(actor_name, tuple(acts), {"plays": "reader"})
 
 
-def operator(dice: Dice, scene: Scene) -> Track:
+def operator(dice: Dice, plan_choices: PlanChoices) -> Track:
     """A track of an operator, who sometimes makes mistakes."""
-    habits = [name for name in _OPERATOR if scene.has(name)]
+    habits = [feature_name for feature_name in _OPERATOR if plan_choices.has(feature_name)]
     acts: list[Act] = []
-    for number in range(1, dice.pick_weighted(defaults.TRANSACTIONS) + 1):
-        unit = UnitOfWork(dice, OPERATOR, number)
+    for unit_number in range(1, dice.pick_weighted(defaults.TRANSACTIONS) + 1):
+        unit = UnitOfWork(dice, OPERATOR, unit_number)
         feature = dice.pick(habits)
         after_ms = dice.up_to(defaults.DISTURBANCE_PAUSES_MS)
-        for call in _operator_calls(dice, scene, feature):
+        for call in _operator_calls(dice, plan_choices, feature):
             do = call.pop("do")
             unit.call(do, habit=feature, after_ms=after_ms, **call)
         acts += unit.acts
@@ -305,12 +333,12 @@ _OPERATOR: Final = (
 )
 
 
-def has_operator(scene: Scene) -> bool:
-    return any(scene.has(name) for name in _OPERATOR)
+def has_operator(plan_choices: PlanChoices) -> bool:
+    return any(plan_choices.has(feature_name) for feature_name in _OPERATOR)
 
 
-def _operator_calls(dice: Dice, scene: Scene, feature: str) -> tuple[Body, ...]:
-    partition = dice.pick(scene.places)
+def _operator_calls(dice: Dice, plan_choices: PlanChoices, feature: str) -> tuple[Body, ...]:
+    partition = dice.pick(plan_choices.places)
     match feature:
         case "operator-looks":
             return {"do": "find-hanging"}, {"do": "producers", "partition": partition}
@@ -321,9 +349,9 @@ def _operator_calls(dice: Dice, scene: Scene, feature: str) -> tuple[Body, ...]:
                 {"do": "abort", "partition": partition, "start_offset": dice.up_to(((12, 1),))},
             )
         case "operator-fences":
-            return ({"do": "fence", "transactional_id": dice.pick(scene.ids)},)
+            return ({"do": "fence", "transactional_id": dice.pick(plan_choices.ids)},)
         case "delete-records":
             before_offset = dice.up_to(((12, 1),))
             return ({"do": "delete-records", "partition": partition, "before": before_offset},)
-    level = dice.pick((0, 1, 2))
-    return ({"do": "update-feature", "name": "transaction.version", "level": level},)
+    feature_level = dice.pick((0, 1, 2))
+    return ({"do": "update-feature", "name": "transaction.version", "level": feature_level},)

@@ -62,10 +62,12 @@ class Curious:
             self._cluster = self._around.client(CURIOUS, request_timeout_ms=PATIENCE_MS)
             await self._cluster.connect()
             await self._cluster.refresh(TOPICS)
-        key, version = KEYS[request["api"]], request["version"]
-        message = self._build_message(request_class(key, version), request["fields"])
+        api_key, version = KEYS[request["api"]], request["version"]
+        request_message = self._build_message(request_class(api_key, version), request["fields"])
         broker = await self._broker(self._cluster, request["to"])
-        answer = await (await self._cluster.connection(broker)).ask_by_hand(key, version, message)
+        answer = await (await self._cluster.connection(broker)).ask_by_hand(
+            api_key, version, request_message
+        )
         error = next((code for code in _errors(answer) if code), ErrorCode.none)
         self._remember(request["fields"], answer, error)
         answer_digest = hashlib.blake2b(repr(answer).encode(), digest_size=4).hexdigest()
@@ -82,8 +84,8 @@ class Curious:
             case {"leader": partition}:
                 topic, _, index = partition.rpartition("-")
                 cluster.forget_leader(topic)
-                where = TopicPartition(topic, int(index))
-                return (await cluster.leader(where, deadline=deadline)).leader_id
+                topic_partition = TopicPartition(topic, int(index))
+                return (await cluster.leader(topic_partition, deadline=deadline)).leader_id
             case {"group": group}:
                 return await cluster.group_coordinator(group, deadline)
             case {"id": own}:
@@ -93,105 +95,122 @@ class Curious:
 
     # From what was drawn
 
-    def _build_message(self, kind: Any, drawn_fields: Body, path: tuple[Any, ...] = ()) -> Any:
-        """Build a message, or a part of one; ``path`` has the names and indexes of the enclosing
-        parts.
+    def _build_message(
+        self, message_class: Any, drawn_fields: Body, enclosing_keys: tuple[Any, ...] = ()
+    ) -> Any:
+        """Build a message, or a part of one.
+
+        ``enclosing_keys`` has the names and indexes of the enclosing parts.
         """
-        path = (*path, *(drawn_fields[name] for name in ("name", "index") if name in drawn_fields))
-        values = {}
-        for hint in hints_of(kind):
-            value = drawn_fields[hint.name]
-            if hint.is_list and value is not None:
-                times = value["times"] if isinstance(value, dict) else 1
-                elements = [value["each"]] if isinstance(value, dict) else value
-                value = (
-                    tuple(self._build_value(hint.kind, element, path) for element in elements)
-                    * times
+        enclosing_keys = (
+            *enclosing_keys,
+            *(drawn_fields[name] for name in ("name", "index") if name in drawn_fields),
+        )
+        message_fields = {}
+        for hint in hints_of(message_class):
+            drawn_value = drawn_fields[hint.name]
+            if hint.is_list and drawn_value is not None:
+                repeat_count = drawn_value["times"] if isinstance(drawn_value, dict) else 1
+                elements = [drawn_value["each"]] if isinstance(drawn_value, dict) else drawn_value
+                drawn_value = (
+                    tuple(
+                        self._build_value(hint.kind, element, enclosing_keys)
+                        for element in elements
+                    )
+                    * repeat_count
                 )
             else:
-                value = self._build_value(hint.kind, value, path)
-            values[hint.name] = value
-        return kind(**values)
+                drawn_value = self._build_value(hint.kind, drawn_value, enclosing_keys)
+            message_fields[hint.name] = drawn_value
+        return message_class(**message_fields)
 
-    def _build_value(self, kind: Any, value: Any, path: tuple[Any, ...]) -> Any:
-        match value:
+    def _build_value(
+        self, value_class: Any, drawn_value: Any, enclosing_keys: tuple[Any, ...]
+    ) -> Any:
+        match drawn_value:
             case None:
                 return None
             case {"told": _}:
-                return self._remembered_value(value)
+                return self._remembered_value(drawn_value)
             case {"id-of": topic}:
                 topic_view = None if self._cluster is None else self._cluster.view.topic(topic)
                 return UUID(int=1) if topic_view is None else topic_view.topic_id
             case {"batch": _}:
-                return self._batch(value, path)
-        if is_dataclass(kind):
-            return self._build_message(kind, value, path)
-        if issubclass(kind, timedelta):
-            return timedelta(milliseconds=value)
-        if kind is bytes:
-            return bytes.fromhex(value)
-        return float(value) if issubclass(kind, float) else value
+                return self._batch(drawn_value, enclosing_keys)
+        if is_dataclass(value_class):
+            return self._build_message(value_class, drawn_value, enclosing_keys)
+        if issubclass(value_class, timedelta):
+            return timedelta(milliseconds=drawn_value)
+        if value_class is bytes:
+            return bytes.fromhex(drawn_value)
+        return float(drawn_value) if issubclass(value_class, float) else drawn_value
 
-    def _remembered_value(self, field: RememberedField) -> int | str:
-        remembered: int | str = self._recall(field["told"], field["of"])
+    def _remembered_value(self, remembered_field: RememberedField) -> int | str:
+        remembered: int | str = self._recall(remembered_field["told"], remembered_field["of"])
         if isinstance(remembered, str):
             return remembered
-        most = PRODUCER_EPOCH_MAX if field["told"] == "producer_epoch" else (1 << 31) - 1
-        return min(remembered + field.get("plus", 0), most)
+        largest_value = (
+            PRODUCER_EPOCH_MAX if remembered_field["told"] == "producer_epoch" else (1 << 31) - 1
+        )
+        return min(remembered + remembered_field.get("plus", 0), largest_value)
 
-    def _batch(self, drawn_batch: DrawnBatch, path: tuple[Any, ...]) -> bytes:
+    def _batch(self, drawn_batch: DrawnBatch, enclosing_keys: tuple[Any, ...]) -> bytes:
         now_ms = self._around.environment.clock.now_ms()
         producer_id = self._recall("producer_id", drawn_batch["of"])
         epoch = self._recall("producer_epoch", drawn_batch["of"])
-        identity = (producer_id, epoch, *path)
+        identity = (producer_id, epoch, *enclosing_keys)
         sequence = self._sequences.get(identity, 0)
         self._sequences[identity] = sequence + len(drawn_batch["batch"])
-        numbered = producer_id >= 0
+        has_sequence = producer_id >= 0
         epoch = min(max(0, epoch + drawn_batch["epoch-plus"]), PRODUCER_EPOCH_MAX)
         return build_batch(
             [Record(key=bytes.fromhex(key), value=b"curious") for key in drawn_batch["batch"]],
             timestamp_ms=now_ms + drawn_batch["ahead-ms"],
             producer_id=producer_id,
-            producer_epoch=epoch if numbered else -1,
-            base_sequence=max(0, sequence + drawn_batch["sequence-plus"]) if numbered else -1,
-            transactional=numbered,
+            producer_epoch=epoch if has_sequence else -1,
+            base_sequence=max(0, sequence + drawn_batch["sequence-plus"]) if has_sequence else -1,
+            transactional=has_sequence,
         )
 
     # What earlier answers said
 
-    def _recall(self, name: str, whose: str) -> Any:
-        names = ("member_epoch", "generation_id") if name == _GENERATION_OR_EPOCH else (name,)
+    def _recall(self, field_name: str, owner_id: str) -> Any:
+        possible_names = (
+            ("member_epoch", "generation_id")
+            if field_name == _GENERATION_OR_EPOCH
+            else (field_name,)
+        )
         values = [
-            self._remembered_fields[whose, field_name]
-            for field_name in names
-            if (whose, field_name) in self._remembered_fields
+            self._remembered_fields[owner_id, possible_name]
+            for possible_name in possible_names
+            if (owner_id, possible_name) in self._remembered_fields
         ]
-        return values[0] if values else _INITIAL_FIELDS.get(name, -1)
+        return values[0] if values else _INITIAL_FIELDS.get(field_name, -1)
 
     def _remember(self, request_fields: Body, answer: Any, error: ErrorCode) -> None:
-        whose = request_fields.get("transactional_id") or request_fields.get("group_id") or ""
+        owner_id = request_fields.get("transactional_id") or request_fields.get("group_id") or ""
         if "member_epoch" in request_fields:
-            whose = f"{whose} {request_fields['member_id']}"
+            owner_id = f"{owner_id} {request_fields['member_id']}"
         for transaction in getattr(answer, "transaction_states", ()):
             self._note(transaction.transactional_id, transaction)
-        self._note(whose, answer)
+        self._note(owner_id, answer)
         if error in _NOT_A_MEMBER_ERRORS:
             self._remembered_fields = {
-                key: value for key, value in self._remembered_fields.items() if key[0] != whose
+                key: value for key, value in self._remembered_fields.items() if key[0] != owner_id
             }
 
-    def _note(self, whose: str, answer: Any) -> None:
-        for name, nothing in _INITIAL_FIELDS.items():
-            value = getattr(answer, name, nothing)
-            if value not in (nothing, None, -1, -2):
-                self._remembered_fields[whose, name] = value
+    def _note(self, owner_id: str, answer: Any) -> None:
+        for field_name, initial_value in _INITIAL_FIELDS.items():
+            field_value = getattr(answer, field_name, initial_value)
+            if field_value not in (initial_value, None, -1, -2):
+                self._remembered_fields[owner_id, field_name] = field_value
 
 
 def _errors(answer: Any) -> Iterator[ErrorCode]:
     """Every error code in an answer."""
     if isinstance(answer, tuple):
-        for part in answer:
-            yield from _errors(part)
+        for answer_part in answer:
+            yield from _errors(answer_part)
     elif is_dataclass(answer):
         for field in fields(answer):
             value = getattr(answer, field.name)

@@ -159,44 +159,52 @@ class _Hint(msgspec.Struct, frozen=True):
 
 
 @cache
-def hints_of(message: Any) -> tuple[_Hint, ...]:
-    hints, field_hints = get_type_hints(message), []
-    for field in fields(message):
-        kind, null = _without_null(hints[field.name])
-        is_list = get_origin(kind) is tuple
-        kind = _without_null(get_args(kind)[0])[0] if is_list else kind
-        field_hints.append(_Hint(field.name, kind, is_list, null))
+def hints_of(message_class: Any) -> tuple[_Hint, ...]:
+    hints, field_hints = get_type_hints(message_class), []
+    for field in fields(message_class):
+        field_type, may_be_null = _without_null(hints[field.name])
+        is_list = get_origin(field_type) is tuple
+        field_type = _without_null(get_args(field_type)[0])[0] if is_list else field_type
+        field_hints.append(_Hint(field.name, field_type, is_list, may_be_null))
     return tuple(field_hints)
 
 
 def _without_null(hint: Any) -> tuple[Any, bool]:
-    null = NoneType in get_args(hint)
+    may_be_null = NoneType in get_args(hint)
     return next(
-        member for member in get_args(hint) if member is not NoneType
-    ) if null else hint, null
+        union_member for union_member in get_args(hint) if union_member is not NoneType
+    ) if may_be_null else hint, may_be_null
 
 
 class _Drawing:
     """Draws one request."""
 
     def __init__(
-        self, dice: Dice, plan: Plan, api: str, *, odd: float, configs: Mapping[int, Sequence[str]]
+        self,
+        dice: Dice,
+        plan: Plan,
+        api: str,
+        *,
+        odd_share: float,
+        configs: Mapping[int, Sequence[str]],
     ) -> None:
         self._dice = dice
         self._plan = plan
         self._api = api
-        self._odd = odd
+        self._odd = odd_share
         self._known = configs
         self._looks = api.startswith(_LOOKS)
         self._is_member = dice.happens(0.5)
         self._resource, self._config = 0, ""
-        self._topic, self._id, self._group = (dice.pick(own) for own in (TOPICS, IDS, GROUPS))
+        self._topic, self._id, self._group = (
+            dice.pick(own_names) for own_names in (TOPICS, IDS, GROUPS)
+        )
         self._place = f"{self._topic}-0"
         self._whom: Body = {}
         self._member = dice.pick(("m1", "m2", "m3", "m4"))
 
-    def message(self, kind: Any) -> Body:
-        return {hint.name: self._field(hint) for hint in hints_of(kind)}
+    def message(self, message_class: Any) -> Body:
+        return {hint.name: self._field(hint) for hint in hints_of(message_class)}
 
     def to(self) -> Body:
         """The broker or coordinator that gets the drawn message; sometimes an arbitrary broker."""
@@ -283,35 +291,40 @@ class _Drawing:
     def _is_odd(self) -> bool:
         return self._dice.happens(self._odd)
 
-    def _pick(self, sensible: Sequence[Any], odd: Sequence[Any]) -> Any:
-        return self._dice.pick(odd if odd and self._is_odd() else sensible)
+    def _pick(self, sensible_values: Sequence[Any], odd_values: Sequence[Any]) -> Any:
+        return self._dice.pick(odd_values if odd_values and self._is_odd() else sensible_values)
 
-    def _names_of_others(self, name: str) -> list[str]:
+    def _names_of_others(self, field_name: str) -> list[str]:
         """Names of other actors' resources; empty unless the request only reads."""
         actors = [track.actor or {} for track in self._plan.tracks]
-        return [actor[name] for actor in actors if name in actor] if self._looks else []
+        return [actor[field_name] for actor in actors if field_name in actor] if self._looks else []
 
-    def _of_member(self, name: str) -> Any:
+    def _of_member(self, field_name: str) -> Any:
         """A field of a group member's identity, from an answer, or an odd value."""
         if self._api == "ConsumerGroupHeartbeat":
-            remembered: RememberedField = {"told": name, "of": f"{self._group} {self._member}"}
-            if name == "member_id":
+            remembered: RememberedField = {
+                "told": field_name,
+                "of": f"{self._group} {self._member}",
+            }
+            if field_name == "member_id":
                 return self._member
             return self._pick((remembered,), ({**remembered, "plus": -1}, -1, -2, 0, 99))
         if self._api not in ("JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup") and (
             not self._is_member
         ):
-            return "" if name == "member_id" else self._pick((-1,), (0, 1, 5))
-        remembered = {"told": name, "of": self._group}
-        odd = ("", "nobody") if name == "member_id" else ({**remembered, "plus": 1}, -1)
-        return self._pick((remembered,), odd)
+            return "" if field_name == "member_id" else self._pick((-1,), (0, 1, 5))
+        remembered = {"told": field_name, "of": self._group}
+        odd_values = (
+            ("", "nobody") if field_name == "member_id" else ({**remembered, "plus": 1}, -1)
+        )
+        return self._pick((remembered,), odd_values)
 
-    def _config_value(self, name: str) -> Any:
+    def _config_value(self, field_name: str) -> Any:
         if self._api == "JoinGroup":
             return self._pick(("range",), ("odd",))
-        if name == "resource_name":
+        if field_name == "resource_name":
             return self._pick(*_RESOURCES.get(self._resource, (("odd",), ())))
-        if name == "value":
+        if field_name == "value":
             return self._pick(_values_of(self._config), (None, "", "odd", "-1", str((1 << 63) - 1)))
         resource = _TOPIC if self._api == "CreateTopics" else self._resource
         self._config = self._pick(self._known.get(resource, ("odd",)), ("odd", ""))
@@ -319,13 +332,16 @@ class _Drawing:
 
     def _records(self) -> DrawnBatch:
         """Draw a batch: its keys are texts, numbers, or missing."""
-        numbers = self._dice.pick(("00000000", "00000001"))
-        keys = [
-            self._pick((*(f"k{suffix}".encode().hex() for suffix in (0, number)), numbers), ("",))
-            for number in range(self._pick((1, 3), (2,)))
+        numeric_keys = self._dice.pick(("00000000", "00000001"))
+        record_keys = [
+            self._pick(
+                (*(f"k{suffix}".encode().hex() for suffix in (0, record_index)), numeric_keys),
+                ("",),
+            )
+            for record_index in range(self._pick((1, 3), (2,)))
         ]
         return {
-            "batch": keys,
+            "batch": record_keys,
             "of": self._id,
             "epoch-plus": self._pick((0,), (1, -1)),
             "sequence-plus": self._pick((0,), (1, 5, -1)),
@@ -342,40 +358,46 @@ def _values_of(config: str) -> list[str]:
     return [
         config_key.default,
         *config_key.choices,
-        *(str(bound + by) for bound in bounds for by in (-1, 0, 1)),
+        *(str(bound + difference) for bound in bounds for difference in (-1, 0, 1)),
     ]
 
 
 def curious(dice: Dice, plan: Plan) -> Track:
     """A track that sends all kinds of requests to brokers."""
     release = REFERENCE if plan.world.as_version is None else release_named(plan.world.as_version)
-    spoken = shipped_apis(release)
+    spoken_apis = shipped_apis(release)
     interests = dice.pick_several(INTERESTS, dice.pick_weighted(defaults.INTERESTS))
-    kinds = {kind for interest in interests for kind in interest}
+    interest_words = {interest_word for interest in interests for interest_word in interest}
     apis = [
-        api_name(key)
-        for key in spoken.accepted
-        if spoken.handlers[key].kind in kinds and api_name(key) not in _HARMFUL
+        api_name(api_key)
+        for api_key in spoken_apis.accepted
+        if spoken_apis.handlers[api_key].kind in interest_words
+        and api_name(api_key) not in _HARMFUL
     ]
     apis = dice.pick_several(apis, dice.pick_weighted(defaults.ASKED_FOR))
-    odd = dice.pick_weighted(defaults.ODDITIES)
+    odd_share = dice.pick_weighted(defaults.ODDITIES)
     favourites = dice.pick_several(apis, 2)
     configs = {
-        kind: dice.pick_several(_CONFIGS[kind], 2) for kind in dice.pick_several([*_CONFIGS], 2)
+        interest_word: dice.pick_several(_CONFIGS[interest_word], 2)
+        for interest_word in dice.pick_several([*_CONFIGS], 2)
     }
-    acts = [*_setup_acts(dice, plan.world, may_be_old="transactions" in kinds)]
-    for number in range(2, dice.pick_weighted(defaults.QUESTIONS) + 2):
+    acts = [*_setup_acts(dice, plan.world, may_be_old="transactions" in interest_words)]
+    for request_number in range(2, dice.pick_weighted(defaults.QUESTIONS) + 2):
         pause_ms = dice.up_to(defaults.PAUSES_MS)
         if dice.happens(defaults.CARE):
             partition = f"{dice.pick(TOPICS)}-0"
             for do in ("roll", "clean"):
-                cared: Body = {"do": do, "partition": partition}
-                acts.append(Act({"cluster": cared}, pause_ms, number, CURIOUS))
+                care_act: Body = {"do": do, "partition": partition}
+                acts.append(Act({"cluster": care_act}, pause_ms, request_number, CURIOUS))
             continue
         api = dice.pick(favourites if dice.happens(defaults.FAVOURITES) else apis)
-        low, high = spoken.accepted[KEYS[api]]
-        version = high if dice.happens(0.5) else dice.pick(range(low, high + 1))
-        drawing = _Drawing(dice, plan, api, odd=odd, configs=configs)
+        lowest_version, highest_version = spoken_apis.accepted[KEYS[api]]
+        version = (
+            highest_version
+            if dice.happens(0.5)
+            else dice.pick(range(lowest_version, highest_version + 1))
+        )
+        drawing = _Drawing(dice, plan, api, odd_share=odd_share, configs=configs)
         message_fields = drawing.message(request_class(KEYS[api], version))
         request: CuriousRequest = {
             "api": api,
@@ -383,26 +405,26 @@ def curious(dice: Dice, plan: Plan) -> Track:
             "to": drawing.to(),
             "fields": message_fields,
         }
-        acts.append(Act({"ask": request}, pause_ms, number, CURIOUS))
+        acts.append(Act({"ask": request}, pause_ms, request_number, CURIOUS))
     return Track(CURIOUS, tuple(acts))
 
 
 def _setup_acts(dice: Dice, world: World, *, may_be_old: bool) -> Iterator[Act]:
     """Acts that create the client's topics, and an id with an epoch as after many transactions."""
     replicas = min(world.brokers, dice.pick_weighted(defaults.REPLICATION))
-    for topic, policy in zip(TOPICS, ("delete", "compact"), strict=True):
+    for topic, cleanup_policy in zip(TOPICS, ("delete", "compact"), strict=True):
         new_topic: Body = {"topic": topic, "partitions": 2, "replication-factor": replicas}
-        new_topic["configs"] = {"cleanup.policy": policy, "delete.retention.ms": 100}
+        new_topic["configs"] = {"cleanup.policy": cleanup_policy, "delete.retention.ms": 100}
         yield Act({"cluster": {"do": "create-topic", **new_topic}}, 0, 1, CURIOUS)
     if may_be_old and dice.happens(0.6):
         epoch = PRODUCER_EPOCH_MAX - dice.up_to(((3, 1),))
-        aged: Body = {"do": "age", "transactional-id": dice.pick(IDS), "epoch": epoch}
-        yield Act({"cluster": aged}, 0, 1, CURIOUS)
+        aged_topic: Body = {"do": "age", "transactional-id": dice.pick(IDS), "epoch": epoch}
+        yield Act({"cluster": aged_topic}, 0, 1, CURIOUS)
 
 
 def with_small_groups(dice: Dice, world: World) -> World:
     """The world, perhaps with small limits for the members of a group."""
     if dice.happens(0.5):
         return world
-    small = dict.fromkeys(("group.max.size", "group.consumer.max.size"), 2)
-    return msgspec.structs.replace(world, settings={**world.settings, **small})
+    small_settings = dict.fromkeys(("group.max.size", "group.consumer.max.size"), 2)
+    return msgspec.structs.replace(world, settings={**world.settings, **small_settings})

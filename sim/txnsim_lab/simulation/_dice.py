@@ -15,30 +15,35 @@ class Dice:
 
     __slots__ = ("_stream",)
 
-    def __init__(self, seed: int, name: str) -> None:
-        self._stream = SeededRng(seed).stream(name)
+    def __init__(self, seed: int, stream_name: str) -> None:
+        self._stream = SeededRng(seed).stream(stream_name)
 
-    def pick_weighted(self, table: Sequence[tuple[T, float]]) -> T:
+    def pick_weighted(self, weighted_choices: Sequence[tuple[T, float]]) -> T:
         """A random choice, by weight."""
         return self._stream.choices(
-            [choice for choice, _ in table], weights=[weight for _, weight in table]
+            [choice for choice, _ in weighted_choices],
+            weights=[weight for _, weight in weighted_choices],
         )[0]
 
-    def up_to(self, table: Sequence[tuple[int, float]]) -> int:
+    def up_to(self, weighted_bounds: Sequence[tuple[int, float]]) -> int:
         """A random number from 0 to a bound, which is drawn by weight."""
-        return self._stream.randint(0, self.pick_weighted(table))
+        return self._stream.randint(0, self.pick_weighted(weighted_bounds))
 
     def happens(self, probability: float) -> bool:
         return self._stream.random() < probability
 
-    def pick(self, among: Sequence[T]) -> T:
-        return self._stream.choice(among)
+    def pick(self, candidates: Sequence[T]) -> T:
+        return self._stream.choice(candidates)
 
-    def pick_several(self, among: Sequence[T], count: int) -> list[T]:
-        """Up to ``count`` different elements, in their order."""
-        chosen = set(self._stream.sample(range(len(among)), min(count, len(among))))
-        return [element for index, element in enumerate(among) if index in chosen]
+    def pick_several(self, candidates: Sequence[T], count_max: int) -> list[T]:
+        """Up to ``count_max`` different elements, in their order."""
+        chosen_indexes = set(
+            self._stream.sample(range(len(candidates)), min(count_max, len(candidates)))
+        )
+        return [element for index, element in enumerate(candidates) if index in chosen_indexes]
 
     def left_in(self, features: Mapping[str, float]) -> frozenset[str]:
         """Draw the features that a seed has."""
-        return frozenset(name for name, often in features.items() if self.happens(often))
+        return frozenset(
+            feature for feature, probability in features.items() if self.happens(probability)
+        )

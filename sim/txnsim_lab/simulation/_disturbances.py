@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from txnsim_lab.simulation import _defaults as defaults
-from txnsim_lab.simulation._client_behaviour import Scene
+from txnsim_lab.simulation._client_behaviour import PlanChoices
 from txnsim_lab.simulation._dice import Dice
 from txnsim_lab.simulation._plan import CLUSTER, Act, Body, Track
 
@@ -19,198 +19,219 @@ Steps = Iterator[tuple[int, Body]]
 """Pairs of a pause in ms and the step after it."""
 
 
-def disturber(dice: Dice, scene: Scene, number: int) -> Track:
+def disturber(dice: Dice, plan_choices: PlanChoices, track_number: int) -> Track:
     """A track that disturbs the cluster, one disturbance after the other."""
-    disturbances = [name for name in MAKERS if scene.has(name)]
+    disturbances = [feature_name for feature_name in MAKERS if plan_choices.has(feature_name)]
     acts: list[Act] = []
     for unit in range(1, dice.pick_weighted(defaults.DISTURBANCES) + 1):
         disturbance = dice.pick(disturbances)
-        rule = f"d{number}.{unit}"
+        rule_id = f"d{track_number}.{unit}"
         pause_ms = dice.up_to(defaults.DISTURBANCE_PAUSES_MS)
-        for after_ms, step in MAKERS[disturbance](dice, scene, rule):
+        for after_ms, step in MAKERS[disturbance](dice, plan_choices, rule_id):
             acts.append(Act(step, pause_ms + after_ms, unit, disturbance))
             pause_ms = 0
     return Track(CLUSTER, tuple(acts))
 
 
-def has_disturber(scene: Scene) -> bool:
+def has_disturber(plan_choices: PlanChoices) -> bool:
     """Whether the seed has any feature that disturbs the cluster."""
-    return any(scene.has(name) for name in MAKERS)
+    return any(plan_choices.has(feature_name) for feature_name in MAKERS)
 
 
-def _broker(dice: Dice, scene: Scene) -> int:
-    return dice.pick(range(1, scene.brokers + 1))
+def _pick_broker(dice: Dice, plan_choices: PlanChoices) -> int:
+    return dice.pick(range(1, plan_choices.brokers + 1))
 
 
-def _outage(dice: Dice) -> int:
+def _outage_ms(dice: Dice) -> int:
     return dice.up_to(defaults.OUTAGES_MS)
 
 
 # Brokers
 
 
-def _kill(dice: Dice, scene: Scene, _rule: str) -> Steps:
-    yield from _down(dice, {"do": "kill", "broker": _broker(dice, scene)})
+def _kill(dice: Dice, plan_choices: PlanChoices, _rule: str) -> Steps:
+    yield from _stop_and_restart(dice, {"do": "kill", "broker": _pick_broker(dice, plan_choices)})
 
 
-def _power_failure(dice: Dice, scene: Scene, _rule: str) -> Steps:
-    act = {"do": "kill", "broker": _broker(dice, scene), "lose-unflushed": True}
-    yield from _down(dice, act)
+def _power_failure(dice: Dice, plan_choices: PlanChoices, _rule: str) -> Steps:
+    cluster_act = {"do": "kill", "broker": _pick_broker(dice, plan_choices), "lose-unflushed": True}
+    yield from _stop_and_restart(dice, cluster_act)
 
 
-def _stop(dice: Dice, scene: Scene, _rule: str) -> Steps:
-    yield from _down(dice, {"do": "stop", "broker": _broker(dice, scene)})
+def _stop(dice: Dice, plan_choices: PlanChoices, _rule: str) -> Steps:
+    yield from _stop_and_restart(dice, {"do": "stop", "broker": _pick_broker(dice, plan_choices)})
 
 
-def _down(dice: Dice, act: Body) -> Steps:
-    yield 0, {"cluster": act}
-    yield _outage(dice), {"cluster": {"do": "start", "broker": act["broker"]}}
+def _stop_and_restart(dice: Dice, stop_act: Body) -> Steps:
+    yield 0, {"cluster": stop_act}
+    yield _outage_ms(dice), {"cluster": {"do": "start", "broker": stop_act["broker"]}}
 
 
-def _isolate(dice: Dice, scene: Scene, _rule: str) -> Steps:
-    broker = _broker(dice, scene)
+def _isolate(dice: Dice, plan_choices: PlanChoices, _rule: str) -> Steps:
+    broker = _pick_broker(dice, plan_choices)
     yield 0, {"cluster": {"do": "isolate", "broker": broker, "from-clients": dice.happens(0.4)}}
-    yield _outage(dice), {"cluster": {"do": "heal", "broker": broker}}
+    yield _outage_ms(dice), {"cluster": {"do": "heal", "broker": broker}}
 
 
-def _full_disk(dice: Dice, scene: Scene, rule: str) -> Steps:
-    action = {"do": "fill-disk", "broker": _broker(dice, scene)}
-    yield 0, {"arm": {"id": rule, "point": "now", "action": action}}
-    yield _outage(dice), {"disarm": rule}
+def _full_disk(dice: Dice, plan_choices: PlanChoices, rule_id: str) -> Steps:
+    fault_action = {"do": "fill-disk", "broker": _pick_broker(dice, plan_choices)}
+    yield 0, {"arm": {"id": rule_id, "point": "now", "action": fault_action}}
+    yield _outage_ms(dice), {"disarm": rule_id}
 
 
 # Leaders and replicas
 
 
-def _move_leader(dice: Dice, scene: Scene, _rule: str) -> Steps:
+def _move_leader(dice: Dice, plan_choices: PlanChoices, _rule: str) -> Steps:
     for _ in range(dice.pick_weighted(((1, 0.6), (2, 0.4)))):
-        act = {"do": "move-leader", "partition": dice.pick(scene.places)}
+        cluster_act = {"do": "move-leader", "partition": dice.pick(plan_choices.places)}
         yield (
             dice.up_to(defaults.PAUSES_MS),
-            {"cluster": {**act, "to": _broker(dice, scene)}},
+            {"cluster": {**cluster_act, "to": _pick_broker(dice, plan_choices)}},
         )
 
 
-def _move_coordinator(dice: Dice, scene: Scene, _rule: str) -> Steps:
-    name = dice.pick(scene.ids)
+def _move_coordinator(dice: Dice, plan_choices: PlanChoices, _rule: str) -> Steps:
+    transactional_id = dice.pick(plan_choices.ids)
     for _ in range(dice.pick_weighted(((1, 0.6), (2, 0.4)))):
-        act = {"do": "move-leader", "coordinator-of": name, "to": _broker(dice, scene)}
-        yield dice.up_to(defaults.PAUSES_MS), {"cluster": act}
+        cluster_act = {
+            "do": "move-leader",
+            "coordinator-of": transactional_id,
+            "to": _pick_broker(dice, plan_choices),
+        }
+        yield dice.up_to(defaults.PAUSES_MS), {"cluster": cluster_act}
 
 
-def _lagging_replica(dice: Dice, scene: Scene, rule: str) -> Steps:
-    source = f"broker/{_broker(dice, scene)}"
-    fields = {"point": "peer.request", "api": "Fetch", "source": source}
-    yield 0, {"arm": {"id": rule, **fields, "action": {"do": "hold"}}}
-    yield _outage(dice), {"disarm": rule}
+def _lagging_replica(dice: Dice, plan_choices: PlanChoices, rule_id: str) -> Steps:
+    follower = f"broker/{_pick_broker(dice, plan_choices)}"
+    rule_fields = {"point": "peer.request", "api": "Fetch", "source": follower}
+    yield 0, {"arm": {"id": rule_id, **rule_fields, "action": {"do": "hold"}}}
+    yield _outage_ms(dice), {"disarm": rule_id}
 
 
-def _reassign(dice: Dice, scene: Scene, _rule: str) -> Steps:
-    everyone = range(1, scene.brokers + 1)
-    replicas = dice.pick_several(everyone, dice.pick_weighted(defaults.REPLICATION))
-    partition = dice.pick((*scene.places, f"__transaction_state@{dice.pick(scene.ids)}"))
+def _reassign(dice: Dice, plan_choices: PlanChoices, _rule: str) -> Steps:
+    broker_ids = range(1, plan_choices.brokers + 1)
+    replicas = dice.pick_several(broker_ids, dice.pick_weighted(defaults.REPLICATION))
+    partition = dice.pick(
+        (*plan_choices.places, f"__transaction_state@{dice.pick(plan_choices.ids)}")
+    )
     yield 0, {"cluster": {"do": "reassign", "partition": partition, "replicas": replicas}}
 
 
 # Topics and logs
 
 
-def _remake_topic(dice: Dice, scene: Scene, _rule: str) -> Steps:
-    topic = dice.pick(scene.places).rpartition("-")[0]
-    count = sum(partition.rpartition("-")[0] == topic for partition in scene.places)
+def _remake_topic(dice: Dice, plan_choices: PlanChoices, _rule: str) -> Steps:
+    topic = dice.pick(plan_choices.places).rpartition("-")[0]
+    partition_count = sum(
+        partition.rpartition("-")[0] == topic for partition in plan_choices.places
+    )
     yield 0, {"cluster": {"do": "delete-topic", "topic": topic}}
-    new_topic = {"do": "create-topic", "topic": topic, "partitions": count}
+    new_topic = {"do": "create-topic", "topic": topic, "partitions": partition_count}
     yield dice.up_to(defaults.PAUSES_MS), {"cluster": {**new_topic, "replication-factor": 1}}
 
 
-def _grow_topic(dice: Dice, scene: Scene, _rule: str) -> Steps:
-    topic = dice.pick(scene.places).rpartition("-")[0]
-    count = sum(partition.rpartition("-")[0] == topic for partition in scene.places)
-    yield 0, {"cluster": {"do": "grow-topic", "topic": topic, "partitions": count + 1}}
+def _grow_topic(dice: Dice, plan_choices: PlanChoices, _rule: str) -> Steps:
+    topic = dice.pick(plan_choices.places).rpartition("-")[0]
+    partition_count = sum(
+        partition.rpartition("-")[0] == topic for partition in plan_choices.places
+    )
+    yield 0, {"cluster": {"do": "grow-topic", "topic": topic, "partitions": partition_count + 1}}
 
 
-def _care_for_logs(dice: Dice, scene: Scene, _rule: str) -> Steps:
-    internal = f"__transaction_state@{dice.pick(scene.ids)}"
-    partition = dice.pick((*scene.places, internal))
+def _care_for_logs(dice: Dice, plan_choices: PlanChoices, _rule: str) -> Steps:
+    internal_partition = f"__transaction_state@{dice.pick(plan_choices.ids)}"
+    partition = dice.pick((*plan_choices.places, internal_partition))
     yield 0, {"cluster": {"do": "roll", "partition": partition}}
-    do = "clean" if partition == internal or dice.happens(0.5) else "delete-old"
-    yield dice.up_to(defaults.PAUSES_MS), {"cluster": {"do": do, "partition": partition}}
+    care_act = "clean" if partition == internal_partition or dice.happens(0.5) else "delete-old"
+    yield dice.up_to(defaults.PAUSES_MS), {"cluster": {"do": care_act, "partition": partition}}
 
 
 # Time
 
 
-def _time_passes(dice: Dice, _scene: Scene, _rule: str) -> Steps:
+def _time_passes(dice: Dice, _scene: PlanChoices, _rule: str) -> Steps:
     yield 0, {"advance": f"{1 + dice.up_to(defaults.TIME_JUMPS_S)}s"}
 
 
-def _clock_jumps(dice: Dice, scene: Scene, rule: str) -> Steps:
+def _clock_jumps(dice: Dice, plan_choices: PlanChoices, rule_id: str) -> Steps:
     by_ms = (1 + dice.up_to(defaults.TIME_JUMPS_S)) * dice.pick((-1_000, 1_000))
-    action = {"do": "clock", "by_ms": by_ms, "broker": _broker(dice, scene)}
-    yield 0, {"arm": {"id": rule, "point": "now", "action": action}}
-    yield _outage(dice), {"disarm": rule}
+    fault_action = {"do": "clock", "by_ms": by_ms, "broker": _pick_broker(dice, plan_choices)}
+    yield 0, {"arm": {"id": rule_id, "point": "now", "action": fault_action}}
+    yield _outage_ms(dice), {"disarm": rule_id}
 
 
 # Links and steps inside of brokers
 
 
-def _slow_peers(dice: Dice, _scene: Scene, rule: str) -> Steps:
-    fields = {"point": dice.pick(("peer.request", "peer.response")), **_peer_api(dice)}
-    yield from slow(dice, {"id": rule, **fields})
+def _slow_peers(dice: Dice, _scene: PlanChoices, rule_id: str) -> Steps:
+    rule_fields = {"point": dice.pick(("peer.request", "peer.response")), **_peer_api(dice)}
+    yield from slow_messages(dice, {"id": rule_id, **rule_fields})
 
 
-def _lossy_peers(dice: Dice, _scene: Scene, rule: str) -> Steps:
+def _lossy_peers(dice: Dice, _scene: PlanChoices, rule_id: str) -> Steps:
     point = dice.pick(("peer.request", "peer.response"))
-    do = dice.pick(("drop", "disconnect", *(("duplicate",) if point == "peer.request" else ())))
-    fields = {"id": rule, "point": point, **_peer_api(dice), "action": {"do": do}}
-    yield 0, {"arm": {**fields, "limit": dice.pick_weighted(defaults.FAULT_TIMES)}}
+    loss_action = dice.pick(
+        ("drop", "disconnect", *(("duplicate",) if point == "peer.request" else ()))
+    )
+    rule_fields = {"id": rule_id, "point": point, **_peer_api(dice), "action": {"do": loss_action}}
+    yield 0, {"arm": {**rule_fields, "limit": dice.pick_weighted(defaults.FAULT_TIMES)}}
 
 
-def _slow_clients(dice: Dice, _scene: Scene, rule: str) -> Steps:
+def _slow_clients(dice: Dice, _scene: PlanChoices, rule_id: str) -> Steps:
     point = dice.pick(("client.request", "client.response"))
-    yield from slow(dice, {"id": rule, "point": point, "api": dice.pick(defaults.CLIENT_APIS)})
+    yield from slow_messages(
+        dice, {"id": rule_id, "point": point, "api": dice.pick(defaults.CLIENT_APIS)}
+    )
 
 
-def _lossy_clients(dice: Dice, _scene: Scene, rule: str) -> Steps:
+def _lossy_clients(dice: Dice, _scene: PlanChoices, rule_id: str) -> Steps:
     point = dice.pick(("client.request", "client.response"))
     loss = "drop-answer" if point == "client.request" else "drop"  # no network doubles a request
-    fields = {"id": rule, "point": point, "api": dice.pick(defaults.CLIENT_APIS)}
-    action = {"do": dice.pick((loss, "disconnect"))}
-    limit = dice.pick_weighted(defaults.FAULT_TIMES)
-    yield 0, {"arm": {**fields, "action": action, "limit": limit}}
+    rule_fields = {"id": rule_id, "point": point, "api": dice.pick(defaults.CLIENT_APIS)}
+    fault_action = {"do": dice.pick((loss, "disconnect"))}
+    strike_limit = dice.pick_weighted(defaults.FAULT_TIMES)
+    yield 0, {"arm": {**rule_fields, "action": fault_action, "limit": strike_limit}}
 
 
-def _slow_logs(dice: Dice, scene: Scene, rule: str) -> Steps:
-    kind = dice.pick(("data", "marker", "coordinator"))
-    fields = {"point": "log.append", "kind": kind, "broker": _broker(dice, scene)}
-    yield from slow(dice, {"id": rule, **fields})
+def _slow_logs(dice: Dice, plan_choices: PlanChoices, rule_id: str) -> Steps:
+    record_kind = dice.pick(("data", "marker", "coordinator"))
+    rule_fields = {
+        "point": "log.append",
+        "kind": record_kind,
+        "broker": _pick_broker(dice, plan_choices),
+    }
+    yield from slow_messages(dice, {"id": rule_id, **rule_fields})
 
 
-def _slow_loading(dice: Dice, scene: Scene, rule: str) -> Steps:
-    yield from slow(dice, {"id": rule, "point": "coordinator.load", "broker": _broker(dice, scene)})
+def _slow_loading(dice: Dice, plan_choices: PlanChoices, rule_id: str) -> Steps:
+    yield from slow_messages(
+        dice,
+        {"id": rule_id, "point": "coordinator.load", "broker": _pick_broker(dice, plan_choices)},
+    )
 
 
-def slow(dice: Dice, rule: Body) -> Steps:
+def slow_messages(dice: Dice, rule_fields: Body) -> Steps:
     """Hold some messages until the rule is disarmed, or delay each by a drawn time."""
-    limit = dice.pick_weighted(defaults.FAULT_TIMES)
+    strike_limit = dice.pick_weighted(defaults.FAULT_TIMES)
     if dice.happens(0.4):
-        yield 0, {"arm": {**rule, "action": {"do": "hold"}, "limit": limit}}
-        yield _outage(dice), {"disarm": rule["id"]}
+        yield 0, {"arm": {**rule_fields, "action": {"do": "hold"}, "limit": strike_limit}}
+        yield _outage_ms(dice), {"disarm": rule_fields["id"]}
         return
-    delay = {"do": "delay", "delay_ms": 1 + dice.up_to(defaults.FAULT_DELAYS_MS)}
-    yield 0, {"arm": {**rule, "action": delay, "limit": limit}}
+    delay_action = {"do": "delay", "delay_ms": 1 + dice.up_to(defaults.FAULT_DELAYS_MS)}
+    yield 0, {"arm": {**rule_fields, "action": delay_action, "limit": strike_limit}}
 
 
-def trouble(dice: Dice, rule: Body) -> Steps:
+def trouble(dice: Dice, rule_fields: Body) -> Steps:
     """Delay a background step of a broker, as a slow thread or disk does; or make its log refuse an
     append.
     """
     if not dice.happens(defaults.REFUSED):
-        yield from slow(dice, {**rule, "point": dice.pick(defaults.STEPS)})
+        yield from slow_messages(dice, {**rule_fields, "point": dice.pick(defaults.STEPS)})
         return
-    rule |= {"point": "log.append", "role": "leader", "kind": dice.pick(defaults.KINDS)}
-    rule |= {"action": {"do": "error", "error": defaults.REFUSAL}}
-    yield 0, {"arm": {**rule, "limit": dice.pick_weighted(defaults.FAULT_TIMES)}}
+    rule_fields |= {"point": "log.append", "role": "leader", "kind": dice.pick(defaults.KINDS)}
+    rule_fields |= {"action": {"do": "error", "error": defaults.REFUSAL}}
+    yield 0, {"arm": {**rule_fields, "limit": dice.pick_weighted(defaults.FAULT_TIMES)}}
 
 
 def _peer_api(dice: Dice) -> Body:
@@ -218,7 +239,7 @@ def _peer_api(dice: Dice) -> Body:
     return {} if api == "any" else {"api": api}
 
 
-MAKERS: Final[Mapping[str, Callable[[Dice, Scene, str], Steps]]] = {
+MAKERS: Final[Mapping[str, Callable[[Dice, PlanChoices, str], Steps]]] = {
     "kill": _kill,
     POWER_FAILURE: _power_failure,
     "stop": _stop,

@@ -12,7 +12,7 @@ import msgspec
 from txnsim.releases import REFERENCE
 from txnsim.types import PRODUCER_EPOCH_MAX
 from txnsim_lab.simulation import _defaults as defaults
-from txnsim_lab.simulation._client_behaviour import OPERATOR, READER, Scene, monitor
+from txnsim_lab.simulation._client_behaviour import OPERATOR, READER, PlanChoices, monitor
 from txnsim_lab.simulation._curious_requests import CURIOUS, curious, with_small_groups
 from txnsim_lab.simulation._dice import Dice
 from txnsim_lab.simulation._disturbances import MAKERS, POWER_FAILURE, Steps, trouble
@@ -56,15 +56,15 @@ _SHORT: Final = (
 )
 """Short acts on the cluster during these."""
 _WRITES: Final = ("produce", "send", "commit-offsets")
-_Maker = Callable[[Dice, Scene, str], Steps]
+_Maker = Callable[[Dice, PlanChoices, str], Steps]
 
 
-def with_further_features(plan: Plan, *, older: Sequence[str]) -> Plan:
+def with_further_features(plan: Plan, *, older_releases: Sequence[str]) -> Plan:
     """Adds to a plan the further features that its seed has.
 
     Args:
         plan: The plan without them.
-        older: The releases from which its cluster can be upgraded.
+        older_releases: The releases from which its cluster can be upgraded.
     """
     dice = Dice(plan.seed, STREAM)
     features = dice.left_in(defaults.FURTHER_FEATURES)
@@ -78,19 +78,22 @@ def with_further_features(plan: Plan, *, older: Sequence[str]) -> Plan:
         tracks = (*tracks, Track(CLUSTER, tuple(_group_moves(dice, world.brokers, plan.groups))))
     else:
         features -= {"move-groups"}
-    if "rolling-upgrade" in features and older:
+    if "rolling-upgrade" in features and older_releases:
         newest = world.as_version or REFERENCE.name
-        world = msgspec.structs.replace(world, as_version=dice.pick(older))
+        world = msgspec.structs.replace(world, as_version=dice.pick(older_releases))
         tracks = (*tracks, Track(CLUSTER, tuple(_upgrade(dice, world.brokers, newest))))
     else:
         features -= {"rolling-upgrade"}
     dice = Dice(plan.seed, HELD)
-    places = [*_places(world, tracks, plan.groups)]
-    if world.brokers > 2 and places and dice.happens(defaults.MOVES_WHILE_HELD):
+    partitions = [*_replicated_partitions(world, tracks, plan.groups)]
+    if world.brokers > 2 and partitions and dice.happens(defaults.MOVES_WHILE_HELD):
         features |= {HELD}
         world = _fully_replicated(dice, world)
-        places = [*_places(world, tracks, plan.groups)]
-        tracks = (*tracks, Track(CLUSTER, tuple(_moves_while_held(dice, world.brokers, places))))
+        partitions = [*_replicated_partitions(world, tracks, plan.groups)]
+        tracks = (
+            *tracks,
+            Track(CLUSTER, tuple(_moves_while_held(dice, world.brokers, partitions))),
+        )
     dice = Dice(plan.seed, KEYED)
     if (compacted := [*_compacted_topics(world)]) and dice.happens(defaults.KEYED_RECORDS):
         features |= {KEYED}
@@ -100,28 +103,30 @@ def with_further_features(plan: Plan, *, older: Sequence[str]) -> Plan:
     dice = Dice(plan.seed, TOGETHER)
     if any(_sends_by_hand(track) for track in tracks) and dice.happens(defaults.TOGETHER):
         leaders = dict(_first_leaders(world))
-        tracks = tuple(_together(dice, track, leaders) for track in tracks)
+        tracks = tuple(_join_near_produces(dice, track, leaders) for track in tracks)
         features |= {TOGETHER}
     dice = Dice(plan.seed, STREAMS)
     if plan.groups and world.as_version is None and dice.happens(defaults.STREAMS):
         features |= {STREAMS}
-        tracks = tuple(map(_of_streams, tracks))
+        tracks = tuple(map(_with_streams_calls, tracks))
     if plan.groups:
-        tracks, habits = _of_groups(plan, tracks, [name for name, _ in _first_leaders(world)])
+        tracks, habits = _with_group_features(
+            plan, tracks, [partition_name for partition_name, _ in _first_leaders(world)]
+        )
         features |= habits
     dice = Dice(plan.seed, LATE)
     if world.brokers > 2 and dice.happens(defaults.LATE_FOLLOWERS):
         world = _soon_out_of_sync(dice, world)
-        if places := [*_places(world, tracks, plan.groups)]:
+        if partitions := [*_replicated_partitions(world, tracks, plan.groups)]:
             features |= {LATE}
-            late = _late_followers(dice, world.brokers, places)
-            tracks = (*tracks, Track(CLUSTER, tuple(late)))
+            late_acts = _late_followers(dice, world.brokers, partitions)
+            tracks = (*tracks, Track(CLUSTER, tuple(late_acts)))
     dice = Dice(plan.seed, TROUBLED)
     if dice.happens(defaults.TROUBLED):
         features |= {TROUBLED}
         tracks = (*tracks, Track(CLUSTER, tuple(_trouble_acts(dice, world.brokers))))
     if plan.workload is None:
-        world, tracks, stranger_features = _of_strangers(plan, world, tracks)
+        world, tracks, stranger_features = _with_share_and_other_tracks(plan, world, tracks)
         features |= stranger_features
     return msgspec.structs.replace(
         plan,
@@ -131,7 +136,7 @@ def with_further_features(plan: Plan, *, older: Sequence[str]) -> Plan:
     )
 
 
-def _of_strangers(
+def _with_share_and_other_tracks(
     plan: Plan, world: World, tracks: tuple[Track, ...]
 ) -> tuple[World, tuple[Track, ...], frozenset[str]]:
     """Adds clients with tracks of their own: a curious client, and share groups."""
@@ -144,12 +149,14 @@ def _of_strangers(
     dice = Dice(plan.seed, SHARED)
     if world.as_version is None and dice.happens(defaults.SHARED):
         features.add(SHARED)
-        world, shared = with_share_groups(dice, world, [name for name, _ in _first_leaders(world)])
-        tracks = (*tracks, *shared)
+        world, share_tracks = with_share_groups(
+            dice, world, [partition_name for partition_name, _ in _first_leaders(world)]
+        )
+        tracks = (*tracks, *share_tracks)
     return world, tracks, frozenset(features)
 
 
-def _of_streams(track: Track) -> Track:
+def _with_streams_calls(track: Track) -> Track:
     """Change a member of a group into a thread of Kafka Streams."""
     if track.actor is None or track.actor["plays"] != "member":
         return track
@@ -157,7 +164,7 @@ def _of_streams(track: Track) -> Track:
     return msgspec.structs.replace(track, actor=actor)
 
 
-def _of_groups(
+def _with_group_features(
     plan: Plan, tracks: tuple[Track, ...], read: Sequence[str]
 ) -> tuple[tuple[Track, ...], frozenset[str]]:
     """Add further acts with groups; returns the features that they belong to."""
@@ -179,7 +186,7 @@ def _of_groups(
 
 def _short_expirations(dice: Dice) -> Iterator[tuple[str, object]]:
     """Settings with short expirations of unused ids, producers or positions."""
-    kinds: tuple[Body, ...] = (
+    setting_groups: tuple[Body, ...] = (
         {
             EXPIRATIONS[0]: dice.pick_weighted(defaults.EXPIRATIONS_MS),
             "transaction.remove.expired.transaction.cleanup.interval.ms": 5_000,
@@ -190,21 +197,21 @@ def _short_expirations(dice: Dice) -> Iterator[tuple[str, object]]:
         },
         {EXPIRATIONS[2]: 1, "offsets.retention.check.interval.ms": 5_000},
     )
-    for kind in kinds:
+    for setting_group in setting_groups:
         if dice.happens(0.5):
-            yield from kind.items()
+            yield from setting_group.items()
 
 
 def _long_lived(dice: Dice, track: Track, tracks: tuple[Track, ...]) -> Track:
     """Give a track's transactional id an epoch near its end, as after very many transactions."""
-    own = (track.actor or {}).get("transactional-id")
-    users = sum(actor.get("transactional-id") == own for actor in _actors(tracks))
-    if own is None or users > 1 or not dice.happens(0.5):
+    own_id = (track.actor or {}).get("transactional-id")
+    users = sum(actor.get("transactional-id") == own_id for actor in _actors(tracks))
+    if own_id is None or users > 1 or not dice.happens(0.5):
         return track
     epoch = PRODUCER_EPOCH_MAX - 1 - dice.up_to(((8, 1),))
-    step: Body = {"cluster": {"do": "age", "transactional-id": own, "epoch": epoch}}
-    unit = max((act.unit for act in track.acts), default=0) + 1
-    acts = (Act(step, 0, unit, "long-lived-ids"), *track.acts)
+    step: Body = {"cluster": {"do": "age", "transactional-id": own_id, "epoch": epoch}}
+    unit_number = max((act.unit for act in track.acts), default=0) + 1
+    acts = (Act(step, 0, unit_number, "long-lived-ids"), *track.acts)
     return msgspec.structs.replace(track, acts=acts)
 
 
@@ -214,59 +221,71 @@ def _actors(tracks: Iterable[Track]) -> Iterator[Body]:
 
 def _group_moves(dice: Dice, brokers: int, groups: Sequence[str]) -> Iterator[Act]:
     """Move the coordinators of groups between brokers."""
-    for unit in range(1, dice.pick_weighted(defaults.DISTURBANCES) + 1):
+    for unit_number in range(1, dice.pick_weighted(defaults.DISTURBANCES) + 1):
         partition = f"__consumer_offsets@{dice.pick(groups)}"
-        to = dice.pick(range(1, brokers + 1))
-        step: Body = {"cluster": {"do": "move-leader", "partition": partition, "to": to}}
-        yield Act(step, dice.up_to(defaults.DISTURBANCE_PAUSES_MS), unit, "move-groups")
+        new_leader = dice.pick(range(1, brokers + 1))
+        step: Body = {"cluster": {"do": "move-leader", "partition": partition, "to": new_leader}}
+        yield Act(step, dice.up_to(defaults.DISTURBANCE_PAUSES_MS), unit_number, "move-groups")
 
 
-def _places(world: World, tracks: Iterable[Track], groups: Iterable[str]) -> Iterator[str]:
+def _replicated_partitions(
+    world: World, tracks: Iterable[Track], groups: Iterable[str]
+) -> Iterator[str]:
     """Partitions whose leader can move to any broker with a replica."""
     ids = {actor["transactional-id"] for actor in _actors(tracks) if "transactional-id" in actor}
     yield from (f"__transaction_state@{transactional_id}" for transactional_id in sorted(ids))
     yield from (f"__consumer_offsets@{group}" for group in groups)
     topics = world.topics.items()
-    yield from (f"{name}-0" for name, topic in topics if topic["replication-factor"] > 1)
+    yield from (
+        f"{topic_name}-0" for topic_name, topic in topics if topic["replication-factor"] > 1
+    )
 
 
-def _moves_while_held(dice: Dice, brokers: int, places: Sequence[str]) -> Iterator[Act]:
+def _moves_while_held(dice: Dice, brokers: int, partitions: Sequence[str]) -> Iterator[Act]:
     """Moves leaders, as in a rolling restart, while one background step is held."""
-    everyone = range(1, brokers + 1)
-    for unit in range(1, dice.pick_weighted(defaults.DISTURBANCES) + 1):
-        rule, partition, to = f"held.{unit}", dice.pick(places), 0
-        held_step = _held_match(dice, dice.pick(everyone), dice.pick_weighted(defaults.HELD))
-        step: Body = {"arm": {"id": rule, **held_step, "action": {"do": "hold"}}}
-        yield Act(step, dice.up_to(defaults.DISTURBANCE_PAUSES_MS), unit, HELD)
+    broker_ids = range(1, brokers + 1)
+    for unit_number in range(1, dice.pick_weighted(defaults.DISTURBANCES) + 1):
+        rule_id, partition, new_leader = f"held.{unit_number}", dice.pick(partitions), 0
+        held_step = _held_match(dice, dice.pick(broker_ids), dice.pick_weighted(defaults.HELD))
+        step: Body = {"arm": {"id": rule_id, **held_step, "action": {"do": "hold"}}}
+        yield Act(step, dice.up_to(defaults.DISTURBANCE_PAUSES_MS), unit_number, HELD)
         for _ in range(dice.pick_weighted(defaults.MOVES)):
-            to = dice.pick([broker for broker in everyone if broker != to])
-            move: Body = {"cluster": {"do": "move-leader", "partition": partition, "to": to}}
-            yield Act(move, dice.up_to(defaults.MOVE_PAUSES_MS), unit, HELD)
-        yield Act({"disarm": rule}, dice.up_to(defaults.MOVE_PAUSES_MS), unit, HELD)
+            new_leader = dice.pick([broker for broker in broker_ids if broker != new_leader])
+            move: Body = {
+                "cluster": {"do": "move-leader", "partition": partition, "to": new_leader}
+            }
+            yield Act(move, dice.up_to(defaults.MOVE_PAUSES_MS), unit_number, HELD)
+        yield Act({"disarm": rule_id}, dice.up_to(defaults.MOVE_PAUSES_MS), unit_number, HELD)
 
 
 def _held_match(dice: Dice, broker: int, held_request: str) -> Body:
     """The match of a fault rule: a broker's loading, or its requests or responses to peers."""
     if held_request == "load":
         return {"point": "coordinator.load", "broker": broker}
-    way = "peer.request" if held_request == "Fetch" or dice.happens(0.5) else "peer.response"
-    return {"point": way, "api": held_request, "source": f"broker/{broker}"}
+    fault_point = (
+        "peer.request" if held_request == "Fetch" or dice.happens(0.5) else "peer.response"
+    )
+    return {"point": fault_point, "api": held_request, "source": f"broker/{broker}"}
 
 
 def _fully_replicated(dice: Dice, world: World) -> World:
     """The world in which every broker has a replica of the internal topics, and of some others."""
-    internal = {f"{name}.replication.factor": world.brokers for name in INTERNAL}
-    topics = {
-        name: {**topic, "replication-factor": world.brokers} if dice.happens(0.5) else topic
-        for name, topic in world.topics.items()
+    internal_settings = {
+        f"{topic_name}.replication.factor": world.brokers for topic_name in INTERNAL
     }
-    return msgspec.structs.replace(world, settings={**world.settings, **internal}, topics=topics)
+    topics = {
+        topic_name: {**topic, "replication-factor": world.brokers} if dice.happens(0.5) else topic
+        for topic_name, topic in world.topics.items()
+    }
+    return msgspec.structs.replace(
+        world, settings={**world.settings, **internal_settings}, topics=topics
+    )
 
 
 def _compacted_topics(world: World) -> Iterator[str]:
-    for name, topic in world.topics.items():
+    for topic_name, topic in world.topics.items():
         if topic.get("configs", {}).get("cleanup.policy") == "compact":
-            yield name
+            yield topic_name
 
 
 def _soon_forgotten(dice: Dice, world: World, compacted: Sequence[str]) -> World:
@@ -274,10 +293,10 @@ def _soon_forgotten(dice: Dice, world: World, compacted: Sequence[str]) -> World
     Kafka's default of a day.
     """
     topics = dict(world.topics)
-    for name in compacted:
+    for topic_name in compacted:
         retention_ms = dice.pick_weighted(defaults.DELETE_RETENTIONS_MS)
-        configs = {**topics[name]["configs"], "delete.retention.ms": retention_ms}
-        topics[name] = {**topics[name], "configs": configs}
+        configs = {**topics[topic_name]["configs"], "delete.retention.ms": retention_ms}
+        topics[topic_name] = {**topics[topic_name], "configs": configs}
     return msgspec.structs.replace(world, topics=topics)
 
 
@@ -290,31 +309,42 @@ def _with_keys(dice: Dice, track: Track, compacted: Sequence[str]) -> Track:
         call = act.step.get("call", {})
         if call.get("do") != "produce" or call["partition"].rpartition("-")[0] not in compacted:
             return act
-        key = f"k{dice.up_to(((2, 1),))}"
-        return msgspec.structs.replace(act, step={"call": {**call, "key": key}})
+        record_key = f"k{dice.up_to(((2, 1),))}"
+        return msgspec.structs.replace(act, step={"call": {**call, "key": record_key}})
 
     return msgspec.structs.replace(track, acts=tuple(with_key(act) for act in track.acts))
 
 
 def _cleaner_turns(dice: Dice, compacted: Sequence[str]) -> Iterator[Act]:
     """Run the cleaner again and again."""
-    for unit in range(1, 2 * dice.pick_weighted(defaults.DISTURBANCES) + 1):
+    for unit_number in range(1, 2 * dice.pick_weighted(defaults.DISTURBANCES) + 1):
         partition = f"{dice.pick(compacted)}-0"
-        for do, after_ms in (("roll", dice.up_to(defaults.DISTURBANCE_PAUSES_MS)), ("clean", 0)):
-            yield Act({"cluster": {"do": do, "partition": partition}}, after_ms, unit, KEYED)
+        for cleaning_act, after_ms in (
+            ("roll", dice.up_to(defaults.DISTURBANCE_PAUSES_MS)),
+            ("clean", 0),
+        ):
+            yield Act(
+                {"cluster": {"do": cleaning_act, "partition": partition}},
+                after_ms,
+                unit_number,
+                KEYED,
+            )
 
 
 def _first_leaders(world: World) -> Iterator[tuple[str, int]]:
     """Each partition of the topics, with its first leader."""
-    for name, topic in world.topics.items():
-        yield from ((f"{name}-{index}", leader) for index, leader in enumerate(topic["leaders"]))
+    for topic_name, topic in world.topics.items():
+        yield from (
+            (f"{topic_name}-{partition_index}", leader)
+            for partition_index, leader in enumerate(topic["leaders"])
+        )
 
 
 def _sends_by_hand(track: Track) -> bool:
     return track.actor is not None and track.actor["plays"] == "wire"
 
 
-def _together(dice: Dice, track: Track, leaders: Mapping[str, int]) -> Track:
+def _join_near_produces(dice: Dice, track: Track, leaders: Mapping[str, int]) -> Track:
     """Change a client so that it collects the records of a transaction, and sends those for one
     broker in one request.
     """
@@ -322,24 +352,26 @@ def _together(dice: Dice, track: Track, leaders: Mapping[str, int]) -> Track:
         return track
     acts: list[Act] = []
     for act in track.acts:
-        near = [
-            index for index, earlier_act in enumerate(acts) if _can_join(earlier_act, act, leaders)
+        joinable_indexes = [
+            act_index
+            for act_index, earlier_act in enumerate(acts)
+            if _can_join_produces(earlier_act, act, leaders)
         ]
-        if near and dice.happens(0.7):
-            acts[near[-1]] = _join_produces(acts[near[-1]], act)
+        if joinable_indexes and dice.happens(0.7):
+            acts[joinable_indexes[-1]] = _join_produces(acts[joinable_indexes[-1]], act)
         else:
             acts.append(act)
     return msgspec.structs.replace(track, acts=tuple(acts))
 
 
-def _can_join(earlier_act: Act, later_act: Act, leaders: Mapping[str, int]) -> bool:
+def _can_join_produces(earlier_act: Act, later_act: Act, leaders: Mapping[str, int]) -> bool:
     """Whether two calls can be joined: both write to partitions of one broker in one transaction,
     without unusual fields.
     """
     calls = [act.step.get("call", {}) for act in (earlier_act, later_act)]
-    usual = {"who", "do", "partition", "value", "key", "beside"}
+    is_usual = {"who", "do", "partition", "value", "key", "beside"}
     if earlier_act.unit != later_act.unit or any(
-        call.get("do") != "produce" or not call.keys() <= usual for call in calls
+        call.get("do") != "produce" or not call.keys() <= is_usual for call in calls
     ):
         return False
     first_partition, second_partition = (call["partition"] for call in calls)
@@ -365,8 +397,8 @@ def _as_replaced_member(dice: Dice, track: Track) -> Track:
         member = call.get("member")
         if call.get("do") != "commit-offsets" or member is None or not dice.happens(0.3):
             return act
-        name = f"{member} first"
-        call_fields = {**call, "generation": name, "member-id": name}
+        generation_name = f"{member} first"
+        call_fields = {**call, "generation": generation_name, "member-id": generation_name}
         return msgspec.structs.replace(act, step={"call": call_fields}, habit=REPLACED)
 
     return msgspec.structs.replace(
@@ -374,7 +406,7 @@ def _as_replaced_member(dice: Dice, track: Track) -> Track:
     )
 
 
-def _both_ways(dice: Dice, track: Track, read: Sequence[str]) -> Track:
+def _both_ways(dice: Dice, track: Track, read_partitions: Sequence[str]) -> Track:
     """A program that commits positions in transactions, up to what it has processed, and also
     outside of transactions, up to what it has polled.
     """
@@ -383,98 +415,105 @@ def _both_ways(dice: Dice, track: Track, read: Sequence[str]) -> Track:
         call = act.step.get("call", {})
         member = call.get("member")
         if call.get("do") == "commit-offsets" and member is not None:
-            acts.append(_processed_less(dice, act, read))
+            acts.append(_processed_less(dice, act, read_partitions))
             if dice.happens(0.5):
-                acts.append(_by_itself(dice, member, act.unit, {"do": "commit-offsets"}))
+                acts.append(_act_by_itself(dice, member, act.unit, {"do": "commit-offsets"}))
             continue
         acts.append(act)
         if call.get("do") == "poll":
             for _ in range(dice.pick_weighted(defaults.ROUNDS)):
                 if dice.happens(defaults.GOES_BACK):
-                    back = {"do": "seek", "partition": dice.pick(read), "from": 0}
-                    acts.append(_by_itself(dice, track.name, act.unit, back))
-                for do in ("commit-offsets", "poll"):
-                    acts.append(_by_itself(dice, track.name, act.unit, {"do": do}))
+                    seek_call = {"do": "seek", "partition": dice.pick(read_partitions), "from": 0}
+                    acts.append(_act_by_itself(dice, track.name, act.unit, seek_call))
+                for other_call in ("commit-offsets", "poll"):
+                    acts.append(_act_by_itself(dice, track.name, act.unit, {"do": other_call}))
     return msgspec.structs.replace(track, acts=tuple(acts))
 
 
-def _processed_less(dice: Dice, act: Act, read: Sequence[str]) -> Act:
+def _processed_less(dice: Dice, act: Act, read_partitions: Sequence[str]) -> Act:
     """A commit whose position for one partition is 0, as if nothing of it was processed yet."""
     if not dice.happens(0.5):
         return act
-    call = {**act.step["call"], "offsets": {dice.pick(read): 0}}
+    call = {**act.step["call"], "offsets": {dice.pick(read_partitions): 0}}
     return msgspec.structs.replace(act, step={"call": call}, habit=act.habit or BOTH_WAYS)
 
 
-def _by_itself(dice: Dice, member: str, unit: int, call: Body) -> Act:
+def _act_by_itself(dice: Dice, member: str, unit_number: int, call: Body) -> Act:
     step: Body = {"call": {"who": member, **call}}
-    return Act(step, dice.up_to(defaults.PAUSES_MS), unit, BOTH_WAYS)
+    return Act(step, dice.up_to(defaults.PAUSES_MS), unit_number, BOTH_WAYS)
 
 
 def _soon_out_of_sync(dice: Dice, world: World) -> World:
     """The world with several replicas, which soon get out of sync."""
     world = _fully_replicated(dice, world)
-    lag = {"replica.lag.time.max.ms": dice.pick_weighted(defaults.LAGS_MS)}
-    return msgspec.structs.replace(world, settings={**world.settings, **lag})
+    lag_ms = {"replica.lag.time.max.ms": dice.pick_weighted(defaults.LAGS_MS)}
+    return msgspec.structs.replace(world, settings={**world.settings, **lag_ms})
 
 
-def _late_followers(dice: Dice, brokers: int, places: Sequence[str]) -> Iterator[Act]:
+def _late_followers(dice: Dice, brokers: int, partitions: Sequence[str]) -> Iterator[Act]:
     """Delay the answers to followers, to one of them so much that it leaves the ISR again and
     again. The leader moves between the others, and a former leader does not fetch for a while.
     """
-    everyone = range(1, brokers + 1)
-    for unit in range(1, dice.pick_weighted(defaults.DISTURBANCES) + 1):
-        late, partition = f"late.{unit}", dice.pick(places)
-        slow_broker = dice.pick(everyone)
-        old_leader, new_leader = (broker for broker in everyone if broker != slow_broker)
-        told_ms = dice.pick_weighted(defaults.LATE_ANSWERS_MS)
+    broker_ids = range(1, brokers + 1)
+    for unit_number in range(1, dice.pick_weighted(defaults.DISTURBANCES) + 1):
+        rule_prefix, partition = f"late.{unit_number}", dice.pick(partitions)
+        slow_broker = dice.pick(broker_ids)
+        old_leader, new_leader = (broker for broker in broker_ids if broker != slow_broker)
+        answer_delay_ms = dice.pick_weighted(defaults.LATE_ANSWERS_MS)
         steps: list[Body] = [
             {"cluster": {"do": "move-leader", "partition": partition, "to": old_leader}},
-            _told_late(
-                f"{late}.last", told_ms * dice.pick((3, 10)), source=f"broker/{slow_broker}"
+            _delayed_fetch_answer(
+                f"{rule_prefix}.last",
+                answer_delay_ms * dice.pick((3, 10)),
+                source=f"broker/{slow_broker}",
             ),
-            _told_late(f"{late}.all", told_ms),
+            _delayed_fetch_answer(f"{rule_prefix}.all", answer_delay_ms),
         ]
         for move in range(2 * dice.pick_weighted(defaults.MOVES)):
             steps += [
-                _asks_nothing(f"{late}.{move}", old_leader),
+                _held_fetch(f"{rule_prefix}.{move}", old_leader),
                 {"cluster": {"do": "move-leader", "partition": partition, "to": new_leader}},
-                {"disarm": f"{late}.{move}"},
+                {"disarm": f"{rule_prefix}.{move}"},
             ]
             old_leader, new_leader = new_leader, old_leader
-        steps += [{"disarm": f"{late}.last"}, {"disarm": f"{late}.all"}]
+        steps += [{"disarm": f"{rule_prefix}.last"}, {"disarm": f"{rule_prefix}.all"}]
         for step in steps:
-            yield Act(step, dice.up_to(defaults.BEHIND_MS), unit, LATE)
+            yield Act(step, dice.up_to(defaults.BEHIND_MS), unit_number, LATE)
 
 
-def _told_late(rule: str, delay_ms: int, **whom: str) -> Body:
-    fields = {"id": rule, "point": "peer.response", "api": "Fetch", **whom}
-    return {"arm": {**fields, "action": {"do": "delay", "delay_ms": delay_ms}}}
+def _delayed_fetch_answer(rule_id: str, delay_ms: int, **rule_match: str) -> Body:
+    rule_fields = {"id": rule_id, "point": "peer.response", "api": "Fetch", **rule_match}
+    return {"arm": {**rule_fields, "action": {"do": "delay", "delay_ms": delay_ms}}}
 
 
-def _asks_nothing(rule: str, broker: int) -> Body:
-    fields = {"point": "peer.request", "api": "Fetch", "source": f"broker/{broker}"}
-    return {"arm": {"id": rule, **fields, "action": {"do": "hold"}}}
+def _held_fetch(rule_id: str, broker: int) -> Body:
+    rule_fields = {"point": "peer.request", "api": "Fetch", "source": f"broker/{broker}"}
+    return {"arm": {"id": rule_id, **rule_fields, "action": {"do": "hold"}}}
 
 
 def _trouble_acts(dice: Dice, brokers: int) -> Iterator[Act]:
-    for unit in range(1, dice.pick_weighted(defaults.DISTURBANCES) + 1):
-        rule: Body = {"id": f"step.{unit}", "broker": dice.pick(range(1, brokers + 1))}
+    for unit_number in range(1, dice.pick_weighted(defaults.DISTURBANCES) + 1):
+        rule_fields: Body = {
+            "id": f"step.{unit_number}",
+            "broker": dice.pick(range(1, brokers + 1)),
+        }
         pause_ms = dice.up_to(defaults.DISTURBANCE_PAUSES_MS)
-        for after_ms, step in trouble(dice, rule):
-            yield Act(step, pause_ms + after_ms, unit, TROUBLED)
+        for after_ms, step in trouble(dice, rule_fields):
+            yield Act(step, pause_ms + after_ms, unit_number, TROUBLED)
             pause_ms = 0
 
 
-def _upgrade(dice: Dice, brokers: int, newest: str) -> Iterator[Act]:
+def _upgrade(dice: Dice, brokers: int, newest_release: str) -> Iterator[Act]:
     """Upgrade the brokers one after the other: each stops, and starts as the newer release."""
     for broker in range(1, brokers + 1):
-        restart: Body = {"do": "start", "broker": broker, "as-version": newest}
-        for act, pauses in (
+        restart: Body = {"do": "start", "broker": broker, "as-version": newest_release}
+        for cluster_act, pause_choices in (
             ({"do": "stop", "broker": broker}, defaults.DISTURBANCE_PAUSES_MS),
             (restart, defaults.OUTAGES_MS),
         ):
-            yield Act({"cluster": act}, dice.up_to(pauses), broker, "rolling-upgrade")
+            yield Act(
+                {"cluster": cluster_act}, dice.up_to(pause_choices), broker, "rolling-upgrade"
+            )
 
 
 # In the middle of something else: what two tracks do seldom falls together by itself
@@ -490,30 +529,40 @@ def with_amid(plan: Plan) -> Plan:
     dice = Dice(plan.seed, AMID_FAULTS)
     if dice.happens(defaults.AMID_FAULTS):
         features.add(AMID_FAULTS)
-        tracks = (*tracks, Track(CLUSTER, tuple(_amid_faults(dice, _scene(plan)))))
+        tracks = (*tracks, Track(CLUSTER, tuple(_amid_faults(dice, _plan_choices(plan)))))
     dice = Dice(plan.seed, AMID_TRANSACTIONS)
     if _actor_fields(plan, "transactional-id") and dice.happens(defaults.AMID_TRANSACTIONS):
         features.add(AMID_TRANSACTIONS)
-        tracks = tuple(_amid_transactions(dice, track, plan) for track in tracks)
+        tracks = tuple(_amid_transactions(dice, actor_track, plan) for actor_track in tracks)
     dice = Dice(plan.seed, LEAVING)
     if plan.groups and dice.happens(defaults.LEAVING):
         features.add(LEAVING)
-        tracks = tuple(_leaving(dice, track, [*plan.world.topics]) for track in tracks)
+        tracks = tuple(
+            _with_leaves(dice, actor_track, [*plan.world.topics]) for actor_track in tracks
+        )
     return msgspec.structs.replace(plan, tracks=tracks, features=tuple(sorted(features)))
 
 
-def _actor_fields(plan: Plan, field: str) -> Mapping[str, str]:
+def _actor_fields(plan: Plan, field_name: str) -> Mapping[str, str]:
     """Value of a field of each actor that has it, by the actor's name."""
     actors = {track.name: track.actor or {} for track in plan.tracks}
-    return {name: actor[field] for name, actor in actors.items() if field in actor}
+    return {
+        actor_name: actor[field_name] for actor_name, actor in actors.items() if field_name in actor
+    }
 
 
-def _scene(plan: Plan) -> Scene:
+def _plan_choices(plan: Plan) -> PlanChoices:
     """The scene for disturbances of a plan."""
-    counts = ((name, topic["partitions"]) for name, topic in plan.world.topics.items())
-    return Scene(
+    partition_counts = (
+        (topic_name, topic["partitions"]) for topic_name, topic in plan.world.topics.items()
+    )
+    return PlanChoices(
         features=frozenset(),
-        places=tuple(f"{name}-{index}" for name, count in counts for index in range(count)),
+        places=tuple(
+            f"{topic_name}-{partition_index}"
+            for topic_name, partition_count in partition_counts
+            for partition_index in range(partition_count)
+        ),
         brokers=plan.world.brokers,
         is_v2=plan.world.mode.startswith("TV2"),
         ids=tuple(sorted({*_actor_fields(plan, "transactional-id").values()})) or ("nobody",),
@@ -524,54 +573,67 @@ def _scene(plan: Plan) -> Scene:
 # Faults
 
 
-def _amid_faults(dice: Dice, scene: Scene) -> Iterator[Act]:
+def _amid_faults(dice: Dice, plan_choices: PlanChoices) -> Iterator[Act]:
     """Begin a disturbance, make others, and end the first one."""
     makers: dict[str, _Maker] = {**MAKERS, TROUBLED: _trouble, OWN_TOPICS: _to_internal_topics}
-    for unit in range(1, dice.pick_weighted(defaults.AMID_UNITS) + 1):
+    for unit_number in range(1, dice.pick_weighted(defaults.AMID_UNITS) + 1):
         pause_ms = dice.up_to(defaults.DISTURBANCE_PAUSES_MS)
-        outer = dice.pick(_LASTING)
-        first_step, *ends = makers[outer](dice, scene, f"amid.{unit}")
-        acts = [(outer, *first_step)]
-        for number in range(dice.pick_weighted(defaults.AMID)):
-            inner = dice.pick(_SHORT if dice.happens(0.7) else _LASTING)
-            acts += (
-                (inner, *inner_step)
-                for inner_step in makers[inner](dice, scene, f"amid.{unit}.{number}")
+        outer_disturbance = dice.pick(_LASTING)
+        first_step, *end_steps = makers[outer_disturbance](
+            dice, plan_choices, f"amid.{unit_number}"
+        )
+        timed_steps = [(outer_disturbance, *first_step)]
+        for inner_number in range(dice.pick_weighted(defaults.AMID)):
+            inner_disturbance = dice.pick(_SHORT if dice.happens(0.7) else _LASTING)
+            timed_steps += (
+                (inner_disturbance, *inner_step)
+                for inner_step in makers[inner_disturbance](
+                    dice, plan_choices, f"amid.{unit_number}.{inner_number}"
+                )
             )
-        for name, after_ms, step in (*acts, *((outer, *end) for end in ends)):
-            yield Act(step, pause_ms + after_ms, unit, name)
+        for disturbance, after_ms, step in (
+            *timed_steps,
+            *((outer_disturbance, *end_step) for end_step in end_steps),
+        ):
+            yield Act(step, pause_ms + after_ms, unit_number, disturbance)
             pause_ms = 0
 
 
-def _trouble(dice: Dice, scene: Scene, rule: str) -> Steps:
-    yield from trouble(dice, {"id": rule, "broker": dice.pick(range(1, scene.brokers + 1))})
+def _trouble(dice: Dice, plan_choices: PlanChoices, rule_id: str) -> Steps:
+    yield from trouble(
+        dice, {"id": rule_id, "broker": dice.pick(range(1, plan_choices.brokers + 1))}
+    )
 
 
-def _to_internal_topics(dice: Dice, scene: Scene, _rule: str) -> Steps:
-    places = [f"__transaction_state@{transactional_id}" for transactional_id in scene.ids]
-    places += [f"__consumer_offsets@{group}" for group in scene.groups]
-    yield from _care(dice, dice.pick(places), scene.brokers)
+def _to_internal_topics(dice: Dice, plan_choices: PlanChoices, _rule: str) -> Steps:
+    internal_partitions = [
+        f"__transaction_state@{transactional_id}" for transactional_id in plan_choices.ids
+    ]
+    internal_partitions += [f"__consumer_offsets@{group}" for group in plan_choices.groups]
+    yield from _care(dice, dice.pick(internal_partitions), plan_choices.brokers)
 
 
 def _care(dice: Dice, partition: str, brokers: int) -> Steps:
     """Maintenance of a partition that loses no data."""
-    everyone = range(1, brokers + 1)
-    act: Body = {"do": dice.pick(defaults.CARES), "partition": partition}
-    match act["do"]:
+    broker_ids = range(1, brokers + 1)
+    cluster_act: Body = {"do": dice.pick(defaults.CARES), "partition": partition}
+    match cluster_act["do"]:
         case "clean" | "delete-old":
-            roll: Body = {"do": "roll", "partition": partition}
-            yield dice.up_to(defaults.PAUSES_MS), {"cluster": roll}
+            random_number: Body = {"do": "roll", "partition": partition}
+            yield dice.up_to(defaults.PAUSES_MS), {"cluster": random_number}
         case "move-leader":
-            act["to"] = dice.pick(everyone)
+            cluster_act["to"] = dice.pick(broker_ids)
         case "reassign":
-            act["replicas"] = dice.pick_several(everyone, dice.pick_weighted(defaults.REPLICATION))
+            cluster_act["replicas"] = dice.pick_several(
+                broker_ids, dice.pick_weighted(defaults.REPLICATION)
+            )
         case "producers":
-            yield dice.up_to(defaults.PAUSES_MS), {"call": {"who": OPERATOR, **act}}
+            yield dice.up_to(defaults.PAUSES_MS), {"call": {"who": OPERATOR, **cluster_act}}
             return
         case "read":
-            yield dice.up_to(defaults.PAUSES_MS), {"call": {"who": READER, **act}}
+            yield dice.up_to(defaults.PAUSES_MS), {"call": {"who": READER, **cluster_act}}
             return
-    yield dice.up_to(defaults.PAUSES_MS), {"cluster": act}
+    yield dice.up_to(defaults.PAUSES_MS), {"cluster": cluster_act}
 
 
 # Transactions
@@ -600,7 +662,7 @@ def _amid_transactions(dice: Dice, track: Track, plan: Plan) -> Track:
     return msgspec.structs.replace(track, acts=tuple(acts))
 
 
-def _leaving(dice: Dice, track: Track, topics: Sequence[str]) -> Track:
+def _with_leaves(dice: Dice, track: Track, topics: Sequence[str]) -> Track:
     """A program whose member leaves before the transaction with its positions has ended, and joins
     again.
     """

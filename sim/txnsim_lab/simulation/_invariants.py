@@ -57,12 +57,17 @@ KINDS: Final = (
 def violations(cluster: SimCluster) -> list[Violation]:
     broken: list[Violation] = []
     for broker in cluster.brokers.values():
-        for check in (_logs, _coordinator, _groups, _producers):
-            broken += check(broker)
-    return [*broken, *_replicas(cluster), *_coordinated_partitions(cluster)]
+        for find_violations in (
+            _log_violations,
+            _coordinator_violations,
+            _group_violations,
+            _producer_violations,
+        ):
+            broken += find_violations(broker)
+    return [*broken, *_replica_violations(cluster), *_coordinated_partitions(cluster)]
 
 
-def _logs(broker: Broker) -> Iterator[Violation]:
+def _log_violations(broker: Broker) -> Iterator[Violation]:
     """Compare the state of each log with its bytes."""
     for log in broker.replicas.hosted.values():
         try:
@@ -71,7 +76,7 @@ def _logs(broker: Broker) -> Iterator[Violation]:
             yield UNSOUND_LOG, f"broker {broker.broker_id}: {error}"
 
 
-def _coordinator(broker: Broker) -> Iterator[Violation]:
+def _coordinator_violations(broker: Broker) -> Iterator[Violation]:
     """Compare transactional ids in memory with ``__transaction_state``. A transition that was not
     replicated in time is withdrawn, and its record stays, as in Kafka. An id whose first record was
     refused stays in memory without an epoch
@@ -85,25 +90,27 @@ def _coordinator(broker: Broker) -> Iterator[Violation]:
     for txn in broker.coordinator.entries():
         if txn.pending_state is not None:
             continue  # its record is under way
-        index = partition_for(txn.transactional_id, len(topic.partitions))
-        log = broker.replicas.led.get(TopicPartition(TRANSACTION_STATE_TOPIC, index))
+        partition_index = partition_for(txn.transactional_id, len(topic.partitions))
+        log = broker.replicas.led.get(TopicPartition(TRANSACTION_STATE_TOPIC, partition_index))
         if log is None:
             continue
-        if index not in stored_by_partition:
-            read = read_log(log.batches(), rules=log.config.rules).entries
-            stored_by_partition[index] = {
+        if partition_index not in stored_by_partition:
+            read_shard = read_log(log.batches(), rules=log.config.rules).entries
+            stored_by_partition[partition_index] = {
                 txn_of_log.transactional_id: _comparable_state(txn_of_log)
-                for txn_of_log in read.values()
+                for txn_of_log in read_shard.values()
             }
-        lives, late = _comparable_state(txn), withdrawn.get(txn.transactional_id)
-        stored = stored_by_partition[index].get(txn.transactional_id)
-        if stored is None and _has_no_record(txn):
+        live_state, withdrawn_txn = _comparable_state(txn), withdrawn.get(txn.transactional_id)
+        stored_state = stored_by_partition[partition_index].get(txn.transactional_id)
+        if stored_state is None and _has_no_record(txn):
             continue
-        if stored != lives and (late is None or stored != _comparable_state(late)):
+        if stored_state != live_state and (
+            withdrawn_txn is None or stored_state != _comparable_state(withdrawn_txn)
+        ):
             yield (
                 FORGETFUL_COORDINATOR,
-                f"{txn.transactional_id} is {_describe_state(lives)}, its log says"
-                f" {_describe_state(stored)}",
+                f"{txn.transactional_id} is {_describe_state(live_state)}, its log says"
+                f" {_describe_state(stored_state)}",
             )
 
 
@@ -124,7 +131,7 @@ def _describe_state(txn: tuple[object, ...] | None) -> str:
     return f"{getattr(state, 'wire_name', state)} of producer {producer_id}, epoch {epoch}"
 
 
-def _groups(broker: Broker) -> Iterator[Violation]:
+def _group_violations(broker: Broker) -> Iterator[Violation]:
     """Compare positions, including pending ones, with ``__consumer_offsets``."""
     for shard in broker.groups.shards():
         log = broker.replicas.led.get(TopicPartition(CONSUMER_OFFSETS_TOPIC, shard.partition))
@@ -135,10 +142,19 @@ def _groups(broker: Broker) -> Iterator[Violation]:
         )
         for _ in reread_shard.read(log.batches()):
             pass
-        for noun, tell in (("positions", _committed_positions), ("pending positions", _pending)):
-            lives, stored = tell(shard), tell(reread_shard)
-            if lives != stored:
-                yield FORGETFUL_GROUP, f"{noun} are {lives}, the log says {stored}"
+        for contents_noun, describe_contents in (
+            ("positions", _committed_positions),
+            ("pending positions", _pending_positions),
+        ):
+            live_contents, stored_contents = (
+                describe_contents(shard),
+                describe_contents(reread_shard),
+            )
+            if live_contents != stored_contents:
+                yield (
+                    FORGETFUL_GROUP,
+                    f"{contents_noun} are {live_contents}, the log says {stored_contents}",
+                )
 
 
 def _committed_positions(shard: GroupShard) -> dict[str, int]:
@@ -149,7 +165,7 @@ def _committed_positions(shard: GroupShard) -> dict[str, int]:
     }
 
 
-def _pending(shard: GroupShard) -> dict[int, tuple[str, ...]]:
+def _pending_positions(shard: GroupShard) -> dict[int, tuple[str, ...]]:
     offsets = shard.offsets
     pending_by_producer = {
         producer: tuple(
@@ -163,28 +179,35 @@ def _pending(shard: GroupShard) -> dict[int, tuple[str, ...]]:
     return {producer: pending for producer, pending in pending_by_producer.items() if pending}
 
 
-def _producers(broker: Broker) -> Iterator[Violation]:
+def _producer_violations(broker: Broker) -> Iterator[Violation]:
     """Compare open transactions and epochs with the state that a restart would load from the newest
     snapshot and the batches after it; and with the state from the batches alone.
     """
     for partition, log in broker.replicas.led.items():
         reloaded, replayed = (
-            _reload_producers(log, how) for how in (_copy_snapshots, _without_snapshots)
+            _reload_producers(log, reload_way)
+            for reload_way in (_copy_snapshots, _without_snapshots)
         )
-        lives, early = _open(log.producers), _open_before(log)
-        for noun, stored in (
-            ("snapshot and log", _open(reloaded)),
-            ("log", {**_open(replayed), **early}),
+        live_transactions, early_transactions = (
+            _open_transactions(log.producers),
+            _transactions_before_log(log),
+        )
+        for source_noun, stored_transactions in (
+            ("snapshot and log", _open_transactions(reloaded)),
+            ("log", {**_open_transactions(replayed), **early_transactions}),
         ):
-            if lives != stored:
+            if live_transactions != stored_transactions:
                 yield (
                     FORGETFUL_PRODUCERS,
-                    (f"{partition}: transactions are open since {lives}, by {noun} since {stored}"),
+                    (
+                        f"{partition}: transactions are open since {live_transactions},"
+                        f" by {source_noun} since {stored_transactions}"
+                    ),
                 )
-        yield from _epochs(partition, log, reloaded)
+        yield from _epoch_violations(partition, log, reloaded)
 
 
-def _epochs(
+def _epoch_violations(
     partition: TopicPartition, log: PartitionLog, reloaded: ProducerStateManager
 ) -> Iterator[Violation]:
     """Check the epochs that fence zombies: each producer has the epoch of its newest batch or
@@ -193,15 +216,15 @@ def _epochs(
     """
     newest: dict[int, int] = {}
     coordinators: dict[int, int] = {}
-    for chunk in log.batches(log.log_start_offset):
-        for position, header in iter_batches(chunk):
+    for batches_of_chunk in log.batches(log.log_start_offset):
+        for position, header in iter_batches(batches_of_chunk):
             producer_id = header.producer_id
             if producer_id < 0:
                 continue  # of no producer
             newest[producer_id] = header.producer_epoch
             if not header.is_control:
                 continue
-            control = read_control_record(chunk, position)
+            control = read_control_record(batches_of_chunk, position)
             if control is None or not control.is_marker:
                 continue
             last_coordinator_epoch = coordinators.get(producer_id, -1)
@@ -214,13 +237,13 @@ def _epochs(
                     f" {producer_id} has one of {last_coordinator_epoch} before it",
                 )
     for producer_id, epoch in newest.items():
-        entries = log.producers.state.find(producer_id), reloaded.state.find(producer_id)
+        live_and_reloaded = log.producers.state.find(producer_id), reloaded.state.find(producer_id)
         # An entry without an epoch is what an emptied marker leaves of a producer.
         live_epoch, reloaded_epoch = (
             None
-            if entry is None or entry.producer_epoch == NO_PRODUCER_EPOCH
-            else entry.producer_epoch
-            for entry in entries
+            if producer_entry is None or producer_entry.producer_epoch == NO_PRODUCER_EPOCH
+            else producer_entry.producer_epoch
+            for producer_entry in live_and_reloaded
         )
         may_expire = log.config.producer_id_expiration_ms < DAY_MS
         if (live_epoch, reloaded_epoch) != (epoch, epoch) and not (
@@ -230,25 +253,25 @@ def _epochs(
                 FORGOTTEN_EPOCH,
                 f"{partition}: the newest batch of producer {producer_id} has epoch {epoch}; it"
                 " is at"
-                f" {_epoch(live_epoch)}, by snapshot and log at {_epoch(reloaded_epoch)}",
+                f" {_epoch_text(live_epoch)}, by snapshot and log at {_epoch_text(reloaded_epoch)}",
             )
 
 
-def _epoch(epoch: int | None) -> str:
+def _epoch_text(epoch: int | None) -> str:
     return "none" if epoch is None else str(epoch)
 
 
-def _open(producers: ProducerStateManager) -> dict[int, int]:
+def _open_transactions(producers: ProducerStateManager) -> dict[int, int]:
     return {producer.producer_id: producer.txn_first_offset for producer in producers.open()}
 
 
-def _open_before(log: PartitionLog) -> dict[int, int]:
+def _transactions_before_log(log: PartitionLog) -> dict[int, int]:
     """Open transactions that began before the start of the log; batches can't show them."""
-    start = log.log_start_offset
+    start_offset = log.log_start_offset
     return {
         producer: first_offset
-        for producer, first_offset in _open(log.producers).items()
-        if first_offset < start
+        for producer, first_offset in _open_transactions(log.producers).items()
+        if first_offset < start_offset
     }
 
 
@@ -257,8 +280,8 @@ def _without_snapshots(_log: PartitionLog, _again: ProducerStateManager) -> None
 
 
 def _copy_snapshots(log: PartitionLog, reloaded: ProducerStateManager) -> None:
-    for offset, entries in log.producers.snapshots.all_snapshots():
-        reloaded.snapshots.take(offset, entries)
+    for offset, snapshot_entries in log.producers.snapshots.all_snapshots():
+        reloaded.snapshots.take(offset, snapshot_entries)
 
 
 def _reload_producers(
@@ -277,7 +300,7 @@ def _reload_producers(
     return reloaded
 
 
-def _replicas(cluster: SimCluster) -> Iterator[Violation]:
+def _replica_violations(cluster: SimCluster) -> Iterator[Violation]:
     """Replicas must have the same bytes below their high watermarks. Compacted logs are left out,
     since each broker removes other records.
     """
@@ -289,17 +312,17 @@ def _replicas(cluster: SimCluster) -> Iterator[Violation]:
     for partition, logs in hosted.items():
         if len(logs) < 2:
             continue
-        start = max(log.log_start_offset for _, log in logs)
-        end = min(log.high_watermark for _, log in logs)
+        common_start = max(log.log_start_offset for _, log in logs)
+        common_end = min(log.high_watermark for _, log in logs)
         (first_id, first_log), *other_logs = logs
-        first_bytes = _between(first_log, start, end)
+        first_bytes = _batches_between(first_log, common_start, common_end)
         for broker_id, log in other_logs:
-            if _between(log, start, end) != first_bytes:
+            if _batches_between(log, common_start, common_end) != first_bytes:
                 yield (
                     DIFFERENT_REPLICAS,
                     (
-                        f"{partition}: brokers {first_id} and {broker_id} differ from {start}"
-                        f" to {end}"
+                        f"{partition}: brokers {first_id} and {broker_id} differ"
+                        f" from {common_start} to {common_end}"
                     ),
                 )
 
@@ -307,30 +330,32 @@ def _replicas(cluster: SimCluster) -> Iterator[Violation]:
 def _coordinated_partitions(cluster: SimCluster) -> Iterator[Violation]:
     """A broker must coordinate exactly the partitions that it leads."""
     for broker_id, broker in cluster.brokers.items():
-        owned = {
+        owned_by_topic = {
             TRANSACTION_STATE_TOPIC: {
                 shard.partition for shard in broker.coordinator.owned_partitions()
             },
             CONSUMER_OFFSETS_TOPIC: {shard.partition for shard in broker.groups.shards()},
         }
-        for name, indexes in owned.items():
-            topic = cluster.metadata.image.topics.get(name)
+        for topic_name, indexes in owned_by_topic.items():
+            topic = cluster.metadata.image.topics.get(topic_name)
             partitions = () if topic is None else topic.partitions
             led_partitions = {
-                index for index, partition in enumerate(partitions) if partition.leader == broker_id
+                partition_index
+                for partition_index, partition in enumerate(partitions)
+                if partition.leader == broker_id
             }
             if indexes != led_partitions:
                 yield (
                     WRONG_COORDINATOR,
-                    f"broker {broker_id} leads partitions {sorted(led_partitions)} of {name}, and"
-                    f" coordinates those of {sorted(indexes)}",
+                    f"broker {broker_id} leads partitions {sorted(led_partitions)} of {topic_name},"
+                    f" and coordinates those of {sorted(indexes)}",
                 )
 
 
-def _between(log: PartitionLog, start: int, end: int) -> list[bytes]:
+def _batches_between(log: PartitionLog, start_offset: int, end_offset: int) -> list[bytes]:
     return [
-        chunk[position : position + header.size]
-        for chunk in log.batches(start)
-        for position, header in iter_batches(chunk)
-        if start <= header.base_offset < end
+        batches_of_chunk[position : position + header.size]
+        for batches_of_chunk in log.batches(start_offset)
+        for position, header in iter_batches(batches_of_chunk)
+        if start_offset <= header.base_offset < end_offset
     ]

@@ -42,10 +42,12 @@ class Act(msgspec.Struct, frozen=True, omit_defaults=True):
         """Name of the act's request: ``commit``, ``cluster kill``, ``arm peer.request
         WriteTxnMarkers``.
         """
-        ((kind, step_fields),) = (
-            (key, value) for key, value in self.step.items() if key not in ("say", "only")
+        ((step_kind, step_fields),) = (
+            (field_name, field_value)
+            for field_name, field_value in self.step.items()
+            if field_name not in ("say", "only")
         )
-        match kind, step_fields:
+        match step_kind, step_fields:
             case "call", {"do": do}:
                 return str(do)
             case "cluster", {"do": do}:
@@ -54,7 +56,7 @@ class Act(msgspec.Struct, frozen=True, omit_defaults=True):
                 return f"ask {api}"
             case "arm", {"point": point, "action": action}:
                 return f"arm {point} {action['do']}"
-        return str(kind)
+        return str(step_kind)
 
 
 class Track(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -137,9 +139,9 @@ def scenario_of(plan: Plan) -> Scenario:
         pydantic.ValidationError: The plan says something that no scenario file may say.
     """
     world = plan.world
-    run: Body = {"mode": world.mode, "verdict": "healthy", "rules": world.rules}
+    run_fields: Body = {"mode": world.mode, "verdict": "healthy", "rules": world.rules}
     if world.as_version is not None:
-        run["as-version"] = world.as_version
+        run_fields["as-version"] = world.as_version
     return Scenario.model_validate(
         {
             "name": f"seed-{plan.seed}",
@@ -148,9 +150,12 @@ def scenario_of(plan: Plan) -> Scenario:
             "method": "Drawn from a seed.",
             "brokers": world.brokers,
             "settings": world.settings,
-            "topics": {name: Topic.model_validate(topic) for name, topic in world.topics.items()},
+            "topics": {
+                topic_name: Topic.model_validate(topic)
+                for topic_name, topic in world.topics.items()
+            },
             "actors": {track.name: track.actor for track in plan.tracks if track.actor is not None},
-            "runs": {RUN: Run.model_validate(run)},
+            "runs": {RUN: Run.model_validate(run_fields)},
             "steps": [],
         }
     )

@@ -26,7 +26,7 @@ UNSOUND_ISR: Final = "unsound-isr"
 EARLY_POSITION: Final = "position-before-replication"
 
 
-class Moments:
+class MomentChecks:
     """Checks a cluster repeatedly, and reports each kind of violation once."""
 
     def __init__(self, cluster: SimCluster) -> None:
@@ -43,17 +43,25 @@ class Moments:
         if image is not self._image:
             self._image = image
             self._replicated_partitions = [*_replicated_partitions(image)]
-            unsound = _isr(image)
-        looks = (unsound, self._watermarks(brokers), _stable_offsets(brokers, image))
+            unsound = _isr_violations(image)
+        looks = (
+            unsound,
+            self._watermark_violations(brokers),
+            _stable_offset_violations(brokers, image),
+        )
         return [violation for violation in chain.from_iterable(looks) if self._is_new(violation)]
 
-    def early_positions(self, read: PositionsRead) -> list[Broken]:
+    def early_positions(self, positions_read: PositionsRead) -> list[Broken]:
         """Positions that a broker has answered although a failover could undo them."""
-        index = partition_for(read.group, self._groups_partitions())
-        partition = TopicPartition(CONSUMER_OFFSETS_TOPIC, index)
+        partition_index = partition_for(positions_read.group, self._groups_partitions())
+        partition = TopicPartition(CONSUMER_OFFSETS_TOPIC, partition_index)
         logs = [broker.replicas.led.get(partition) for broker in self._cluster.brokers.values()]
-        late = [log for log in logs if log is not None and log.high_watermark < log.log_end_offset]
-        violations = chain.from_iterable(_early(read, log) for log in late)
+        lagging_logs = [
+            log for log in logs if log is not None and log.high_watermark < log.log_end_offset
+        ]
+        violations = chain.from_iterable(
+            _early_position_violations(positions_read, log) for log in lagging_logs
+        )
         return [violation for violation in violations if self._is_new(violation)]
 
     def _groups_partitions(self) -> int:
@@ -66,54 +74,60 @@ class Moments:
         self._reported_kinds.add(kind)
         return is_new
 
-    def _watermarks(self, brokers: Mapping[BrokerId, Broker]) -> Iterator[Broken]:
+    def _watermark_violations(self, brokers: Mapping[BrokerId, Broker]) -> Iterator[Broken]:
         """Checks that records below a replica's high watermark are on every in-sync replica."""
         for partition, in_sync in self._replicated_partitions:
-            highest, highest_broker, ends = -1, 0, []
+            highest_watermark, highest_broker, ends = -1, 0, []
             for broker_id, broker in brokers.items():
                 log = broker.replicas.hosted.get(partition)
                 if log is None:
                     continue
-                if log.high_watermark > highest:
-                    highest, highest_broker = log.high_watermark, broker_id
+                if log.high_watermark > highest_watermark:
+                    highest_watermark, highest_broker = log.high_watermark, broker_id
                 if broker_id in in_sync:
                     ends.append((log.log_end_offset, broker_id))
-            end, shortest_broker = min(ends, default=(highest, 0))
-            if end < highest:
+            lowest_end, shortest_broker = min(ends, default=(highest_watermark, 0))
+            if lowest_end < highest_watermark:
                 yield (
                     UNREPLICATED,
-                    f"{partition}: the high watermark of broker {highest_broker} is {highest},"
-                    " and the log of"
-                    f" broker {shortest_broker}, which is in sync, ends at {end}",
+                    f"{partition}: the high watermark of broker {highest_broker} is"
+                    f" {highest_watermark}, and the log of"
+                    f" broker {shortest_broker}, which is in sync, ends at {lowest_end}",
                 )
 
 
 def _replicated_partitions(image: ClusterImage) -> Iterator[tuple[TopicPartition, tuple[int, ...]]]:
-    for name, topic in image.topics.items():
-        for index, partition in enumerate(topic.partitions):
+    for topic_name, topic in image.topics.items():
+        for partition_index, partition in enumerate(topic.partitions):
             if len(partition.replicas) > 1:
-                yield TopicPartition(name, index), partition.isr
+                yield TopicPartition(topic_name, partition_index), partition.isr
 
 
-def _isr(image: ClusterImage) -> Iterator[Broken]:
+def _isr_violations(image: ClusterImage) -> Iterator[Broken]:
     """Checks that a leader is in its ISR, and that the ISR has only replicas on brokers in service
     (KIP-903).
     """
-    for name, topic in image.topics.items():
-        for index, partition in enumerate(topic.partitions):
+    for topic_name, topic in image.topics.items():
+        for partition_index, partition in enumerate(topic.partitions):
             if partition.leader == NO_LEADER:
                 continue  # the last one that was in sync may be out of service
-            able = {replica for replica in partition.replicas if image.is_active(replica)}
-            if partition.leader not in partition.isr or not able.issuperset(partition.isr):
+            eligible_replicas = {
+                replica for replica in partition.replicas if image.is_active(replica)
+            }
+            if partition.leader not in partition.isr or not eligible_replicas.issuperset(
+                partition.isr
+            ):
                 yield (
                     UNSOUND_ISR,
-                    f"{name}-{index} is led by {partition.leader}, and in sync are"
+                    f"{topic_name}-{partition_index} is led by {partition.leader}, and in sync are"
                     f" {[*partition.isr]}; replicas"
-                    f" in service are {sorted(able)}",
+                    f" in service are {sorted(eligible_replicas)}",
                 )
 
 
-def _stable_offsets(brokers: Mapping[BrokerId, Broker], image: ClusterImage) -> Iterator[Broken]:
+def _stable_offset_violations(
+    brokers: Mapping[BrokerId, Broker], image: ClusterImage
+) -> Iterator[Broken]:
     """Checks that each transaction below the last stable offset has its marker, and that the marker
     is replicated, since readers have seen its end. A record counts as replicated if all in-sync
     replicas have it. The high watermark of a leader may be lower: a new leader begins with an older
@@ -125,47 +139,47 @@ def _stable_offsets(brokers: Mapping[BrokerId, Broker], image: ClusterImage) -> 
         for partition, log in broker.replicas.led.items():
             if log.high_watermark == log.log_end_offset:
                 continue
-            stable = log.last_stable_offset
+            stable_offset = log.last_stable_offset
             for first_offset, marker in _ends_behind(log, log.high_watermark):
-                if first_offset < stable and not _have(
-                    brokers, partition, _in_sync(image, partition), marker
+                if first_offset < stable_offset and not _brokers_having_marker(
+                    brokers, partition, _in_sync_replicas(image, partition), marker
                 ):
                     yield (
                         UNSTABLE,
                         f"{partition} on broker {broker_id}: the last stable offset is"
-                        f" {stable}, and"
+                        f" {stable_offset}, and"
                         f" the transaction that begins at {first_offset} has its marker at"
                         f" {marker.base_offset},"
                         f" above the high watermark {log.high_watermark}",
                     )
 
 
-def _in_sync(image: ClusterImage, topic_partition: TopicPartition) -> tuple[int, ...]:
+def _in_sync_replicas(image: ClusterImage, topic_partition: TopicPartition) -> tuple[int, ...]:
     topic = image.topics.get(topic_partition.topic)
     return () if topic is None else topic.partitions[topic_partition.partition].isr
 
 
-def _have(
+def _brokers_having_marker(
     brokers: Mapping[BrokerId, Broker],
     partition: TopicPartition,
     replicas: tuple[int, ...],
     marker: BatchHeader,
 ) -> bool:
-    having = {
+    brokers_with_marker = {
         broker_id
         for broker_id, broker in brokers.items()
         if (log := broker.replicas.hosted.get(partition)) is not None
-        and next(_headers(log, marker.base_offset), None) == marker
+        and next(_batch_headers(log, marker.base_offset), None) == marker
     }
-    return bool(replicas) and having.issuperset(replicas)
+    return bool(replicas) and brokers_with_marker.issuperset(replicas)
 
 
 def _ends_behind(log: PartitionLog, offset: int) -> Iterator[tuple[int, BatchHeader]]:
     """Transactions that end at this offset or later: the first offset and the marker of each."""
-    if not any(header.is_control for header in _headers(log, offset)):
+    if not any(header.is_control for header in _batch_headers(log, offset)):
         return
     open_since: dict[int, int] = {}
-    for header in _headers(log, log.log_start_offset):
+    for header in _batch_headers(log, log.log_start_offset):
         if header.is_control:
             first_offset = open_since.pop(header.producer_id, None)
             if first_offset is not None and header.base_offset >= offset:
@@ -174,40 +188,45 @@ def _ends_behind(log: PartitionLog, offset: int) -> Iterator[tuple[int, BatchHea
             open_since.setdefault(header.producer_id, header.base_offset)
 
 
-def _headers(log: PartitionLog, start: int) -> Iterator[BatchHeader]:
-    for chunk in log.batches(start):
-        for _, header in iter_batches(chunk):
-            if header.base_offset >= start:
+def _batch_headers(log: PartitionLog, start_offset: int) -> Iterator[BatchHeader]:
+    for batches_of_chunk in log.batches(start_offset):
+        for _, header in iter_batches(batches_of_chunk):
+            if header.base_offset >= start_offset:
                 yield header
 
 
-def _early(read: PositionsRead, log: PartitionLog) -> Iterator[Broken]:
+def _early_position_violations(
+    positions_read: PositionsRead, log: PartitionLog
+) -> Iterator[Broken]:
     """Positions answered from group records that are not replicated yet."""
     answered_offsets = {
-        position.place: position.offset for position in read.positions if position.offset >= 0
+        position.place: position.offset
+        for position in positions_read.positions
+        if position.offset >= 0
     }
     reread_shard, replicated = GroupShard(partition=0, coordinator_epoch=0), set[TopicPartition]()
 
     def note() -> None:
         for partition, offset in answered_offsets.items():
-            committed = reread_shard.offsets.committed_offset(read.group, partition)
+            committed = reread_shard.offsets.committed_offset(positions_read.group, partition)
             if committed is not None and committed.position == offset:
                 replicated.add(partition)
 
     batches = [
-        (header.base_offset, chunk[position : position + header.size])
-        for chunk in log.batches()
-        for position, header in iter_batches(chunk)
+        (header.base_offset, batches_of_chunk[position : position + header.size])
+        for batches_of_chunk in log.batches()
+        for position, header in iter_batches(batches_of_chunk)
     ]
     for offset, batch in batches:
         for _ in reread_shard.read([batch]):
             if offset < log.high_watermark:
                 note()
     for partition, offset in answered_offsets.items():
-        committed = reread_shard.offsets.committed_offset(read.group, partition)
+        committed = reread_shard.offsets.committed_offset(positions_read.group, partition)
         if partition not in replicated and committed is not None and committed.position == offset:
             yield (
                 EARLY_POSITION,
-                f"{read.who} got {offset} of {read.group} on {partition}, which is not replicated"
-                f" yet: the high watermark of {log.topic_partition} is {log.high_watermark}",
+                f"{positions_read.who} got {offset} of {positions_read.group} on {partition}, which"
+                f" is not replicated yet: the high watermark of {log.topic_partition}"
+                f" is {log.high_watermark}",
             )

@@ -65,35 +65,41 @@ _FILE_ONLY_FIELDS: Final = frozenset({"who", "do", "error", "background", "id"})
 
 def sentence_of(step: Body) -> str:
     """The beginning of a sentence that describes an act; its remaining fields follow it."""
-    ((kind, step_fields),) = step.items()
-    fields = (
-        {name: _text_of(value) for name, value in step_fields.items()}
+    ((step_kind, step_fields),) = step.items()
+    field_texts = (
+        {field_name: _text_of(field_value) for field_name, field_value in step_fields.items()}
         if isinstance(step_fields, dict)
         else {}
     )
-    fields.setdefault(kind, _text_of(step_fields))
-    do = fields.get("do", "")
-    if kind == "cluster" and "coordinator-of" in fields:
-        text = "broker {to} becomes the coordinator of {coordinator-of}"
+    field_texts.setdefault(step_kind, _text_of(step_fields))
+    act_name = field_texts.get("do", "")
+    if step_kind == "cluster" and "coordinator-of" in field_texts:
+        template = "broker {to} becomes the coordinator of {coordinator-of}"
     else:
-        templates = {"call": _CALLS, "cluster": _CLUSTER}.get(kind, _OTHERS)
-        text = templates.get(do if kind in ("call", "cluster") else kind, "")
-    placeholders = [name for _, name, _, _ in Formatter().parse(text) if name]
-    if not text or not fields.keys() >= set(placeholders):
-        who, placeholders = fields.get("who", ""), []
-        text = f"{who} {do or kind}".strip().replace("{", "{{").replace("}", "}}")
-    sentence = text.format_map(fields)
+        templates = {"call": _CALLS, "cluster": _CLUSTER}.get(step_kind, _OTHERS)
+        template = templates.get(act_name if step_kind in ("call", "cluster") else step_kind, "")
+    placeholders = [field_name for _, field_name, _, _ in Formatter().parse(template) if field_name]
+    if not template or not field_texts.keys() >= set(placeholders):
+        actor_name, placeholders = field_texts.get("who", ""), []
+        template = (
+            f"{actor_name} {act_name or step_kind}".strip().replace("{", "{{").replace("}", "}}")
+        )
+    sentence = template.format_map(field_texts)
     further_fields = [
-        f"{name} {text_of_value}"
-        for name, text_of_value in fields.items()
-        if name not in (*placeholders, kind) and name not in _FILE_ONLY_FIELDS
+        f"{field_name} {text_of_value}"
+        for field_name, text_of_value in field_texts.items()
+        if field_name not in (*placeholders, step_kind) and field_name not in _FILE_ONLY_FIELDS
     ]
     return f"{sentence} ({', '.join(further_fields)})" if further_fields else sentence
 
 
-def _text_of(value: Any) -> str:
-    if isinstance(value, dict):
-        return " ".join(map(_text_of, value.values()))
-    if isinstance(value, list | tuple):
-        return ", ".join(map(_text_of, value))
-    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
+def _text_of(field_value: Any) -> str:
+    if isinstance(field_value, dict):
+        return " ".join(map(_text_of, field_value.values()))
+    if isinstance(field_value, list | tuple):
+        return ", ".join(map(_text_of, field_value))
+    return (
+        {True: "yes", False: "no"}[field_value]
+        if isinstance(field_value, bool)
+        else str(field_value)
+    )

@@ -82,15 +82,15 @@ class _Shrinking:
 
     def run(self) -> ShrunkPlan:
         """Shrink until nothing more can be left out, or the tries are used up."""
-        size = None
-        while size != (size := self._measure()) and self._left > 0:
-            self._tracks()
-            self._units()
-            self._acts()
-            self._world()
-            self._is_calm = self._is_calm or self._calm()
+        plan_size = None
+        while plan_size != (plan_size := self._measure()) and self._left > 0:
+            self._drop_tracks()
+            self._drop_units()
+            self._drop_acts()
+            self._simplify_world()
+            self._is_calm = self._is_calm or self._space_out_acts()
             if not self._is_calm:
-                self._pauses()
+                self._shorten_pauses()
         return ShrunkPlan(plan=self.plan, run=self.played, tries=self._max - self._left)
 
     def _measure(self) -> tuple[int, int, int]:
@@ -117,120 +117,132 @@ class _Shrinking:
 
     # What is left out
 
-    def _tracks(self) -> None:
+    def _drop_tracks(self) -> None:
         self._leave_out(self.plan.tracks, lambda tracks: _with_tracks(self.plan, tracks))
 
-    def _units(self) -> None:
-        for index in range(len(self.plan.tracks)):
-            units = tuple(dict.fromkeys(act.unit for act in self.plan.tracks[index].acts))
+    def _drop_units(self) -> None:
+        for track_index in range(len(self.plan.tracks)):
+            units = tuple(dict.fromkeys(act.unit for act in self.plan.tracks[track_index].acts))
 
-            def having(units: Sequence[int], index: int = index) -> Plan:
-                acts = self.plan.tracks[index].acts
-                return self._with_acts(index, [act for act in acts if act.unit in units])
+            def having(remaining_units: Sequence[int], track_index: int = track_index) -> Plan:
+                acts = self.plan.tracks[track_index].acts
+                return self._with_acts(
+                    track_index, [act for act in acts if act.unit in remaining_units]
+                )
 
             self._leave_out(units, having)
 
-    def _acts(self) -> None:
-        for index in range(len(self.plan.tracks)):
+    def _drop_acts(self) -> None:
+        for track_index in range(len(self.plan.tracks)):
 
-            def having(acts: Sequence[Act], index: int = index) -> Plan:
-                return self._with_acts(index, acts)
+            def having(remaining_acts: Sequence[Act], track_index: int = track_index) -> Plan:
+                return self._with_acts(track_index, remaining_acts)
 
-            self._leave_out(self.plan.tracks[index].acts, having)
+            self._leave_out(self.plan.tracks[track_index].acts, having)
         self._try(_with_tracks(self.plan, [track for track in self.plan.tracks if track.acts]))
 
-    def _leave_out(self, items: Sequence[T], having: Callable[[Sequence[T]], Plan]) -> None:
+    def _leave_out(
+        self, candidates: Sequence[T], plan_having: Callable[[Sequence[T]], Plan]
+    ) -> None:
         """Leave items out: halves first, then smaller pieces, then one by one."""
-        remaining, size = list(items), max(1, len(items) // 2)
-        while size:
-            start = 0
-            while start < len(remaining):
-                fewer = remaining[:start] + remaining[start + size :]
-                if self._try(having(fewer)):
-                    remaining = fewer
+        remaining, piece_size = list(candidates), max(1, len(candidates) // 2)
+        while piece_size:
+            piece_start = 0
+            while piece_start < len(remaining):
+                fewer_candidates = remaining[:piece_start] + remaining[piece_start + piece_size :]
+                if self._try(plan_having(fewer_candidates)):
+                    remaining = fewer_candidates
                 else:
-                    start += size
-            size //= 2
+                    piece_start += piece_size
+            piece_size //= 2
 
-    def _with_acts(self, index: int, acts: Sequence[Act]) -> Plan:
+    def _with_acts(self, track_index: int, acts: Sequence[Act]) -> Plan:
         tracks = list(self.plan.tracks)
-        tracks[index] = msgspec.structs.replace(tracks[index], acts=tuple(acts))
+        tracks[track_index] = msgspec.structs.replace(tracks[track_index], acts=tuple(acts))
         return _with_tracks(self.plan, tracks)
 
-    def _calm(self) -> bool:
+    def _space_out_acts(self) -> bool:
         """Try the simplest order of events: one after the other, with time between them."""
         starts = sorted(
-            (began, index, position)
-            for index, track in enumerate(self.plan.tracks)
-            for position, began in enumerate(self._start_times(track))
+            (start_time, track_index, act_index)
+            for track_index, track in enumerate(self.plan.tracks)
+            for act_index, start_time in enumerate(self._start_times(track))
         )
         acts = [list(track.acts) for track in self.plan.tracks]
-        latest = [0] * len(acts)
-        for turn, (_, index, position) in enumerate(starts):
-            acts[index][position] = msgspec.structs.replace(
-                acts[index][position], after_ms=(turn - latest[index]) * CALM_MS
+        latest_rank = [0] * len(acts)
+        for start_rank, (_, track_index, act_index) in enumerate(starts):
+            acts[track_index][act_index] = msgspec.structs.replace(
+                acts[track_index][act_index],
+                after_ms=(start_rank - latest_rank[track_index]) * CALM_MS,
             )
-            latest[index] = turn
+            latest_rank[track_index] = start_rank
         tracks = [
-            msgspec.structs.replace(track, acts=tuple(own))
-            for track, own in zip(self.plan.tracks, acts, strict=True)
+            msgspec.structs.replace(track, acts=tuple(track_acts))
+            for track, track_acts in zip(self.plan.tracks, acts, strict=True)
         ]
         return self._try(_with_tracks(self.plan, tracks))
 
     def _start_times(self, track: Track) -> list[int]:
         """The time when each act of a track began; acts that did not begin come last."""
-        times = [act.at_us for act in self.played.acts if act.who == track.name]
+        start_times = [act.at_us for act in self.played.acts if act.who == track.name]
         steps = [act.step for act in self.played.acts if act.who == track.name]
         return [
-            times[steps.index(act.step)] if act.step in steps else 1 << 60 for act in track.acts
+            start_times[steps.index(act.step)] if act.step in steps else 1 << 60
+            for act in track.acts
         ]
 
-    def _pauses(self) -> None:
+    def _shorten_pauses(self) -> None:
         """Shorten each pause to zero, else by halves, while the finding stays."""
-        for index in range(len(self.plan.tracks)):
-            for position in range(len(self.plan.tracks[index].acts)):
-                for shorter in (lambda _: 0, lambda ms: ms // 10 * 5):
-                    while self._try(self._with_pause(index, position, shorter)):
+        for track_index in range(len(self.plan.tracks)):
+            for act_index in range(len(self.plan.tracks[track_index].acts)):
+                for shorten in (lambda _: 0, lambda ms: ms // 10 * 5):
+                    while self._try(self._with_pause(track_index, act_index, shorten)):
                         continue
 
-    def _with_pause(self, index: int, position: int, shorter: Callable[[int], int]) -> Plan:
-        acts = list(self.plan.tracks[index].acts)
-        acts[position] = msgspec.structs.replace(
-            acts[position], after_ms=shorter(acts[position].after_ms)
+    def _with_pause(self, track_index: int, act_index: int, shorten: Callable[[int], int]) -> Plan:
+        acts = list(self.plan.tracks[track_index].acts)
+        acts[act_index] = msgspec.structs.replace(
+            acts[act_index], after_ms=shorten(acts[act_index].after_ms)
         )
-        return self._with_acts(index, acts)
+        return self._with_acts(track_index, acts)
 
-    def _world(self) -> None:
+    def _simplify_world(self) -> None:
         for world in self._plainer_worlds():
             self._try(msgspec.structs.replace(self.plan, world=world))
-        for index, track in enumerate(self.plan.tracks):
+        for track_index, track in enumerate(self.plan.tracks):
             if track.on_error != "go-on":
                 tracks = list(self.plan.tracks)
-                tracks[index] = msgspec.structs.replace(track, on_error="go-on")
+                tracks[track_index] = msgspec.structs.replace(track, on_error="go-on")
                 self._try(_with_tracks(self.plan, tracks))
 
     def _plainer_worlds(self) -> Iterator[object]:
         replace = msgspec.structs.replace
         yield replace(self.plan.world, latency_us=_ORDINARY_US)
         yield replace(self.plan.world, peer_latency_us=_ORDINARY_US)
-        for name in tuple(self.plan.world.settings):
-            yield replace(self.plan.world, settings=_without_key(self.plan.world.settings, name))
-        named = self.plan.to_json()
-        for name in tuple(self.plan.world.topics):
-            if f'"{name}-'.encode() not in named:
-                yield replace(self.plan.world, topics=_without_key(self.plan.world.topics, name))
-        for name, topic in tuple(self.plan.world.topics.items()):
-            for field in ("configs", "partitions"):
-                if field in topic:
-                    plainer = _without_key(topic, field)
-                    plainer["leaders"] = plainer["leaders"][: plainer.get("partitions", 1)]
-                    topics = {**self.plan.world.topics, name: plainer}
+        for dropped_name in tuple(self.plan.world.settings):
+            yield replace(
+                self.plan.world, settings=_without_key(self.plan.world.settings, dropped_name)
+            )
+        plan_json = self.plan.to_json()
+        for dropped_name in tuple(self.plan.world.topics):
+            if f'"{dropped_name}-'.encode() not in plan_json:
+                yield replace(
+                    self.plan.world, topics=_without_key(self.plan.world.topics, dropped_name)
+                )
+        for dropped_name, topic in tuple(self.plan.world.topics.items()):
+            for topic_field in ("configs", "partitions"):
+                if topic_field in topic:
+                    plainer_topic = _without_key(topic, topic_field)
+                    plainer_topic["leaders"] = plainer_topic["leaders"][
+                        : plainer_topic.get("partitions", 1)
+                    ]
+                    topics = {**self.plan.world.topics, dropped_name: plainer_topic}
                     yield replace(self.plan.world, topics=topics)
 
 
-def with_switch(plan: Plan, name: str, position: bool) -> Plan:  # noqa: FBT001 - it is the switch's
+def with_switch(plan: Plan, switch_name: str, is_on: bool) -> Plan:  # noqa: FBT001 - it is the switch's
     """The plan with one switch of the releases turned."""
-    rules = {**plan.world.rules, name: position}
+    rules = {**plan.world.rules, switch_name: is_on}
     return msgspec.structs.replace(plan, world=msgspec.structs.replace(plan.world, rules=rules))
 
 
@@ -238,7 +250,9 @@ def without_habit(plan: Plan, habit: str) -> Plan:
     """The plan without the acts of one habit, or without its settings."""
     if habit == SHORT_EXPIRATIONS:
         settings = {
-            name: value for name, value in plan.world.settings.items() if name not in EXPIRATIONS
+            setting_name: setting_value
+            for setting_name, setting_value in plan.world.settings.items()
+            if setting_name not in EXPIRATIONS
         }
         world = msgspec.structs.replace(plan.world, settings=settings)
         return msgspec.structs.replace(plan, world=world)
@@ -252,18 +266,18 @@ def without_habit(plan: Plan, habit: str) -> Plan:
 
 def is_early_marker(act: Act) -> bool:
     """Whether an act sends WriteTxnMarkers with an epoch that its producer never had."""
-    request = act.step.get(ASK, {})
-    if request.get("api") != "WriteTxnMarkers":
+    request_fields = act.step.get(ASK, {})
+    if request_fields.get("api") != "WriteTxnMarkers":
         return False
-    markers = request["fields"]["markers"]
+    markers = request_fields["fields"]["markers"]
     marker_list = [markers["each"]] if isinstance(markers, dict) else markers
     return any(marker["producer_epoch"]["plus"] > 0 for marker in marker_list)
 
 
 def is_for_one_replica(act: Act) -> bool:
     """Whether a partition is reassigned to a single broker."""
-    change = act.step.get("cluster", {})
-    return change.get("do") == "reassign" and len(change["replicas"]) == 1
+    cluster_act = act.step.get("cluster", {})
+    return cluster_act.get("do") == "reassign" and len(cluster_act["replicas"]) == 1
 
 
 BY_ACT: Final[Mapping[str, Callable[[Act], bool]]] = {
@@ -322,5 +336,5 @@ def _with_tracks(plan: Plan, tracks: Sequence[Track]) -> Plan:
     return msgspec.structs.replace(plan, tracks=tuple(tracks))
 
 
-def _without_key(mapping: Body, name: str) -> Body:
-    return {key: value for key, value in mapping.items() if key != name}
+def _without_key(mapping: Body, dropped_key: str) -> Body:
+    return {key: kept_value for key, kept_value in mapping.items() if key != dropped_key}

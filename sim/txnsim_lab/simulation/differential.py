@@ -62,64 +62,68 @@ class _Comparable(NamedTuple):
     answer_digest: str
 
 
-def other_plan(plan: Plan, against: Sequence[str]) -> Plan:
+def other_plan(plan: Plan, changed_settings: Sequence[str]) -> Plan:
     """The plan for the other cluster.
 
     Args:
         plan: The plan of the seed.
-        against: The differences: a release (``4.2``), a switch (``NAME=on``), a setting of brokers
-            (``NAME=VALUE``).
+        changed_settings: The differences: a release (``4.2``), a switch (``NAME=on``), a setting
+            of brokers (``NAME=VALUE``).
 
     Raises:
         ConfigError: There is no such release or switch.
     """
     world = plan.world
-    for setting in against:
-        name, equals, value = setting.partition("=")
+    for setting in changed_settings:
+        setting_name, equals, setting_value = setting.partition("=")
         if not equals:
             release_named(setting)  # or there is none
             modes, other_modes = modes_of(world.as_version), modes_of(setting)
             mode_index = modes.index(world.mode) if world.mode in modes else 0
             mode = other_modes[min(mode_index, len(other_modes) - 1)]
             world = msgspec.structs.replace(world, as_version=setting, mode=mode, rules={})
-        elif name in Rules.__struct_fields__:
-            if value not in ("on", "off"):
-                raise ConfigError(f"--against {setting}: expected {name}=on or {name}=off")
-            world = msgspec.structs.replace(world, rules={**world.rules, name: value == "on"})
-        elif "." in name:
+        elif setting_name in Rules.__struct_fields__:
+            if setting_value not in ("on", "off"):
+                raise ConfigError(
+                    f"--against {setting}: expected {setting_name}=on or {setting_name}=off"
+                )
             world = msgspec.structs.replace(
-                world, settings={**world.settings, name: _parse_value(value)}
+                world, rules={**world.rules, setting_name: setting_value == "on"}
+            )
+        elif "." in setting_name:
+            world = msgspec.structs.replace(
+                world, settings={**world.settings, setting_name: _parse_value(setting_value)}
             )
         else:
-            raise ConfigError(unknown_word_message("switch", name, Rules.__struct_fields__))
+            raise ConfigError(unknown_word_message("switch", setting_name, Rules.__struct_fields__))
     return msgspec.structs.replace(plan, world=world)
 
 
-def _parse_value(value: str) -> object:
+def _parse_value(value_text: str) -> object:
     """Parse a number or a boolean, as in a scenario file; other text stays text."""
     try:
-        return msgspec.json.decode(value)
+        return msgspec.json.decode(value_text)
     except msgspec.DecodeError:
-        return value
+        return value_text
 
 
-def difference(plan: Plan, other: Plan) -> RunDifference:
+def difference(plan: Plan, other_side: Plan) -> RunDifference:
     """Play both plans, and compare the runs.
 
     Raises:
         ConfigError: A cluster can't be configured as its plan needs.
     """
     left_run, right_run = (
-        play(side_plan, trace_level=TraceLevel.BRIEF) for side_plan in (plan, other)
+        play(side_plan, trace_level=TraceLevel.BRIEF) for side_plan in (plan, other_side)
     )
     runs = [
-        Recording.of(name, run.trace.splitlines())
-        for name, run in (("A", left_run), ("B", right_run))
+        Recording.of(side_name, played_run.trace.splitlines())
+        for side_name, played_run in (("A", left_run), ("B", right_run))
     ]
-    parted = diff(*runs)
+    parted_moment = diff(*runs)
     return RunDifference(
         sentence=_sentence(left_run, right_run),
-        inside=None if parted is None else parted.sentence,
+        inside=None if parted_moment is None else parted_moment.sentence,
         left_run=left_run,
         right_run=right_run,
     )
@@ -129,12 +133,14 @@ def _sentence(left_run: PlayedRun, right_run: PlayedRun) -> str:
     parting = _first_parting(left_run, right_run)
     if parting is not None:
         left_act, right_act = parting.ours, parting.theirs
-        act = left_act or right_act
-        assert act is not None
-        parted = f"They part at {act.at_us / 1e6:.3f} s, when {sentence_of(act.step)}"
+        parted_act = left_act or right_act
+        assert parted_act is not None
+        comparable_parts = (
+            f"They part at {parted_act.at_us / 1e6:.3f} s, when {sentence_of(parted_act.step)}"
+        )
         if left_act is not None and right_act is not None and left_act.error == right_act.error:
-            return f"{parted}: both answer {left_act.error}, and do not say the same."
-        return f"{parted}: A {_answer_text(left_act)}, B {_answer_text(right_act)}."
+            return f"{comparable_parts}: both answer {left_act.error}, and do not say the same."
+        return f"{comparable_parts}: A {_answer_text(left_act)}, B {_answer_text(right_act)}."
     if left_run.kinds != right_run.kinds:
         return (
             f"All clients are answered alike; A has {_kinds(left_run)}, B has {_kinds(right_run)}."
@@ -142,9 +148,9 @@ def _sentence(left_run: PlayedRun, right_run: PlayedRun) -> str:
     return "All clients are answered alike, and the judges say the same."
 
 
-def _first_parting(left: PlayedRun, right: PlayedRun) -> _Parting | None:
+def _first_parting(left_run: PlayedRun, right_run: PlayedRun) -> _Parting | None:
     """The earliest act with different answers; None if there is none."""
-    left_acts, right_acts = _by_actor(left.acts), _by_actor(right.acts)
+    left_acts, right_acts = _by_actor(left_run.acts), _by_actor(right_run.acts)
     partings: list[_Parting] = []
     for actor in dict.fromkeys((*left_acts, *right_acts)):
         for left_act, right_act in zip_longest(left_acts[actor], right_acts[actor]):

@@ -12,7 +12,7 @@ import msgspec
 from txnsim.releases import REFERENCE, RELEASES, release_named
 from txnsim_lab.simulation import _defaults as defaults
 from txnsim_lab.simulation._client_behaviour import (
-    Scene,
+    PlanChoices,
     application,
     bystander,
     group,
@@ -29,7 +29,7 @@ from txnsim_lab.simulation._plan import Body, Plan, Track, World
 STREAM: Final = "plan"
 
 
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+class SimulationOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The user's choices; all else is drawn."""
 
     as_version: str | None = None
@@ -40,64 +40,72 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     """A user's coroutine, as ``package.module:name``, which replaces our clients."""
 
 
-def draw(seed: int, options: Wanted = Wanted()) -> Plan:  # noqa: B008 - a frozen value
+def draw(seed: int, options: SimulationOptions = SimulationOptions()) -> Plan:  # noqa: B008 - a frozen value
     """Draw the plan of a seed."""
     dice = Dice(seed, STREAM)
-    drawn = dice.left_in({**defaults.CLIENT_FEATURES, **defaults.CLUSTER_FEATURES})
+    drawn_features = dice.left_in({**defaults.CLIENT_FEATURES, **defaults.CLUSTER_FEATURES})
     modes = modes_of(options.as_version)
     mode = dice.pick(modes)
     brokers = dice.pick_weighted(defaults.BROKERS)
     topics = {
-        f"t{number}": _topic(dice, brokers)
-        for number in range(1, dice.pick_weighted(defaults.TOPICS) + 1)
+        f"t{topic_number}": _draw_topic(dice, brokers)
+        for topic_number in range(1, dice.pick_weighted(defaults.TOPICS) + 1)
     }
-    settings = _settings(dice, brokers)
-    features = drawn - (frozenset() if _survives(topics, settings, drawn) else {POWER_FAILURE})
-    scene = Scene(
+    settings = _draw_settings(dice, brokers)
+    features = drawn_features - (
+        frozenset()
+        if _survives_power_failure(topics, settings, drawn_features)
+        else {POWER_FAILURE}
+    )
+    plan_choices = PlanChoices(
         features=features,
         places=tuple(
-            f"{name}-{index}"
-            for name, topic in topics.items()
-            for index in range(topic["partitions"])
+            f"{topic_name}-{partition_index}"
+            for topic_name, topic in topics.items()
+            for partition_index in range(topic["partitions"])
         ),
         brokers=brokers,
         is_v2=mode.startswith("TV2"),
         ids=("a1", "a2", "x1", "x2"),
         inputs=tuple(topics),
     )
-    latency_us, peer_us = (dice.pick_weighted(defaults.LATENCIES_US) for _ in range(2))
+    latency_us, peer_latency = (dice.pick_weighted(defaults.LATENCIES_US) for _ in range(2))
     world = World(
         mode=mode,
         brokers=brokers,
         settings=settings,
         topics=topics,
         latency_us=latency_us,
-        peer_latency_us=peer_us,
+        peer_latency_us=peer_latency,
         as_version=options.as_version,
         rules=dict(options.rules),
     )
-    clients = () if options.workload is not None else tuple(_clients(dice, scene))
+    clients = () if options.workload is not None else tuple(_draw_client_tracks(dice, plan_choices))
     plan = Plan(
         seed=seed,
         world=world,
-        tracks=(*clients, *_surroundings(dice, scene)),
+        tracks=(*clients, *_draw_other_tracks(dice, plan_choices)),
         features=tuple(sorted(features)),
         workload=options.workload,
     )
-    return with_amid(with_further_features(plan, older=_older(options.as_version, mode)))
+    return with_amid(
+        with_further_features(plan, older_releases=_older_releases(options.as_version, mode))
+    )
 
 
-def _survives(topics: Mapping[str, Body], settings: Body, features: frozenset[str]) -> bool:
+def _survives_power_failure(
+    topics: Mapping[str, Body], settings: Body, features: frozenset[str]
+) -> bool:
     """Whether the cluster must lose nothing if one machine loses its power: every acknowledged
     record is on two other brokers, and no other broker is out of service.
     """
     internal = ("transaction.state.log", "offsets.topic")
     replicas = [topic["replication-factor"] for topic in topics.values()]
-    replicas += [settings[f"{name}.replication.factor"] for name in internal]
+    replicas += [settings[f"{internal_name}.replication.factor"] for internal_name in internal]
     in_sync = [topic.get("configs", {}).get("min.insync.replicas", 1) for topic in topics.values()]
     in_sync.append(settings["transaction.state.log.min.isr"])
-    alone = features.isdisjoint(("kill", "stop", "isolate", "full-disk", "reassign"))
-    return alone and min(replicas) > 2 and min(in_sync) > 1
+    dies_alone = features.isdisjoint(("kill", "stop", "isolate", "full-disk", "reassign"))
+    return dies_alone and min(replicas) > 2 and min(in_sync) > 1
 
 
 def modes_of(as_version: str | None) -> tuple[str, ...]:
@@ -112,21 +120,28 @@ def modes_of(as_version: str | None) -> tuple[str, ...]:
     return ("V+", "TV2+" if rules.v2_markers_need_higher_epoch else "TV2")
 
 
-def _older(as_version: str | None, mode: str) -> list[str]:
+def _older_releases(as_version: str | None, mode: str) -> list[str]:
     """Older releases whose brokers can run the same mode."""
-    names = [*RELEASES]
-    own = REFERENCE.name if as_version is None else as_version
-    return [name for name in names[: names.index(own)] if mode in modes_of(name)]
+    release_names = [*RELEASES]
+    own_release = REFERENCE.name if as_version is None else as_version
+    return [
+        release_name
+        for release_name in release_names[: release_names.index(own_release)]
+        if mode in modes_of(release_name)
+    ]
 
 
-def _topic(dice: Dice, brokers: int) -> Body:
+def _draw_topic(dice: Dice, brokers: int) -> Body:
     replicas = min(brokers, dice.pick_weighted(defaults.REPLICATION))
-    count = dice.pick_weighted(defaults.PARTITIONS)
+    partition_count = dice.pick_weighted(defaults.PARTITIONS)
     first_leader = dice.pick(range(brokers))
     topic: Body = {
-        "partitions": count,
+        "partitions": partition_count,
         "replication-factor": replicas,
-        "leaders": [(first_leader + index) % brokers + 1 for index in range(count)],
+        "leaders": [
+            (first_leader + partition_index) % brokers + 1
+            for partition_index in range(partition_count)
+        ],
     }
     configs: Body = {}
     if dice.happens(0.2):
@@ -136,7 +151,7 @@ def _topic(dice: Dice, brokers: int) -> Body:
     return {**topic, "configs": configs} if configs else topic
 
 
-def _settings(dice: Dice, brokers: int) -> Body:
+def _draw_settings(dice: Dice, brokers: int) -> Body:
     """Draw the settings of the cluster, mainly of its internal topics."""
     settings: Body = {
         "broker.session.timeout.ms": dice.pick((4_000, 6_000, 9_000)),
@@ -151,24 +166,24 @@ def _settings(dice: Dice, brokers: int) -> Body:
     return settings
 
 
-def _clients(dice: Dice, scene: Scene) -> Iterator[Track]:
-    for number in range(1, dice.pick_weighted(defaults.APPLICATIONS) + 1):
-        yield application(dice, scene, f"a{number}", f"a{number}")
-    pooled = scene.has("pooled")
-    for number in range(1, dice.pick_weighted(defaults.WIRES) + 1):
-        yield wire(dice, scene, f"w{number}", "x1" if pooled else f"x{number}")
-    if scene.has("groups"):
-        yield from group(dice, scene, 1)
+def _draw_client_tracks(dice: Dice, plan_choices: PlanChoices) -> Iterator[Track]:
+    for actor_number in range(1, dice.pick_weighted(defaults.APPLICATIONS) + 1):
+        yield application(dice, plan_choices, f"a{actor_number}", f"a{actor_number}")
+    has_pool = plan_choices.has("pooled")
+    for actor_number in range(1, dice.pick_weighted(defaults.WIRES) + 1):
+        yield wire(dice, plan_choices, f"w{actor_number}", "x1" if has_pool else f"x{actor_number}")
+    if plan_choices.has("groups"):
+        yield from group(dice, plan_choices, 1)
 
 
-def _surroundings(dice: Dice, scene: Scene) -> Iterator[Track]:
+def _draw_other_tracks(dice: Dice, plan_choices: PlanChoices) -> Iterator[Track]:
     """Draw the tracks of actors that are neither producers nor groups."""
-    if scene.has("bystander"):
-        yield bystander(dice, scene)
-    if scene.has("reader"):
-        yield reader(dice, scene)
-    if has_operator(scene):
-        yield operator(dice, scene)
-    if has_disturber(scene):
-        for number in range(1, dice.pick_weighted(defaults.DISTURBERS) + 1):
-            yield disturber(dice, scene, number)
+    if plan_choices.has("bystander"):
+        yield bystander(dice, plan_choices)
+    if plan_choices.has("reader"):
+        yield reader(dice, plan_choices)
+    if has_operator(plan_choices):
+        yield operator(dice, plan_choices)
+    if has_disturber(plan_choices):
+        for disturber_number in range(1, dice.pick_weighted(defaults.DISTURBERS) + 1):
+            yield disturber(dice, plan_choices, disturber_number)

@@ -34,20 +34,22 @@ class Guest(msgspec.Struct, frozen=True):
 Workload = Callable[[Guest], Awaitable[object]]
 
 
-def workload_named(name: str) -> Workload:
+def workload_named(workload_path: str) -> Workload:
     """Import the coroutine at ``package.module:name``.
 
     Raises:
         ConfigError: There is no such coroutine.
     """
-    module, colon, function = name.partition(":")
+    module, separator, function = workload_path.partition(":")
     try:
-        candidate = getattr(importlib.import_module(module), function, None) if colon else None
+        imported_object = (
+            getattr(importlib.import_module(module), function, None) if separator else None
+        )
     except ImportError as error:
-        raise ConfigError(f"workload {name}: {error}") from None
-    if not callable(candidate):
-        raise ConfigError(f"workload {name}: expected package.module:coroutine")
-    workload: Workload = candidate
+        raise ConfigError(f"workload {workload_path}: {error}") from None
+    if not callable(imported_object):
+        raise ConfigError(f"workload {workload_path}: expected package.module:coroutine")
+    workload: Workload = imported_object
     return workload
 
 
@@ -70,12 +72,12 @@ async def end_of(workload: Awaitable[object]) -> str:
 def commit_markers(cluster: SimCluster) -> int:
     """Number of COMMIT markers in topics of clients, each counted once per partition."""
     return sum(
-        record is not None and record.type == COMMIT
+        control_record is not None and control_record.type == COMMIT
         for broker in cluster.brokers.values()
         for partition, log in broker.replicas.led.items()
         if partition.topic not in INTERNAL_TOPICS
-        for chunk in log.batches(log.log_start_offset)
-        for position, header in iter_batches(chunk)
+        for batches_of_chunk in log.batches(log.log_start_offset)
+        for position, header in iter_batches(batches_of_chunk)
         if header.is_control
-        for record in (read_control_record(chunk, position),)
+        for control_record in (read_control_record(batches_of_chunk, position),)
     )

@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Final
 
 from txnsim_lab.simulation._plan import Plan
-from txnsim_lab.simulation.drawing import Wanted, draw
+from txnsim_lab.simulation.drawing import SimulationOptions, draw
 
 AMONG: Final = 8
 """One of this number of seeds is played."""
@@ -21,24 +21,35 @@ TROUBLES: Final = frozenset(("cluster", "arm", "advance"))
 """Kinds of steps that disturb the cluster; all others are requests."""
 
 
-def guided_seeds(seeds: Iterable[int], options: Wanted) -> Iterator[int]:
+def guided_seeds(seeds: Iterable[int], options: SimulationOptions) -> Iterator[int]:
     """Choose one of each eight seeds; the choice is deterministic.
 
     Args:
         seeds: The seeds to choose from.
         options: What the user has fixed.
     """
-    remaining, played = iter(seeds), Counter[tuple[str, str]]()
-    while choices := list(islice(remaining, AMONG)):
-        pairs = {seed: pairs_of(draw(seed, options)) for seed in choices}
-        best = max(choices, key=lambda seed: sum(1 / (1 + played[pair]) for pair in pairs[seed]))
-        played.update(pairs[best])
-        yield best
+    remaining, played_pairs = iter(seeds), Counter[tuple[str, str]]()
+    while candidate_seeds := list(islice(remaining, AMONG)):
+        pairs_by_seed = {seed: pairs_of(draw(seed, options)) for seed in candidate_seeds}
+        best_seed = max(
+            candidate_seeds,
+            key=lambda seed: sum(1 / (1 + played_pairs[pair]) for pair in pairs_by_seed[seed]),
+        )
+        played_pairs.update(pairs_by_seed[best_seed])
+        yield best_seed
 
 
 def pairs_of(plan: Plan) -> set[tuple[str, str]]:
     """Pairs of a request of a run and a trouble, habit or mode that it may meet."""
-    acts = {act.request_name: act.step.keys() for act in plan.acts}
-    troubles = {name for name, step in acts.items() if not TROUBLES.isdisjoint(step)}
-    met = troubles | {plan.world.mode, *plan.features}
-    return {(request, condition) for request in acts.keys() - troubles for condition in met}
+    steps_by_request = {act.request_name: act.step.keys() for act in plan.acts}
+    troubles = {
+        request_name
+        for request_name, step in steps_by_request.items()
+        if not TROUBLES.isdisjoint(step)
+    }
+    met_condition = troubles | {plan.world.mode, *plan.features}
+    return {
+        (request, condition)
+        for request in steps_by_request.keys() - troubles
+        for condition in met_condition
+    }

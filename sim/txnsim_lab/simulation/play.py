@@ -54,7 +54,7 @@ from txnsim_lab.simulation._curious_client import ASK, Curious
 from txnsim_lab.simulation._further_features import EXPIRATIONS, MONITOR
 from txnsim_lab.simulation._invariants import violations
 from txnsim_lab.simulation._plan import RUN, Act, Body, Plan, Track, scenario_of
-from txnsim_lab.simulation._running_invariants import Moments
+from txnsim_lab.simulation._running_invariants import MomentChecks
 from txnsim_lab.simulation.guests import Guest, commit_markers, end_of, workload_named
 from txnsim_lab.target.simulated import SimulatedTarget
 
@@ -153,13 +153,13 @@ def play(
             imported.
     """
     scenario = scenario_of(plan)
-    run = _PlayingRun(plan, scenario)
+    playing_run = _PlayingRun(plan, scenario)
     world = plan.world
     broken: list[Finding] = []
     try:
         with processor_limit(cpu_s) as limit:
             run_virtual(
-                run.whole,
+                playing_run.whole,
                 seed=plan.seed,
                 latency_us=world.latency_us,
                 peer_latency_us=world.peer_latency_us,
@@ -171,13 +171,13 @@ def play(
         broken.append(Finding(CRASH, _error_text(error)))
     if limit.is_over:
         broken = [Finding(OVER_LIMIT, f"it took more than {cpu_s:g} s of processor time")]
-    return run.to_played_run(broken)
+    return playing_run.to_played_run(broken)
 
 
 def _error_text(error: BaseException) -> str:
     """An error in one line, including the errors of a group."""
     if isinstance(error, BaseExceptionGroup):
-        return "; ".join(_error_text(inner) for inner in error.exceptions)
+        return "; ".join(_error_text(inner_error) for inner_error in error.exceptions)
     return f"{type(error).__name__}: {error}"
 
 
@@ -199,7 +199,7 @@ class _PlayingRun:
         self.plan = plan
         self._scenario = scenario
         self._steps = {
-            id(act): _step(act)
+            id(act): _step_of_act(act)
             for track in plan.tracks
             for act in track.acts
             if ASK not in act.step
@@ -213,7 +213,7 @@ class _PlayingRun:
         self._deletes_topics = _deletes_topics(plan)
         self._remembered_fields: Told = {}
         self._curious: Curious | None = None
-        self._moments: Moments | None = None
+        self._moments: MomentChecks | None = None
         self._recorder: Recorder | None = None
         self._environment: VirtualEnvironment | None = None
         self._start_us = 0
@@ -274,15 +274,17 @@ class _PlayingRun:
                     recorder=recorder,
                 ) as running_story,
             ):
-                await self._on_stage(running_story, target)
+                await self._play_on_cluster(running_story, target)
         finally:
             self._virtual_ms = (environment.clock.monotonic_us() - self._start_us) // 1_000
 
-    async def _on_stage(self, running_story: RunningStory, target: SimulatedTarget) -> None:
+    async def _play_on_cluster(self, running_story: RunningStory, target: SimulatedTarget) -> None:
         clock, spawn = target.environment.clock, target.environment.tasks.spawn
         tasks = [
-            spawn(self._track(running_story, target.cluster, track), name=f"track {number}")
-            for number, track in enumerate(self.plan.tracks)
+            spawn(
+                self._play_track(running_story, target.cluster, track), name=f"track {track_number}"
+            )
+            for track_number, track in enumerate(self.plan.tracks)
         ]
         if self._guest is not None:
             guest = Guest(
@@ -296,9 +298,11 @@ class _PlayingRun:
         self._is_over = True
         await heal(target.cluster)
         await _until_done(clock, tasks, FAREWELL_MS)
-        late = [task.get_name() for task in tasks if not task.done()]
-        if late:
-            self._findings.append(Finding(UNSETTLED, f"{', '.join(late)}: no answer came"))
+        unfinished_tasks = [task.get_name() for task in tasks if not task.done()]
+        if unfinished_tasks:
+            self._findings.append(
+                Finding(UNSETTLED, f"{', '.join(unfinished_tasks)}: no answer came")
+            )
         for task in tasks:
             task.cancel()
         if self._curious is not None:
@@ -336,16 +340,18 @@ class _PlayingRun:
 
     # Tracks
 
-    async def _track(self, running_story: RunningStory, cluster: SimCluster, track: Track) -> None:
-        clock, skipped = running_story.environment.clock, -1
+    async def _play_track(
+        self, running_story: RunningStory, cluster: SimCluster, track: Track
+    ) -> None:
+        clock, skipped_unit = running_story.environment.clock, -1
         for drawn_act in track.acts:
-            if drawn_act.unit == skipped:
+            if drawn_act.unit == skipped_unit:
                 continue
             if drawn_act.after_ms:
                 await pause(clock, drawn_act.after_ms)
             if self._is_over:
                 return
-            answer = await self._act(running_story, cluster, track, drawn_act)
+            answer = await self._perform_act(running_story, cluster, track, drawn_act)
             if answer.error == NONE or _is_other_actors_act(drawn_act):
                 continue
             if drawn_act.unit == BEGINNING:
@@ -356,20 +362,22 @@ class _PlayingRun:
                 continue
             if track.on_error == "leave":
                 return
-            skipped = drawn_act.unit
-            unknown = _is_unknown_end(drawn_act, answer)
-            if track.on_error == "abort" and not unknown:
-                sorry = await self._act(running_story, cluster, track, _call(track, "abort"))
-                unknown = sorry.outcome is Outcome.UNKNOWN
+            skipped_unit = drawn_act.unit
+            is_unknown = _is_unknown_end(drawn_act, answer)
+            if track.on_error == "abort" and not is_unknown:
+                abort_answer = await self._perform_act(
+                    running_story, cluster, track, _track_call(track, "abort")
+                )
+                is_unknown = abort_answer.outcome is Outcome.UNKNOWN
             # What is not known to be over must not be gone on with.
             if track.actor is None or track.actor["plays"] != "wire":
-                if unknown:
+                if is_unknown:
                     return
-            elif unknown or track.on_error == "anew":
-                anew = _call(track, "init-producer-id")
-                answer = await self._act(running_story, cluster, track, anew)
+            elif is_unknown or track.on_error == "anew":
+                new_begin = _track_call(track, "init-producer-id")
+                answer = await self._perform_act(running_story, cluster, track, new_begin)
                 if answer.outcome is Outcome.UNKNOWN and not await self._begins_after_all(
-                    running_story, cluster, track, anew
+                    running_story, cluster, track, new_begin
                 ):
                     return
 
@@ -381,23 +389,30 @@ class _PlayingRun:
             await pause(running_story.environment.clock, ATTEMPT_PAUSE_MS)
             if self._is_over:
                 return False
-            if (await self._act(running_story, cluster, track, act)).error == NONE:
+            if (await self._perform_act(running_story, cluster, track, act)).error == NONE:
                 return True
         return False
 
-    async def _act(
+    async def _perform_act(
         self, running_story: RunningStory, cluster: SimCluster, track: Track, drawn_act: Act
     ) -> CallResult:
         """Perform one act; an error is its answer."""
-        step = None if ASK in drawn_act.step else self._steps.get(id(drawn_act)) or _step(drawn_act)
+        step = (
+            None
+            if ASK in drawn_act.step
+            else self._steps.get(id(drawn_act)) or _step_of_act(drawn_act)
+        )
         call = None if step is None else step.call
         clock = running_story.environment.clock
         began_us = clock.monotonic_us()
-        leaders, states = _leaders(cluster), _states(cluster)
-        state = self._state(states, track)
-        self._findings += [Finding(*violation) for violation in self._look(cluster)]
+        leaders, transaction_states = _leader_by_partition(cluster), _state_by_id(cluster)
+        transaction_state = self._transaction_state(transaction_states, track)
+        self._findings += [Finding(*violation) for violation in self._note_violations(cluster)]
         commit = asked_of_group(running_story.around, cluster, call)
-        old, fenced = reason_to_refuse(commit, cluster), reason_to_fence(commit)
+        old_generation_reason, fenced_reason = (
+            reason_to_refuse(commit, cluster),
+            reason_to_fence(commit),
+        )
         try:
             if step is None:
                 self._curious = self._curious or Curious(running_story.around)
@@ -418,19 +433,19 @@ class _PlayingRun:
                 step=drawn_act.step,
                 error=answer.error,
                 leaders=leaders,
-                states=states,
+                states=transaction_states,
                 answer_digest=answer.because if step is None else "",
             )
         )
-        self._cells[CoverageCell(state, drawn_act.request_name, answer.error)] += 1
-        if old or fenced:
+        self._cells[CoverageCell(transaction_state, drawn_act.request_name, answer.error)] += 1
+        if old_generation_reason or fenced_reason:
             # A coordinator that has moved meanwhile may not know the later generation.
             commit = asked_of_group(running_story.around, cluster, call)
-            if old and answer.error == NONE and reason_to_refuse(commit, cluster):
-                self._findings.append(Finding(OLD_GENERATION, old))
-            if fenced and answer.error in UNFENCED and reason_to_fence(commit):
-                self._findings.append(Finding(NOT_FENCED, f"{fenced}: {answer.error}"))
-        self._findings += [Finding(*violation) for violation in self._look(cluster)]
+            if old_generation_reason and answer.error == NONE and reason_to_refuse(commit, cluster):
+                self._findings.append(Finding(OLD_GENERATION, old_generation_reason))
+            if fenced_reason and answer.error in UNFENCED and reason_to_fence(commit):
+                self._findings.append(Finding(NOT_FENCED, f"{fenced_reason}: {answer.error}"))
+        self._findings += [Finding(*violation) for violation in self._note_violations(cluster)]
         if call is not None and call.do == "read-positions" and answer.error == NONE:
             self._findings += [
                 Finding(*violation) for violation in self._early_positions(running_story, call.who)
@@ -443,29 +458,31 @@ class _PlayingRun:
             self._shared = [Finding(*violation) for violation in violations]
         return answer
 
-    def _look(self, cluster: SimCluster) -> list[Broken]:
+    def _note_violations(self, cluster: SimCluster) -> list[Broken]:
         if self._moments is None:
-            self._moments = Moments(cluster)
+            self._moments = MomentChecks(cluster)
         return self._moments.look()
 
-    def _early_positions(self, running_story: RunningStory, who: str) -> list[Broken]:
+    def _early_positions(self, running_story: RunningStory, actor_name: str) -> list[Broken]:
         """Violations in the positions that an actor just got, if they are not replicated."""
         assert self._moments is not None
         history = running_story.recorder.history
-        observations = (history[index] for index in range(len(history) - 1, -1, -1))
+        observations = (
+            history[observation_index] for observation_index in range(len(history) - 1, -1, -1)
+        )
         read = next(
             observation
             for observation in observations
-            if isinstance(observation, PositionsRead) and observation.who == who
+            if isinstance(observation, PositionsRead) and observation.who == actor_name
         )
         return self._moments.early_positions(read)
 
     @staticmethod
-    def _state(states: Mapping[str, str], track: Track) -> str:
+    def _transaction_state(state_by_id: Mapping[str, str], track: Track) -> str:
         """State of an actor's transaction; "" if the actor makes no transactions."""
         if track.actor is None or track.actor["plays"] not in ("wire", "application"):
             return ""
-        return states.get(track.actor.get("transactional-id", track.name), "absent")
+        return state_by_id.get(track.actor.get("transactional-id", track.name), "absent")
 
 
 def _deletes_topics(plan: Plan) -> bool:
@@ -481,14 +498,14 @@ def _keeps_positions(plan: Plan) -> bool:
 
 async def _look_at_positions(running_story: RunningStory, plan: Plan) -> None:
     """Read the final positions of each group."""
-    places = [
-        TopicPartition(name, index)
-        for name, topic in plan.world.topics.items()
-        for index in range(topic["partitions"])
+    partitions = [
+        TopicPartition(topic_name, partition_index)
+        for topic_name, topic in plan.world.topics.items()
+        for partition_index in range(topic["partitions"])
     ]
     for group in plan.groups:
         admin = await running_story.operator.admin()
-        positions = await admin.committed_positions(group, places)
+        positions = await admin.committed_positions(group, partitions)
         running_story.recorder.note_positions(LOOKER, group, positions)
 
 
@@ -500,38 +517,43 @@ async def _drain_share_groups(running_story: RunningStory, plan: Plan) -> None:
     for track in plan.tracks:
         if track.actor is not None and track.actor["plays"] == "share-member":
             drainers.setdefault(track.actor["group"], track.name)
-    for who in drainers.values():
-        await _call_leniently(running_story, who, "subscribe", topics=[*plan.world.topics])
-        empty = 0
+    for actor_name in drainers.values():
+        await _call_leniently(running_story, actor_name, "subscribe", topics=[*plan.world.topics])
+        empty_polls = 0
         for _ in range(DRAINING_POLLS_MAX):
             length_before = len(running_story.recorder.history)
-            await _call_leniently(running_story, who, "poll")
+            await _call_leniently(running_story, actor_name, "poll")
             new_observations = (
-                running_story.recorder.history[index]
-                for index in range(length_before, len(running_story.recorder.history))
+                running_story.recorder.history[observation_index]
+                for observation_index in range(length_before, len(running_story.recorder.history))
             )
             if any(
                 isinstance(observation, ShareFetched) and observation.records
                 for observation in new_observations
             ):
-                empty = 0
-                await _call_leniently(running_story, who, "acknowledge")
-            elif (empty := empty + 1) == EMPTY_POLLS:
+                empty_polls = 0
+                await _call_leniently(running_story, actor_name, "acknowledge")
+            elif (empty_polls := empty_polls + 1) == EMPTY_POLLS:
                 break
 
 
-async def _call_leniently(running_story: RunningStory, who: str, do: str, **fields: object) -> None:
+async def _call_leniently(
+    running_story: RunningStory, actor_name: str, call_name: str, **call_fields: object
+) -> None:
     """Make a call whose errors only go into the history."""
     with contextlib.suppress(ClientError, StoryFailedError):
-        await _play_step(running_story, _step(Act({"call": {"who": who, "do": do, **fields}})))
+        await _play_step(
+            running_story,
+            _step_of_act(Act({"call": {"who": actor_name, "do": call_name, **call_fields}})),
+        )
 
 
 def _is_other_actors_act(act: Act) -> bool:
     """Whether an act is not the act of its track's program; the program then goes on after an
     error.
     """
-    who = act.step.get("call", {}).get("who")
-    return "cluster" in act.step or who in (OPERATOR, READER)
+    actor_name = act.step.get("call", {}).get("who")
+    return "cluster" in act.step or actor_name in (OPERATOR, READER)
 
 
 def _is_unknown_end(act: Act, answer: CallResult) -> bool:
@@ -539,23 +561,23 @@ def _is_unknown_end(act: Act, answer: CallResult) -> bool:
     return is_end and answer.outcome is Outcome.UNKNOWN
 
 
-def _step(act: Act) -> Step:
+def _step_of_act(act: Act) -> Step:
     return Step.model_validate(act.step)
 
 
-def _call(track: Track, do: str) -> Act:
+def _track_call(track: Track, do: str) -> Act:
     return Act({"call": {"who": track.name, "do": do}})
 
 
-def _leaders(cluster: SimCluster) -> dict[str, int]:
+def _leader_by_partition(cluster: SimCluster) -> dict[str, int]:
     return {
-        f"{name}-{index}": max(0, partition.leader)
-        for name, topic in cluster.metadata.image.topics.items()
-        for index, partition in enumerate(topic.partitions)
+        f"{topic_name}-{partition_index}": max(0, partition.leader)
+        for topic_name, topic in cluster.metadata.image.topics.items()
+        for partition_index, partition in enumerate(topic.partitions)
     }
 
 
-def _states(cluster: SimCluster) -> dict[str, str]:
+def _state_by_id(cluster: SimCluster) -> dict[str, str]:
     return {
         txn.transactional_id: txn.state.wire_name
         for broker in cluster.brokers.values()
@@ -570,9 +592,9 @@ async def _play_step(running_story: RunningStory, step: Step) -> CallResult:
         return CallResult()
     call_step = running_story.with_numbers(step)
     assert call_step.call is not None
-    expected = expected_error(call.error, running_story.situation)
+    expected_code = expected_error(call.error, running_story.situation)
     return await make_call(
-        running_story, running_story.actors[call.who], call_step.call, expected_code=expected
+        running_story, running_story.actors[call.who], call_step.call, expected_code=expected_code
     )
 
 
@@ -581,9 +603,9 @@ async def _until_done(clock: Any, tasks: list[asyncio.Task[Any]], patience_ms: i
     all_done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     open_tasks = {task for task in tasks if not task.done()}
 
-    def end(task: asyncio.Task[Any] | None = None) -> None:
-        open_tasks.discard(task)
-        if (task is None or not open_tasks) and not all_done.done():
+    def end(finished_task: asyncio.Task[Any] | None = None) -> None:
+        open_tasks.discard(finished_task)
+        if (finished_task is None or not open_tasks) and not all_done.done():
             all_done.set_result(None)
 
     if not open_tasks:
@@ -653,38 +675,38 @@ def _is_in_finalizer(frame: FrameType | None) -> bool:
 
 
 @contextlib.contextmanager
-def processor_limit(seconds: float | None, *, again_s: float = AGAIN_S) -> Iterator[Limit]:
+def processor_limit(seconds: float | None, *, repeat_s: float = AGAIN_S) -> Iterator[Limit]:
     """Raise ``OverLimitError`` when this process has used its processor time.
 
     Only the main thread of a process gets signals. Elsewhere, and on Windows, there is no limit.
 
     Args:
         seconds: Processor time in seconds; None for no limit.
-        again_s: Seconds after which it is raised again, since cleaning up may not end either.
+        repeat_s: Seconds after which it is raised again, since cleaning up may not end either.
     """
-    limit = Limit()
+    processor_limit = Limit()
     is_main = threading.current_thread() is threading.main_thread()
     if seconds is None or not is_main or not hasattr(signal, "SIGVTALRM"):
-        yield limit
+        yield processor_limit
         return
 
     def on_limit(_signal: int, frame: FrameType | None) -> None:
         if _is_in_finalizer(frame):
-            signal.setitimer(signal.ITIMER_VIRTUAL, SOON_S, again_s)
+            signal.setitimer(signal.ITIMER_VIRTUAL, SOON_S, repeat_s)
         else:
-            limit.is_over = True
+            processor_limit.is_over = True
             # It may strike between the making of a coroutine and its first step.
             warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
             raise OverLimitError
 
     handler_before = signal.signal(signal.SIGVTALRM, on_limit)
-    signal.setitimer(signal.ITIMER_VIRTUAL, seconds, again_s)
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds, repeat_s)
     try:
         with warnings.catch_warnings():
             try:
-                yield limit
+                yield processor_limit
             except BaseException as error:
-                if limit.is_over:
+                if processor_limit.is_over:
                     traceback.clear_frames(error.__traceback__)  # while nothing warns of them
                 raise
     finally:
@@ -713,17 +735,20 @@ def of_two_members(surroundings: Surroundings, cluster: SimCluster) -> Iterator[
     name, so the check does not work if a topic is deleted and created again.
     """
     holders: dict[tuple[str, TopicPartition], str] = {}
-    for name, member in sorted(surroundings.members.items()):
+    for actor_name, member in sorted(surroundings.members.items()):
         group_id = member.options.group_id
-        group, _ = _group(cluster, group_id)
+        group, _ = _newest_group(cluster, group_id)
         if not (member.takes_part and member.polls_in_time) or group is None:
             continue
         if member.metadata.member_id not in group.members:
             continue
         for partition in sorted(member.assigned):
-            other = holders.setdefault((group_id, partition), name)
-            if other != name:
-                yield TWO_MEMBERS, f"{other} and {name} of group {group_id} both have {partition}"
+            other_actor = holders.setdefault((group_id, partition), actor_name)
+            if other_actor != actor_name:
+                yield (
+                    TWO_MEMBERS,
+                    f"{other_actor} and {actor_name} of group {group_id} both have {partition}",
+                )
 
 
 def changed_assignments(surroundings: Surroundings, assignments: Told) -> Iterator[Broken]:
@@ -733,22 +758,24 @@ def changed_assignments(surroundings: Surroundings, assignments: Told) -> Iterat
         surroundings: The members as they are now.
         assignments: The partitions that each member had; it is updated.
     """
-    for name, member in surroundings.members.items():
+    for actor_name, member in surroundings.members.items():
         if not member.is_joined or member.options.protocol != "classic" or not member.assigned:
             continue
         metadata = member.metadata
-        had = assignments.setdefault((metadata.member_id, metadata.generation), member.assigned)
-        if had != member.assigned:
+        partitions_before = assignments.setdefault(
+            (metadata.member_id, metadata.generation), member.assigned
+        )
+        if partitions_before != member.assigned:
             yield (
                 SAME_GENERATION,
-                f"{name} had {_partition_list(had)} at generation {metadata.generation} of group"
-                f" {member.options.group_id}, and has {_partition_list(member.assigned)} at the"
-                " same",
+                f"{actor_name} had {_partition_list(partitions_before)} at generation"
+                f" {metadata.generation} of group {member.options.group_id}, and has"
+                f" {_partition_list(member.assigned)} at the same",
             )
 
 
-def _partition_list(places: frozenset[TopicPartition]) -> str:
-    return ", ".join(map(str, sorted(places)))
+def _partition_list(partitions: frozenset[TopicPartition]) -> str:
+    return ", ".join(map(str, sorted(partitions)))
 
 
 class PositionCommit(NamedTuple):
@@ -771,15 +798,17 @@ def asked_of_group(
     member = surroundings.members.get(call.member or call.who)
     if member is None or not member.is_joined:
         return None
-    places = member.positions if call.offsets is None else call.offsets
-    label = call.generation
-    if not places or (isinstance(label, str) and label not in surroundings.generations):
+    partitions = member.positions if call.offsets is None else call.offsets
+    generation_label = call.generation
+    if not partitions or (
+        isinstance(generation_label, str) and generation_label not in surroundings.generations
+    ):
         return None  # without positions nothing is asked for
     metadata = group_metadata(call, member.metadata, surroundings)
-    group, rules = _group(cluster, member.options.group_id)
+    group, rules = _newest_group(cluster, member.options.group_id)
     if metadata is None or group is None:
         return None
-    return PositionCommit(call.who, metadata, tuple(places), group, rules)
+    return PositionCommit(call.who, metadata, tuple(partitions), group, rules)
 
 
 def reason_to_refuse(commit: PositionCommit | None, cluster: SimCluster) -> str:
@@ -790,8 +819,8 @@ def reason_to_refuse(commit: PositionCommit | None, cluster: SimCluster) -> str:
     """
     if commit is None:
         return ""
-    who, member, places, group, rules = commit
-    claim = f"{who} committed positions of {group.group_id}"
+    actor_name, member, partitions, group, rules = commit
+    claim = f"{actor_name} committed positions of {group.group_id}"
     if isinstance(group, ClassicGroup):
         if not 0 <= member.generation < group.generation:
             return ""
@@ -814,14 +843,16 @@ def reason_to_refuse(commit: PositionCommit | None, cluster: SimCluster) -> str:
     if member.generation == known_member.member_epoch:
         return ""
     topics = cluster.metadata.image.topics
-    for partition in places:
+    for partition in partitions:
         topic = topics.get(partition.topic)
-        since = (
+        epoch_known_since = (
             None
             if topic is None
             else known_member.assigned.get((topic.topic_id, partition.partition))
         )
-        if topic is not None and (since is None or since > member.generation):
+        if topic is not None and (
+            epoch_known_since is None or epoch_known_since > member.generation
+        ):
             return (
                 f"{claim} on {partition} at epoch {member.generation} of a member at epoch"
                 f" {known_member.member_epoch}, which has not had the partition since"
@@ -845,15 +876,19 @@ def reason_to_fence(commit: PositionCommit | None) -> str:
     )
 
 
-def _group(cluster: SimCluster, group_id: str) -> tuple[ClassicGroup | ConsumerGroup | None, Rules]:
+def _newest_group(
+    cluster: SimCluster, group_id: str
+) -> tuple[ClassicGroup | ConsumerGroup | None, Rules]:
     """The group and the switches of its newest coordinator; None if no broker has loaded the group,
     or it is of another type.
     """
-    newest, group, rules = -1, None, LATEST
+    newest_epoch, group, rules = -1, None, LATEST
     for broker in cluster.brokers.values():
         for shard in broker.groups.shards():
-            candidate = shard.find(group_id)
-            if shard.coordinator_epoch > newest and not isinstance(candidate, Rejection):
-                newest, rules = shard.coordinator_epoch, broker.release.rules
-                group = candidate if isinstance(candidate, ClassicGroup | ConsumerGroup) else None
+            found_group = shard.find(group_id)
+            if shard.coordinator_epoch > newest_epoch and not isinstance(found_group, Rejection):
+                newest_epoch, rules = shard.coordinator_epoch, broker.release.rules
+                group = (
+                    found_group if isinstance(found_group, ClassicGroup | ConsumerGroup) else None
+                )
     return group, rules

@@ -19,7 +19,7 @@ from txnsim_lab.simulation._causes import Cause, causes_of
 from txnsim_lab.simulation._plan import RUN, Body, Plan
 from txnsim_lab.simulation._sentences import sentence_of
 from txnsim_lab.simulation._shrinking import shrink
-from txnsim_lab.simulation.drawing import Wanted, draw
+from txnsim_lab.simulation.drawing import SimulationOptions, draw
 from txnsim_lab.simulation.play import Finding, PlayedAct, PlayedRun, play
 
 
@@ -44,33 +44,33 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     sentences: tuple[str, ...] = msgspec.field(default=(), name="told")
     """The smallest run, as numbered sentences."""
 
-    def lines(self, *, again: str = "") -> Iterator[str]:
+    def lines(self, *, repeat_options: str = "") -> Iterator[str]:
         """The report as lines for a terminal.
 
         Args:
-            again: Options to add to the command that repeats the run.
+            repeat_options: Options to add to the command that repeats the run.
         """
-        names = "; and ".join(map(str, self.causes))
-        name = f"This is {names}." if names else "No switch explains it."
+        cause_names = "; and ".join(map(str, self.causes))
+        cause_sentence = f"This is {cause_names}." if cause_names else "No switch explains it."
         if self.of_smallest:
-            name += f" Its smallest run is {self.of_smallest}, and not all of it."
-        yield f"Seed {self.seed}: {', '.join(self.kinds)}. {name}"
+            cause_sentence += f" Its smallest run is {self.of_smallest}, and not all of it."
+        yield f"Seed {self.seed}: {', '.join(self.kinds)}. {cause_sentence}"
         for sentence in self.because[:3]:
             yield f"  {sentence}"
         if self.shrunk is not None:
             steps = f", a story of {self.steps} steps" if self.steps is not None else ""
             yield f"  Shrunk in {self.tries} runs to {self.shrunk} acts{steps}:"
             yield from (f"    {sentence}" for sentence in self.sentences)
-        yield f"  again: txnsim simulate --seed {self.seed}{again}"
-        for path in self.files:
-            if path.endswith(".yaml"):
-                told = f"txnsim scenario run {path} --armed"
-                yield f"  see it: {told} --open"
-                yield f"  ask a real Kafka: {told} --on apache-{self.release}"
-        yield from (f"  {path}" for path in self.files)
+        yield f"  again: txnsim simulate --seed {self.seed}{repeat_options}"
+        for file_path in self.files:
+            if file_path.endswith(".yaml"):
+                run_command = f"txnsim scenario run {file_path} --armed"
+                yield f"  see it: {run_command} --open"
+                yield f"  ask a real Kafka: {run_command} --on apache-{self.release}"
+        yield from (f"  {file_path}" for file_path in self.files)
 
 
-def report_on(seed: int, options: Wanted, *, folder: Path, shrinks: bool) -> Report:
+def report_on(seed: int, options: SimulationOptions, *, folder: Path, shrinks: bool) -> Report:
     """Examine a seed that has findings, and write its files."""
     return write_report(*examine_seed(seed, options, shrinks=shrinks), folder=folder)
 
@@ -84,7 +84,9 @@ def write_report(report: Report, files: dict[str, bytes], *, folder: Path) -> Re
     return msgspec.structs.replace(report, files=write_files(folder, files))
 
 
-def examine_seed(seed: int, options: Wanted, *, shrinks: bool) -> tuple[Report, dict[str, bytes]]:
+def examine_seed(
+    seed: int, options: SimulationOptions, *, shrinks: bool
+) -> tuple[Report, dict[str, bytes]]:
     """Examine a seed that has findings; returns the report, and its files by name."""
     plan = draw(seed, options)
     played = play(plan, trace_level=TraceLevel.BRIEF)
@@ -134,9 +136,9 @@ def _files_of(stem: str, plan: Plan, story: Story | None) -> dict[str, bytes]:
 
 def _numbered_sentences(acts: tuple[PlayedAct, ...]) -> Iterator[str]:
     """Each act as a numbered sentence."""
-    for number, act in enumerate(sorted(acts, key=lambda act: act.at_us), 1):
+    for act_number, act in enumerate(sorted(acts, key=lambda act: act.at_us), 1):
         answer = "" if act.error == "NONE" else f": {act.error}"
-        yield f"{number:>2}. {act.at_us / 1e6:8.3f} s  {sentence_of(act.step)}{answer}"
+        yield f"{act_number:>2}. {act.at_us / 1e6:8.3f} s  {sentence_of(act.step)}{answer}"
 
 
 def write_files(folder: Path, files: dict[str, bytes]) -> tuple[str, ...]:
@@ -172,23 +174,23 @@ class Story(msgspec.Struct, frozen=True, kw_only=True):
 def story_of(plan: Plan, played: PlayedRun) -> Story | None:
     """The run as a scenario with as few steps as possible; None if steps can't show the finding."""
     kinds = frozenset(played.kinds)
-    steps = list(_steps(played.acts))
-    verdict = _verdict(plan, steps)
+    steps = list(_story_steps(played.acts))
+    verdict = _observed_verdict(plan, steps)
     if not verdict or not kinds.issuperset(verdict):
         return None
-    tries, index = TRIES_MAX, len(steps) - 1
-    while index >= 0 and tries > 0:
-        fewer = steps[:index] + steps[index + 1 :]
+    tries, step_index = TRIES_MAX, len(steps) - 1
+    while step_index >= 0 and tries > 0:
+        fewer_steps = steps[:step_index] + steps[step_index + 1 :]
         tries -= 1
-        fewer_verdict = _verdict(plan, fewer)
+        fewer_verdict = _observed_verdict(plan, fewer_steps)
         if fewer_verdict and kinds.issuperset(fewer_verdict):
-            steps, verdict = fewer, fewer_verdict
-        index -= 1
+            steps, verdict = fewer_steps, fewer_verdict
+        step_index -= 1
     told_steps = [
         {"say": _sentence_of_step(step), **step} if _is_act(step) else step for step in steps
     ]
     return Story(
-        text=yaml.safe_dump(_file(plan, told_steps, verdict), sort_keys=False, width=100),
+        text=yaml.safe_dump(_story_text(plan, told_steps, verdict), sort_keys=False, width=100),
         steps=len(steps),
         verdict=verdict,
     )
@@ -204,25 +206,25 @@ def _sentence_of_step(step: Body) -> str:
     return f"{sentence if is_name else sentence[0].upper() + sentence[1:]}."
 
 
-def _verdict(plan: Plan, steps: Sequence[Body]) -> tuple[str, ...]:
+def _observed_verdict(plan: Plan, steps: Sequence[Body]) -> tuple[str, ...]:
     """Verdict of the judges on the steps; empty if the story can't be played."""
     try:
-        scenario = Scenario.model_validate(_file(plan, steps, ()))
-        result = run_in_virtual_time(ScenarioRun(scenario=scenario, run=RUN), seed=plan.seed)
+        scenario = Scenario.model_validate(_story_text(plan, steps, ()))
+        run_result = run_in_virtual_time(ScenarioRun(scenario=scenario, run=RUN), seed=plan.seed)
     except (ConfigError, ValueError, KeyError):
         return ()
-    observed = result.verdict.observed
-    return () if FAILED in observed else observed
+    observed_kinds = run_result.verdict.observed
+    return () if FAILED in observed_kinds else observed_kinds
 
 
-def _file(plan: Plan, steps: Sequence[Body], verdict: tuple[str, ...]) -> Body:
+def _story_text(plan: Plan, steps: Sequence[Body], verdict: tuple[str, ...]) -> Body:
     """The content of the scenario file."""
     world = plan.world
-    run: Body = {"mode": world.mode, "verdict": [*verdict] or "healthy"}
+    run_fields: Body = {"mode": world.mode, "verdict": [*verdict] or "healthy"}
     if world.rules:
-        run["rules"] = dict(world.rules)
+        run_fields["rules"] = dict(world.rules)
     if world.as_version is not None:
-        run["as-version"] = world.as_version
+        run_fields["as-version"] = world.as_version
     actors = {track.name: track.actor for track in plan.tracks if track.actor is not None}
     return {
         "name": f"seed-{plan.seed}",
@@ -233,37 +235,39 @@ def _file(plan: Plan, steps: Sequence[Body], verdict: tuple[str, ...]) -> Body:
         **({"settings": dict(world.settings)} if world.settings else {}),
         "topics": dict(world.topics),
         "actors": actors,
-        "runs": {RUN: run},
+        "runs": {RUN: run_fields},
         "steps": [*steps],
     }
 
 
-def _steps(acts: Sequence[PlayedAct]) -> Iterator[Body]:
+def _story_steps(acts: Sequence[PlayedAct]) -> Iterator[Body]:
     """A step per act, with the conditions that must hold before the next."""
     acts_by_time = sorted(
         (act for act in acts if act.error not in _NEVER), key=lambda act: act.at_us
     )
     open_calls: list[tuple[int, str]] = []
-    for number, act in enumerate(acts_by_time):
-        for end_us, name in sorted(open_calls):
+    for act_index, act in enumerate(acts_by_time):
+        for end_us, call_name in sorted(open_calls):
             if end_us <= act.at_us:
-                open_calls.remove((end_us, name))
-                yield {"await": {"call": name, "error": "any"}}
-        yield from _waits(acts_by_time, number)
-        following = acts_by_time[number + 1].at_us if number + 1 < len(acts_by_time) else None
-        is_slow = following is not None and following < act.at_us + act.took_us
+                open_calls.remove((end_us, call_name))
+                yield {"await": {"call": call_name, "error": "any"}}
+        yield from _wait_steps(acts_by_time, act_index)
+        next_start_us = (
+            acts_by_time[act_index + 1].at_us if act_index + 1 < len(acts_by_time) else None
+        )
+        is_slow = next_start_us is not None and next_start_us < act.at_us + act.took_us
         step = _with_expected_error(act)
         if is_slow and "call" in step and "background" not in step["call"]:
-            name = f"call {number}"
-            step = {"call": {**step["call"], "background": name, "error": "any"}}
-            open_calls.append((act.at_us + act.took_us, name))
+            call_name = f"call {act_index}"
+            step = {"call": {**step["call"], "background": call_name, "error": "any"}}
+            open_calls.append((act.at_us + act.took_us, call_name))
         yield step
-    for _, name in sorted(open_calls):
-        yield {"await": {"call": name, "error": "any"}}
-    yield from _healing(acts_by_time)
+    for _, call_name in sorted(open_calls):
+        yield {"await": {"call": call_name, "error": "any"}}
+    yield from _healing_steps(acts_by_time)
 
 
-def _healing(acts: Sequence[PlayedAct]) -> Iterator[Body]:
+def _healing_steps(acts: Sequence[PlayedAct]) -> Iterator[Body]:
     """Steps that undo the remaining damage: the end of a run does so by itself, that of a story
     does not.
     """
@@ -288,27 +292,27 @@ def _with_expected_error(act: PlayedAct) -> Body:
     return {"call": {**call, "error": "any"}}
 
 
-def _waits(acts: Sequence[PlayedAct], number: int) -> Iterator[Body]:
+def _wait_steps(acts: Sequence[PlayedAct], act_index: int) -> Iterator[Body]:
     """Conditions that clients can see, and that the act before has brought about."""
-    if number == 0:
+    if act_index == 0:
         return
-    for name, leader in acts[number].leaders.items():
-        if acts[number - 1].leaders.get(name, leader) != leader:
-            yield {"wait-until": {"leader": {"partition": name, "is": leader or "none"}}}
-    for name, state in acts[number].states.items():
-        if acts[number - 1].states.get(name) not in (None, state):
-            yield {"wait-until": {"transaction": {"id": name, "is": state}}}
+    for partition_or_id, leader in acts[act_index].leaders.items():
+        if acts[act_index - 1].leaders.get(partition_or_id, leader) != leader:
+            yield {"wait-until": {"leader": {"partition": partition_or_id, "is": leader or "none"}}}
+    for partition_or_id, state in acts[act_index].states.items():
+        if acts[act_index - 1].states.get(partition_or_id) not in (None, state):
+            yield {"wait-until": {"transaction": {"id": partition_or_id, "is": state}}}
 
 
 def pytest_of(plan: Plan) -> str:
     """Source of a pytest test of the plan; the test passes once the run has no findings."""
-    body: Any = plan.to_json().decode()
+    plan_json: Any = plan.to_json().decode()
     return f'''"""Found by `txnsim simulate`, seed {plan.seed}, and shrunk."""
 
 from txnsim_lab.simulation._plan import Plan
 from txnsim_lab.simulation.play import play
 
-PLAN = {body!r}
+PLAN = {plan_json!r}
 
 
 def test_the_run_is_healthy() -> None:

@@ -23,7 +23,7 @@ from txnsim.runtime.process_pool import interrupts_kept_back, process_pool
 from txnsim.runtime.wall_clock import cpu_ms
 from txnsim_lab.simulation._causes import causes_of
 from txnsim_lab.simulation._plan import Plan
-from txnsim_lab.simulation.drawing import Wanted, draw
+from txnsim_lab.simulation.drawing import SimulationOptions, draw
 from txnsim_lab.simulation.play import OVER_LIMIT, CoverageCell, play, quieten
 
 T = TypeVar("T")
@@ -91,20 +91,20 @@ class Tally:
     @property
     def idle(self) -> str | None:
         """What the seeds have not exercised, so that the verdict means nothing; None if all was."""
-        missing = [
-            what
-            for what, count in (
+        missing_parts = [
+            part_name
+            for part_name, part_count in (
                 ("no seed was played", self.seeds),
                 ("no call was answered", sum(self.cells.values())),
                 ("no transaction was committed", self.committed),
                 ("nothing was done to a cluster", self.struck),
             )
-            if not count
+            if not part_count
         ]
-        return missing[0] if missing else None
+        return missing_parts[0] if missing_parts else None
 
 
-def row_of(seed: int, options: Wanted, *, cpu_s: float | None = None) -> Row:
+def row_of(seed: int, options: SimulationOptions, *, cpu_s: float | None = None) -> Row:
     """Play one seed.
 
     Args:
@@ -121,7 +121,7 @@ def row_of(seed: int, options: Wanted, *, cpu_s: float | None = None) -> Row:
     if OVER_LIMIT in played.kinds:
         (because,) = [finding.because for finding in played.findings if finding.kind == OVER_LIMIT]
         return without_verdict(seed, OVER_LIMIT, because, mode=plan.world.mode)
-    good = [act for act in played.acts if act.error == "NONE"]
+    successful_acts = [act for act in played.acts if act.error == "NONE"]
     return Row(
         seed=seed,
         kinds=played.kinds,
@@ -130,32 +130,34 @@ def row_of(seed: int, options: Wanted, *, cpu_s: float | None = None) -> Row:
         virtual_ms=played.virtual_ms,
         cpu_ms=cpu_ms() - began_ms,
         acts=len(played.acts),
-        answered=len(good),
+        answered=len(successful_acts),
         committed=played.guest_commits
-        + sum(act.step.get("call", {}).get("do") == "commit" for act in good),
-        struck=sum(not {"cluster", "arm", "advance"}.isdisjoint(act.step) for act in good),
+        + sum(act.step.get("call", {}).get("do") == "commit" for act in successful_acts),
+        struck=sum(
+            not {"cluster", "arm", "advance"}.isdisjoint(act.step) for act in successful_acts
+        ),
         cells=tuple(played.cells.items()),
         mode=plan.world.mode,
-        names=_names(plan) if played.kinds else (),
+        names=_cause_names(plan) if played.kinds else (),
     )
 
 
-def with_names(row: Row, options: Wanted) -> Row:
+def with_names(row: Row, options: SimulationOptions) -> Row:
     if row.names is not None or not row.kinds:
         return row
-    return msgspec.structs.replace(row, names=_names(draw(row.seed, options)))
+    return msgspec.structs.replace(row, names=_cause_names(draw(row.seed, options)))
 
 
-def _names(plan: Plan) -> tuple[str, ...]:
+def _cause_names(plan: Plan) -> tuple[str, ...]:
     return tuple(sorted(cause.name for cause in causes_of(plan)))
 
 
-def without_verdict(seed: int, kind: str, because: str, *, mode: str = "") -> Row:
+def without_verdict(seed: int, kind: str, reason: str, *, mode: str = "") -> Row:
     """The row of a run that did not end."""
     return Row(
         seed=seed,
         kinds=(kind,),
-        because=(f"{kind}: {because}",),
+        because=(f"{kind}: {reason}",),
         digest="",
         virtual_ms=0,
         cpu_ms=0,
@@ -170,7 +172,7 @@ def without_verdict(seed: int, kind: str, because: str, *, mode: str = "") -> Ro
 
 def rows(
     seeds: Iterable[int],
-    options: Wanted,
+    options: SimulationOptions,
     *,
     jobs: int,
     goes_on: Callable[[], bool] = lambda: True,
@@ -198,33 +200,35 @@ def rows(
 
 
 def in_pool(
-    work: Callable[[int], T],
+    play_seed: Callable[[int], T],
     seeds: Iterable[int],
     *,
     jobs: int,
-    chunk: int = CHUNK,
+    chunk_size: int = CHUNK,
     goes_on: Callable[[], bool] = lambda: True,
 ) -> Iterator[T]:
-    """Call ``work`` for each seed in other processes; yields the results in the order of
+    """Call ``play_seed`` for each seed in other processes; yields the results in the order of
     completion.
 
     Raises:
-        ConfigError: A process died, or ``work`` raised it.
+        ConfigError: A process died, or ``play_seed`` raised it.
     """
-    under_way: dict[Future[list[T]], list[int]] = {}
-    remaining = iter(seeds)
-    with _pool(jobs) as pool:
+    running_futures: dict[Future[list[T]], list[int]] = {}
+    remaining_seeds = iter(seeds)
+    with _process_pool(jobs) as pool:
         while True:
-            while len(under_way) < 2 * jobs and goes_on():
-                chunk_seeds = list(islice(remaining, chunk))
+            while len(running_futures) < 2 * jobs and goes_on():
+                chunk_seeds = list(islice(remaining_seeds, chunk_size))
                 if not chunk_seeds:
                     break
                 with interrupts_kept_back():
-                    under_way[pool.submit(_work_on_each, work, chunk_seeds)] = chunk_seeds
-            if not under_way:
+                    running_futures[pool.submit(_work_on_each, play_seed, chunk_seeds)] = (
+                        chunk_seeds
+                    )
+            if not running_futures:
                 return
-            for future in wait(under_way, return_when=FIRST_COMPLETED).done:
-                chunk_seeds = under_way.pop(future)
+            for future in wait(running_futures, return_when=FIRST_COMPLETED).done:
+                chunk_seeds = running_futures.pop(future)
                 try:
                     yield from future.result()
                 except BrokenProcessPool as error:
@@ -232,13 +236,13 @@ def in_pool(
 
 
 @contextmanager
-def _pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
+def _process_pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
     """Processes in which hashes of strings are deterministic. They start with the first task."""
     hash_seed_before = os.environ.get(_HASH_SEED)
     os.environ[_HASH_SEED] = "0"
     try:
-        fresh = multiprocessing.get_context("spawn")
-        with process_pool(jobs, context=fresh, initializer=quieten) as pool:
+        spawn_context = multiprocessing.get_context("spawn")
+        with process_pool(jobs, context=spawn_context, initializer=quieten) as pool:
             yield pool
     finally:
         if hash_seed_before is None:
@@ -256,33 +260,37 @@ class RowFile:
     incomplete last line, as after a kill, is ignored.
     """
 
-    def __init__(self, path: Path, options: Wanted) -> None:
+    def __init__(self, file_path: Path, options: SimulationOptions) -> None:
         """Read the existing rows.
 
         Args:
-            path: The file, which may not exist yet.
+            file_path: The file, which may not exist yet.
             options: The user's choices; the file may only have rows with the same choices.
 
         Raises:
             ConfigError: The file can't be read, or has rows of other runs.
         """
-        self._path = path
+        self._path = file_path
         self._head = msgspec.json.encode({"txnsim": TXNSIM, "wanted": options})
         self.rows: dict[int, Row] = {}
         try:
-            head, *lines = path.read_bytes().split(b"\n") if path.exists() else (b"",)
+            first_line, *row_lines = (
+                file_path.read_bytes().split(b"\n") if file_path.exists() else (b"",)
+            )
         except OSError as error:
-            raise ConfigError(f"{path}: can't be read: {problem_of(error)}") from None
-        if head not in (b"", self._head):
-            raise ConfigError(f"{path}: has rows of other runs: {head.decode(errors='replace')}")
+            raise ConfigError(f"{file_path}: can't be read: {problem_of(error)}") from None
+        if first_line not in (b"", self._head):
+            raise ConfigError(
+                f"{file_path}: has rows of other runs: {first_line.decode(errors='replace')}"
+            )
         self._whole = self._head + b"\n"
-        for line in lines:
+        for row_line in row_lines:
             try:
-                row = msgspec.json.decode(line, type=Row)
+                row = msgspec.json.decode(row_line, type=Row)
             except msgspec.MsgspecError:
                 continue
             self.rows[row.seed] = row
-            self._whole += line + b"\n"
+            self._whole += row_line + b"\n"
 
     def __enter__(self) -> RowFile:
         """Remove an incomplete last line, and open the file for appending.

@@ -27,7 +27,7 @@ from txnsim_lab.simulation._broker_promises import (
     UNSTABLE_POSITION,
     broken_promises,
 )
-from txnsim_lab.simulation._running_invariants import Moments
+from txnsim_lab.simulation._running_invariants import MomentChecks
 
 # What brokers promise beyond the anomalies: each is told from a history, and only where it must
 # hold.
@@ -467,10 +467,10 @@ def test_harm_is_found_once_and_nothing_before(
 ) -> None:
     async def main(cluster: VirtualCluster) -> None:
         await use(cluster)
-        assert Moments(cluster.sim).look() == []
+        assert MomentChecks(cluster.sim).look() == []
         image = cluster.sim.metadata.image
         harm(cluster)
-        look = Moments(cluster.sim)
+        look = MomentChecks(cluster.sim)
         assert [kind_found for kind_found, _ in look.look()] == [kind]
         assert look.look() == []
         look_at(image, cluster)
@@ -484,13 +484,13 @@ def test_a_marker_is_replicated_when_all_in_sync_have_it_whatever_the_watermark(
     async def main(cluster: VirtualCluster) -> None:
         await use(cluster)
         lower_the_watermark(cluster)
-        assert Moments(cluster.sim).look() == []
+        assert MomentChecks(cluster.sim).look() == []
         follower = next(
             broker_id for broker_id in cluster.sim.brokers if broker_id != cluster.leader(PLACE)
         )
         await cluster.sim.kill_broker(follower)
         # It is in sync until its session ends. Its log can not be seen.
-        assert [kind for kind, _ in Moments(cluster.sim).look()] == [moments.UNSTABLE]
+        assert [kind for kind, _ in MomentChecks(cluster.sim).look()] == [moments.UNSTABLE]
 
     run_cluster(main)
 
@@ -506,7 +506,7 @@ def test_a_position_is_told_when_it_is_replicated(offset: int, above: int, early
         leader(cluster, home).replicas.led[home].high_watermark -= above
         position = Position(topic=PLACE.topic, partition=PLACE.partition, offset=offset)
         read = PositionsRead(at_ms=1, who="monitor", group="g", positions=(position,))
-        kinds_found = [kind for kind, _ in Moments(cluster.sim).early_positions(read)]
+        kinds_found = [kind for kind, _ in MomentChecks(cluster.sim).early_positions(read)]
         assert kinds_found == ([moments.EARLY_POSITION] if early else [])
 
     run_cluster(main)

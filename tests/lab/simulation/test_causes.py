@@ -21,7 +21,7 @@ from txnsim_lab.simulation._causes import causes_of
 from txnsim_lab.simulation._plan import Act, Plan, Track, World
 from txnsim_lab.simulation._shrinking import shrink, with_own_keys, with_switch
 from txnsim_lab.simulation.differential import difference, other_plan
-from txnsim_lab.simulation.drawing import Wanted, draw
+from txnsim_lab.simulation.drawing import SimulationOptions, draw
 from txnsim_lab.simulation.play import OVER_LIMIT, OverLimitError, play, processor_limit
 from txnsim_lab.simulation.seed_batch import Row, RowFile, Tally, in_pool, row_of, rows
 
@@ -66,7 +66,7 @@ def test_what_is_left_out_has_a_name_too() -> None:
 @pytest.mark.slow
 def test_a_switch_that_moves_things_in_time_is_no_cause() -> None:
     """Seed 287 as 4.3: a coordinator that waits for replicas only makes the same program later."""
-    (cause,) = causes_of(draw(287, Wanted(as_version="4.3")))
+    (cause,) = causes_of(draw(287, SimulationOptions(as_version="4.3")))
     assert cause.name == "z04"
 
 
@@ -74,7 +74,7 @@ def test_a_switch_that_moves_things_in_time_is_no_cause() -> None:
 @pytest.mark.slow
 def test_a_hang_that_has_no_ticket_has_the_name_of_its_story() -> None:
     """Seed 2084 as 4.3: a coordinator answers from records that its next leader never had."""
-    (cause,) = causes_of(draw(2084, Wanted(as_version="4.3")))
+    (cause,) = causes_of(draw(2084, SimulationOptions(as_version="4.3")))
     assert (cause.switch, cause.anomalies) == ("loads_wait_for_replication", ("z34",))
 
 
@@ -191,7 +191,7 @@ def test_what_goes_on_for_ever_ends() -> None:
 
 
 def test_cleaning_up_may_not_go_on_for_ever_either() -> None:
-    with pytest.raises(OverLimitError), processor_limit(TINY_S, again_s=TINY_S):
+    with pytest.raises(OverLimitError), processor_limit(TINY_S, repeat_s=TINY_S):
         endless_to_the_last()
 
 
@@ -209,7 +209,7 @@ def test_an_exception_that_a_finalizer_would_swallow_comes_behind_it() -> None:
         Slow()
         endless()
 
-    with pytest.raises(OverLimitError), processor_limit(TINY_S, again_s=60):
+    with pytest.raises(OverLimitError), processor_limit(TINY_S, repeat_s=60):
         busy()
 
 
@@ -261,7 +261,7 @@ def test_a_run_over_its_limit_is_a_finding_and_the_next_run_is_as_ever(
     assert OVER_LIMIT in play(plan, cpu_s=0.001).kinds
     assert play(plan, cpu_s=60).digest == alone
     monkeypatch.setattr(seed_batch, "draw", lambda seed, wanted_plan: plan)
-    row = row_of(7, Wanted(), cpu_s=0.001)
+    row = row_of(7, SimulationOptions(), cpu_s=0.001)
     assert (row.seed, row.kinds, row.digest, row.mode) == (7, (OVER_LIMIT,), "", "TV2+")
     assert row.because == ("over-limit: it took more than 0.001 s of processor time",)
 
@@ -279,45 +279,45 @@ def without_cpu_time(rows_found: list[Row]) -> list[Row]:
 
 @pytest.mark.costly
 def test_several_processes_come_to_the_same() -> None:
-    rows_of_one_process = without_cpu_time([*rows(SEEDS, Wanted(), jobs=1)])
-    assert rows_of_one_process == without_cpu_time([*rows(SEEDS, Wanted(), jobs=2)])
+    rows_of_one_process = without_cpu_time([*rows(SEEDS, SimulationOptions(), jobs=1)])
+    assert rows_of_one_process == without_cpu_time([*rows(SEEDS, SimulationOptions(), jobs=2)])
     assert [row.seed for row in rows_of_one_process] == [*SEEDS]
 
 
 @pytest.mark.costly
 def test_no_more_is_begun_once_it_is_time() -> None:
     rows_found: list[Row] = []
-    for row in rows(SEEDS, Wanted(), jobs=1, goes_on=lambda: not rows_found):
+    for row in rows(SEEDS, SimulationOptions(), jobs=1, goes_on=lambda: not rows_found):
         rows_found.append(row)
     assert len(rows_found) == 1
 
 
 def test_a_file_of_rows_is_gone_on_with(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
-    row = row_of(2, Wanted())
-    with RowFile(path, Wanted()) as file:
+    row = row_of(2, SimulationOptions())
+    with RowFile(path, SimulationOptions()) as file:
         assert file.rows == {}
         file.add(row)
     with path.open("ab") as cut:
         cut.write(b'{"seed": 3, "kin')
-    with RowFile(path, Wanted()) as file:
+    with RowFile(path, SimulationOptions()) as file:
         assert file.rows == {2: row}
         file.add(msgspec.structs.replace(row, seed=3))
-    assert [*RowFile(path, Wanted()).rows] == [2, 3]
+    assert [*RowFile(path, SimulationOptions()).rows] == [2, 3]
 
 
 def test_rows_of_other_runs_are_not_mixed_in(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
-    with RowFile(path, Wanted()):
+    with RowFile(path, SimulationOptions()):
         pass
     with pytest.raises(ConfigError, match="rows of other runs"):
-        RowFile(path, Wanted(as_version="4.2"))
+        RowFile(path, SimulationOptions(as_version="4.2"))
 
 
 def test_a_tally_says_what_was_not_exercised() -> None:
     tally = Tally()
     assert tally.idle == "no seed was played"
-    row = row_of(2, Wanted())
+    row = row_of(2, SimulationOptions())
     tally.add(msgspec.structs.replace(row, committed=0, struck=1))
     assert tally.idle == "no transaction was committed"
     tally.add(msgspec.structs.replace(row, committed=1, struck=1))
@@ -376,7 +376,7 @@ def test_the_same_cluster_makes_no_difference() -> None:
 
 
 def test_only_the_cluster_is_another() -> None:
-    plan = draw(3, Wanted(as_version="4.3", rules={SWITCH: False}))
+    plan = draw(3, SimulationOptions(as_version="4.3", rules={SWITCH: False}))
     other = other_plan(plan, ["3.9", "log.segment.ms=9000", f"{SWITCH}=on"])
     assert other.tracks == plan.tracks
     assert other.seed == plan.seed

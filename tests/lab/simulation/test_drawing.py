@@ -37,7 +37,7 @@ from txnsim_lab.simulation._plan import RUN, Act, Plan, Track, World, scenario_o
 from txnsim_lab.simulation._sentences import sentence_of
 from txnsim_lab.simulation._share_groups import SHARED
 from txnsim_lab.simulation.differential import difference, other_plan
-from txnsim_lab.simulation.drawing import Wanted, draw
+from txnsim_lab.simulation.drawing import SimulationOptions, draw
 from txnsim_lab.simulation.guests import Guest
 from txnsim_lab.simulation.guide import AMONG, guided_seeds, pairs_of
 from txnsim_lab.simulation.play import CRASH, CoverageCell, play, quieten
@@ -57,7 +57,7 @@ def steps_of(plan: Plan) -> list[Step]:
 @pytest.mark.parametrize("as_version", [None, "4.1", "3.9", "2.8"])
 def test_what_is_drawn_could_stand_in_a_scenario_file(as_version: str | None) -> None:
     for seed in SEEDS:
-        plan = draw(seed, Wanted(as_version=as_version))
+        plan = draw(seed, SimulationOptions(as_version=as_version))
         cast = scenario_of(plan).cast
         for step in steps_of(plan):
             assert step.call is None or step.call.who in cast
@@ -119,14 +119,14 @@ def test_a_machine_loses_its_power_only_where_nothing_may_be_lost_by_it() -> Non
 
 @pytest.mark.costly
 def test_an_old_release_gets_the_protocol_that_it_has() -> None:
-    modes = {draw(seed, Wanted(as_version="2.8")).world.mode for seed in SEEDS}
+    modes = {draw(seed, SimulationOptions(as_version="2.8")).world.mode for seed in SEEDS}
     assert modes == {"V-"}
     assert {draw(seed).world.mode for seed in SEEDS} == {"V+", "TV2+"}
 
 
 def test_an_unknown_release_is_refused() -> None:
     with pytest.raises(ConfigError, match="there is no release"):
-        draw(1, Wanted(as_version="5.0"))
+        draw(1, SimulationOptions(as_version="5.0"))
 
 
 # What comes of the questions of somebody curious.
@@ -401,7 +401,7 @@ def test_a_test_holds_the_plan() -> None:
     test()
 
 
-WANTED = Wanted()
+WANTED = SimulationOptions()
 
 
 def test_of_each_eight_seeds_one_is_played_and_always_the_same() -> None:
@@ -451,7 +451,7 @@ def test_what_drawn_runs_find_has_a_name(block: int) -> None:
     quieten()
     tally = Tally()
     for seed in range(block * DRAWN_RUNS_SEEDS // BLOCKS, (block + 1) * DRAWN_RUNS_SEEDS // BLOCKS):
-        tally.add(row_of(seed, Wanted()))
+        tally.add(row_of(seed, SimulationOptions()))
     assert tally.idle is None
     nameless = {row.seed: row.because for row in tally.failed if not row.names}
     assert nameless == {}

@@ -32,13 +32,13 @@ from txnsim_lab.simulation._further_features import (
 from txnsim_lab.simulation._plan import Act, Plan, Track, World
 from txnsim_lab.simulation._share_groups import SHARED
 from txnsim_lab.simulation._shrinking import without_habit
-from txnsim_lab.simulation.drawing import Wanted, draw
+from txnsim_lab.simulation.drawing import SimulationOptions, draw
 from txnsim_lab.simulation.play import PlayedRun, play
 
 SEEDS = range(400)
 
 
-def having(feature: str, wanted_plan: Wanted = Wanted()) -> Iterator[Plan]:  # noqa: B008 - frozen
+def having(feature: str, wanted_plan: SimulationOptions = SimulationOptions()) -> Iterator[Plan]:  # noqa: B008 - frozen
     return (
         plan for plan in (draw(seed, wanted_plan) for seed in SEEDS) if feature in plan.features
     )
@@ -70,7 +70,7 @@ def test_a_seed_without_any_of_it_is_what_it_was() -> None:
     }
     plain = [plan for plan in map(draw, SEEDS) if later.isdisjoint(plan.features)]
     assert len(plain) > len(SEEDS) / 8
-    assert [with_further_features(plan, older=["4.3"]) for plan in plain] == plain
+    assert [with_further_features(plan, older_releases=["4.3"]) for plan in plain] == plain
 
 
 @pytest.mark.costly
@@ -82,12 +82,12 @@ def test_each_feature_is_in_some_seeds() -> None:
 
 @pytest.mark.costly
 def test_an_upgrade_takes_each_broker_to_the_release_that_is_asked_for() -> None:
-    for plan in having("rolling-upgrade", Wanted(as_version="4.2")):
+    for plan in having("rolling-upgrade", SimulationOptions(as_version="4.2")):
         assert list(RELEASES).index(plan.world.as_version or "") < list(RELEASES).index("4.2")
         acts = [act.step["cluster"] for act in acts_of_habit(plan, "rolling-upgrade")]
         assert [act["broker"] for act in acts[::2]] == [*range(1, plan.world.brokers + 1)]
         assert {act["as-version"] for act in acts[1::2]} == {"4.2"}
-    assert list(having("rolling-upgrade", Wanted(as_version="2.8"))) == []
+    assert list(having("rolling-upgrade", SimulationOptions(as_version="2.8"))) == []
 
 
 @pytest.mark.costly
@@ -335,7 +335,7 @@ def test_members_go_before_their_positions_are_decided_and_come_back() -> None:
 
 
 def test_a_workload_without_clients_has_faults_too() -> None:
-    wanted_plan = Wanted(workload="some.module:shop")
+    wanted_plan = SimulationOptions(workload="some.module:shop")
     plans = [
         plan for plan in (draw(seed, wanted_plan) for seed in SEEDS) if AMID_FAULTS in plan.features
     ]

@@ -22,7 +22,7 @@ from txnsim_lab.campaigns import (
     elsewhere,
     on_this_machine,
 )
-from txnsim_lab.simulation.drawing import Wanted
+from txnsim_lab.simulation.drawing import SimulationOptions
 from txnsim_spark.campaign_engine import SparkEngine
 
 if TYPE_CHECKING:
@@ -77,16 +77,16 @@ def without_machine(table: pa.Table) -> pa.Table:
 def test_a_hundred_seeds_on_spark_are_what_this_machine_plays(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    spark_folder = Folder(tmp_path / "spark", Wanted())
-    play, _ = elsewhere(SparkEngine(spark), Wanted(), cpu_s=LIMIT_S)
+    spark_folder = Folder(tmp_path / "spark", SimulationOptions())
+    play, _ = elsewhere(SparkEngine(spark), SimulationOptions(), cpu_s=LIMIT_S)
     [*spark_folder.take([SEEDS], play([SEEDS]))]
     table = spark_folder.read()
     assert table.column("seed").to_pylist() == [*SEEDS]
     assert FAILED not in table.column("verdict").to_pylist()
     violation_rows = [row for row in table.to_pylist() if row["verdict"] == FOUND]
     assert [row["seed"] for row in violation_rows if not row["causes"]] == []
-    local = Folder(tmp_path / "local", Wanted())
-    play_here, _ = on_this_machine(Wanted(), jobs=2, cpu_s=LIMIT_S)
+    local = Folder(tmp_path / "local", SimulationOptions())
+    play_here, _ = on_this_machine(SimulationOptions(), jobs=2, cpu_s=LIMIT_S)
     [*local.take([ALIKE], play_here([ALIKE]))]
     assert without_machine(local.read()).equals(
         without_machine(table.slice(0, len(ALIKE))), check_metadata=True
@@ -104,8 +104,8 @@ def test_a_frame_has_the_columns_and_a_limit_is_a_row(spark: SparkSession) -> No
 
 
 def test_findings_are_shrunk_on_the_workers(spark: SparkSession, tmp_path: Path) -> None:
-    folder = Folder(tmp_path, Wanted())
-    _, examine = elsewhere(SparkEngine(spark), Wanted(), cpu_s=LIMIT_S)
+    folder = Folder(tmp_path, SimulationOptions())
+    _, examine = elsewhere(SparkEngine(spark), SimulationOptions(), cpu_s=LIMIT_S)
     (report,) = folder.reports([8], examine)
     assert [cause.anomalies for cause in report.causes] == [("z23",)]
     assert report.shrunk is not None
@@ -121,10 +121,10 @@ def test_a_worker_that_is_killed_costs_no_seed_and_doubles_none(
     printed, ends = with_a_worker_killed(cluster, tmp_path / "marks", command)
     assert printed == f"{len(ALIKE)}\n"
     assert ends > {"Success"}, "the task of the worker that was killed has failed"
-    play_here, _ = on_this_machine(Wanted(), jobs=2, cpu_s=LIMIT_S)
-    local = Folder(tmp_path / "local", Wanted())
+    play_here, _ = on_this_machine(SimulationOptions(), jobs=2, cpu_s=LIMIT_S)
+    local = Folder(tmp_path / "local", SimulationOptions())
     [*local.take([ALIKE], play_here([ALIKE]))]
-    assert without_machine(Folder(out, Wanted()).read()).equals(
+    assert without_machine(Folder(out, SimulationOptions()).read()).equals(
         without_machine(local.read()), check_metadata=True
     )
 

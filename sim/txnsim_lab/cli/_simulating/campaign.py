@@ -23,7 +23,7 @@ from txnsim_lab.cli._simulating.simulate import (
 
 if TYPE_CHECKING:
     from txnsim_lab.campaigns import Examine, Play, Summary
-    from txnsim_lab.simulation.drawing import Wanted
+    from txnsim_lab.simulation.drawing import SimulationOptions
     from txnsim_lab.simulation.reports import Report
 
 LOCAL: Final = "local"
@@ -100,7 +100,9 @@ def _run(args: argparse.Namespace) -> int:
     return FOUND_STATUS if summary.found or summary.failed else 0
 
 
-def _engine(args: argparse.Namespace, options: Wanted, stack: ExitStack) -> tuple[Play, Examine]:
+def _engine(
+    args: argparse.Namespace, options: SimulationOptions, stack: ExitStack
+) -> tuple[Play, Examine]:
     from txnsim_lab.campaigns import elsewhere, on_this_machine
     from txnsim_lab.simulation.seed_batch import processors
 
@@ -132,4 +134,4 @@ def _lines(summary: Summary, reports: list[Report], options: str) -> Iterator[st
         yield f"  {name} ({anomalies}): {first_seed.seeds} seeds, the first is {first_seed.seed}"
     for report in reports:
         yield ""
-        yield from report.lines(again=options)
+        yield from report.lines(repeat_options=options)

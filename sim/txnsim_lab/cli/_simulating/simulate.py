@@ -16,7 +16,7 @@ from txnsim.runtime.wall_clock import wall_ms
 from txnsim.text import read_ms
 
 if TYPE_CHECKING:
-    from txnsim_lab.simulation.drawing import Wanted
+    from txnsim_lab.simulation.drawing import SimulationOptions
     from txnsim_lab.simulation.reports import Report
     from txnsim_lab.simulation.seed_batch import Row, RowFile, Tally
 
@@ -152,7 +152,7 @@ def _end_stopped(tally: Tally, args: argparse.Namespace) -> int:
     return INTERRUPTED_STATUS
 
 
-def _compare(args: argparse.Namespace, options: Wanted) -> int:
+def _compare(args: argparse.Namespace, options: SimulationOptions) -> int:
     """Print where the runs of a seed in two clusters differ; returns the exit status."""
     from txnsim_lab.simulation.differential import difference, other_plan
     from txnsim_lab.simulation.drawing import draw
@@ -175,13 +175,15 @@ def _compare(args: argparse.Namespace, options: Wanted) -> int:
     return 0 if parting.is_none else FOUND_STATUS
 
 
-def _kept_rows(path: Path | None, options: Wanted) -> AbstractContextManager[RowFile | None]:
+def _kept_rows(
+    path: Path | None, options: SimulationOptions
+) -> AbstractContextManager[RowFile | None]:
     from txnsim_lab.simulation.seed_batch import RowFile
 
     return nullcontext() if path is None else RowFile(path, options)
 
 
-def options_from(args: argparse.Namespace) -> Wanted:
+def options_from(args: argparse.Namespace) -> SimulationOptions:
     """The user's choices from the arguments.
 
     Raises:
@@ -190,7 +192,7 @@ def options_from(args: argparse.Namespace) -> Wanted:
     from txnsim.releases import release_named
     from txnsim.releases.rules import Rules
     from txnsim.text import unknown_word_message
-    from txnsim_lab.simulation.drawing import Wanted
+    from txnsim_lab.simulation.drawing import SimulationOptions
     from txnsim_lab.simulation.guests import workload_named
 
     if args.as_version is not None:
@@ -205,7 +207,7 @@ def options_from(args: argparse.Namespace) -> Wanted:
         if position not in ("on", "off"):
             raise ConfigError(f"--rules {rule}: expected {name}=on or {name}=off")
         rules[name] = position == "on"
-    return Wanted(as_version=args.as_version, rules=rules, workload=args.workload)
+    return SimulationOptions(as_version=args.as_version, rules=rules, workload=args.workload)
 
 
 def _seeds_of(args: argparse.Namespace) -> range:
@@ -242,7 +244,9 @@ def duration_of(option: str, text: str) -> int:
         raise ConfigError(f"{option}: {error}") from None
 
 
-def _reports(tally: Tally, options: Wanted, args: argparse.Namespace) -> Iterator[Report]:
+def _reports(
+    tally: Tally, options: SimulationOptions, args: argparse.Namespace
+) -> Iterator[Report]:
     """Reports on the first seed of each cause, and of each kind without a cause."""
     from txnsim_lab.simulation.reports import report_on
 
@@ -279,7 +283,7 @@ def _lines(tally: Tally, reports: list[Report], args: argparse.Namespace) -> Ite
         yield f"  {name} ({kinds}): seeds {seed_list}"
     for report in reports:
         yield ""
-        yield from report.lines(again=repeat_options(args))
+        yield from report.lines(repeat_options=repeat_options(args))
 
 
 def repeat_options(args: argparse.Namespace) -> str:

@@ -13,14 +13,14 @@ from txnsim.cli.main import main
 from txnsim_lab.cli._simulating import simulate
 from txnsim_lab.simulation import drawing, reports, seed_batch
 from txnsim_lab.simulation._plan import Plan
-from txnsim_lab.simulation.drawing import Wanted
+from txnsim_lab.simulation.drawing import SimulationOptions
 
 
 @pytest.fixture
 def one_bug(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every seed is one plan, which finds something as 4.3 and nothing as 4.2."""
 
-    def draw(_seed: int, wanted: Wanted) -> Plan:
+    def draw(_seed: int, wanted: SimulationOptions) -> Plan:
         return leaderless_plan(as_version=wanted.as_version)
 
     for module in (seed_batch, reports):
