@@ -48,24 +48,26 @@ class Access:
         self._principal = principal
         self._host = host.removeprefix("/")
 
-    def may(self, operation: AclOperation, resource_type: ResourceType, name: str) -> bool:
+    def may(self, operation: AclOperation, resource_type: ResourceType, resource_name: str) -> bool:
         return self._authorizer.allows(
             self._acls,
             principal=self._principal,
             host=self._host,
             operation=operation,
             resource_type=resource_type,
-            name=name,
+            name=resource_name,
         )
 
     def denial(
-        self, operation: AclOperation, resource_type: ResourceType, name: str
+        self, operation: AclOperation, resource_type: ResourceType, resource_name: str
     ) -> ErrorCode | None:
         """The error code of a denied operation; None where the operation is allowed."""
-        return None if self.may(operation, resource_type, name) else FORBIDDEN[resource_type]
+        return (
+            None if self.may(operation, resource_type, resource_name) else FORBIDDEN[resource_type]
+        )
 
-    def may_topic(self, operation: AclOperation, name: str) -> bool:
-        return self.may(operation, ResourceType.TOPIC, name)
+    def may_topic(self, operation: AclOperation, topic_name: str) -> bool:
+        return self.may(operation, ResourceType.TOPIC, topic_name)
 
     def may_group(self, operation: AclOperation, group_id: str) -> bool:
         return self.may(operation, ResourceType.GROUP, group_id)
@@ -76,7 +78,7 @@ class Access:
     def may_cluster(self, operation: AclOperation) -> bool:
         return self.may(operation, ResourceType.CLUSTER, CLUSTER_NAME)
 
-    def may_some(self, operation: AclOperation, resource_type: ResourceType) -> bool:
+    def may_on_some(self, operation: AclOperation, resource_type: ResourceType) -> bool:
         """Whether the client may have the right on at least one resource of the type."""
         return self._authorizer.allows_any(
             self._acls,
@@ -86,10 +88,10 @@ class Access:
             resource_type=resource_type,
         )
 
-    def bits(self, supported: int, may: Callable[[AclOperation], bool]) -> int:
+    def operation_bits(self, supported: int, is_allowed: Callable[[AclOperation], bool]) -> int:
         """Bit field of the operations that are both in ``supported`` and allowed."""
         return sum(
             1 << operation
             for operation in AclOperation
-            if supported & 1 << operation and may(operation)
+            if supported & 1 << operation and is_allowed(operation)
         )

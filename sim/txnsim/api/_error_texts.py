@@ -44,7 +44,7 @@ def text_of(error: ErrorCode) -> str | None:
     return None if error is ErrorCode.none else TEXTS.get(error, error.name)
 
 
-_ABSENT: Final = frozenset(
+_WITHOUT_REASON: Final = frozenset(
     {
         _E.not_coordinator,
         _E.coordinator_not_available,
@@ -58,4 +58,4 @@ def reason_of(refusal: Rejection) -> str | None:
     """The message if the group itself refused; None if the coordinator or the group id was
     wrong.
     """
-    return None if refusal.error in _ABSENT else refusal.reason
+    return None if refusal.error in _WITHOUT_REASON else refusal.reason

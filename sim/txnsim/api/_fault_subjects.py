@@ -15,11 +15,11 @@ from txnsim.api.request import Request
 from txnsim.faults.subjects import NO_SUBJECT, Subject
 from txnsim.types import TopicPartition
 
-_NAMES: Final = ("topic", "name", "topic_name")
+_TOPIC_NAME_FIELDS: Final = ("topic", "name", "topic_name")
 """The fields under which requests name a topic."""
 
 
-def of_transactions(transactional_ids: Iterable[str]) -> Subject:
+def subject_of_transactions(transactional_ids: Iterable[str]) -> Subject:
     """The subject of a request about several transactional ids: each of them counts."""
     subjects = [
         Subject(transactional_id=transactional_id) for transactional_id in transactional_ids
@@ -31,7 +31,7 @@ def of_transactions(transactional_ids: Iterable[str]) -> Subject:
     )
 
 
-def of_topics(request: Request) -> Subject:
+def subject_of_topics(request: Request) -> Subject:
     """The subject of a request that names partitions below ``topics``."""
     return Subject(partitions=partitions_named(request, request.message.topics))
 
@@ -40,21 +40,27 @@ def partitions_named(request: Request, topics: Iterable[Any] | None) -> tuple[To
     """The partitions that a request names, topic by topic."""
     return tuple(
         [
-            TopicPartition(_name(request, topic), _index(partition))
+            TopicPartition(_topic_name(request, topic), _partition_index(partition))
             for topic in topics or ()
             for partition in partitions_below(topic)
         ]
     )
 
 
-def _name(request: Request, topic: Any) -> str:
+def _topic_name(request: Request, topic: Any) -> str:
     topic_id = getattr(topic, "topic_id", None)
     if topic_id is None:
-        return str(next(getattr(topic, field) for field in _NAMES if hasattr(topic, field)))
+        return str(
+            next(
+                getattr(topic, name_field)
+                for name_field in _TOPIC_NAME_FIELDS
+                if hasattr(topic, name_field)
+            )
+        )
     return request.broker.image.topic_names.get(topic_id, "")
 
 
-def _index(partition: Any) -> int:
+def _partition_index(partition: Any) -> int:
     if isinstance(partition, int):
         return partition
     has_short_name = hasattr(partition, "partition")

@@ -17,12 +17,16 @@ class CurrentLeaders:
         self._request = request
         self._endpoints: dict[int, Any] = {}
 
-    def leader_of(self, topic: Any, index: int) -> Any:
-        """The ``LeaderIdAndEpoch`` of a partition in the metadata; ``topic`` is a name or an id."""
+    def leader_of(self, topic_name_or_id: Any, index: int) -> Any:
+        """The ``LeaderIdAndEpoch`` of a partition in the metadata."""
         schema = self._request.schema
         image = self._request.broker.image
-        name = topic if isinstance(topic, str) else image.topic_names.get(topic, "")
-        partition = image.partition(TopicPartition(name, index))
+        topic_name = (
+            topic_name_or_id
+            if isinstance(topic_name_or_id, str)
+            else image.topic_names.get(topic_name_or_id, "")
+        )
+        partition = image.partition(TopicPartition(topic_name, index))
         if partition is None:
             return schema.LeaderIdAndEpoch(leader_id=-1, leader_epoch=-1)
         broker = image.brokers.get(partition.leader)

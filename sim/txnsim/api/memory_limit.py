@@ -47,13 +47,15 @@ def refusing(apis: ApiTable) -> ApiTable:
     return msgspec.structs.replace(
         apis,
         handlers={
-            key: handler.but(handle=partial(_refuse, handler)) if key in GROWS else handler
-            for key, handler in apis.handlers.items()
+            api_key: handler.but(handle=partial(_refuse_growth, handler))
+            if api_key in GROWS
+            else handler
+            for api_key, handler in apis.handlers.items()
         },
     )
 
 
-async def _refuse(handler: Handler, request: Request) -> Reply:
+async def _refuse_growth(handler: Handler, request: Request) -> Reply:
     is_produce = request.api_key == _PRODUCE
     error = ErrorCode.kafka_storage_error if is_produce else ErrorCode.policy_violation
     return handler.refuse(request, error)
@@ -87,21 +89,24 @@ class MemoryMark:
 
     def look(self) -> None:
         """Measure the memory now and from time to time."""
-        resident = self._resident_bytes()
+        resident_bytes = self._resident_bytes()
         next_ms = LOOK_MS
-        if resident > self._limit_bytes:
+        if resident_bytes > self._limit_bytes:
             # One at a time: to free a gigabyte takes longer than a turn may.
             if any(listener.give_up_largest_frame() for listener in self._listeners()):
                 next_ms = SOON_MS
-            resident = self._resident_bytes()
-        is_over = resident > self._limit_bytes * (BELOW if self.is_over else 1)
+            resident_bytes = self._resident_bytes()
+        is_over = resident_bytes > self._limit_bytes * (BELOW if self.is_over else 1)
         if is_over is not self.is_over:
             self.is_over = is_over
-            mib, limit = resident >> 20, self._limit_bytes >> 20
+            resident_mib, limit_mib = resident_bytes >> 20, self._limit_bytes >> 20
             if is_over:
-                _log.error(f"memory: {mib} MiB, above {limit} (--memory): no new work is taken")
+                _log.error(
+                    f"memory: {resident_mib} MiB, above {limit_mib} (--memory): "
+                    "no new work is taken"
+                )
             else:
-                _log.warning(f"memory: {mib} MiB: new work is taken again")
+                _log.warning(f"memory: {resident_mib} MiB: new work is taken again")
         for listener in self._listeners():
             listener.refuse_growth(is_full=is_over)
         self._clock.call_later(next_ms, self.look)

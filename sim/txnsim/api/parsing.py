@@ -40,59 +40,59 @@ async def parsed_with_breaks(
 
 
 async def encoded_with_breaks(
-    reply: Any, pace: Pace, go_over: Callable[[Any], object], *, limit: int
+    reply: Any, pace: Pace, inspect_reply: Callable[[Any], object], *, max_bytes: int
 ) -> list[bytes]:
     """Encode a large reply in slices. Return its bytes in pieces.
 
     Args:
         reply: The message.
         pace: The pace of its request.
-        go_over: Called with the whole reply, in a slice of its own.
-        limit: Greatest size of the reply in bytes.
+        inspect_reply: Called with the whole reply, in a slice of its own.
+        max_bytes: Greatest size of the reply in bytes.
 
     Raises:
-        AnswerTooLargeError: The reply is larger than ``limit``.
+        AnswerTooLargeError: The reply is larger than ``max_bytes``.
         WorkIsOverError: No client waits for the reply any more.
     """
     pieces: list[bytes] = []
     await pace.yield_turn()  # the handler has just ended its last slice
-    await pace.run(_joined_in_steps(codec.encode_in_steps(reply, pieces), pieces, limit))
+    await pace.run(_joined_in_steps(codec.encode_in_steps(reply, pieces), pieces, max_bytes))
     await pace.yield_turn()
-    go_over(reply)
+    inspect_reply(reply)
     await pace.yield_turn()
     return pieces
 
 
 def _joined_in_steps(
-    steps: Generator[int, None, None], pieces: list[bytes], limit: int
+    encoding_steps: Generator[int, None, None], pieces: list[bytes], max_bytes: int
 ) -> Generator[int, None, None]:
     """Run the steps, and join the small pieces that they add: a ``bytes`` object takes more memory
     than the few bytes in it.
     """
-    joined_pieces = counted = size = 0
-    for elements in steps:
-        size += sum(map(len, pieces[counted:]))
-        if size > limit:
-            raise AnswerTooLargeError(f"the answer has more than {limit:,} bytes")
+    joined_pieces = counted_pieces = total_bytes = 0
+    for elements in encoding_steps:
+        total_bytes += sum(map(len, pieces[counted_pieces:]))
+        if total_bytes > max_bytes:
+            raise AnswerTooLargeError(f"the answer has more than {max_bytes:,} bytes")
         yield elements
         if len(pieces) - joined_pieces >= JOINED_PIECES:
             pieces[joined_pieces:] = join_pieces(pieces[joined_pieces:])
             joined_pieces = len(pieces)
-        counted = len(pieces)
+        counted_pieces = len(pieces)
     if joined_pieces:
         pieces[joined_pieces:] = join_pieces(pieces[joined_pieces:])
 
 
 def join_pieces(pieces: Iterable[bytes]) -> Iterator[bytes]:
     """The same bytes with adjacent small pieces joined; large pieces are not copied."""
-    small: list[bytes] = []
+    small_pieces: list[bytes] = []
     for piece in pieces:
         if len(piece) < SMALL_BYTES:
-            small.append(piece)
+            small_pieces.append(piece)
             continue
-        if small:
-            yield b"".join(small)
-            small.clear()
+        if small_pieces:
+            yield b"".join(small_pieces)
+            small_pieces.clear()
         yield piece
-    if small:
-        yield b"".join(small)
+    if small_pieces:
+        yield b"".join(small_pieces)

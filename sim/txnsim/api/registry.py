@@ -16,7 +16,7 @@ from txnsim.api.request import ApiTable, Handler
 from txnsim.metadata.image import CLIENT_LISTENER
 from txnsim.releases import REFERENCE, RELEASES, Release
 
-_MODULES: Final[Mapping[int, str]] = {
+_MODULE_NAMES: Final[Mapping[int, str]] = {
     0: "_records.produce",
     1: "_records.fetch",
     2: "_records.list_offsets",
@@ -97,7 +97,8 @@ _MODULES: Final[Mapping[int, str]] = {
 """API key -> module of its handler."""
 
 HANDLERS: Final[Mapping[int, Handler]] = {
-    key: Handler(key=key, module=f"txnsim.api.{module}") for key, module in _MODULES.items()
+    api_key: Handler(api_key=api_key, module=f"txnsim.api.{module}")
+    for api_key, module in _MODULE_NAMES.items()
 }
 
 TELEMETRY: Final = (71, 72)
@@ -117,18 +118,20 @@ def _accepted_versions(
     ranges = {}
     if telemetry and _LIST_CONFIG_RESOURCES in release.api_versions:
         # All of KIP-714 came with the same release.
-        ranges.update({key: HANDLERS[key].versions for key in TELEMETRY})
-    for key, handler in HANDLERS.items():
-        if key not in release.api_versions:
+        ranges.update({api_key: HANDLERS[api_key].versions for api_key in TELEMETRY})
+    for api_key, handler in HANDLERS.items():
+        if api_key not in release.api_versions:
             continue
-        lowest = REFERENCE.api_versions.get(key, release.api_versions[key])[0]
-        low = max(lowest, REFERENCE.refused_below.get(key, lowest), handler.versions[0])
-        highest = release.api_versions[key][1]
+        lowest = REFERENCE.api_versions.get(api_key, release.api_versions[api_key])[0]
+        lowest_accepted = max(
+            lowest, REFERENCE.refused_below.get(api_key, lowest), handler.versions[0]
+        )
+        highest = release.api_versions[api_key][1]
         if unstable:
-            highest = release.unstable.get(key, highest)
-        high = min(highest, handler.versions[1])
-        if low <= high:
-            ranges[key] = (low, high)
+            highest = release.unstable.get(api_key, highest)
+        highest_accepted = min(highest, handler.versions[1])
+        if lowest_accepted <= highest_accepted:
+            ranges[api_key] = (lowest_accepted, highest_accepted)
     return ranges
 
 
@@ -137,16 +140,19 @@ def _advertised_versions(accepted: Mapping[int, tuple[int, int]]) -> dict[int, t
     (KAFKA-18659).
     """
     return {
-        key: (REFERENCE.api_versions[key][0] if key in REFERENCE.refused_below else low, high)
-        for key, (low, high) in accepted.items()
+        api_key: (
+            REFERENCE.api_versions[api_key][0] if api_key in REFERENCE.refused_below else lowest,
+            highest,
+        )
+        for api_key, (lowest, highest) in accepted.items()
     }
 
 
-def _table(release: Release, *, unstable: bool, telemetry: bool) -> ApiTable:
+def _build_table(release: Release, *, unstable: bool, telemetry: bool) -> ApiTable:
     accepted = _accepted_versions(release, unstable=unstable, telemetry=telemetry)
     return ApiTable(
         listener=CLIENT_LISTENER,
-        handlers={key: HANDLERS[key] for key in accepted},
+        handlers={api_key: HANDLERS[api_key] for api_key in accepted},
         accepted=accepted,
         advertised=_advertised_versions(accepted),
     )
@@ -165,8 +171,8 @@ def shipped_apis(release: Release, *, unstable: bool = False, telemetry: bool = 
 
 
 @cache
-def _cached_table(name: str, *, unstable: bool, telemetry: bool) -> ApiTable:
-    return _table(RELEASES[name], unstable=unstable, telemetry=telemetry)
+def _cached_table(release_name: str, *, unstable: bool, telemetry: bool) -> ApiTable:
+    return _build_table(RELEASES[release_name], unstable=unstable, telemetry=telemetry)
 
 
 SHIPPED: Final = shipped_apis(REFERENCE)

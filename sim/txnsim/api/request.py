@@ -147,34 +147,34 @@ class Request(msgspec.Struct, kw_only=True, eq=False):
 
     async def map_each(
         self,
-        do: Callable[[T], R],
+        call: Callable[[T], R],
         elements: Collection[T],
         *,
         weight: int | Callable[[T], int] = 1,
     ) -> list[R]:
-        """The result of ``do`` for each element, in order. Long lists have breaks, in which other
+        """The result of ``call`` for each element, in order. Long lists have breaks, in which other
         requests run, so don't decide before the call and act on it afterwards.
 
         Args:
-            do: Called with each element.
+            call: Called with each element.
             elements: Elements of the request, or of what it asks for.
             weight: Work of one element; 1 is some microseconds.
         """
         if not isinstance(weight, int):
-            return await self._map_weighed(do, elements, weight)
+            return await self._map_weighed(call, elements, weight)
         self.expect(len(elements) * weight)
         pace = self.pace
         if pace is None:
-            return [do(element) for element in elements]
+            return [call(element) for element in elements]
         results = []
         for element in elements:
-            results.append(do(element))
+            results.append(call(element))
             if pace.has_done(weight):
                 await pace.yield_turn()
         return results
 
     async def _map_weighed(
-        self, do: Callable[[T], R], elements: Collection[T], weight: Callable[[T], int]
+        self, call: Callable[[T], R], elements: Collection[T], weight: Callable[[T], int]
     ) -> list[R]:
         """Like ``map_each``, for elements of different weights."""
         self.expect(len(elements))
@@ -183,12 +183,14 @@ class Request(msgspec.Struct, kw_only=True, eq=False):
             weight_done = weight(element)
             if self.pace is None:
                 self.expect(weight_done)
-            results.append(do(element))
+            results.append(call(element))
             await self.have_done(weight_done)
         return results
 
-    async def each_heavy(self, do: Callable[[T], Awaitable[R]], elements: Collection[T]) -> list[R]:
-        """The result of ``do`` for each element, in order, where results may be large: ``do``
+    async def each_heavy(
+        self, call: Callable[[T], Awaitable[R]], elements: Collection[T]
+    ) -> list[R]:
+        """The result of ``call`` for each element, in order, where results may be large: ``call``
         announces the size of each (``answers``) before it builds it. A repeated element shares its
         result.
         """
@@ -199,7 +201,7 @@ class Request(msgspec.Struct, kw_only=True, eq=False):
             result_and_count = result_by_element.get(element)
             if result_and_count is None:
                 answered_before = self.answered
-                result = await do(element)
+                result = await call(element)
                 result_and_count = result_by_element[element] = (
                     result,
                     self.answered - answered_before,
@@ -210,27 +212,27 @@ class Request(msgspec.Struct, kw_only=True, eq=False):
             await self.have_done(1)
         return results
 
-    def answers(self, elements: int, size: int = 0) -> None:
+    def answers(self, elements: int, size_bytes: int = 0) -> None:
         """Announce elements that are about to be built, with their size in bytes if they may be
         long.
 
         Raises:
             AnswerTooLargeError: The answer would be too large, and is not built.
         """
-        self.answered += elements + size // ELEMENT_BYTES
-        self.expect(elements + size // ELEMENT_BYTES)
-        limit = self.broker.metadata.settings.answer_max_bytes
-        if self.answered * ELEMENT_BYTES > limit:
+        self.answered += elements + size_bytes // ELEMENT_BYTES
+        self.expect(elements + size_bytes // ELEMENT_BYTES)
+        max_bytes = self.broker.metadata.settings.answer_max_bytes
+        if self.answered * ELEMENT_BYTES > max_bytes:
             raise AnswerTooLargeError(
-                f"the answer to {api_name(self.api_key)} takes more than {limit:,} bytes"
+                f"the answer to {api_name(self.api_key)} takes more than {max_bytes:,} bytes"
             )
 
     @property
     def bytes_max(self) -> int:
         """Greatest size of the answer in bytes."""
         settings = self.broker.metadata.settings
-        records = settings.fetch_max_bytes if self.api_key in FETCHES else 0
-        return min(settings.answer_max_bytes + records, SENT_BYTES_MAX)
+        record_bytes = settings.fetch_max_bytes if self.api_key in FETCHES else 0
+        return min(settings.answer_max_bytes + record_bytes, SENT_BYTES_MAX)
 
     async def have_done(self, elements: int) -> None:
         """Count elements as done, and take a break if it is time."""
@@ -280,15 +282,15 @@ class Request(msgspec.Struct, kw_only=True, eq=False):
         host, port = broker.address(self.apis.listener)
         return {"host": host, "port": port}
 
-    def answer(self, **values: object) -> Any:
+    def answer(self, **field_values: object) -> Any:
         """Build the answer's message from the values that this version has; without throttling."""
-        return answer(self.api_key, self.api_version, **values)
+        return answer(self.api_key, self.api_version, **field_values)
 
 
-def answer(api_key: int, api_version: int, **values: object) -> Any:
+def answer(api_key: int, api_version: int, **field_values: object) -> Any:
     """Build an answer's message from the values that this version has; without throttling."""
     return codec.build(
-        codec.response_class(api_key, api_version), throttle_time=NO_THROTTLE, **values
+        codec.response_class(api_key, api_version), throttle_time=NO_THROTTLE, **field_values
     )
 
 
@@ -312,19 +314,19 @@ class Handler:
     refuse.
     """
 
-    def __init__(self, *, key: int, module: str, **instead: Callable[..., Any]) -> None:
+    def __init__(self, *, api_key: int, module: str, **replaced_parts: Callable[..., Any]) -> None:
         """Name the handler's module; it is not imported yet.
 
         Args:
-            key: The API key.
+            api_key: The API key.
             module: The full name of the module.
-            instead: Parts that replace those of the module.
+            replaced_parts: Parts that replace those of the module.
         """
-        self.key = key
-        self.name = api_name(key)
+        self.key = api_key
+        self.name = api_name(api_key)
         self._module = module
-        self._instead = instead
-        self.__dict__.update(instead)
+        self._instead = replaced_parts
+        self.__dict__.update(replaced_parts)
 
     @property
     def kind(self) -> str:
@@ -338,16 +340,16 @@ class Handler:
         """
         return version_range(self.key)
 
-    def __getattr__(self, part: str) -> Any:
-        if part not in _PARTS:
-            raise AttributeError(part)
-        value = getattr(import_module(self._module), part, _PARTS[part])
-        setattr(self, part, value)
-        return value
+    def __getattr__(self, part_name: str) -> Any:
+        if part_name not in _HANDLER_PARTS:
+            raise AttributeError(part_name)
+        module_part = getattr(import_module(self._module), part_name, _HANDLER_PARTS[part_name])
+        setattr(self, part_name, module_part)
+        return module_part
 
-    def but(self, **instead: Any) -> Handler:
+    def but(self, **replaced_parts: Any) -> Handler:
         """The same handler with some parts replaced."""
-        return Handler(key=self.key, module=self._module, **{**self._instead, **instead})
+        return Handler(api_key=self.key, module=self._module, **{**self._instead, **replaced_parts})
 
 
 def no_subject(_request: Request) -> Subject:
@@ -355,7 +357,7 @@ def no_subject(_request: Request) -> Subject:
     return NO_SUBJECT
 
 
-_PARTS: Final[Mapping[str, Any]] = {
+_HANDLER_PARTS: Final[Mapping[str, Any]] = {
     "handle": None,
     "refuse": None,
     "subject": no_subject,
@@ -392,19 +394,19 @@ def invalid(reason: str) -> Rejection:
 
 
 def refuse_at_top_level(
-    *, has_error_name: bool = False, **values: object
+    *, has_error_name: bool = False, **other_fields: object
 ) -> Callable[[Request, ErrorCode], Reply]:
     """A handler's ``refuse`` where the answer has one error code, at its top level.
 
     Args:
         has_error_name: Whether the answer's error message is the name of the error.
-        values: The other fields of the answer.
+        other_fields: The other fields of the answer.
     """
 
     def refuse(request: Request, error: ErrorCode) -> Reply:
         if has_error_name:
-            return request.answer(error_code=error, error_message=error.name, **values)
-        return request.answer(error_code=error, **values)
+            return request.answer(error_code=error, error_message=error.name, **other_fields)
+        return request.answer(error_code=error, **other_fields)
 
     return refuse
 
@@ -434,17 +436,17 @@ def parse_request(
         MalformedFrameError: The frame is not a request.
     """
     header = codec.read_request_header(frame)
-    key, version = header.api_key, header.api_version
+    api_key, api_version = header.api_key, header.api_version
     apis = sender.apis
-    handler = apis.handlers.get(key)
+    handler = apis.handlers.get(api_key)
     if handler is None:
-        raise UnsupportedRequestError(f"API key {key} is not supported")
-    low, high = apis.accepted[key]
+        raise UnsupportedRequestError(f"API key {api_key} is not supported")
+    lowest, highest = apis.accepted[api_key]
     request = Request(
         apis=apis,
         broker=broker,
-        api_key=key,
-        api_version=version,
+        api_key=api_key,
+        api_version=api_version,
         correlation_id=header.correlation_id,
         client_id=header.client_id,
         body_offset=header.body_offset,
@@ -452,10 +454,10 @@ def parse_request(
         principal=sender.principal,
         link=sender.link,
     )
-    if not low <= version <= high:
-        if key != API_VERSIONS:
+    if not lowest <= api_version <= highest:
+        if api_key != API_VERSIONS:
             raise UnsupportedRequestError(
-                f"{api_name(key)} v{version} is not supported, only v{low} to v{high}"
+                f"{api_name(api_key)} v{api_version} is not supported, only v{lowest} to v{highest}"
             )
         # A client with a newer version gets the answer in v0, which lists the versions to use.
         request.api_version, request.refused = 0, ErrorCode.unsupported_version
@@ -485,26 +487,26 @@ class ByteGap:
 
     __slots__ = ("_after", "_before", "_numbers")
 
-    def __init__(self, layout: str, make: Callable[[tuple[int, ...]], Any]) -> None:
+    def __init__(self, layout: str, build_message: Callable[[tuple[int, ...]], Any]) -> None:
         """Encode ``make(marks)`` with marker numbers, and find where they are.
 
         Args:
             layout: Layout of the numbers as ``struct`` writes them: ``q`` and ``h`` only.
-            make: Builds the message with given numbers.
+            build_message: Builds the message with given numbers.
         """
         self._numbers = struct.Struct(">" + layout)
-        marks = tuple(
-            _MARKED_INT64 + index if code == "q" else _MARKED_INT16 + index
-            for index, code in enumerate(layout)
+        marker_numbers = tuple(
+            _MARKED_INT64 + index if format_code == "q" else _MARKED_INT16 + index
+            for index, format_code in enumerate(layout)
         )
-        marked = self._numbers.pack(*marks)
-        body = encode_body(make(marks))
-        assert body.count(marked) == 1, f"{layout} is not found once in {body!r}"
-        self._before, self._after = body.split(marked)
+        marker_bytes = self._numbers.pack(*marker_numbers)
+        body = encode_body(build_message(marker_numbers))
+        assert body.count(marker_bytes) == 1, f"{layout} is not found once in {body!r}"
+        self._before, self._after = body.split(marker_bytes)
 
-    def fill(self, *numbers: int) -> bytes:
+    def fill(self, *gap_numbers: int) -> bytes:
         """The body with these numbers in the gap."""
-        return self._before + self._numbers.pack(*numbers) + self._after
+        return self._before + self._numbers.pack(*gap_numbers) + self._after
 
 
 prepared: Final = lru_cache(maxsize=ANSWERS_MAX)

@@ -427,7 +427,7 @@ class RequestConnection(asyncio.Protocol):
             request.pace.is_wanted = self._outbox.is_wanted
             self._listener.tasks.drive(
                 encoded_with_breaks(
-                    reply, request.pace, self._meter.tell_errors_of, limit=request.bytes_max
+                    reply, request.pace, self._meter.tell_errors_of, max_bytes=request.bytes_max
                 ),
                 partial(self._finish_encoding, request, handler, reply),
                 name="connection.encode",

@@ -37,7 +37,7 @@ from txnsim.api import _transactions as transactions
 from txnsim.api import nodes
 from txnsim.api._access import Access
 from txnsim.api._error_texts import text_of
-from txnsim.api._fault_subjects import of_transactions
+from txnsim.api._fault_subjects import subject_of_transactions
 from txnsim.api._leaders import CurrentLeaders
 from txnsim.api._topics import by_topic
 from txnsim.api.kip_text.table import KIP_TEXT
@@ -182,7 +182,7 @@ async def test_a_large_reply_has_the_same_bytes_with_breaks(*, nested: bool) -> 
     reply = message_from(codec.response_class(3, 9), {"topics": topics, "cluster_id": "c"})
     slow = pace()
     gone_over: list[Any] = []
-    pieces = await encoded_with_breaks(reply, slow, gone_over.append, limit=1 << 20)
+    pieces = await encoded_with_breaks(reply, slow, gone_over.append, max_bytes=1 << 20)
     assert b"".join(pieces) == codec.encode_body(reply)
     assert slow.has_rested
     assert gone_over == [reply]
@@ -196,7 +196,7 @@ async def test_what_is_there_again_is_encoded_once_and_has_the_same_bytes() -> N
     reply = dataclasses.replace(
         message, topics=(first_topic, second, first_topic, first_topic, second)
     )
-    pieces = await encoded_with_breaks(reply, pace(), id, limit=1 << 20)
+    pieces = await encoded_with_breaks(reply, pace(), id, max_bytes=1 << 20)
     assert b"".join(pieces) == codec.encode_body(reply)
     assert max(Counter(map(id, pieces)).values()) == 3
 
@@ -208,7 +208,7 @@ async def test_an_answer_that_is_too_large_is_given_up_while_it_grows(repeats: i
     reply = dataclasses.replace(reply, topics=reply.topics * repeats)
     gone_over: list[Any] = []
     with pytest.raises(AnswerTooLargeError):
-        await encoded_with_breaks(reply, pace(), gone_over.append, limit=20_000)
+        await encoded_with_breaks(reply, pace(), gone_over.append, max_bytes=20_000)
     assert gone_over == []
 
 
@@ -218,7 +218,7 @@ async def test_nobody_is_left_who_waits_for_an_answer() -> None:
     slow = pace()
     slow.is_wanted = lambda: False
     with pytest.raises(WorkIsOverError):
-        await encoded_with_breaks(reply, slow, id, limit=1 << 20)
+        await encoded_with_breaks(reply, slow, id, max_bytes=1 << 20)
 
 
 async def test_a_large_reply_has_few_pieces_and_large_ones_are_not_copied() -> None:
@@ -242,7 +242,7 @@ async def test_a_large_reply_has_few_pieces_and_large_ones_are_not_copied() -> N
     topic = schema.TopicProduceResponse(name="t", partition_responses=(partition,))
     reply = codec.build(codec.response_class(0, 9), responses=(topic,), throttle_time=0)
     slow = pace()
-    pieces = await encoded_with_breaks(reply, slow, id, limit=1 << 24)
+    pieces = await encoded_with_breaks(reply, slow, id, max_bytes=1 << 24)
     assert slow.has_rested
     assert len(pieces) < 200
     read = codec.read_response(0, 9, bytes(5) + b"".join(pieces))[1]
@@ -464,9 +464,9 @@ def test_every_request_that_names_a_transaction_or_a_partition_has_a_subject() -
 
 
 def test_several_transactional_ids_are_one_subject_each() -> None:
-    assert of_transactions([]) is NO_SUBJECT
-    assert of_transactions(["a"]) == Subject(transactional_id="a")
-    assert of_transactions(iter("ab")) == Subject(
+    assert subject_of_transactions([]) is NO_SUBJECT
+    assert subject_of_transactions(["a"]) == Subject(transactional_id="a")
+    assert subject_of_transactions(iter("ab")) == Subject(
         transactional_id="a", other_subjects=(Subject(transactional_id="b"),)
     )
 
@@ -731,14 +731,16 @@ def test_each_kind_of_resource_is_asked_for_by_its_name() -> None:
     assert ACCESS.may_transactional_id(AclOperation.WRITE, "tx")
     assert ACCESS.may_cluster(AclOperation.CREATE)
     assert not ACCESS.may_cluster(AclOperation.ALTER)
-    assert ACCESS.may_some(AclOperation.READ, ResourceType.TOPIC)
-    assert not ACCESS.may_some(AclOperation.WRITE, ResourceType.TOPIC)
+    assert ACCESS.may_on_some(AclOperation.READ, ResourceType.TOPIC)
+    assert not ACCESS.may_on_some(AclOperation.WRITE, ResourceType.TOPIC)
 
 
 def test_bits_are_the_operations_that_are_allowed_of_those_that_are_known() -> None:
-    bits = ACCESS.bits(TOPIC_OPERATIONS, lambda operation: ACCESS.may_topic(operation, "orders"))
+    bits = ACCESS.operation_bits(
+        TOPIC_OPERATIONS, lambda operation: ACCESS.may_topic(operation, "orders")
+    )
     assert bits == 1 << AclOperation.READ | 1 << AclOperation.DESCRIBE
-    assert ACCESS.bits(TOPIC_OPERATIONS, lambda _: True) == TOPIC_OPERATIONS
+    assert ACCESS.operation_bits(TOPIC_OPERATIONS, lambda _: True) == TOPIC_OPERATIONS
 
 
 # The current leader in an answer that refuses for want of leadership.

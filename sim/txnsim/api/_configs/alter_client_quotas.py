@@ -27,40 +27,45 @@ async def handle(request: Request) -> Reply:
     outcomes: dict[Entity, Rejection | None] = {}
     changes_by_entity: dict[Entity, tuple[QuotaChange, ...]] = {}
     metadata = request.broker.metadata
-    rules = request.broker.release.rules
+    release_rules = request.broker.release.rules
     request.expect(len(request.message.entries) * CHANGE_WEIGHT)
-    for entry in request.message.entries:
-        entity = _entity(entry)
-        keys = [op.key for op in entry.ops]
-        if entity in outcomes or len(keys) > len(set(keys)):
+    for alteration in request.message.entries:
+        entity = _entity_of_alteration(alteration)
+        quota_keys = [operation.key for operation in alteration.ops]
+        if entity in outcomes or len(quota_keys) > len(set(quota_keys)):
             outcomes[entity] = invalid(f"Ignoring duplicate entity {entity_text(entity)}")
         else:
-            changes = tuple(_change(op) for op in entry.ops)
-            values = altered_values(metadata.image, entity, changes, rules)
-            if isinstance(values, Rejection):
-                outcomes[entity] = values
+            changes = tuple(_quota_change(operation) for operation in alteration.ops)
+            new_values = altered_values(metadata.image, entity, changes, release_rules)
+            if isinstance(new_values, Rejection):
+                outcomes[entity] = new_values
             else:
                 outcomes[entity] = None
                 changes_by_entity[entity] = changes
         await request.have_done(CHANGE_WEIGHT)
     if not request.message.validate_only:
         # All at once, as a controller appends them: an image for each would be copied as often.
-        metadata.publish(altered_quotas(metadata.image, changes_by_entity, rules))
+        metadata.publish(altered_quotas(metadata.image, changes_by_entity, release_rules))
     return _answer(request, outcomes)
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
     """The error on every entity."""
     rejection = Rejection(error=error, reason="")
-    return _answer(request, {_entity(entry): rejection for entry in request.message.entries})
+    return _answer(
+        request,
+        {_entity_of_alteration(alteration): rejection for alteration in request.message.entries},
+    )
 
 
-def _entity(entry: Any) -> Entity:
-    return entity_of((part.entity_type, part.entity_name) for part in entry.entity)
+def _entity_of_alteration(alteration: Any) -> Entity:
+    return entity_of(
+        (component.entity_type, component.entity_name) for component in alteration.entity
+    )
 
 
-def _change(op: Any) -> QuotaChange:
-    return QuotaChange(key=op.key, value=None if op.remove else op.value)
+def _quota_change(operation: Any) -> QuotaChange:
+    return QuotaChange(key=operation.key, value=None if operation.remove else operation.value)
 
 
 def _answer(request: Request, outcomes: dict[Entity, Rejection | None]) -> Reply:
@@ -70,7 +75,8 @@ def _answer(request: Request, outcomes: dict[Entity, Rejection | None]) -> Reply
             schema.EntryData(
                 **error_fields(rejection),
                 entity=tuple(
-                    schema.EntityData(entity_type=kind, entity_name=name) for kind, name in entity
+                    schema.EntityData(entity_type=entity_type, entity_name=entity_name)
+                    for entity_type, entity_name in entity
                 ),
             )
             for entity, rejection in outcomes.items()

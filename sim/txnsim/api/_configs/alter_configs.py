@@ -12,12 +12,12 @@ from __future__ import annotations
 from typing import Any, Final
 
 from txnsim.api._configs.config_resources import (
-    ConfigResourceType,
+    ConfigResourceKind,
     alter_each,
     alteration_refusal,
     altered_image,
     refuse_each,
-    resource_type,
+    resource_kind_of,
 )
 from txnsim.api.request import NoResponse, Reply, Request, invalid
 from txnsim.controller.controller import ConfigEntryChange, ConfigOperation
@@ -39,14 +39,14 @@ async def handle(request: Request) -> Reply:
 
 
 def _alter(request: Request, resource: Any) -> ClusterImage | Rejection:
-    kind = resource_type(resource.resource_type)
-    if kind is ConfigResourceType.BROKER_LOGGER:
+    resource_kind = resource_kind_of(resource.resource_type)
+    if resource_kind is ConfigResourceKind.BROKER_LOGGER:
         return invalid(f"Unknown resource type {resource.resource_type}")
-    refused = alteration_refusal(request, kind, resource)
-    if refused is not None:
-        return refused
+    refusal = alteration_refusal(request, resource_kind, resource)
+    if refusal is not None:
+        return refusal
     changes = tuple(
         ConfigEntryChange(name=config.name, operation=ConfigOperation.SET, value=config.value)
         for config in resource.configs
     )
-    return altered_image(request, kind, resource.resource_name, changes, is_whole=True)
+    return altered_image(request, resource_kind, resource.resource_name, changes, replaces_all=True)

@@ -24,7 +24,7 @@ from txnsim.metadata.image import ELIGIBLE_LEADER_REPLICAS, ClusterImage
 _MIN_INSYNC: Final = "min.insync.replicas"
 
 
-class ConfigResourceType(IntEnum):
+class ConfigResourceKind(IntEnum):
     """Kinds of resources, as ConfigResource.Type numbers them."""
 
     UNKNOWN = 0
@@ -35,47 +35,47 @@ class ConfigResourceType(IntEnum):
     GROUP = 32
 
 
-def resource_type(number: int) -> ConfigResourceType:
+def resource_kind_of(number: int) -> ConfigResourceKind:
     """The resource type of a number."""
     try:
-        return ConfigResourceType(number)
+        return ConfigResourceKind(number)
     except ValueError:
-        return ConfigResourceType.UNKNOWN
+        return ConfigResourceKind.UNKNOWN
 
 
-def topic_refusal(request: Request, name: str) -> Rejection | None:
+def topic_refusal(request: Request, topic_name: str) -> Rejection | None:
     """The error for a topic without configs: an invalid name or an unknown topic."""
-    complaint = name_complaint(name)
+    complaint = name_complaint(topic_name)
     if complaint is not None:
         return Rejection(
             error=ErrorCode.invalid_topic_exception, reason=f"Topic name is invalid: {complaint}"
         )
-    if name not in request.broker.image.topics:
+    if topic_name not in request.broker.image.topics:
         return Rejection(
             error=ErrorCode.unknown_topic_or_partition,
-            reason=f"The topic '{name}' does not exist.",
+            reason=f"The topic '{topic_name}' does not exist.",
         )
     return None
 
 
-def node_of(name: str) -> int | None:
+def broker_id_of(resource_name: str) -> int | None:
     """The broker id in a resource's name; None if the name is empty."""
-    return int(name) if re.fullmatch(r"[+-]?[0-9]+", name) else None
+    return int(resource_name) if re.fullmatch(r"[+-]?[0-9]+", resource_name) else None
 
 
 # Altering
 
 
 async def alter_each(
-    request: Request, altered: Callable[[Request, Any], ClusterImage | Rejection]
+    request: Request, image_or_rejection: Callable[[Request, Any], ClusterImage | Rejection]
 ) -> Reply:
     """Alter each resource by itself; of one resource all changes or none."""
 
     def alter(resource: Any) -> Any:
-        outcome = altered(request, resource)
+        outcome = image_or_rejection(request, resource)
         if isinstance(outcome, ClusterImage) and not request.message.validate_only:
             request.broker.metadata.publish(outcome)
-        return _alteration(request, outcome, resource)
+        return _alteration_row(request, outcome, resource)
 
     results = await request.map_each(alter, request.message.resources, weight=CHANGE_WEIGHT)
     return request.answer(responses=tuple(results))
@@ -83,11 +83,11 @@ async def alter_each(
 
 def refuse_each(request: Request, error: ErrorCode) -> Reply:
     """The error on every resource."""
-    refused = partial(_alteration, request, Rejection(error=error, reason=error.name))
-    return request.answer(responses=tuple(map(refused, request.message.resources)))
+    build_refusal = partial(_alteration_row, request, Rejection(error=error, reason=error.name))
+    return request.answer(responses=tuple(map(build_refusal, request.message.resources)))
 
 
-def _alteration(request: Request, outcome: ClusterImage | Rejection, resource: Any) -> Any:
+def _alteration_row(request: Request, outcome: ClusterImage | Rejection, resource: Any) -> Any:
     return request.schema.AlterConfigsResourceResponse(
         **error_fields(outcome),
         resource_type=resource.resource_type,
@@ -96,109 +96,118 @@ def _alteration(request: Request, outcome: ClusterImage | Rejection, resource: A
 
 
 def alteration_refusal(
-    request: Request, kind: ConfigResourceType, resource: Any
+    request: Request, resource_kind: ConfigResourceKind, resource: Any
 ) -> Rejection | None:
     """Why a resource can't be altered here (ConfigAdminManager.preprocess); None where it can."""
-    name = resource.resource_name
-    match kind:
-        case ConfigResourceType.TOPIC:
-            if not name:
+    resource_name = resource.resource_name
+    match resource_kind:
+        case ConfigResourceKind.TOPIC:
+            if not resource_name:
                 return invalid("Default topic resources are not allowed.")
-            return topic_refusal(request, name)
-        case ConfigResourceType.BROKER:
-            if not name or node_of(name) == request.broker.broker_id:
+            return topic_refusal(request, resource_name)
+        case ConfigResourceKind.BROKER:
+            if not resource_name or broker_id_of(resource_name) == request.broker.broker_id:
                 return None
-            if node_of(name) is None:
-                return invalid(f"Node id must be an integer, but it is: {name}")
+            if broker_id_of(resource_name) is None:
+                return invalid(f"Node id must be an integer, but it is: {resource_name}")
             return invalid(
-                f"Unexpected broker id, expected {request.broker.broker_id}, but received {name}"
+                f"Unexpected broker id, expected {request.broker.broker_id}, "
+                f"but received {resource_name}"
             )
-        case ConfigResourceType.UNKNOWN:
+        case ConfigResourceKind.UNKNOWN:
             return invalid(f"Unknown resource type {resource.resource_type}")
-        case ConfigResourceType.CLIENT_METRICS | ConfigResourceType.GROUP:
+        case ConfigResourceKind.CLIENT_METRICS | ConfigResourceKind.GROUP:
             return None  # they come into being by being configured
-        case ConfigResourceType.BROKER_LOGGER:
-            return invalid(f"Unexpected resource type {kind.name} for resource {name}")
+        case ConfigResourceKind.BROKER_LOGGER:
+            return invalid(
+                f"Unexpected resource type {resource_kind.name} for resource {resource_name}"
+            )
         case _:
-            assert_never(kind)
+            assert_never(resource_kind)
 
 
 def altered_image(
     request: Request,
-    kind: ConfigResourceType,
-    name: str,
+    resource_kind: ConfigResourceKind,
+    resource_name: str,
     changes: tuple[ConfigEntryChange, ...],
     *,
-    is_whole: bool = False,
+    replaces_all: bool = False,
 ) -> ClusterImage | Rejection:
     """The image after one resource's configs were altered, or why they can't be.
 
     Args:
         request: The request; its broker knows the metadata.
-        kind: Topic, broker, group or client metrics.
-        name: Name of the resource.
+        resource_kind: Topic, broker, group or client metrics.
+        resource_name: Name of the resource.
         changes: The changes, in the order of the request.
-        is_whole: True if the changes replace all configs, so that a config without a change is
+        replaces_all: True if the changes replace all configs, so that a config without a change is
             unset.
     """
     metadata = request.broker.metadata
     image = metadata.image
-    if kind in (ConfigResourceType.GROUP, ConfigResourceType.CLIENT_METRICS):
-        is_group = kind is ConfigResourceType.GROUP
-        configured = image.group_configs if is_group else image.client_metrics
-        old_configs = {} if is_whole else configured.get(name, {})
-        altered = controller.changed_configs(old_configs, changes, {})
-        if isinstance(altered, Rejection):
-            return altered
+    if resource_kind in (ConfigResourceKind.GROUP, ConfigResourceKind.CLIENT_METRICS):
+        is_group = resource_kind is ConfigResourceKind.GROUP
+        configs_by_name = image.group_configs if is_group else image.client_metrics
+        old_configs = {} if replaces_all else configs_by_name.get(resource_name, {})
+        new_configs = controller.changed_configs(old_configs, changes, {})
+        if isinstance(new_configs, Rejection):
+            return new_configs
         if is_group:
-            rules = request.broker.release.rules
-            refused = group_refusal(name, altered, metadata.settings, rules)
-            stays = not rules.groups_without_configs_go
-            return refused or image.with_group_configs(name, altered, stays=stays)
-        return client_metrics_refusal(name, altered) or image.with_client_metrics(name, altered)
-    if kind is ConfigResourceType.TOPIC:
-        current = {} if is_whole else image.topics[name].configs
-        keys = topic_configs(request.broker.release.rules)
-        altered = controller.altered_configs(current, changes, keys)
-        if isinstance(altered, Rejection):
-            return altered
-        if altered.get(_MIN_INSYNC) != image.topics[name].configs.get(_MIN_INSYNC):
-            image = without_elr(image, name)
-        return image.with_topic_configs(name, altered)
-    fixed = [
+            release_rules = request.broker.release.rules
+            refusal = group_refusal(resource_name, new_configs, metadata.settings, release_rules)
+            keeps_empty = not release_rules.groups_without_configs_go
+            return refusal or image.with_group_configs(
+                resource_name, new_configs, stays=keeps_empty
+            )
+        return client_metrics_refusal(resource_name, new_configs) or image.with_client_metrics(
+            resource_name, new_configs
+        )
+    if resource_kind is ConfigResourceKind.TOPIC:
+        old_topic_configs = {} if replaces_all else image.topics[resource_name].configs
+        known_configs = topic_configs(request.broker.release.rules)
+        new_configs = controller.altered_configs(old_topic_configs, changes, known_configs)
+        if isinstance(new_configs, Rejection):
+            return new_configs
+        if new_configs.get(_MIN_INSYNC) != image.topics[resource_name].configs.get(_MIN_INSYNC):
+            image = without_elr(image, resource_name)
+        return image.with_topic_configs(resource_name, new_configs)
+    fixed_names = [
         change.name
         for change in changes
         if change.name in configs.FIXED_BROKER_CONFIGS
         and change.operation is not controller.ConfigOperation.DELETE
     ]
-    if fixed:
-        return invalid(f"Cannot update these configs dynamically: [{', '.join(fixed)}]")
-    old_configs = image.broker_configs.get(name, {})
-    altered = controller.altered_configs(
-        {} if is_whole else old_configs, changes, configs.BROKER_CONFIGS
+    if fixed_names:
+        return invalid(f"Cannot update these configs dynamically: [{', '.join(fixed_names)}]")
+    old_configs = image.broker_configs.get(resource_name, {})
+    new_configs = controller.altered_configs(
+        {} if replaces_all else old_configs, changes, configs.BROKER_CONFIGS
     )
-    if isinstance(altered, Rejection):
-        return altered
-    is_about_minimum = any(change.name == _MIN_INSYNC for change in changes)
-    why = _min_insync_complaint(image, name, altered, is_about_minimum=is_about_minimum)
-    if why is not None:
-        return Rejection(error=ErrorCode.invalid_config, reason=why)
-    if is_about_minimum:
+    if isinstance(new_configs, Rejection):
+        return new_configs
+    changes_minimum = any(change.name == _MIN_INSYNC for change in changes)
+    complaint = _min_insync_complaint(
+        image, resource_name, new_configs, changes_minimum=changes_minimum
+    )
+    if complaint is not None:
+        return Rejection(error=ErrorCode.invalid_config, reason=complaint)
+    if changes_minimum:
         # Also if it stays as it was: of brokers every change is written down (KAFKA-14136).
         image = without_elr(image)
-    return image.with_broker_configs(name, altered)
+    return image.with_broker_configs(resource_name, new_configs)
 
 
 def _min_insync_complaint(
-    image: ClusterImage, name: str, altered: Mapping[str, str], *, is_about_minimum: bool
+    image: ClusterImage, broker_name: str, new_configs: Mapping[str, str], *, changes_minimum: bool
 ) -> str | None:
     """Why ``min.insync.replicas`` can't be altered: with eligible leader replicas all brokers need
     the same minimum (KIP-966, ConfigurationControlManager.validateAlterConfig).
     """
     if not image.features.get(ELIGIBLE_LEADER_REPLICAS):
         return None
-    if not name and _MIN_INSYNC not in altered:
+    if not broker_name and _MIN_INSYNC not in new_configs:
         return "Cluster-level min.insync.replicas cannot be removed while ELR is enabled."
-    if name and (is_about_minimum or _MIN_INSYNC in altered):
+    if broker_name and (changes_minimum or _MIN_INSYNC in new_configs):
         return "Broker-level min.insync.replicas cannot be altered while ELR is enabled."
     return None

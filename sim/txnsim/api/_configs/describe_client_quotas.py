@@ -20,42 +20,47 @@ refuse = refuse_at_top_level(has_error_name=True, entries=None)
 
 _MATCH_DEFAULT: Final = 1
 _MATCH_ANY: Final = 2
-_KINDS: Final = frozenset({"user", "client-id", "ip"})
+_ENTITY_TYPES: Final = frozenset({"user", "client-id", "ip"})
 
 
 async def handle(request: Request) -> Reply:
     """Check the filter, and answer with the quotas that it finds."""
-    seen_kinds: set[str] = set()
+    seen_entity_types: set[str] = set()
     for component in request.message.components:
-        refusal = _component_refusal(component, seen_kinds)
+        refusal = _component_refusal(component, seen_entity_types)
         if refusal is not None:
             return _answer(request, refusal.error, refusal.reason)
-        seen_kinds.add(component.entity_type)
-    if "ip" in seen_kinds and len(seen_kinds) > 1:
+        seen_entity_types.add(component.entity_type)
+    if "ip" in seen_entity_types and len(seen_entity_types) > 1:
         return _answer(
             request,
             ErrorCode.invalid_request,
             "Invalid entity filter component combination. IP filter component should not be used "
             "with user or clientId filter component.",
         )
-    quotas, quota_filter = request.broker.image.client_quotas, _filter(request.message)
-    is_found = await request.map_each(partial(finds_quota, quota_filter), quotas)
-    matching_quotas = tuple(compress(quotas.items(), is_found))
-    entries = await request.map_each(partial(_entry, request.schema), matching_quotas, weight=4)
-    return request.answer(error_code=ErrorCode.none, error_message="", entries=tuple(entries))
+    quotas, quota_filter = request.broker.image.client_quotas, _quota_filter(request.message)
+    match_flags = await request.map_each(partial(finds_quota, quota_filter), quotas)
+    matching_quotas = tuple(compress(quotas.items(), match_flags))
+    quota_entries = await request.map_each(
+        partial(_quota_entry, request.schema), matching_quotas, weight=4
+    )
+    return request.answer(error_code=ErrorCode.none, error_message="", entries=tuple(quota_entries))
 
 
-def _entry(schema: Any, quota: tuple[Entity, Mapping[str, float]]) -> Any:
-    entity, values = quota
+def _quota_entry(schema: Any, quota: tuple[Entity, Mapping[str, float]]) -> Any:
+    entity, limits = quota
     return schema.EntryData(
         entity=tuple(
-            schema.EntityData(entity_type=kind, entity_name=name) for kind, name in entity
+            schema.EntityData(entity_type=entity_type, entity_name=entity_name)
+            for entity_type, entity_name in entity
         ),
-        values=tuple(schema.ValueData(key=key, value=value) for key, value in values.items()),
+        values=tuple(
+            schema.ValueData(key=quota_key, value=limit) for quota_key, limit in limits.items()
+        ),
     )
 
 
-def _filter(message: Any) -> QuotaFilter:
+def _quota_filter(message: Any) -> QuotaFilter:
     components = message.components
     return QuotaFilter(
         # The default is the entity without a name.
@@ -71,28 +76,28 @@ def _filter(message: Any) -> QuotaFilter:
     )
 
 
-def _component_refusal(component: Any, seen_kinds: set[str]) -> Rejection | None:
-    kind = component.entity_type
-    if not kind:
+def _component_refusal(component: Any, seen_entity_types: set[str]) -> Rejection | None:
+    entity_type = component.entity_type
+    if not entity_type:
         return invalid("Invalid empty entity type.")
-    if kind in seen_kinds:
-        return invalid(f"Entity type {kind} cannot appear more than once in the filter.")
-    if kind not in _KINDS:
+    if entity_type in seen_entity_types:
+        return invalid(f"Entity type {entity_type} cannot appear more than once in the filter.")
+    if entity_type not in _ENTITY_TYPES:
         return Rejection(
-            error=ErrorCode.unsupported_version, reason=f"Unsupported entity type {kind}"
+            error=ErrorCode.unsupported_version, reason=f"Unsupported entity type {entity_type}"
         )
     match component.match_type, component.match:
         case 0, None:
             return invalid("Request specified MATCH_TYPE_EXACT, but set match string to null.")
-        case (1 | 2) as number, str():
-            name = "DEFAULT" if number == _MATCH_DEFAULT else "SPECIFIED"
+        case (1 | 2) as match_number, str():
+            match_type = "DEFAULT" if match_number == _MATCH_DEFAULT else "SPECIFIED"
             return invalid(
-                f"Request specified MATCH_TYPE_{name}, but also specified a match string."
+                f"Request specified MATCH_TYPE_{match_type}, but also specified a match string."
             )
         case ((0 | 1 | 2), _):
             return None
-        case number, _:
-            return invalid(f"Unknown match type {number}")
+        case match_number, _:
+            return invalid(f"Unknown match type {match_number}")
 
 
 def _answer(request: Request, error: ErrorCode, message: str) -> Reply:

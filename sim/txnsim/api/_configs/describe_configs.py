@@ -12,9 +12,9 @@ from functools import partial
 from typing import Any, Final, assert_never
 
 from txnsim.api._configs.config_resources import (
-    ConfigResourceType,
-    node_of,
-    resource_type,
+    ConfigResourceKind,
+    broker_id_of,
+    resource_kind_of,
     topic_refusal,
 )
 from txnsim.api._topics import topic_lookup
@@ -47,8 +47,8 @@ Outcome = list[ConfigValue] | Rejection
 async def handle(request: Request) -> Reply:
     """Describe each resource by itself."""
     resources = request.message.resources
-    describe = partial(_describe, request, _Entries(request))
-    return request.answer(results=tuple(await request.each_heavy(describe, resources)))
+    describe_resource = partial(_describe, request, _EntryCache(request))
+    return request.answer(results=tuple(await request.each_heavy(describe_resource, resources)))
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
@@ -56,12 +56,12 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
     rejection = Rejection(error=error, reason=error.name)
     return request.answer(
         results=tuple(
-            _result(request, resource, rejection) for resource in request.message.resources
+            _resource_result(request, resource, rejection) for resource in request.message.resources
         )
     )
 
 
-class _Entries(dict[ConfigValue, Any]):
+class _EntryCache(dict[ConfigValue, Any]):
     """The entries of an answer. Most resources share most default values, so each distinct entry is
     built once.
     """
@@ -70,71 +70,86 @@ class _Entries(dict[ConfigValue, Any]):
         super().__init__()
         self._request = request
 
-    def __missing__(self, value: ConfigValue) -> Any:
-        entry = self[value] = _entry(self._request, value)
-        return entry
+    def __missing__(self, config_value: ConfigValue) -> Any:
+        config_entry = self[config_value] = _config_entry(self._request, config_value)
+        return config_entry
 
 
-async def _describe(request: Request, entries: _Entries, resource: Any) -> Any:
-    outcome = _values(request, resource_type(resource.resource_type), resource.resource_name)
-    if isinstance(outcome, Rejection):
-        return _result(request, resource, outcome)
+async def _describe(request: Request, entry_cache: _EntryCache, resource: Any) -> Any:
+    configs = _resource_configs(
+        request, resource_kind_of(resource.resource_type), resource.resource_name
+    )
+    if isinstance(configs, Rejection):
+        return _resource_result(request, resource, configs)
     requested_keys = resource.configuration_keys
     # No keys at all mean every key, as null does.
-    chosen = [value for value in outcome if not requested_keys or value.name in requested_keys]
+    requested_configs = [
+        config_value
+        for config_value in configs
+        if not requested_keys or config_value.name in requested_keys
+    ]
     with_synonyms = bool(request.message.include_synonyms)
-    request.answers(len(chosen), sum([_size(value, with_synonyms) for value in chosen]))
-    config_entries = [entries[value] for value in chosen]
-    return _result(request, resource, None, tuple(config_entries))
+    request.answers(
+        len(requested_configs),
+        sum([_text_bytes(config_value, with_synonyms) for config_value in requested_configs]),
+    )
+    config_entries = [entry_cache[config_value] for config_value in requested_configs]
+    return _resource_result(request, resource, None, tuple(config_entries))
 
 
-def _size(value: ConfigValue, with_synonyms: bool) -> int:  # noqa: FBT001 - it is the only one
+def _text_bytes(config_value: ConfigValue, with_synonyms: bool) -> int:  # noqa: FBT001 - it is the only one
     """Size of the values in bytes beyond ``ELEMENT_BYTES``, which each element counts for
     anyway.
     """
-    values = [value.value, *(text for _, text, _ in value.synonyms if with_synonyms)]
-    return sum([len(text) for text in values if text is not None])
+    texts = [config_value.value, *(text for _, text, _ in config_value.synonyms if with_synonyms)]
+    return sum([len(text) for text in texts if text is not None])
 
 
-def _values(request: Request, kind: ConfigResourceType, name: str) -> Outcome:
+def _resource_configs(
+    request: Request, resource_kind: ConfigResourceKind, resource_name: str
+) -> Outcome:
     """Every config of a resource, or why it can't be described (ConfigHelper.describeConfigs)."""
-    match kind:
-        case ConfigResourceType.TOPIC:
-            refused = topic_refusal(request, name)
-            if refused is not None and refused.error is ErrorCode.unknown_topic_or_partition:
-                refused = Rejection(error=refused.error, reason="")
-            return _topic_values(request, name) if refused is None else refused
-        case ConfigResourceType.BROKER:
-            if not name or node_of(name) == request.broker.broker_id:
-                return _broker_values(request, name)
-            return _unknown_broker(request, name, " or empty string,")
-        case ConfigResourceType.BROKER_LOGGER:
-            if not name:
+    match resource_kind:
+        case ConfigResourceKind.TOPIC:
+            refusal = topic_refusal(request, resource_name)
+            if refusal is not None and refusal.error is ErrorCode.unknown_topic_or_partition:
+                refusal = Rejection(error=refusal.error, reason="")
+            return _topic_configs(request, resource_name) if refusal is None else refusal
+        case ConfigResourceKind.BROKER:
+            if not resource_name or broker_id_of(resource_name) == request.broker.broker_id:
+                return _broker_configs(request, resource_name)
+            return _unknown_broker(request, resource_name, " or empty string,")
+        case ConfigResourceKind.BROKER_LOGGER:
+            if not resource_name:
                 return invalid("Broker id must not be empty")
-            if node_of(name) != request.broker.broker_id:
-                return _unknown_broker(request, name, "")
+            if broker_id_of(resource_name) != request.broker.broker_id:
+                return _unknown_broker(request, resource_name, "")
             return []
-        case ConfigResourceType.CLIENT_METRICS:
-            if not name:
+        case ConfigResourceKind.CLIENT_METRICS:
+            if not resource_name:
                 return invalid("Client metrics subscription name must not be empty")
-            return client_metrics_values(request.broker.image.client_metrics.get(name, {}))
-        case ConfigResourceType.GROUP:
-            return _group_values(request, name) if name else invalid("Group name must not be empty")
-        case ConfigResourceType.UNKNOWN:
+            return client_metrics_values(request.broker.image.client_metrics.get(resource_name, {}))
+        case ConfigResourceKind.GROUP:
+            return (
+                _group_configs(request, resource_name)
+                if resource_name
+                else invalid("Group name must not be empty")
+            )
+        case ConfigResourceKind.UNKNOWN:
             return invalid(INVALID_REQUEST_TEXT)
         case _:
-            assert_never(kind)
+            assert_never(resource_kind)
 
 
-def _topic_values(request: Request, name: str) -> list[ConfigValue]:
-    lookup = topic_lookup(request, request.broker.image.topics[name].configs)
+def _topic_configs(request: Request, topic_name: str) -> list[ConfigValue]:
+    lookup = topic_lookup(request, request.broker.image.topics[topic_name].configs)
     return [*map(lookup.value, lookup.broker_names())]
 
 
-def _group_values(request: Request, name: str) -> list[ConfigValue]:
+def _group_configs(request: Request, group_id: str) -> list[ConfigValue]:
     broker = request.broker
     return group_values(
-        broker.image.group_configs.get(name, {}),
+        broker.image.group_configs.get(group_id, {}),
         image=broker.image,
         settings=broker.metadata.settings,
         broker_id=broker.broker_id,
@@ -142,72 +157,82 @@ def _group_values(request: Request, name: str) -> list[ConfigValue]:
     )
 
 
-def _broker_values(request: Request, name: str) -> list[ConfigValue]:
+def _broker_configs(request: Request, broker_name: str) -> list[ConfigValue]:
     broker = request.broker
-    keys = configs.broker_configs(broker.release.rules)
+    known_configs = configs.broker_configs(broker.release.rules)
     # The nameless resource stands for the dynamic defaults of all brokers: only the configs that
     # were set.
-    known_keys = keys if name else ()
-    names = dict.fromkeys((*known_keys, *broker.image.broker_configs.get(name, {})))
-    values = [
+    listed_names = known_configs if broker_name else ()
+    config_names = dict.fromkeys((*listed_names, *broker.image.broker_configs.get(broker_name, {})))
+    config_values = [
         configs.broker_value(
-            key, broker=name, image=broker.image, settings=broker.metadata.settings, keys=keys
+            config_name,
+            broker=broker_name,
+            image=broker.image,
+            settings=broker.metadata.settings,
+            keys=known_configs,
         )
-        for key in names
+        for config_name in config_names
     ]
     return [
-        value
-        for value in values
-        if value.name not in configs.INTERNAL_BROKER_CONFIGS
-        or value.source is not ConfigSource.DEFAULT
+        config_value
+        for config_value in config_values
+        if config_value.name not in configs.INTERNAL_BROKER_CONFIGS
+        or config_value.source is not ConfigSource.DEFAULT
     ]
 
 
-def _unknown_broker(request: Request, name: str, besides: str) -> Rejection:
-    if node_of(name) is None:
-        return invalid(f"Broker id must be an integer, but it is: {name}")
+def _unknown_broker(request: Request, resource_name: str, alternative: str) -> Rejection:
+    if broker_id_of(resource_name) is None:
+        return invalid(f"Broker id must be an integer, but it is: {resource_name}")
     return invalid(
-        f"Unexpected broker id, expected {request.broker.broker_id}{besides} but received {name}"
+        f"Unexpected broker id, expected {request.broker.broker_id}{alternative} "
+        f"but received {resource_name}"
     )
 
 
-def _result(
-    request: Request, resource: Any, complaint: Rejection | None, entries: tuple[Any, ...] = ()
+def _resource_result(
+    request: Request,
+    resource: Any,
+    complaint: Rejection | None,
+    config_entries: tuple[Any, ...] = (),
 ) -> Any:
     return request.schema.DescribeConfigsResult(
         error_code=ErrorCode.none if complaint is None else complaint.error,
         error_message="" if complaint is None else complaint.reason,
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
-        configs=entries,
+        configs=config_entries,
     )
 
 
-def _entry(request: Request, value: ConfigValue) -> Any:
+def _config_entry(request: Request, config_value: ConfigValue) -> Any:
     schema = request.schema
     synonyms: tuple[Any, ...] = ()
     if request.message.include_synonyms:
         synonyms = tuple(
-            schema.DescribeConfigsSynonym(name=name, value=text, source=source)
-            for name, text, source in value.synonyms
+            schema.DescribeConfigsSynonym(name=synonym_name, value=synonym_value, source=source)
+            for synonym_name, synonym_value, source in config_value.synonyms
         )
-    wants_words = request.api_version >= 3 and request.message.include_documentation
+    wants_documentation = request.api_version >= 3 and request.message.include_documentation
     return build(
         schema.DescribeConfigsResourceResult,
-        name=value.name,
-        value=value.value,
-        read_only=value.read_only,
-        config_source=value.source,
-        is_sensitive=value.is_sensitive,
+        name=config_value.name,
+        value=config_value.value,
+        read_only=config_value.read_only,
+        config_source=config_value.source,
+        is_sensitive=config_value.is_sensitive,
         synonyms=synonyms,
-        config_type=value.type,
-        documentation=_documentation(value.name) if wants_words else None,
+        config_type=config_value.type,
+        documentation=_documentation(config_value.name) if wants_documentation else None,
     )
 
 
-def _documentation(name: str) -> str | None:
+def _documentation(config_name: str) -> str | None:
     """The documentation of a broker config, looked up by its topic-level name where the two
     differ.
     """
-    topic = TOPIC_CONFIGS.get(name)
-    return _DOCUMENTATION.get(name if topic is None else topic.broker_name or name)
+    topic_config = TOPIC_CONFIGS.get(config_name)
+    return _DOCUMENTATION.get(
+        config_name if topic_config is None else topic_config.broker_name or config_name
+    )

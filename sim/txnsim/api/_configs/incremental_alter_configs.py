@@ -10,13 +10,13 @@ from collections import Counter
 from typing import Any, Final
 
 from txnsim.api._configs.config_resources import (
-    ConfigResourceType,
+    ConfigResourceKind,
     alter_each,
     alteration_refusal,
     altered_image,
-    node_of,
+    broker_id_of,
     refuse_each,
-    resource_type,
+    resource_kind_of,
 )
 from txnsim.api.request import Reply, Request, invalid
 from txnsim.controller.controller import ConfigEntryChange, ConfigOperation
@@ -37,10 +37,12 @@ DEVIATIONS: Final = (
 async def handle(request: Request) -> Reply:
     """Alter each resource by itself; of one resource all changes or none."""
     resources = request.message.resources
-    times = Counter((resource.resource_type, resource.resource_name) for resource in resources)
+    resource_counts = Counter(
+        (resource.resource_type, resource.resource_name) for resource in resources
+    )
 
     def alter_resource(request: Request, resource: Any) -> ClusterImage | Rejection:
-        if times[resource.resource_type, resource.resource_name] > 1:
+        if resource_counts[resource.resource_type, resource.resource_name] > 1:
             return invalid("Each resource must appear at most once.")
         return _alter(request, resource)
 
@@ -48,12 +50,12 @@ async def handle(request: Request) -> Reply:
 
 
 def _alter(request: Request, resource: Any) -> ClusterImage | Rejection:
-    kind = resource_type(resource.resource_type)
-    if kind is ConfigResourceType.BROKER_LOGGER:
+    resource_kind = resource_kind_of(resource.resource_type)
+    if resource_kind is ConfigResourceKind.BROKER_LOGGER:
         return _logger_refusal(request, resource) or request.broker.metadata.image
-    refused = alteration_refusal(request, kind, resource)
-    if refused is not None:
-        return refused
+    refusal = alteration_refusal(request, resource_kind, resource)
+    if refusal is not None:
+        return refusal
     changes = []
     for config in resource.configs:
         try:
@@ -61,23 +63,25 @@ def _alter(request: Request, resource: Any) -> ClusterImage | Rejection:
         except ValueError:
             return Rejection(error=ErrorCode.unknown_server_error, reason="")
         changes.append(ConfigEntryChange(name=config.name, operation=operation, value=config.value))
-    return altered_image(request, kind, resource.resource_name, tuple(changes))
+    return altered_image(request, resource_kind, resource.resource_name, tuple(changes))
 
 
 def _logger_refusal(request: Request, resource: Any) -> Rejection | None:
     """Why the levels of a broker's loggers can't be altered (RuntimeLoggerManager)."""
-    name, own = resource.resource_name, request.broker.broker_id
-    if node_of(name) is None:
-        return invalid(f"Node id must be an integer, but it is: {name}")
-    if node_of(name) != own:
-        return invalid(f"Unexpected node id. Expected {own}, but received {node_of(name)}")
-    nulls = [
+    resource_name, own_id = resource.resource_name, request.broker.broker_id
+    if broker_id_of(resource_name) is None:
+        return invalid(f"Node id must be an integer, but it is: {resource_name}")
+    if broker_id_of(resource_name) != own_id:
+        return invalid(
+            f"Unexpected node id. Expected {own_id}, but received {broker_id_of(resource_name)}"
+        )
+    names_without_value = [
         config.name
         for config in resource.configs
         if config.value is None and config.config_operation != ConfigOperation.DELETE
     ]
-    if nulls:
-        return invalid(f"Null value not supported for : {', '.join(nulls)}")
+    if names_without_value:
+        return invalid(f"Null value not supported for : {', '.join(names_without_value)}")
     for config in resource.configs:
         match config.config_operation:
             case ConfigOperation.SET | ConfigOperation.DELETE:

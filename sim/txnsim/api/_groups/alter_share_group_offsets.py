@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from txnsim.api._error_texts import reason_of, text_of
-from txnsim.api._fault_subjects import of_topics
+from txnsim.api._fault_subjects import subject_of_topics
 from txnsim.api._groups.share_group_heartbeat import has_share_groups
 from txnsim.api.request import Reply, Request
 from txnsim.errors import ErrorCode, Rejection
@@ -20,7 +20,7 @@ from txnsim.wire.codec import build
 
 KEY: Final = 91
 
-subject = of_topics
+subject = subject_of_topics
 
 
 async def handle(request: Request) -> Reply:
@@ -34,16 +34,16 @@ async def handle(request: Request) -> Reply:
     existing_topics = [topic for topic in message.topics if topic.topic_name in image.topics]
     outcome = await request.broker.groups.alter_share_offsets(
         message.group_id,
-        [(topic.topic_name, _offsets(topic)) for topic in existing_topics],
+        [(topic.topic_name, _start_offsets(topic)) for topic in existing_topics],
     )
     if isinstance(outcome, Rejection):
         return _failure(request, outcome.error, reason_of(outcome) or text_of(outcome.error))
-    unknown = ErrorCode.unknown_topic_or_partition
-    missing = [topic for topic in message.topics if topic.topic_name not in image.topics]
-    refused = await refused_topics(request, missing, unknown)
-    altered = [await _topic(request, topic) for topic in outcome]
+    unknown_topic_error = ErrorCode.unknown_topic_or_partition
+    missing_topics = [topic for topic in message.topics if topic.topic_name not in image.topics]
+    refused_rows = await refused_topics(request, missing_topics, unknown_topic_error)
+    altered_rows = [await _topic_row(request, topic) for topic in outcome]
     return request.answer(
-        error_code=ErrorCode.none, error_message=None, responses=(*refused, *altered)
+        error_code=ErrorCode.none, error_message=None, responses=(*refused_rows, *altered_rows)
     )
 
 
@@ -57,22 +57,22 @@ async def refused_topics(
 ) -> tuple[Any, ...]:
     """The topics of the request, with the error on each of their partitions."""
     image = request.broker.image
-    outcome = PartitionError(error=error, message=text_of(error))
+    partition_error = PartitionError(error=error, message=text_of(error))
     topic_rows = []
     for topic in topics:
         topic_image = image.topics.get(topic.topic_name)
-        refused = TopicOutcome(
+        refused_topic = TopicOutcome(
             topic_name=topic.topic_name,
             topic_id=None if topic_image is None else topic_image.topic_id,
             partitions=tuple(
-                (partition.partition_index, outcome) for partition in topic.partitions
+                (partition.partition_index, partition_error) for partition in topic.partitions
             ),
         )
-        topic_rows.append(await _topic(request, refused))
+        topic_rows.append(await _topic_row(request, refused_topic))
     return tuple(topic_rows)
 
 
-def _offsets(topic: Any) -> list[tuple[int, int]]:
+def _start_offsets(topic: Any) -> list[tuple[int, int]]:
     return [(partition.partition_index, partition.start_offset) for partition in topic.partitions]
 
 
@@ -80,16 +80,16 @@ def _failure(request: Request, error: ErrorCode, message: str | None) -> Reply:
     return request.answer(error_code=error, error_message=message, responses=())
 
 
-async def _topic(request: Request, topic: TopicOutcome) -> Any:
+async def _topic_row(request: Request, topic: TopicOutcome) -> Any:
     schema = request.schema
 
     def partition(index_and_outcome: tuple[int, PartitionError]) -> Any:
-        index, outcome = index_and_outcome
+        partition_index, partition_error = index_and_outcome
         return build(
             schema.AlterShareGroupOffsetsResponsePartition,
-            partition_index=index,
-            error_code=outcome.error,
-            error_message=outcome.message,
+            partition_index=partition_index,
+            error_code=partition_error.error,
+            error_message=partition_error.message,
         )
 
     return schema.AlterShareGroupOffsetsResponseTopic(

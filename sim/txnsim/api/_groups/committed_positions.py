@@ -52,17 +52,20 @@ class RequestedPartitions(msgspec.Struct, frozen=True, kw_only=True):
 
         A topic that the request names twice appears twice, unless a partition does not exist.
         """
-        in_order = iter(errors)
-        results: Results = [(named, list(row)) for named, row in self.refused.items()]
-        places = dict(results)
-        for named, indexes in self.topics:
-            if self.refused and named in places:
-                partitions = places[named]
+        position_errors = iter(errors)
+        topic_errors: Results = [
+            (requested_topic, list(partition_errors))
+            for requested_topic, partition_errors in self.refused.items()
+        ]
+        errors_by_topic = dict(topic_errors)
+        for requested_topic, partition_indexes in self.topics:
+            if self.refused and requested_topic in errors_by_topic:
+                index_errors = errors_by_topic[requested_topic]
             else:
-                partitions = places[named] = []
-                results.append((named, partitions))
-            partitions += zip(indexes, in_order, strict=False)
-        return results
+                index_errors = errors_by_topic[requested_topic] = []
+                topic_errors.append((requested_topic, index_errors))
+            index_errors += zip(partition_indexes, position_errors, strict=False)
+        return topic_errors
 
 
 def named_topic(topic: Any) -> NamedTopic:
@@ -80,22 +83,22 @@ def split(image: ClusterImage, topics: Iterable[Any]) -> RequestedPartitions:
     positions: list[NewPosition] = []
     known_topics: list[tuple[NamedTopic, tuple[int, ...]]] = []
     for topic in topics:
-        named = named_topic(topic)
-        topic_image = find_topic(image, named)
+        requested_topic = named_topic(topic)
+        topic_image = find_topic(image, requested_topic)
         if isinstance(topic_image, ErrorCode):
-            refused.setdefault(named, []).extend(
+            refused.setdefault(requested_topic, []).extend(
                 (partition.partition_index, topic_image) for partition in topic.partitions
             )
             continue
-        indexes: list[int] = []
+        partition_indexes: list[int] = []
         for partition in topic.partitions:
             topic_partition = TopicPartition(topic_image.name, partition.partition_index)
             if image.partition(topic_partition) is None:
-                refused.setdefault(named, []).append(
+                refused.setdefault(requested_topic, []).append(
                     (partition.partition_index, ErrorCode.unknown_topic_or_partition)
                 )
                 continue
-            indexes.append(partition.partition_index)
+            partition_indexes.append(partition.partition_index)
             positions.append(
                 NewPosition(
                     topic_partition=topic_partition,
@@ -105,23 +108,27 @@ def split(image: ClusterImage, topics: Iterable[Any]) -> RequestedPartitions:
                     topic_id=topic_image.topic_id,
                 )
             )
-        if indexes:
-            known_topics.append((named, tuple(indexes)))
+        if partition_indexes:
+            known_topics.append((requested_topic, tuple(partition_indexes)))
     return RequestedPartitions(
         refused=refused, positions=tuple(positions), topics=tuple(known_topics)
     )
 
 
-def find_topic(image: ClusterImage, named: NamedTopic) -> TopicImage | ErrorCode:
+def find_topic(image: ClusterImage, requested_topic: NamedTopic) -> TopicImage | ErrorCode:
     """The topic of that name or id; UNKNOWN_TOPIC_ID for an id that no topic has, such as the zero
     id.
     """
-    if named.is_by_id:
-        topic_image = None if named.topic_id is None else image.topic_by_id(named.topic_id)
+    if requested_topic.is_by_id:
+        topic_image = (
+            None
+            if requested_topic.topic_id is None
+            else image.topic_by_id(requested_topic.topic_id)
+        )
         return topic_image or ErrorCode.unknown_topic_id
-    if not named.name:
+    if not requested_topic.name:
         return ErrorCode.unknown_topic_or_partition
-    return image.topics.get(named.name) or ErrorCode.unknown_topic_or_partition
+    return image.topics.get(requested_topic.name) or ErrorCode.unknown_topic_or_partition
 
 
 def errors_of(outcome: PartitionErrors | Rejection) -> Iterable[ErrorCode]:
@@ -131,19 +138,19 @@ def errors_of(outcome: PartitionErrors | Rejection) -> Iterable[ErrorCode]:
     return (error for _, error in outcome)
 
 
-def everywhere(topics: Iterable[Any], error: ErrorCode) -> Results:
+def same_error_for_all(topics: Iterable[Any], error: ErrorCode) -> Results:
     return [
         (named_topic(topic), [(partition.partition_index, error) for partition in topic.partitions])
         for topic in topics
     ]
 
 
-def build_answer(request: Request, results: Results | Made, *, entity: str) -> Any:
+def build_answer(request: Request, topic_results: Results | Made, *, entity: str) -> Any:
     """Build the answer.
 
     Args:
         request: The request to answer.
-        results: Errors by topic, or the partitions of the answer.
+        topic_results: Errors by topic, or the partitions of the answer.
         entity: Prefix of the schema's classes for a topic and a partition.
     """
     schema = request.schema
@@ -153,27 +160,32 @@ def build_answer(request: Request, results: Results | Made, *, entity: str) -> A
     return request.answer(
         topics=tuple(
             topic_class(
-                **({"topic_id": named.topic_id} if by_id else {"name": named.name}),
+                **(
+                    {"topic_id": requested_topic.topic_id}
+                    if by_id
+                    else {"name": requested_topic.name}
+                ),
                 partitions=partitions
                 if isinstance(partitions, tuple)
                 else tuple(
-                    partition_class(partition_index=index, error_code=error)
-                    for index, error in partitions
+                    partition_class(partition_index=partition_index, error_code=error)
+                    for partition_index, error in partitions
                 ),
             )
-            for named, partitions in results
+            for requested_topic, partitions in topic_results
         )
     )
 
 
-async def build_answer_in_slices(request: Request, results: Results, *, entity: str) -> Any:
+async def build_answer_in_slices(request: Request, topic_errors: Results, *, entity: str) -> Any:
     """Like ``build_answer``, for a large request: breaks between its partitions."""
-    make = partial(_partition, getattr(request.schema, f"{entity}ResponsePartition"))
+    build_partition = partial(_partition_row, getattr(request.schema, f"{entity}ResponsePartition"))
     topic_rows = [
-        (named, tuple(await request.map_each(make, partitions))) for named, partitions in results
+        (requested_topic, tuple(await request.map_each(build_partition, partitions)))
+        for requested_topic, partitions in topic_errors
     ]
     return build_answer(request, topic_rows, entity=entity)
 
 
-def _partition(row_class: type[Any], result: tuple[int, ErrorCode]) -> Any:
-    return row_class(partition_index=result[0], error_code=result[1])
+def _partition_row(row_class: type[Any], index_and_error: tuple[int, ErrorCode]) -> Any:
+    return row_class(partition_index=index_and_error[0], error_code=index_and_error[1])

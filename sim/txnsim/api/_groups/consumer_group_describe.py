@@ -25,15 +25,15 @@ CLASSIC_MEMBER: Final = 0
 CONSUMER_MEMBER: Final = 1
 
 
-def _elements(group: ConsumerGroup, member: ConsumerMember) -> int:
-    owned = len(member.assigned) + len(member.pending_revocation)
-    return 1 + owned + len(group.target.get(member.member_id, ())) + len(member.topic_names)
+def _count_elements(group: ConsumerGroup, member: ConsumerMember) -> int:
+    owned_count = len(member.assigned) + len(member.pending_revocation)
+    return 1 + owned_count + len(group.target.get(member.member_id, ())) + len(member.topic_names)
 
 
-def _member(request: Request, group: ConsumerGroup, member: ConsumerMember) -> Any:
+def _member_row(request: Request, group: ConsumerGroup, member: ConsumerMember) -> Any:
     # A member owns a partition until it has given it up (KAFKA-20431).
     shows_both = request.broker.release.rules.what_is_given_up_is_described
-    owned = (*member.assigned, *(member.pending_revocation if shows_both else ()))
+    owned_partitions = (*member.assigned, *(member.pending_revocation if shows_both else ()))
     return build(
         request.schema.Member,
         member_id=member.member_id,
@@ -44,7 +44,7 @@ def _member(request: Request, group: ConsumerGroup, member: ConsumerMember) -> A
         client_host=member.client_host,
         subscribed_topic_names=tuple(sorted(member.topic_names)),
         subscribed_topic_regex=member.topic_regex or "",
-        assignment=assignment_of(request, owned),
+        assignment=assignment_of(request, owned_partitions),
         target_assignment=assignment_of(request, group.target.get(member.member_id, ())),
         member_type=CLASSIC_MEMBER if member.uses_classic_protocol else CONSUMER_MEMBER,
     )
@@ -55,28 +55,32 @@ def assignment_of(request: Request, partitions: Iterable[TopicIdPartition]) -> A
     schema = request.schema
     image = request.broker.image
     topics = []
-    for topic_id, pairs in groupby(sorted(partitions), key=lambda pair: pair[0]):
-        name = image.topic_names.get(topic_id)
-        if name is not None:
-            indexes = tuple(index for _, index in pairs)
+    for topic_id, ids_and_indexes in groupby(
+        sorted(partitions), key=lambda id_and_index: id_and_index[0]
+    ):
+        topic_name = image.topic_names.get(topic_id)
+        if topic_name is not None:
+            partition_indexes = tuple(index for _, index in ids_and_indexes)
             topics.append(
-                schema.TopicPartitions(topic_id=topic_id, topic_name=name, partitions=indexes)
+                schema.TopicPartitions(
+                    topic_id=topic_id, topic_name=topic_name, partitions=partition_indexes
+                )
             )
     return schema.Assignment(topic_partitions=tuple(topics))
 
 
-def _more(_request: Request, group: ConsumerGroup) -> dict[str, object]:
+def _extra_fields(_request: Request, group: ConsumerGroup) -> dict[str, object]:
     return {"assignor_name": group.preferred_assignor() or UNIFORM}
 
 
-_GROUPS: Final = GroupsOfType(
-    kind=ConsumerGroup,
-    called="consumer",
+_CONSUMER_GROUPS: Final = GroupsOfType(
+    group_class=ConsumerGroup,
+    type_name="consumer",
     is_enabled=is_enabled,
-    reason=reason_of,
-    members=lambda group: tuple(group.members.values()),
-    member=_member,
-    elements=_elements,
-    more=_more,
+    reason_of_rejection=reason_of,
+    members_of=lambda group: tuple(group.members.values()),
+    build_member=_member_row,
+    count_elements=_count_elements,
+    build_extra_fields=_extra_fields,
 )
-handle, refuse = _GROUPS.handle, _GROUPS.refuse
+handle, refuse = _CONSUMER_GROUPS.handle, _CONSUMER_GROUPS.refuse

@@ -27,7 +27,7 @@ async def handle(request: Request) -> Reply:
     if not is_enabled(request):
         return refuse(request, ErrorCode.unsupported_version)
     message = request.message
-    owned = message.topic_partitions
+    owned_partitions = message.topic_partitions
     outcome = await request.broker.groups.consumer_heartbeat(
         ConsumerHeartbeat(
             group_id=message.group_id,
@@ -40,9 +40,9 @@ async def handle(request: Request) -> Reply:
             topic_regex=getattr(message, "subscribed_topic_regex", None),
             server_assignor=message.server_assignor,
             owned=None
-            if owned is None
+            if owned_partitions is None
             else frozenset(
-                (topic.topic_id, index) for topic in owned for index in topic.partitions
+                (topic.topic_id, index) for topic in owned_partitions for index in topic.partitions
             ),
             client_id=request.client_id or "",
             client_host=request.client_host,
@@ -69,8 +69,12 @@ def is_enabled(request: Request) -> bool:
 def by_topic(schema: Any, partitions: tuple[TopicIdPartition, ...]) -> tuple[Any, ...]:
     """Group sorted partitions by topic id."""
     return tuple(
-        schema.TopicPartitions(topic_id=topic, partitions=tuple(index for _, index in pairs))
-        for topic, pairs in groupby(partitions, key=lambda pair: pair[0])
+        schema.TopicPartitions(
+            topic_id=topic_id, partitions=tuple(index for _, index in ids_and_indexes)
+        )
+        for topic_id, ids_and_indexes in groupby(
+            partitions, key=lambda id_and_index: id_and_index[0]
+        )
     )
 
 

@@ -16,14 +16,14 @@ KEY: Final = 42
 
 async def handle(request: Request) -> Reply:
     """Delete each group; answered when the tombstones are replicated."""
-    results = {}
+    errors_by_group = {}
     request.expect(len(request.message.groups_names) * 4)
     for group_id in request.message.groups_names:
-        if group_id not in results:
+        if group_id not in errors_by_group:
             refusal = await request.broker.groups.delete(group_id)
-            results[group_id] = ErrorCode.none if refusal is None else refusal.error
+            errors_by_group[group_id] = ErrorCode.none if refusal is None else refusal.error
             await request.have_done(4)
-    return _answer(request, results)
+    return _answer(request, errors_by_group)
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
@@ -31,11 +31,11 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
     return _answer(request, dict.fromkeys(request.message.groups_names, error))
 
 
-def _answer(request: Request, results: dict[str, ErrorCode]) -> Reply:
+def _answer(request: Request, errors_by_group: dict[str, ErrorCode]) -> Reply:
     schema = request.schema
     return request.answer(
         results=tuple(
             schema.DeletableGroupResult(group_id=group_id, error_code=error)
-            for group_id, error in results.items()
+            for group_id, error in errors_by_group.items()
         )
     )

@@ -29,8 +29,8 @@ _OPERATIONS_BEFORE_CONFIGS: Final = 328
 
 def group_operations(request: Request) -> int:
     """Bit field of every operation on a group in the emulated release."""
-    newest = request.apis.accepted[KEY][1]
-    has_configs = newest >= MISSING_GROUP_NAMED_FROM
+    newest_version = request.apis.accepted[KEY][1]
+    has_configs = newest_version >= MISSING_GROUP_NAMED_FROM
     return _OPERATIONS if has_configs else _OPERATIONS_BEFORE_CONFIGS
 
 
@@ -51,67 +51,67 @@ async def _describe(request: Request, group_id: str) -> Any:
     if isinstance(group, Rejection) and group.error is not ErrorCode.group_id_not_found:
         return _failure(request, group_id, group.error)
     if not isinstance(group, ClassicGroup):
-        return _missing(request, group_id, group)
+        return _missing_group(request, group_id, group)
     is_stable = group.state is ClassicGroupState.STABLE
     members = tuple(group.members.values())
-    request.answers(len(members), sum([_bytes(group, member) for member in members]))
-    described = await request.map_each(partial(_member, request, group), members)
-    return _group(
+    request.answers(len(members), sum([_member_bytes(group, member) for member in members]))
+    described_members = await request.map_each(partial(_member_row, request, group), members)
+    return _group_row(
         request,
         error_code=ErrorCode.none,
         group_id=group_id,
         group_state=group.state_name,
         protocol_type=group.protocol_type_or_empty,
         protocol_data=(group.protocol or "") if is_stable else "",
-        members=tuple(described),
+        members=tuple(described_members),
         authorized_operations=group_operations(request)
         if getattr(request.message, "include_authorized_operations", False)
         else NOT_ASKED,
     )
 
 
-def _missing(request: Request, group_id: str, group: object) -> Any:
-    named = request.api_version >= MISSING_GROUP_NAMED_FROM
+def _missing_group(request: Request, group_id: str, group: object) -> Any:
+    is_an_error = request.api_version >= MISSING_GROUP_NAMED_FROM
     reason = (
         group.reason
         if isinstance(group, Rejection)
         else f"Group {group_id} is not a classic group."
     )
-    return _group(
+    return _group_row(
         request,
-        error_code=ErrorCode.group_id_not_found if named else ErrorCode.none,
-        error_message=reason if named else None,
+        error_code=ErrorCode.group_id_not_found if is_an_error else ErrorCode.none,
+        error_message=reason if is_an_error else None,
         group_id=group_id,
         group_state=ClassicGroupState.DEAD.value,
         authorized_operations=group_operations(request)
-        if not named and getattr(request.message, "include_authorized_operations", False)
+        if not is_an_error and getattr(request.message, "include_authorized_operations", False)
         else NOT_ASKED,
     )
 
 
 def _failure(request: Request, group_id: str, error: ErrorCode) -> Any:
-    return _group(request, error_code=error, group_id=group_id)
+    return _group_row(request, error_code=error, group_id=group_id)
 
 
-def _group(request: Request, **values: object) -> Any:
-    whole = {
+def _group_row(request: Request, **field_values: object) -> Any:
+    all_fields = {
         "error_message": None,
         "group_state": "",
         "protocol_type": "",
         "protocol_data": "",
         "members": (),
         "authorized_operations": NOT_ASKED,
-        **values,
+        **field_values,
     }
-    return build(request.schema.DescribedGroup, **whole)
+    return build(request.schema.DescribedGroup, **all_fields)
 
 
-def _bytes(group: ClassicGroup, member: ClassicMember) -> int:
+def _member_bytes(group: ClassicGroup, member: ClassicMember) -> int:
     is_stable = group.state is ClassicGroupState.STABLE
     return len(member.metadata(group.protocol) if is_stable else b"") + len(member.assignment)
 
 
-def _member(request: Request, group: ClassicGroup, member: ClassicMember) -> Any:
+def _member_row(request: Request, group: ClassicGroup, member: ClassicMember) -> Any:
     is_stable = group.state is ClassicGroupState.STABLE
     return build(
         request.schema.DescribedGroupMember,

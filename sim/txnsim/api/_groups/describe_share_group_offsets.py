@@ -71,8 +71,8 @@ def refused_topic(request: Request, topic: Any, error: ErrorCode) -> Any:
         topic_name=topic.topic_name,
         topic_id=None,
         partitions=tuple(
-            _partition(request, ShareOffset(partition=index, error=error))
-            for index in topic.partitions
+            _partition_row(request, ShareOffset(partition=partition_index, error=error))
+            for partition_index in topic.partitions
         ),
     )
 
@@ -93,12 +93,12 @@ async def _describe(request: Request, group: Any) -> Any:
         )
     schema = request.schema
     topics = []
-    for name, topic_id, offsets in described_offsets:
+    for topic_name, topic_id, offsets in described_offsets:
         request.answers(1 + len(offsets))
-        partitions = await request.map_each(partial(_partition, request), offsets)
+        partitions = await request.map_each(partial(_partition_row, request), offsets)
         topics.append(
             schema.DescribeShareGroupOffsetsResponseTopic(
-                topic_name=name, topic_id=topic_id, partitions=tuple(partitions)
+                topic_name=topic_name, topic_id=topic_id, partitions=tuple(partitions)
             )
         )
     return schema.DescribeShareGroupOffsetsResponseGroup(
@@ -109,7 +109,7 @@ async def _describe(request: Request, group: Any) -> Any:
     )
 
 
-def _partition(request: Request, offset: ShareOffset) -> Any:
+def _partition_row(request: Request, offset: ShareOffset) -> Any:
     return build(
         request.schema.DescribeShareGroupOffsetsResponsePartition,
         partition_index=offset.partition,

@@ -22,19 +22,19 @@ from txnsim.wire.codec import build
 class GroupsOfType(msgspec.Struct, frozen=True, kw_only=True):
     """Handler of the describe request for one type of group."""
 
-    kind: type[Any]
-    called: str
+    group_class: type[Any]
+    type_name: str
     """Name of the type in Kafka's error message."""
     is_enabled: Callable[[Request], bool]
-    reason: Callable[[Rejection], str | None]
+    reason_of_rejection: Callable[[Rejection], str | None]
     """The error message for a rejection of the coordinator."""
-    members: Callable[[Any], Collection[Any]]
-    member: Callable[[Request, Any, Any], Any]
+    members_of: Callable[[Any], Collection[Any]]
+    build_member: Callable[[Request, Any, Any], Any]
     """Builds the row of one member."""
-    elements: Callable[[Any, Any], int]
-    more: Callable[[Request, Any], dict[str, object]]
+    count_elements: Callable[[Any, Any], int]
+    build_extra_fields: Callable[[Request, Any], dict[str, object]]
     """Builds the fields that only this type of group has."""
-    blank: tuple[tuple[str, object], ...] = (("assignor_name", ""),)
+    extra_field_defaults: tuple[tuple[str, object], ...] = (("assignor_name", ""),)
     """Defaults of those fields, for a group that can't be described."""
 
     async def handle(self, request: Request) -> Reply:
@@ -58,36 +58,36 @@ class GroupsOfType(msgspec.Struct, frozen=True, kw_only=True):
             return self.failed_group(request, "", ErrorCode.invalid_group_id)
         group = request.broker.groups.find(group_id)
         if isinstance(group, Rejection):
-            reason = self.reason(group)
+            reason = self.reason_of_rejection(group)
             return self._row(request, group_id, error_code=group.error, error_message=reason)
-        if not isinstance(group, self.kind):
+        if not isinstance(group, self.group_class):
             error = ErrorCode.group_id_not_found
-            reason = f"Group {group_id} is not a {self.called} group."
+            reason = f"Group {group_id} is not a {self.type_name} group."
             return self._row(request, group_id, error_code=error, error_message=reason)
-        members = self.members(group)
-        weigh = partial(self.elements, group)
-        request.answers(sum(map(weigh, members)))
-        described = await request.map_each(
-            partial(self.member, request, group), members, weight=weigh
+        members = self.members_of(group)
+        count_elements = partial(self.count_elements, group)
+        request.answers(sum(map(count_elements, members)))
+        described_members = await request.map_each(
+            partial(self.build_member, request, group), members, weight=count_elements
         )
-        is_asked = request.message.include_authorized_operations
+        wants_operations = request.message.include_authorized_operations
         return self._row(
             request,
             group_id,
             group_state=group.state_name,
             group_epoch=group.epoch,
             assignment_epoch=group.assignment_epoch,
-            members=tuple(described),
-            authorized_operations=group_operations(request) if is_asked else NOT_ASKED,
-            **self.more(request, group),
+            members=tuple(described_members),
+            authorized_operations=group_operations(request) if wants_operations else NOT_ASKED,
+            **self.build_extra_fields(request, group),
         )
 
     def failed_group(self, request: Request, group_id: str, error: ErrorCode) -> Any:
         """A group of the answer that has only an error."""
         return self._row(request, group_id, error_code=error)
 
-    def _row(self, request: Request, group_id: str, **values: object) -> Any:
-        """A group of the answer: Kafka's defaults, overridden by ``values``."""
+    def _row(self, request: Request, group_id: str, **field_values: object) -> Any:
+        """A group of the answer: Kafka's defaults, overridden by ``field_values``."""
         return build(
             request.schema.DescribedGroup,
             **{
@@ -99,7 +99,7 @@ class GroupsOfType(msgspec.Struct, frozen=True, kw_only=True):
                 "assignment_epoch": 0,
                 "members": (),
                 "authorized_operations": NOT_ASKED,
-                **dict(self.blank),
-                **values,
+                **dict(self.extra_field_defaults),
+                **field_values,
             },
         )

@@ -26,7 +26,7 @@ SKIP_ASSIGNMENT_FROM: Final = 9
 async def handle(request: Request) -> Reply:
     """Join; answered once the generation is formed."""
     message = request.message
-    version = request.api_version
+    api_version = request.api_version
     session_timeout_ms = round(message.session_timeout.total_seconds() * 1_000)
     reply = await request.broker.groups.join(
         JoinGroup(
@@ -37,13 +37,13 @@ async def handle(request: Request) -> Reply:
             client_host=request.client_host,
             session_timeout_ms=session_timeout_ms,
             rebalance_timeout_ms=round(message.rebalance_timeout.total_seconds() * 1_000)
-            if version >= REBALANCE_TIMEOUT_FROM
+            if api_version >= REBALANCE_TIMEOUT_FROM
             else session_timeout_ms,
             protocol_type=message.protocol_type,
             protocols=tuple((protocol.name, protocol.metadata) for protocol in message.protocols),
             may_describe=may_describe(request),
-            member_id_required=version >= MEMBER_ID_REQUIRED_FROM,
-            assignment_skippable=version >= SKIP_ASSIGNMENT_FROM,
+            member_id_required=api_version >= MEMBER_ID_REQUIRED_FROM,
+            assignment_skippable=api_version >= SKIP_ASSIGNMENT_FROM,
         )
     )
     return NoResponse.NEVER if reply is None else _answer(request, reply)
@@ -56,7 +56,7 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
 
 def _answer(request: Request, reply: JoinReply) -> Reply:
     request.answers(len(reply.members), sum([len(metadata) for _, _, metadata in reply.members]))
-    make = builder(request.schema.JoinGroupResponseMember)
+    build_member = builder(request.schema.JoinGroupResponseMember)
     protocol = reply.protocol
     if protocol is None and request.api_version < NO_PROTOCOL_NULL_FROM:
         protocol = ""
@@ -69,7 +69,7 @@ def _answer(request: Request, reply: JoinReply) -> Reply:
         skip_assignment=reply.skip_assignment,
         member_id=reply.member_id,
         members=tuple(
-            make(member_id=member_id, metadata=metadata, group_instance_id=instance_id)
+            build_member(member_id=member_id, metadata=metadata, group_instance_id=instance_id)
             for member_id, instance_id, metadata in reply.members
         ),
     )

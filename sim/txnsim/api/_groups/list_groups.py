@@ -18,31 +18,31 @@ KEY: Final = 16
 
 refuse = refuse_at_top_level(groups=())
 
-_FILTERED: Final = {"NotReady": "not_ready"}
+_FILTER_NAMES: Final = {"NotReady": "not_ready"}
 """The one state (of streams groups) whose name in a filter differs from its name in an answer."""
 
 
 async def handle(request: Request) -> Reply:
     """List the groups that match the filters."""
     filters = GroupFilters.of(request.message)
-    states = {state.lower() for state in filters.states}
-    types = {group_type.lower() for group_type in filters.types}
+    wanted_states = {state.lower() for state in filters.states}
+    group_types = {group_type.lower() for group_type in filters.types}
     listed_groups = request.broker.groups.list()
     if isinstance(listed_groups, Rejection):
         return refuse(request, listed_groups.error)
-    make = builder(request.schema.ListedGroup)
+    build_group = builder(request.schema.ListedGroup)
 
     def group_row(group: Group) -> Any:
-        state, kind = group.state_name, group.type.value
-        if (states and _FILTERED.get(state, state.lower()) not in states) or (
-            types and kind.lower() not in types
-        ):
+        state_name, type_name = group.state_name, group.type.value
+        if (
+            wanted_states and _FILTER_NAMES.get(state_name, state_name.lower()) not in wanted_states
+        ) or (group_types and type_name.lower() not in group_types):
             return None
-        return make(
+        return build_group(
             group_id=group.group_id,
             protocol_type=group.protocol_type_or_empty,
-            group_state=state,
-            group_type=kind,
+            group_state=state_name,
+            group_type=type_name,
         )
 
     groups = [row for row in await request.map_each(group_row, listed_groups) if row is not None]

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from txnsim.api._fault_subjects import of_topics
+from txnsim.api._fault_subjects import subject_of_topics
 from txnsim.api._groups.committed_positions import (
     build_answer,
     build_answer_in_slices,
     errors_of,
-    everywhere,
+    same_error_for_all,
     split,
 )
 from txnsim.api.request import Reply, Request
@@ -24,7 +24,7 @@ from txnsim.group.offset_commands import CommitOffsets
 
 KEY: Final = 8
 
-subject = of_topics
+subject = subject_of_topics
 
 MISSING_GROUP_NAMED_FROM: Final = 9
 
@@ -51,12 +51,12 @@ async def handle(request: Request) -> Reply:
         ),
         request.pace_of(len(split_request.positions)),
     )
-    results = split_request.results(errors_of(outcome))
+    topic_errors = split_request.results(errors_of(outcome))
     if request.pace is not None:
-        return await build_answer_in_slices(request, results, entity=_ENTITY)
-    return build_answer(request, results, entity=_ENTITY)
+        return await build_answer_in_slices(request, topic_errors, entity=_ENTITY)
+    return build_answer(request, topic_errors, entity=_ENTITY)
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
     """The error on every partition."""
-    return build_answer(request, everywhere(request.message.topics, error), entity=_ENTITY)
+    return build_answer(request, same_error_for_all(request.message.topics, error), entity=_ENTITY)

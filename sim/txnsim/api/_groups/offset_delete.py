@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
-from txnsim.api._fault_subjects import of_topics
+from txnsim.api._fault_subjects import subject_of_topics
 from txnsim.api._topics import answered_topics
 from txnsim.api.request import Reply, Request, refuse_at_top_level
 from txnsim.errors import ErrorCode, Rejection
@@ -17,7 +17,7 @@ from txnsim.types import TopicPartition
 
 KEY: Final = 47
 
-subject = of_topics
+subject = subject_of_topics
 refuse = refuse_at_top_level(topics=())
 
 
@@ -25,14 +25,16 @@ async def handle(request: Request) -> Reply:
     """Delete the positions; answered when their tombstones are replicated."""
     message = request.message
     image = request.broker.image
-    results: dict[str, list[tuple[int, ErrorCode]]] = {}
+    errors_by_topic: dict[str, list[tuple[int, ErrorCode]]] = {}
     existing_partitions: list[TopicPartition] = []
     for topic in message.topics:
         for partition in topic.partitions:
             topic_partition = TopicPartition(topic.name, partition.partition_index)
             if image.partition(topic_partition) is None:
-                unknown = ErrorCode.unknown_topic_or_partition
-                results.setdefault(topic.name, []).append((partition.partition_index, unknown))
+                unknown_topic_error = ErrorCode.unknown_topic_or_partition
+                errors_by_topic.setdefault(topic.name, []).append(
+                    (partition.partition_index, unknown_topic_error)
+                )
             else:
                 existing_partitions.append(topic_partition)
     outcome = await request.broker.groups.delete_offsets(
@@ -41,20 +43,30 @@ async def handle(request: Request) -> Reply:
     if isinstance(outcome, Rejection):
         return refuse(request, outcome.error)
     for topic_partition, error in outcome:
-        results.setdefault(topic_partition.topic, []).append((topic_partition.partition, error))
-    return request.answer(error_code=ErrorCode.none, topics=topics_of(request, results.items()))
+        errors_by_topic.setdefault(topic_partition.topic, []).append(
+            (topic_partition.partition, error)
+        )
+    return request.answer(
+        error_code=ErrorCode.none, topics=topics_of(request, errors_by_topic.items())
+    )
 
 
 def topics_of(
-    request: Request, results: Iterable[tuple[str, list[tuple[int, ErrorCode]]]]
+    request: Request, errors_by_topic: Iterable[tuple[str, list[tuple[int, ErrorCode]]]]
 ) -> tuple[Any, ...]:
     """The topics of an answer, each with its partitions and their errors."""
     schema = request.schema
-    row = schema.OffsetDeleteResponsePartition
+    partition_class = schema.OffsetDeleteResponsePartition
     return answered_topics(
         schema.OffsetDeleteResponseTopic,
         (
-            (name, [row(partition_index=index, error_code=error) for index, error in partitions])
-            for name, partitions in results
+            (
+                topic_name,
+                [
+                    partition_class(partition_index=partition_index, error_code=error)
+                    for partition_index, error in partitions
+                ],
+            )
+            for topic_name, partitions in errors_by_topic
         ),
     )

@@ -46,21 +46,24 @@ async def handle(request: Request) -> Reply:
     message = request.message
     if request.api_version < GROUPS_FROM:
         positions = await _fetch(request, message)
-        return request.answer(topics=await _topics(request, positions), error_code=positions.error)
-    answered = await request.each_heavy(partial(_group, request), message.groups)
-    return request.answer(groups=tuple(answered))
+        return request.answer(
+            topics=await _topic_rows(request, positions), error_code=positions.error
+        )
+    group_rows = await request.each_heavy(partial(_group_row, request), message.groups)
+    return request.answer(groups=tuple(group_rows))
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
     """The error for every group."""
     message = request.message
     if request.api_version < GROUPS_FROM:
-        only = _refuse_group(request, message, error)
-        return request.answer(topics=_refused_topics(request, only), error_code=error)
-    make = request.schema.OffsetFetchResponseGroup
+        group_positions = _refuse_group(request, message, error)
+        return request.answer(topics=_refused_topics(request, group_positions), error_code=error)
+    group_class = request.schema.OffsetFetchResponseGroup
     return request.answer(
         groups=tuple(
-            make(group_id=group.group_id, error_code=error, topics=()) for group in message.groups
+            group_class(group_id=group.group_id, error_code=error, topics=())
+            for group in message.groups
         )
     )
 
@@ -81,24 +84,28 @@ async def _fetch(request: Request, group: Any) -> _GroupPositions:
     access = request.access
     if access is not None and not access.may_group(AclOperation.DESCRIBE, group.group_id):
         return _refuse_group(request, group, ErrorCode.group_authorization_failed)
-    named_topics: dict[str, NamedTopic] = {}
+    topics_by_name: dict[str, NamedTopic] = {}
     partitions: list[TopicPartition] = []
     topic_ids: dict[str, uuid.UUID] = {}
-    unknown: list[tuple[NamedTopic, tuple[Position, ...]]] = []
+    refused_topics: list[tuple[NamedTopic, tuple[Position, ...]]] = []
     for topic in group.topics or ():
-        named = named_topic(topic)
-        name = named.name
+        requested_topic = named_topic(topic)
+        topic_name = requested_topic.name
         if request.api_version >= BY_ID_FROM:
-            topic_image = find_topic(image, named)
+            topic_image = find_topic(image, requested_topic)
             if not isinstance(topic_image, TopicImage):
-                unknown.append((named, _errors(topic, ErrorCode.unknown_topic_id)))
+                refused_topics.append(
+                    (requested_topic, _error_positions(topic, ErrorCode.unknown_topic_id))
+                )
                 continue
-            name, topic_ids[topic_image.name] = topic_image.name, topic_image.topic_id
-        if access is not None and not access.may_topic(AclOperation.DESCRIBE, name):
-            unknown.append((named, _errors(topic, ErrorCode.topic_authorization_failed)))
+            topic_name, topic_ids[topic_image.name] = topic_image.name, topic_image.topic_id
+        if access is not None and not access.may_topic(AclOperation.DESCRIBE, topic_name):
+            refused_topics.append(
+                (requested_topic, _error_positions(topic, ErrorCode.topic_authorization_failed))
+            )
             continue
-        named_topics[name] = named
-        partitions += [TopicPartition(name, index) for index in topic.partition_indexes]
+        topics_by_name[topic_name] = requested_topic
+        partitions += [TopicPartition(topic_name, index) for index in topic.partition_indexes]
     if not request.broker.release.rules.positions_are_told_as_asked:
         partitions = list(dict.fromkeys(partitions))
     outcome = await request.broker.groups.fetch(
@@ -114,83 +121,98 @@ async def _fetch(request: Request, group: Any) -> _GroupPositions:
     if isinstance(outcome, Rejection):
         return _refuse_group(request, group, outcome.error)
     request.answers(len(outcome))
-    by_topic: dict[str, list[Position]] = {name: [] for name in named_topics}
+    positions_by_topic: dict[str, list[Position]] = {
+        topic_name: [] for topic_name in topics_by_name
+    }
     for position in outcome:
-        by_topic.setdefault(position.topic_partition.topic, []).append(position)
-    topics = []
-    for name, positions in by_topic.items():
+        positions_by_topic.setdefault(position.topic_partition.topic, []).append(position)
+    topic_positions = []
+    for topic_name, positions in positions_by_topic.items():
         if (
             access is not None
-            and name not in named_topics
-            and not access.may_topic(AclOperation.DESCRIBE, name)
+            and topic_name not in topics_by_name
+            and not access.may_topic(AclOperation.DESCRIBE, topic_name)
         ):
             continue  # of all positions of the group those that may be seen
-        named = named_topics.get(name) or NamedTopic(name=name, topic_id=None, is_by_id=False)
-        if request.api_version >= BY_ID_FROM and named.topic_id is None:
-            existing_topic = image.topics.get(name)
+        requested_topic = topics_by_name.get(topic_name) or NamedTopic(
+            name=topic_name, topic_id=None, is_by_id=False
+        )
+        if request.api_version >= BY_ID_FROM and requested_topic.topic_id is None:
+            existing_topic = image.topics.get(topic_name)
             if existing_topic is None:
                 continue  # deleted meanwhile: there is no id to answer with
-            named = NamedTopic(name=name, topic_id=existing_topic.topic_id, is_by_id=True)
-        topics.append((named, tuple(positions)))
+            requested_topic = NamedTopic(
+                name=topic_name, topic_id=existing_topic.topic_id, is_by_id=True
+            )
+        topic_positions.append((requested_topic, tuple(positions)))
     return _GroupPositions(
-        group_id=group.group_id, error=ErrorCode.none, topics=(*topics, *unknown)
+        group_id=group.group_id, error=ErrorCode.none, topics=(*topic_positions, *refused_topics)
     )
 
 
 def _refuse_group(request: Request, group: Any, error: ErrorCode) -> _GroupPositions:
-    topics: tuple[tuple[NamedTopic, tuple[Position, ...]], ...] = ()
+    refused_topics: tuple[tuple[NamedTopic, tuple[Position, ...]], ...] = ()
     if request.api_version < TOP_LEVEL_ERROR_FROM:
-        topics = tuple((named_topic(topic), _errors(topic, error)) for topic in group.topics)
-    return _GroupPositions(group_id=group.group_id, error=error, topics=topics)
+        refused_topics = tuple(
+            (named_topic(topic), _error_positions(topic, error)) for topic in group.topics
+        )
+    return _GroupPositions(group_id=group.group_id, error=error, topics=refused_topics)
 
 
-def _errors(topic: Any, error: ErrorCode) -> tuple[Position, ...]:
+def _error_positions(topic: Any, error: ErrorCode) -> tuple[Position, ...]:
     return tuple(
         Position(topic_partition=TopicPartition(getattr(topic, "name", ""), index), error=error)
         for index in topic.partition_indexes
     )
 
 
-async def _group(request: Request, group: Any) -> Any:
+async def _group_row(request: Request, group: Any) -> Any:
     """The answer for one group."""
     positions = await _fetch(request, group)
     return request.schema.OffsetFetchResponseGroup(
         group_id=positions.group_id,
         error_code=positions.error,
-        topics=await _topics(request, positions),
+        topics=await _topic_rows(request, positions),
     )
 
 
 def _refused_topics(request: Request, group: _GroupPositions) -> tuple[Any, ...]:
-    make = _row_maker(request)
-    return tuple(_topic(request, named, map(make, rows)) for named, rows in group.topics)
+    build_row = _row_maker(request)
+    return tuple(
+        _topic_row(request, requested_topic, map(build_row, rows))
+        for requested_topic, rows in group.topics
+    )
 
 
-async def _topics(request: Request, group: _GroupPositions) -> tuple[Any, ...]:
-    make = _row_maker(request)
+async def _topic_rows(request: Request, group: _GroupPositions) -> tuple[Any, ...]:
+    build_row = _row_maker(request)
     request.expect(len(group.topics))
     return tuple(
         [
-            _topic(request, named, await request.map_each(make, positions))
-            for named, positions in group.topics
+            _topic_row(request, requested_topic, await request.map_each(build_row, positions))
+            for requested_topic, positions in group.topics
         ]
     )
 
 
-def _topic(request: Request, named: NamedTopic, rows: Iterable[Any]) -> Any:
+def _topic_row(request: Request, requested_topic: NamedTopic, partition_rows: Iterable[Any]) -> Any:
     is_grouped = request.api_version >= GROUPS_FROM
     schema = request.schema
-    make = schema.OffsetFetchResponseTopics if is_grouped else schema.OffsetFetchResponseTopic
+    topic_class = (
+        schema.OffsetFetchResponseTopics if is_grouped else schema.OffsetFetchResponseTopic
+    )
     by_id = request.api_version >= BY_ID_FROM
-    name = {"topic_id": named.topic_id} if by_id else {"name": named.name}
-    return make(**name, partitions=tuple(rows))
+    name_or_id_field = (
+        {"topic_id": requested_topic.topic_id} if by_id else {"name": requested_topic.name}
+    )
+    return topic_class(**name_or_id_field, partitions=tuple(partition_rows))
 
 
 def _row_maker(request: Request) -> Callable[[Position], Any]:
     is_grouped = request.api_version >= GROUPS_FROM
-    entity = "OffsetFetchResponsePartition" + "s" * is_grouped
-    make = builder(getattr(request.schema, entity))
-    return lambda position: make(
+    class_name = "OffsetFetchResponsePartition" + "s" * is_grouped
+    build_partition = builder(getattr(request.schema, class_name))
+    return lambda position: build_partition(
         partition_index=position.topic_partition.partition,
         committed_offset=position.offset,
         metadata=position.metadata,

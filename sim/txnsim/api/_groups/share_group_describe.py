@@ -19,11 +19,11 @@ from txnsim.group.sharing.share_group import ShareGroup, ShareGroupMember
 KEY: Final = 77
 
 
-def _elements(_group: ShareGroup, member: ShareGroupMember) -> int:
+def _count_elements(_group: ShareGroup, member: ShareGroupMember) -> int:
     return 1 + len(member.assigned) + len(member.topic_names)
 
 
-def _member(request: Request, _group: ShareGroup, member: ShareGroupMember) -> Any:
+def _member_row(request: Request, _group: ShareGroup, member: ShareGroupMember) -> Any:
     return request.schema.Member(
         member_id=member.member_id,
         rack_id=member.rack_id,
@@ -35,14 +35,14 @@ def _member(request: Request, _group: ShareGroup, member: ShareGroupMember) -> A
     )
 
 
-_GROUPS: Final = GroupsOfType(
-    kind=ShareGroup,
-    called="share",
+_SHARE_GROUPS: Final = GroupsOfType(
+    group_class=ShareGroup,
+    type_name="share",
     is_enabled=has_share_groups,
-    reason=lambda refused: reason_of(refused) or text_of(refused.error),
-    members=lambda group: tuple(group.members.values()),
-    member=_member,
-    elements=_elements,
-    more=lambda _request, _group: {"assignor_name": SIMPLE},
+    reason_of_rejection=lambda refused: reason_of(refused) or text_of(refused.error),
+    members_of=lambda group: tuple(group.members.values()),
+    build_member=_member_row,
+    count_elements=_count_elements,
+    build_extra_fields=lambda _request, _group: {"assignor_name": SIMPLE},
 )
-handle, refuse = _GROUPS.handle, _GROUPS.refuse
+handle, refuse = _SHARE_GROUPS.handle, _SHARE_GROUPS.refuse

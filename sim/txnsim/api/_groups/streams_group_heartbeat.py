@@ -30,7 +30,7 @@ from txnsim.types import INTERNAL_TOPICS
 
 KEY: Final = 88
 
-_SHOWN: Final = 3
+_PROBLEMS_SHOWN: Final = 3
 
 
 async def handle(request: Request) -> Reply:
@@ -40,11 +40,11 @@ async def handle(request: Request) -> Reply:
     message = request.message
     topology = None
     if message.topology is not None:
-        parts = tuple(map(subtopology_of, message.topology.subtopologies))
-        refusal = _refused_topics(request, parts)
+        subtopologies = tuple(map(subtopology_of, message.topology.subtopologies))
+        refusal = _refused_topics(request, subtopologies)
         if refusal is not None:
             return _failure(request, refusal)
-        topology = (message.topology.epoch, parts)
+        topology = (message.topology.epoch, subtopologies)
     tags, endpoint = message.client_tags, message.user_endpoint
     outcome = await request.broker.groups.streams_heartbeat(
         StreamsHeartbeat(
@@ -56,14 +56,14 @@ async def handle(request: Request) -> Reply:
             rack_id=message.rack_id,
             rebalance_timeout_ms=round(message.rebalance_timeout.total_seconds() * 1_000),
             topology=topology,
-            active=_tasks(message.active_tasks),
-            standby=_tasks(message.standby_tasks),
-            warmup=_tasks(message.warmup_tasks),
+            active=_read_tasks(message.active_tasks),
+            standby=_read_tasks(message.standby_tasks),
+            warmup=_read_tasks(message.warmup_tasks),
             process_id=message.process_id,
             endpoint=None if endpoint is None else (endpoint.host, endpoint.port),
             client_tags=None if tags is None else {tag.key: tag.value for tag in tags},
-            task_offsets=_offsets(message.task_offsets),
-            task_end_offsets=_offsets(message.task_end_offsets),
+            task_offsets=_read_offsets(message.task_offsets),
+            task_end_offsets=_read_offsets(message.task_end_offsets),
             shutdown=message.shutdown_application,
             client_id=request.client_id or "",
             client_host=request.client_host,
@@ -74,7 +74,7 @@ async def handle(request: Request) -> Reply:
         return _failure(request, outcome)
     statuses = outcome.statuses
     if outcome.topics_to_make:
-        statuses = _making(request, outcome)
+        statuses = _create_internal_topics(request, outcome)
     return _answer(request, outcome, statuses)
 
 
@@ -93,69 +93,90 @@ def has_streams_groups(request: Request) -> bool:
 # The request
 
 
-def _refused_topics(request: Request, parts: tuple[Subtopology, ...]) -> Rejection | None:
+def _refused_topics(request: Request, subtopologies: tuple[Subtopology, ...]) -> Rejection | None:
     """Why an application must not use these topics; None if it may."""
-    names = topics_of(parts)
-    internal = [name for name in names if name in INTERNAL_TOPICS]
-    if internal:
-        return _no_topology(
-            f"Use of Kafka internal topics {','.join(internal)} in a Kafka Streams topology is "
-            "prohibited."
+    topic_names = topics_of(subtopologies)
+    internal_topics = [topic_name for topic_name in topic_names if topic_name in INTERNAL_TOPICS]
+    if internal_topics:
+        return _refuse_topology(
+            f"Use of Kafka internal topics {','.join(internal_topics)} in a Kafka Streams topology "
+            "is prohibited."
         )
-    invalid = [name for name in names if name_complaint(name) is not None]
-    if invalid:
-        return _no_topology(f"Topic names {','.join(invalid)} are not valid topic names.")
-    may = may_describe(request)
-    if may is None or all(map(may, names)):
+    invalid_topics = [
+        topic_name for topic_name in topic_names if name_complaint(topic_name) is not None
+    ]
+    if invalid_topics:
+        return _refuse_topology(
+            f"Topic names {','.join(invalid_topics)} are not valid topic names."
+        )
+    is_describable = may_describe(request)
+    if is_describable is None or all(map(is_describable, topic_names)):
         return None
     return Rejection(error=ErrorCode.topic_authorization_failed, reason="")
 
 
-def _no_topology(reason: str) -> Rejection:
+def _refuse_topology(reason: str) -> Rejection:
     return Rejection(error=ErrorCode.streams_invalid_topology, reason=reason)
 
 
-def _tasks(tasks: Iterable[Any] | None) -> frozenset[Task] | None:
+def _read_tasks(tasks: Iterable[Any] | None) -> frozenset[Task] | None:
     if tasks is None:
         return None
-    return frozenset((row.subtopology_id, index) for row in tasks for index in row.partitions)
+    return frozenset(
+        (subtopology_row.subtopology_id, index)
+        for subtopology_row in tasks
+        for index in subtopology_row.partitions
+    )
 
 
-def _offsets(offsets: Iterable[Any] | None) -> tuple[tuple[Task, int], ...] | None:
+def _read_offsets(offsets: Iterable[Any] | None) -> tuple[tuple[Task, int], ...] | None:
     if offsets is None:
         return None
-    return tuple(((row.subtopology_id, row.partition), row.offset) for row in offsets)
+    return tuple(
+        ((offset_row.subtopology_id, offset_row.partition), offset_row.offset)
+        for offset_row in offsets
+    )
 
 
 # Internal topics
 
 
-def _making(request: Request, reply: StreamsReply) -> tuple[Told, ...]:
+def _create_internal_topics(request: Request, reply: StreamsReply) -> tuple[Told, ...]:
     """Create the missing internal topics. Return the statuses of the reply, extended by what has
     prevented a creation so far.
     """
     access, topics_to_make = request.access, reply.topics_to_make
     if access is not None and not access.may_cluster(AclOperation.CREATE):
-        denied = [
-            name for name in topics_to_make if not access.may_topic(AclOperation.CREATE, name)
+        denied_topics = [
+            topic_name
+            for topic_name in topics_to_make
+            if not access.may_topic(AclOperation.CREATE, topic_name)
         ]
-        if denied:
+        if denied_topics:
             return _with_detail(
-                reply.statuses, f"Unauthorized to CREATE on topics {', '.join(denied)}."
+                reply.statuses, f"Unauthorized to CREATE on topics {', '.join(denied_topics)}."
             )
     members, broker = request.broker.groups.streams, request.broker
     problems = members.topic_problems(topics_to_make)
-    creatable_topics = [topic for name, topic in topics_to_make.items() if name not in problems]
+    creatable_topics = [
+        topic for topic_name, topic in topics_to_make.items() if topic_name not in problems
+    ]
     if creatable_topics and broker.reaches_controller:
         outcomes = broker.metadata.create_topics([_new_topic(topic) for topic in creatable_topics])
         for topic, outcome in zip(creatable_topics, outcomes, strict=True):
             if isinstance(outcome, Rejection):
-                text = outcome.reason or outcome.error.name
-                members.keep_topic_problem(topic.name, text, 2 * reply.heartbeat_interval_ms)
+                problem_text = outcome.reason or outcome.error.name
+                members.keep_topic_problem(
+                    topic.name, problem_text, 2 * reply.heartbeat_interval_ms
+                )
     if not problems:
         return reply.statuses
-    shown_problems = ", ".join(f"{name} ({text})" for name, text in list(problems.items())[:_SHOWN])
-    unlisted_text = f" and {len(problems) - _SHOWN} more" if len(problems) > _SHOWN else ""
+    shown_problems = ", ".join(
+        f"{topic_name} ({problem_text})"
+        for topic_name, problem_text in list(problems.items())[:_PROBLEMS_SHOWN]
+    )
+    unlisted_count = len(problems) - _PROBLEMS_SHOWN
+    unlisted_text = f" and {unlisted_count} more" if unlisted_count > 0 else ""
     return _with_detail(reply.statuses, f"Creation failed: {shown_problems}{unlisted_text}.")
 
 
@@ -168,9 +189,12 @@ def _new_topic(topic: TopicInfo) -> TopicToCreate:
     )
 
 
-def _with_detail(statuses: tuple[Told, ...], text: str) -> tuple[Told, ...]:
+def _with_detail(statuses: tuple[Told, ...], added_detail: str) -> tuple[Told, ...]:
     return tuple(
-        (status, f"{detail}; {text}" if status is Status.MISSING_INTERNAL_TOPICS else detail)
+        (
+            status,
+            f"{detail}; {added_detail}" if status is Status.MISSING_INTERNAL_TOPICS else detail,
+        )
         for status, detail in statuses
     )
 
@@ -180,14 +204,14 @@ def _with_detail(statuses: tuple[Told, ...], text: str) -> tuple[Told, ...]:
 
 def _answer(request: Request, reply: StreamsReply, statuses: tuple[Told, ...]) -> Reply:
     tasks = reply.tasks
-    lag = reply.acceptable_recovery_lag if request.api_version > 0 else 0
+    acceptable_lag = reply.acceptable_recovery_lag if request.api_version > 0 else 0
     return request.answer(
         error_code=ErrorCode.none,
         error_message=None,
         member_id=reply.member_id,
         member_epoch=reply.member_epoch,
         heartbeat_interval=timedelta(milliseconds=reply.heartbeat_interval_ms),
-        acceptable_recovery_lag=lag,
+        acceptable_recovery_lag=acceptable_lag,
         task_offset_interval=timedelta(milliseconds=reply.task_offset_interval_ms),
         status=tuple(
             request.schema.Status(status_code=status, status_detail=detail)
@@ -200,34 +224,35 @@ def _answer(request: Request, reply: StreamsReply, statuses: tuple[Told, ...]) -
         endpoint_information_epoch=reply.endpoints_epoch,
         partitions_by_user_endpoint=None
         if reply.endpoints is None
-        else tuple(_endpoint(request, endpoint) for endpoint in reply.endpoints),
+        else tuple(_endpoint_row(request, endpoint) for endpoint in reply.endpoints),
     )
 
 
 def _task_ids(request: Request, tasks: Iterable[Task]) -> tuple[Any, ...]:
     return tuple(
-        request.schema.TaskIds(subtopology_id=name, partitions=indexes)
-        for name, indexes in by_subtopology(tasks)
+        request.schema.TaskIds(subtopology_id=subtopology_id, partitions=partition_indexes)
+        for subtopology_id, partition_indexes in by_subtopology(tasks)
     )
 
 
-def _endpoint(request: Request, served: EndpointPartitions) -> Any:
+def _endpoint_row(request: Request, endpoint_partitions: EndpointPartitions) -> Any:
     schema = request.schema
 
     def partitions(topics: Iterable[tuple[str, tuple[int, ...]]]) -> tuple[Any, ...]:
         return tuple(
-            schema.TopicPartition(topic=name, partitions=indexes) for name, indexes in topics
+            schema.TopicPartition(topic=topic_name, partitions=partition_indexes)
+            for topic_name, partition_indexes in topics
         )
 
-    host, port = served.endpoint
+    host, port = endpoint_partitions.endpoint
     return schema.EndpointToPartitions(
         user_endpoint=schema.Endpoint(host=host, port=port),
-        active_partitions=partitions(served.active),
-        standby_partitions=partitions(served.standby),
+        active_partitions=partitions(endpoint_partitions.active),
+        standby_partitions=partitions(endpoint_partitions.standby),
     )
 
 
-_SILENT: Final = frozenset(
+_ERRORS_WITHOUT_TEXT: Final = frozenset(
     {
         ErrorCode.unknown_server_error,
         ErrorCode.coordinator_load_in_progress,
@@ -239,7 +264,7 @@ _SILENT: Final = frozenset(
 
 
 def _failure(request: Request, refusal: Rejection) -> Reply:
-    reason = "" if refusal.error in _SILENT else refusal.reason
+    reason = "" if refusal.error in _ERRORS_WITHOUT_TEXT else refusal.reason
     return request.answer(
         error_code=refusal.error,
         error_message=reason or None,

@@ -14,7 +14,7 @@ from txnsim.errors import ErrorCode, MalformedFrameError, Rejection
 from txnsim.security.acls import AclBinding, AclFilter, Acls
 
 NO_AUTHORIZER: Final = "No Authorizer is configured."
-_UNKNOWN: Final = 0
+_UNKNOWN_VALUE: Final = 0
 
 
 def filter_of(filter_row: Any) -> AclFilter:
@@ -61,8 +61,8 @@ def check_filters(message: Any) -> None:
         )
 
 
-def _check_known(*kinds: int) -> None:
-    if _UNKNOWN in kinds:
+def _check_known(*enum_values: int) -> None:
+    if _UNKNOWN_VALUE in enum_values:
         raise MalformedFrameError("an ACL is of the kind UNKNOWN")
 
 
@@ -82,13 +82,13 @@ async def describe_matching(request: Request, acls: Acls, acl_filter: AclFilter)
     schema = request.schema
     by_resource: dict[tuple[int, str, int], list[Any]] = {}
     async for acl in matching_bindings(request, acls, acl_filter):
-        rules = by_resource.setdefault((acl.resource_type, acl.name, acl.pattern), [])
-        rules.append(_rule(schema, acl))
-    resources = await request.map_each(partial(_resource, schema), by_resource.items())
+        resource_rules = by_resource.setdefault((acl.resource_type, acl.name, acl.pattern), [])
+        resource_rules.append(_acl_row(schema, acl))
+    resources = await request.map_each(partial(_resource_row, schema), by_resource.items())
     return tuple(resources)
 
 
-def _rule(schema: Any, acl: AclBinding) -> Any:
+def _acl_row(schema: Any, acl: AclBinding) -> Any:
     return schema.AclDescription(
         principal=acl.principal,
         host=acl.host,
@@ -97,10 +97,13 @@ def _rule(schema: Any, acl: AclBinding) -> Any:
     )
 
 
-def _resource(schema: Any, resource: tuple[tuple[int, str, int], list[Any]]) -> Any:
-    (kind, name, pattern), rules = resource
+def _resource_row(schema: Any, resource: tuple[tuple[int, str, int], list[Any]]) -> Any:
+    (resource_type, resource_name, pattern_type), resource_rules = resource
     return schema.DescribeAclsResource(
-        resource_type=kind, resource_name=name, pattern_type=pattern, acls=tuple(rules)
+        resource_type=resource_type,
+        resource_name=resource_name,
+        pattern_type=pattern_type,
+        acls=tuple(resource_rules),
     )
 
 

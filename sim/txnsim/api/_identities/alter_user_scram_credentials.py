@@ -23,7 +23,7 @@ async def handle(request: Request) -> Reply:
     message = request.message
     metadata = request.broker.metadata
     upsertions = await request.map_each(_derive_credential, message.upsertions, weight=2)
-    changed, outcomes = alter(
+    new_credentials, outcomes = alter(
         metadata.image.scram,
         deletions=(
             Deletion(user=deletion.name, mechanism=int(deletion.mechanism))
@@ -31,10 +31,10 @@ async def handle(request: Request) -> Reply:
         ),
         upsertions=upsertions,
     )
-    if any(refused is None for refused in outcomes.values()):
-        metadata.publish(metadata.image.with_scram(changed))
+    if any(rejection is None for rejection in outcomes.values()):
+        metadata.publish(metadata.image.with_scram(new_credentials))
     return request.answer(
-        results=tuple(await request.map_each(partial(_result, request), outcomes.items()))
+        results=tuple(await request.map_each(partial(_user_row, request), outcomes.items()))
     )
 
 
@@ -53,10 +53,14 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
     """The error for every user."""
     message = request.message
     rejection = Rejection(error=error, reason="")
-    unique = dict.fromkeys(change.name for change in (*message.deletions, *message.upsertions))
-    return request.answer(results=tuple(_result(request, (name, rejection)) for name in unique))
+    user_names = dict.fromkeys(
+        alteration.name for alteration in (*message.deletions, *message.upsertions)
+    )
+    return request.answer(
+        results=tuple(_user_row(request, (user_name, rejection)) for user_name in user_names)
+    )
 
 
-def _result(request: Request, outcome: tuple[str, Rejection | None]) -> Any:
-    user, refused = outcome
-    return request.schema.AlterUserScramCredentialsResult(user=user, **error_fields(refused))
+def _user_row(request: Request, outcome: tuple[str, Rejection | None]) -> Any:
+    user, rejection = outcome
+    return request.schema.AlterUserScramCredentialsResult(user=user, **error_fields(rejection))

@@ -23,7 +23,7 @@ check = check_creations
 async def handle(request: Request) -> Reply:
     creations = request.message.creations
     if request.access is None:
-        return _all_alike(request, security_disabled())
+        return _same_for_all(request, security_disabled())
     bindings = await request.map_each(_binding, creations)
     if any(map(is_for_filters, bindings)):
         # Kafka can't make a binding of it at all, and fails the whole request.
@@ -32,19 +32,19 @@ async def handle(request: Request) -> Reply:
     metadata = request.broker.metadata
     image = metadata.image
     acls = image.acls.plus(
-        acl for acl, wrong in zip(bindings, complaints, strict=True) if wrong is None
+        acl for acl, complaint in zip(bindings, complaints, strict=True) if complaint is None
     )
     if acls.count - image.acls.count > RECORDS_MAX:
-        complaints = [wrong or TOO_MANY_RECORDS for wrong in complaints]
+        complaints = [complaint or TOO_MANY_RECORDS for complaint in complaints]
     else:
         metadata.publish(image.with_acls(acls))
-    results = await request.map_each(partial(_result, request.schema), complaints)
+    results = await request.map_each(partial(_creation_row, request.schema), complaints)
     return request.answer(results=tuple(results))
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
     """The error for every ACL."""
-    return _all_alike(request, Rejection(error=error, reason=""))
+    return _same_for_all(request, Rejection(error=error, reason=""))
 
 
 def _binding(creation: Any) -> AclBinding:
@@ -59,12 +59,12 @@ def _binding(creation: Any) -> AclBinding:
     )
 
 
-def _result(schema: Any, complaint: Rejection | None) -> Any:
+def _creation_row(schema: Any, complaint: Rejection | None) -> Any:
     if complaint is None:
         return schema.AclCreationResult(error_code=ErrorCode.none, error_message="")
     return schema.AclCreationResult(**error_fields(complaint))
 
 
-def _all_alike(request: Request, complaint: Rejection) -> Reply:
-    result = _result(request.schema, complaint)
+def _same_for_all(request: Request, complaint: Rejection) -> Reply:
+    result = _creation_row(request.schema, complaint)
     return request.answer(results=(result,) * len(request.message.creations))

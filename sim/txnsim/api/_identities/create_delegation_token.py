@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from txnsim.api._identities.delegation_tokens import ask, time_of
+from txnsim.api._identities.delegation_tokens import ask, timestamps_of
 from txnsim.api.request import Reply, Request
 from txnsim.errors import ErrorCode
 from txnsim.security.principals import ANONYMOUS
@@ -29,10 +29,13 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
     """The error at the top, with the owner and requester of the token."""
     if _is_half_an_owner(request):
         return _answer(request, error, principal=ANONYMOUS)
-    name = getattr(request.message, "owner_principal_name", None)
-    kind = request.message.owner_principal_type if name else USER
+    owner_name = getattr(request.message, "owner_principal_name", None)
+    owner_type = request.message.owner_principal_type if owner_name else USER
     return _answer(
-        request, error, principal=request.principal, owner=(kind, name) if name else None
+        request,
+        error,
+        principal=request.principal,
+        owner=(owner_type, owner_name) if owner_name else None,
     )
 
 
@@ -55,17 +58,17 @@ def _answer(
     owner: tuple[str, str] | None = None,
 ) -> Reply:
     requester = principal.removeprefix(f"{USER}:")
-    time = time_of(principal)
-    kind, name = owner or (USER, requester)
+    timestamps = timestamps_of(principal)
+    owner_type, owner_name = owner or (USER, requester)
     return request.answer(
         error_code=error,
-        principal_type=kind,
-        principal_name=name,
+        principal_type=owner_type,
+        principal_name=owner_name,
         token_requester_principal_type=USER,
         token_requester_principal_name=requester,
-        issue_timestamp=time,
-        expiry_timestamp=time,
-        max_timestamp=time,
+        issue_timestamp=timestamps,
+        expiry_timestamp=timestamps,
+        max_timestamp=timestamps,
         token_id="",
         hmac=b"",
     )

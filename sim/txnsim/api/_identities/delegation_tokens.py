@@ -24,11 +24,11 @@ async def ask(request: Request) -> Reply:
     return request.refuse(ErrorCode.delegation_token_auth_disabled)
 
 
-def no_expiry(request: Request, error: ErrorCode) -> Reply:
+def answer_without_expiry(request: Request, error: ErrorCode) -> Reply:
     """The error at the top, and no expiry timestamp."""
-    return request.answer(error_code=error, expiry_timestamp=time_of(request.principal))
+    return request.answer(error_code=error, expiry_timestamp=timestamps_of(request.principal))
 
 
-def time_of(principal: str) -> int:
+def timestamps_of(principal: str) -> int:
     """The timestamp in an error answer: -1 for an anonymous client, else 0."""
     return NO_TIME if principal == ANONYMOUS else NEVER_SET

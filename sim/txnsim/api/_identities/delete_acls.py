@@ -36,34 +36,34 @@ DEVIATIONS: Final = (
     "bound how often one ACL is matched.",
 )
 
-_Outcomes = list[list[AclBinding] | Rejection]
+_FilterOutcomes = list[list[AclBinding] | Rejection]
 
 
 async def handle(request: Request) -> Reply:
     """Remove what each filter matches. An ACL that two filters match is in both results."""
     if request.access is None:
-        return _all_alike(request, security_disabled())
+        return _same_for_all(request, security_disabled())
     outcomes = await _remove_acls(request)
     if outcomes is None:
-        return _all_alike(request, TOO_MANY)
+        return _same_for_all(request, TOO_MANY)
     schema = request.schema
     results = []
     for outcome in outcomes:
         if isinstance(outcome, Rejection):
-            results.append(_result(schema, outcome, ()))
+            results.append(_filter_row(schema, outcome, ()))
         else:
-            matching = await request.map_each(partial(_matching, schema), outcome)
-            results.append(_result(schema, None, tuple(matching)))
+            matching_rows = await request.map_each(partial(_matching_row, schema), outcome)
+            results.append(_filter_row(schema, None, tuple(matching_rows)))
         await request.have_done(1)
     return request.answer(filter_results=tuple(results))
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
     """The error for every filter."""
-    return _all_alike(request, Rejection(error=error, reason=""))
+    return _same_for_all(request, Rejection(error=error, reason=""))
 
 
-async def _remove_acls(request: Request) -> _Outcomes | None:
+async def _remove_acls(request: Request) -> _FilterOutcomes | None:
     """Remove the ACLs that match, all in one step; if ACLs have changed meanwhile, match again.
     Return None, and remove nothing, if too many match.
     """
@@ -71,17 +71,17 @@ async def _remove_acls(request: Request) -> _Outcomes | None:
     filters = await request.map_each(filter_of, request.message.filters)
     while True:
         acls = metadata.image.acls
-        outcomes: _Outcomes = []
+        outcomes: _FilterOutcomes = []
         removed_acls: set[AclBinding] = set()
-        matches = 0
+        match_count = 0
         for acl_filter in filters:
             complaint = acl_filter.complaint()
             if complaint is not None:
                 outcomes.append(complaint)
                 continue
             matching_acls = await _find_acls(request, acls, acl_filter)
-            matches += len(matching_acls)
-            if matches > MATCHES_MAX or not _has_room(removed_acls, matching_acls):
+            match_count += len(matching_acls)
+            if match_count > MATCHES_MAX or not _has_room(removed_acls, matching_acls):
                 return None
             outcomes.append(matching_acls)
             await request.have_done(1)
@@ -93,8 +93,8 @@ async def _remove_acls(request: Request) -> _Outcomes | None:
 async def _find_acls(request: Request, acls: Acls, acl_filter: AclFilter) -> list[AclBinding]:
     """The bindings that match the filter; stops just above ``RECORDS_MAX``."""
     matching_acls: list[AclBinding] = []
-    async with aclosing(matching_bindings(request, acls, acl_filter)) as matching:
-        async for acl in matching:
+    async with aclosing(matching_bindings(request, acls, acl_filter)) as bindings:
+        async for acl in bindings:
             matching_acls.append(acl)
             if len(matching_acls) > RECORDS_MAX:
                 break
@@ -113,16 +113,16 @@ def _has_room(removed_acls: set[AclBinding], matching_acls: list[AclBinding]) ->
     return True
 
 
-def _all_alike(request: Request, complaint: Rejection) -> Reply:
-    result = _result(request.schema, complaint, ())
+def _same_for_all(request: Request, complaint: Rejection) -> Reply:
+    result = _filter_row(request.schema, complaint, ())
     return request.answer(filter_results=(result,) * len(request.message.filters))
 
 
-def _result(schema: Any, complaint: Rejection | None, matching: tuple[Any, ...]) -> Any:
-    return schema.DeleteAclsFilterResult(**error_fields(complaint), matching_acls=matching)
+def _filter_row(schema: Any, complaint: Rejection | None, matching_rows: tuple[Any, ...]) -> Any:
+    return schema.DeleteAclsFilterResult(**error_fields(complaint), matching_acls=matching_rows)
 
 
-def _matching(schema: Any, acl: AclBinding) -> Any:
+def _matching_row(schema: Any, acl: AclBinding) -> Any:
     return schema.DeleteAclsMatchingAcl(
         **error_fields(None),
         resource_type=acl.resource_type,

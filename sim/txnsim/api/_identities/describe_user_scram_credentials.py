@@ -25,55 +25,57 @@ async def handle(request: Request) -> Reply:
     requested_users = [user.name for user in request.message.users or ()]
     credentials_by_user = _mechanisms_by_user(request, requested_users)
     requested_users = requested_users or list(credentials_by_user)
-    times = Counter(requested_users)
+    user_counts = Counter(requested_users)
 
-    def describe(name: str) -> Any:
-        if times[name] > 1:
+    def describe(user_name: str) -> Any:
+        if user_counts[user_name] > 1:
             return _failure(
                 request,
-                name,
+                user_name,
                 ErrorCode.duplicate_resource,
                 "Cannot describe SCRAM credentials for the same user twice in a single "
-                f"request: {name}",
+                f"request: {user_name}",
             )
-        if name not in credentials_by_user:
+        if user_name not in credentials_by_user:
             return _failure(
                 request,
-                name,
+                user_name,
                 ErrorCode.resource_not_found,
-                "Attempt to describe a user credential that does not exist: " + name,
+                "Attempt to describe a user credential that does not exist: " + user_name,
             )
         return schema.DescribeUserScramCredentialsResult(
-            user=name,
+            user=user_name,
             error_code=ErrorCode.none,
             error_message="",
             credential_infos=tuple(
                 schema.CredentialInfo(mechanism=mechanism, iterations=iterations)
-                for mechanism, iterations in credentials_by_user[name]
+                for mechanism, iterations in credentials_by_user[user_name]
             ),
         )
 
-    results = await request.map_each(describe, times)
+    results = await request.map_each(describe, user_counts)
     return request.answer(error_code=ErrorCode.none, error_message="", results=tuple(results))
 
 
-def _mechanisms_by_user(request: Request, names: Sequence[str]) -> dict[str, list[tuple[int, int]]]:
-    """Each user's (mechanism, iterations) pairs, in order; of all users if ``names`` is empty."""
+def _mechanisms_by_user(
+    request: Request, user_names: Sequence[str]
+) -> dict[str, list[tuple[int, int]]]:
+    """Each user's (mechanism, iterations) pairs, in order; all users if ``user_names`` is empty."""
     credentials_by_user: dict[str, list[tuple[int, int]]] = {}
     credentials = request.broker.image.scram
-    both = ((name, kind) for name in set(names) for kind in ScramMechanism)
+    possible_keys = ((user_name, kind) for user_name in set(user_names) for kind in ScramMechanism)
     credential_keys = (
-        [credential_key for credential_key in both if credential_key in credentials]
-        if names
+        [credential_key for credential_key in possible_keys if credential_key in credentials]
+        if user_names
         else credentials
     )
-    for name, mechanism in sorted(credential_keys):
-        mechanisms = credentials_by_user.setdefault(name, [])
-        mechanisms.append((int(mechanism), credentials[name, mechanism].iterations))
+    for user_name, mechanism in sorted(credential_keys):
+        mechanisms = credentials_by_user.setdefault(user_name, [])
+        mechanisms.append((int(mechanism), credentials[user_name, mechanism].iterations))
     return credentials_by_user
 
 
-def _failure(request: Request, name: str, error: ErrorCode, message: str) -> Any:
+def _failure(request: Request, user_name: str, error: ErrorCode, message: str) -> Any:
     return request.schema.DescribeUserScramCredentialsResult(
-        user=name, error_code=error, error_message=message, credential_infos=()
+        user=user_name, error_code=error, error_message=message, credential_infos=()
     )

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from txnsim.api._identities.delegation_tokens import ask, no_expiry
+from txnsim.api._identities.delegation_tokens import answer_without_expiry, ask
 
 KEY: Final = 40
 
 handle = ask
-refuse = no_expiry
+refuse = answer_without_expiry

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from txnsim.api._fault_subjects import of_topics
-from txnsim.api._topics import answered_topics, each_partition, every_partition
+from txnsim.api._fault_subjects import subject_of_topics
+from txnsim.api._topics import answered_topics, each_partition, same_row_for_all
 from txnsim.api.request import CHANGE_WEIGHT, Reply, Request, error_fields
 from txnsim.controller.reassignments import cancel, reassign
 from txnsim.errors import ErrorCode, Rejection
@@ -19,7 +19,7 @@ from txnsim.types import BrokerId, TopicPartition
 
 KEY: Final = 45
 
-subject = of_topics
+subject = subject_of_topics
 
 DEVIATIONS: Final = (
     "Replicas move at full speed: leader.replication.throttled.rate and its like (KIP-73) have no "
@@ -35,22 +35,24 @@ async def handle(request: Request) -> Reply:
         return _answer(request, ErrorCode.none, "", [], may_change_factor=True)
     if request.has_no_time:
         return refuse(request, ErrorCode.request_timed_out)
-    allowed = getattr(message, "allow_replication_factor_change", True)
+    may_change_factor = getattr(message, "allow_replication_factor_change", True)
 
     def alter(topic: Any, partition: Any) -> Any:
-        return _row(
-            request, partition, _alter(request, topic.name, partition, may_change_factor=allowed)
+        return _partition_row(
+            request,
+            partition,
+            _alter(request, topic.name, partition, may_change_factor=may_change_factor),
         )
 
     topic_rows = await each_partition(request, alter, weight=CHANGE_WEIGHT)
-    return _answer(request, ErrorCode.none, None, topic_rows, may_change_factor=allowed)
+    return _answer(request, ErrorCode.none, None, topic_rows, may_change_factor=may_change_factor)
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
     """The error at the top and on every partition."""
     rejection = Rejection(error=error, reason="")
-    topic_rows = every_partition(
-        request.message.topics, lambda partition: _row(request, partition, rejection)
+    topic_rows = same_row_for_all(
+        request.message.topics, lambda partition: _partition_row(request, partition, rejection)
     )
     return _answer(request, error, None, topic_rows, may_change_factor=True)
 
@@ -59,13 +61,13 @@ def _alter(
     request: Request, topic: str, reassignment: Any, *, may_change_factor: bool
 ) -> Rejection | None:
     metadata = request.broker.metadata
-    where = TopicPartition(topic, reassignment.partition_index)
+    topic_partition = TopicPartition(topic, reassignment.partition_index)
     if reassignment.replicas is None:
-        outcome = cancel(metadata.image, where, metadata.settings)
+        outcome = cancel(metadata.image, topic_partition, metadata.settings)
     else:
         outcome = reassign(
             metadata.image,
-            where,
+            topic_partition,
             tuple(map(BrokerId, reassignment.replicas)),
             metadata.settings,
             may_change_factor=may_change_factor,
@@ -76,7 +78,7 @@ def _alter(
     return None
 
 
-def _row(request: Request, partition: Any, rejection: Rejection | None) -> Any:
+def _partition_row(request: Request, partition: Any, rejection: Rejection | None) -> Any:
     return request.schema.ReassignablePartitionResponse(
         partition_index=partition.partition_index, **error_fields(rejection)
     )

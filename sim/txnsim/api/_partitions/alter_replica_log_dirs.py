@@ -24,8 +24,8 @@ async def handle(request: Request) -> Reply:
     return _answer(
         request,
         {
-            partition: _move(request, partition, path)
-            for partition, path in _requested_moves(request)
+            partition: _move(request, partition, directory_path)
+            for partition, directory_path in _requested_moves(request)
         },
     )
 
@@ -52,9 +52,9 @@ def _requested_moves(request: Request) -> list[tuple[TopicPartition, str]]:
     )
 
 
-def _move(request: Request, partition: TopicPartition, path: str) -> ErrorCode:
+def _move(request: Request, partition: TopicPartition, directory_path: str) -> ErrorCode:
     broker = request.broker
-    if path != directory_of(broker):
+    if directory_path != directory_of(broker):
         return ErrorCode.log_dir_not_found
     image = broker.image.partition(partition)
     if image is None:
@@ -66,13 +66,13 @@ def _move(request: Request, partition: TopicPartition, path: str) -> ErrorCode:
 
 def _answer(request: Request, errors: dict[TopicPartition, ErrorCode]) -> Reply:
     schema = request.schema
-    row = schema.AlterReplicaLogDirPartitionResult
-    rows = rows_by_topic(
-        (where, row(partition_index=where.partition, error_code=error))
-        for where, error in errors.items()
+    row_class = schema.AlterReplicaLogDirPartitionResult
+    topic_rows = rows_by_topic(
+        (topic_partition, row_class(partition_index=topic_partition.partition, error_code=error))
+        for topic_partition, error in errors.items()
     )
     return request.answer(
         results=answered_topics(
-            schema.AlterReplicaLogDirTopicResult, rows.items(), name="topic_name"
+            schema.AlterReplicaLogDirTopicResult, topic_rows.items(), name_field="topic_name"
         )
     )

@@ -31,20 +31,23 @@ async def handle(request: Request) -> Reply:
         return refuse(request, ErrorCode.request_timed_out)
     topics = request.message.topics
     # Topics that are named twice are refused ahead of everything else.
-    times = Counter(topic.name for topic in topics)
-    twice = [name for name, count in times.items() if count > 1]
-    results = [_result(request, name, invalid("Duplicate topic name.")) for name in twice]
-    image, added = request.broker.metadata.image, 0
-    grown: list[TopicImage] = []
+    name_counts = Counter(topic.name for topic in topics)
+    repeated_names = [topic_name for topic_name, count in name_counts.items() if count > 1]
+    results = [
+        _topic_row(request, topic_name, invalid("Duplicate topic name."))
+        for topic_name in repeated_names
+    ]
+    image, added_replicas = request.broker.metadata.image, 0
+    grown_topics: list[TopicImage] = []
     for topic in topics:
-        if times[topic.name] == 1:
-            outcome = _grow_topic(topic, image, records_before=added)
+        if name_counts[topic.name] == 1:
+            outcome = _grow_topic(topic, image, records_before=added_replicas)
             if isinstance(outcome, TopicImage):
-                added += len(outcome.partitions) - len(image.topics[topic.name].partitions)
-                grown.append(outcome)
-            results.append(_result(request, topic.name, outcome))
+                added_replicas += len(outcome.partitions) - len(image.topics[topic.name].partitions)
+                grown_topics.append(outcome)
+            results.append(_topic_row(request, topic.name, outcome))
     if not request.message.validate_only:
-        request.broker.metadata.publish(image.with_topics(grown))
+        request.broker.metadata.publish(image.with_topics(grown_topics))
     return request.answer(results=tuple(results))
 
 
@@ -52,7 +55,9 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
     """The error on every topic."""
     rejection = Rejection(error=error, reason="")
     return request.answer(
-        results=tuple(_result(request, topic.name, rejection) for topic in request.message.topics)
+        results=tuple(
+            _topic_row(request, topic.name, rejection) for topic in request.message.topics
+        )
     )
 
 
@@ -71,5 +76,5 @@ def _grow_topic(topic: Any, image: ClusterImage, *, records_before: int) -> Topi
     )
 
 
-def _result(request: Request, name: str, outcome: TopicImage | Rejection) -> Any:
-    return request.schema.CreatePartitionsTopicResult(name=name, **error_fields(outcome))
+def _topic_row(request: Request, topic_name: str, outcome: TopicImage | Rejection) -> Any:
+    return request.schema.CreatePartitionsTopicResult(name=topic_name, **error_fields(outcome))

@@ -30,7 +30,7 @@ Outcome = TopicImage | Rejection
 RESULT_WEIGHT: Final = 16
 """Weight of a topic in an answer: it lists all of its configs."""
 
-_TWICE: Final = invalid("Duplicate topic name.")
+_NAMED_TWICE: Final = invalid("Duplicate topic name.")
 
 
 async def handle(request: Request) -> Reply:
@@ -38,19 +38,19 @@ async def handle(request: Request) -> Reply:
     if request.has_no_time:
         return refuse(request, ErrorCode.request_timed_out)
     message = request.message
-    times = Counter(topic.name for topic in message.topics)
-    unique_topics = [topic for topic in message.topics if times[topic.name] == 1]
+    name_counts = Counter(topic.name for topic in message.topics)
+    unique_topics = [topic for topic in message.topics if name_counts[topic.name] == 1]
     new_topics = await request.map_each(_new_topic, unique_topics)
     creations = await request.broker.metadata.create_topics_in_slices(
         new_topics, request.pace_of(len(new_topics)), validate_only=message.validate_only
     )
-    outcomes: dict[str, Outcome] = dict.fromkeys(times, _TWICE)
+    outcomes: dict[str, Outcome] = dict.fromkeys(name_counts, _NAMED_TWICE)
     outcomes |= zip((topic.name for topic in unique_topics), creations, strict=True)
     await request.broker.up_to_date()
     return request.answer(
         topics=tuple(
             await request.map_each(
-                lambda name_and_outcome: _result(request, *name_and_outcome),
+                lambda name_and_outcome: _topic_row(request, *name_and_outcome),
                 outcomes.items(),
                 weight=RESULT_WEIGHT,
             )
@@ -62,7 +62,7 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
     """The error on every topic."""
     rejection = Rejection(error=error, reason="")
     return request.answer(
-        topics=tuple(_result(request, topic.name, rejection) for topic in request.message.topics)
+        topics=tuple(_topic_row(request, topic.name, rejection) for topic in request.message.topics)
     )
 
 
@@ -79,12 +79,12 @@ def _new_topic(topic: Any) -> TopicToCreate:
     )
 
 
-def _result(request: Request, name: str, outcome: Outcome) -> Any:
+def _topic_row(request: Request, topic_name: str, outcome: Outcome) -> Any:
     schema = request.schema
     if isinstance(outcome, Rejection):
         return build(
             schema.CreatableTopicResult,
-            name=name,
+            name=topic_name,
             topic_id=None,
             error_code=outcome.error,
             error_message=outcome.reason or None,
@@ -92,27 +92,27 @@ def _result(request: Request, name: str, outcome: Outcome) -> Any:
         )
     return build(
         schema.CreatableTopicResult,
-        name=name,
+        name=topic_name,
         topic_id=outcome.topic_id,
         error_code=ErrorCode.none,
         error_message=None,
         num_partitions=len(outcome.partitions),
         replication_factor=len(outcome.partitions[0].replicas),
-        configs=_configs(request, outcome),
+        configs=_topic_configs(request, outcome),
     )
 
 
-def _configs(request: Request, topic: TopicImage) -> tuple[Any, ...]:
+def _topic_configs(request: Request, topic: TopicImage) -> tuple[Any, ...]:
     if request.api_version < 5:
         return ()
     lookup = topic_lookup(request, topic.configs)
     return tuple(
         request.schema.CreatableTopicConfigs(
-            name=value.name,
-            value=value.value,
+            name=config_value.name,
+            value=config_value.value,
             read_only=False,
-            config_source=value.source,
+            config_source=config_value.source,
             is_sensitive=False,
         )
-        for value in map(lookup.controller_value, lookup.broker_names())
+        for config_value in map(lookup.controller_value, lookup.broker_names())
     )

@@ -18,7 +18,7 @@ KEY: Final = 20
 BY_STATE_FROM: Final = 6
 DISABLED_KNOWN_FROM: Final = 3
 
-Wanted = tuple[str | None, uuid.UUID | None]
+NameAndId = tuple[str | None, uuid.UUID | None]
 
 _NAMED_TWICE: Final = invalid("The provided topic name maps to an ID that was already supplied.")
 
@@ -35,26 +35,26 @@ async def handle(request: Request) -> Reply:
     if request.has_no_time:
         return refuse(request, ErrorCode.request_timed_out)
     requested_topics = _requested_topics(request)
-    aliases = _aliases(request, requested_topics)
-    aliased = set(aliases.values())
-    times = Counter(requested_topics)
+    ids_by_alias = _aliases(request, requested_topics)
+    aliased_ids = set(ids_by_alias.values())
+    topic_counts = Counter(requested_topics)
 
-    def delete(requested_topic: Wanted) -> Any:
-        name, topic_id = requested_topic
-        if topic_id is None and name in aliases:
-            return _result(request, (name, aliases[name]), _NAMED_TWICE)
-        return _result(
+    def delete(requested_topic: NameAndId) -> Any:
+        topic_name, topic_id = requested_topic
+        if topic_id is None and topic_name in ids_by_alias:
+            return _topic_row(request, (topic_name, ids_by_alias[topic_name]), _NAMED_TWICE)
+        return _topic_row(
             request,
             requested_topic,
-            _delete(request, requested_topic, is_twice=times[requested_topic] > 1),
+            _delete(request, requested_topic, is_twice=topic_counts[requested_topic] > 1),
         )
 
-    named = [
+    topics_to_delete = [
         requested_topic
-        for requested_topic in times
-        if requested_topic[0] is not None or requested_topic[1] not in aliased
+        for requested_topic in topic_counts
+        if requested_topic[0] is not None or requested_topic[1] not in aliased_ids
     ]
-    results = await request.map_each(delete, named, weight=CHANGE_WEIGHT)
+    results = await request.map_each(delete, topics_to_delete, weight=CHANGE_WEIGHT)
     return request.answer(responses=tuple(results))
 
 
@@ -63,41 +63,47 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
     rejection = Rejection(error=error, reason="")
     return request.answer(
         responses=tuple(
-            _result(request, requested_topic, rejection)
+            _topic_row(request, requested_topic, rejection)
             for requested_topic in _requested_topics(request)
         )
     )
 
 
-def _requested_topics(request: Request) -> list[Wanted]:
+def _requested_topics(request: Request) -> list[NameAndId]:
     message = request.message
     if request.api_version >= BY_STATE_FROM:
         return [
             (topic.name, None if not topic.topic_id or not topic.topic_id.int else topic.topic_id)
             for topic in message.topics
         ]
-    return [(name, None) for name in message.topic_names]
+    return [(topic_name, None) for topic_name in message.topic_names]
 
 
-def _aliases(request: Request, requested_topics: list[Wanted]) -> dict[str, uuid.UUID]:
+def _aliases(request: Request, requested_topics: list[NameAndId]) -> dict[str, uuid.UUID]:
     """Topics that the request names both by name and by id: id by name."""
-    ids = {topic_id for name, topic_id in requested_topics if name is None}
-    named = [name for name, topic_id in requested_topics if name is not None and topic_id is None]
+    topic_ids = {topic_id for topic_name, topic_id in requested_topics if topic_name is None}
+    topic_names = [
+        topic_name
+        for topic_name, topic_id in requested_topics
+        if topic_name is not None and topic_id is None
+    ]
     topics = request.broker.metadata.image.topics
     return {
-        name: topics[name].topic_id
-        for name in named
-        if name in topics and topics[name].topic_id in ids
+        topic_name: topics[topic_name].topic_id
+        for topic_name in topic_names
+        if topic_name in topics and topics[topic_name].topic_id in topic_ids
     }
 
 
-def _delete(request: Request, requested_topic: Wanted, *, is_twice: bool) -> Wanted | Rejection:
+def _delete(
+    request: Request, requested_topic: NameAndId, *, is_twice: bool
+) -> NameAndId | Rejection:
     """The topic to delete, by name and id."""
-    name, topic_id = requested_topic
+    topic_name, topic_id = requested_topic
     metadata = request.broker.metadata
-    if name is not None and topic_id is not None:
+    if topic_name is not None and topic_id is not None:
         return invalid("You may not specify both topic name and topic id.")
-    if name is None and topic_id is None:
+    if topic_name is None and topic_id is None:
         return invalid("Neither topic name nor id were specified.")
     if is_twice:
         return invalid("Duplicate topic name." if topic_id is None else "Duplicate topic id.")
@@ -110,8 +116,8 @@ def _delete(request: Request, requested_topic: Wanted, *, is_twice: bool) -> Wan
                 reason="This server does not host this topic ID.",
             )
     else:
-        assert name is not None
-        topic_image = image.topics.get(name)
+        assert topic_name is not None
+        topic_image = image.topics.get(topic_name)
         if topic_image is None:
             return Rejection(
                 error=ErrorCode.unknown_topic_or_partition,
@@ -122,11 +128,11 @@ def _delete(request: Request, requested_topic: Wanted, *, is_twice: bool) -> Wan
     return topic.name, topic.topic_id
 
 
-def _result(request: Request, requested_topic: Wanted, outcome: Wanted | Rejection) -> Any:
-    name, topic_id = requested_topic if isinstance(outcome, Rejection) else outcome
+def _topic_row(request: Request, requested_topic: NameAndId, outcome: NameAndId | Rejection) -> Any:
+    topic_name, topic_id = requested_topic if isinstance(outcome, Rejection) else outcome
     return build(
         request.schema.DeletableTopicResult,
-        name=name,
+        name=topic_name,
         topic_id=topic_id,
         **error_fields(outcome),
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from txnsim.api._fault_subjects import of_topics
+from txnsim.api._fault_subjects import subject_of_topics
 from txnsim.api._topics import answered_topics, rows_by_topic
 from txnsim.api.request import Reply, Request, refuse_at_top_level
 from txnsim.broker.broker import Broker
@@ -19,7 +19,7 @@ from txnsim.wire.codec import build
 
 KEY: Final = 35
 
-subject = of_topics
+subject = subject_of_topics
 refuse = refuse_at_top_level(results=())
 
 DEVIATIONS: Final = (
@@ -35,17 +35,17 @@ async def handle(request: Request) -> Reply:
     """
     schema = request.schema
     if request.broker.logs.has_failed:
-        failed = build(
+        failed_directory = build(
             schema.DescribeLogDirsResult,
             error_code=ErrorCode.kafka_storage_error,
             log_dir=directory_of(request.broker),
             topics=(),
         )
-        return request.answer(error_code=ErrorCode.none, results=(failed,))
-    hosted = request.broker.replicas.hosted
+        return request.answer(error_code=ErrorCode.none, results=(failed_directory,))
+    hosted_logs = request.broker.replicas.hosted
 
     def describe(topic_partition: TopicPartition) -> tuple[TopicPartition, Any] | None:
-        log = hosted.get(topic_partition)
+        log = hosted_logs.get(topic_partition)
         if log is None:
             return None  # deleted in a break
         return topic_partition, schema.DescribeLogDirsPartition(
@@ -55,15 +55,19 @@ async def handle(request: Request) -> Reply:
             is_future_key=False,
         )
 
-    described = await request.map_each(describe, _hosted_partitions(request))
-    rows = rows_by_topic(row for row in described if row is not None)
-    directory = build(
+    described_partitions = await request.map_each(describe, _hosted_partitions(request))
+    topic_rows = rows_by_topic(
+        partition_and_row
+        for partition_and_row in described_partitions
+        if partition_and_row is not None
+    )
+    directory_row = build(
         schema.DescribeLogDirsResult,
         error_code=ErrorCode.none,
         log_dir=directory_of(request.broker),
-        topics=answered_topics(schema.DescribeLogDirsTopic, rows.items()),
+        topics=answered_topics(schema.DescribeLogDirsTopic, topic_rows.items()),
     )
-    return request.answer(error_code=ErrorCode.none, results=(directory,))
+    return request.answer(error_code=ErrorCode.none, results=(directory_row,))
 
 
 def directory_of(broker: Broker) -> str:
@@ -73,9 +77,9 @@ def directory_of(broker: Broker) -> str:
 
 def _hosted_partitions(request: Request) -> list[TopicPartition]:
     """The requested partitions that this broker hosts, each once."""
-    hosted = request.broker.replicas.hosted
+    hosted_logs = request.broker.replicas.hosted
     if request.message.topics is None:
-        return list(hosted)
+        return list(hosted_logs)
     requested_partitions = (
         TopicPartition(topic.topic, index)
         for topic in request.message.topics
@@ -84,5 +88,5 @@ def _hosted_partitions(request: Request) -> list[TopicPartition]:
     return [
         topic_partition
         for topic_partition in dict.fromkeys(requested_partitions)
-        if topic_partition in hosted
+        if topic_partition in hosted_logs
     ]

@@ -20,90 +20,94 @@ async def handle(request: Request) -> Reply:
     """Describe topics from the cursor on, as many partitions as a page holds."""
     message = request.message
     image = request.broker.image
-    names = sorted({topic.name for topic in message.topics}) or sorted(image.topics)
+    topic_names = sorted({topic.name for topic in message.topics}) or sorted(image.topics)
     first_partition = 0
-    if "" in names:
+    if "" in topic_names:
         # Kafka can't name the resource whose authorization it wants to check.
         return refuse(request, ErrorCode.unknown_server_error)
     cursor = message.cursor
     if cursor is not None:
         if cursor.partition_index < 0:
             return refuse(request, ErrorCode.invalid_request)
-        if message.topics and cursor.topic_name not in names:
+        if message.topics and cursor.topic_name not in topic_names:
             return refuse(request, ErrorCode.invalid_request)
         first_partition = cursor.partition_index
-        names = [name for name in names if name >= cursor.topic_name]
-        if not names or names[0] != cursor.topic_name:
+        topic_names = [topic_name for topic_name in topic_names if topic_name >= cursor.topic_name]
+        if not topic_names or topic_names[0] != cursor.topic_name:
             first_partition = 0
     # At least one: a page without a partition would lead nowhere.
-    limit = max(
+    partition_limit = max(
         1,
         min(
             request.broker.settings.max_request_partition_size_limit,
             message.response_partition_limit,
         ),
     )
-    return await _page(request, names, first_partition, limit)
+    return await _build_page(request, topic_names, first_partition, partition_limit)
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
     """The error on every requested topic; an empty request gets an empty answer."""
     return request.answer(
         topics=tuple(
-            _failure(request, topic.name, error, operations=NOT_ASKED)
+            _failed_topic(request, topic.name, error, operations=NOT_ASKED)
             for topic in request.message.topics
         ),
         next_cursor=None,
     )
 
 
-async def _page(request: Request, names: list[str], first_partition: int, limit: int) -> Reply:
+async def _build_page(
+    request: Request, topic_names: list[str], first_partition: int, partition_limit: int
+) -> Reply:
     schema = request.schema
     image = request.broker.image
-    topics: list[Any] = []
-    request.expect(len(names))
-    for name in names:
+    topic_rows: list[Any] = []
+    request.expect(len(topic_names))
+    for topic_name in topic_names:
         await request.have_done(1)
-        topic = image.topics.get(name)
+        topic = image.topics.get(topic_name)
         if topic is None:
             error = (
                 ErrorCode.unknown_topic_or_partition
-                if name_complaint(name) is None
+                if name_complaint(topic_name) is None
                 else ErrorCode.invalid_topic_exception
             )
-            topics.append(_failure(request, name, error))
+            topic_rows.append(_failed_topic(request, topic_name, error))
             continue
-        upper = min(len(topic.partitions), first_partition + limit)
-        topics.append(
+        index_limit = min(len(topic.partitions), first_partition + partition_limit)
+        topic_rows.append(
             schema.DescribeTopicPartitionsResponseTopic(
                 error_code=ErrorCode.none,
-                name=name,
+                name=topic_name,
                 topic_id=topic.topic_id,
                 is_internal=topic.is_internal,
                 partitions=tuple(
                     await request.map_each(
-                        partial(_partition, request, topic),
-                        range(first_partition, upper),
+                        partial(_partition_row, request, topic),
+                        range(first_partition, index_limit),
                     )
                 ),
                 topic_authorized_operations=TOPIC_OPERATIONS,
             )
         )
-        limit -= max(0, upper - first_partition)
-        if upper < len(topic.partitions):
-            return _cut(request, topics, name, upper)
+        partition_limit -= max(0, index_limit - first_partition)
+        if index_limit < len(topic.partitions):
+            return _answer_page(request, topic_rows, topic_name, index_limit)
         first_partition = 0
-        if limit <= 0 and name != names[-1]:
-            return _cut(request, topics, names[names.index(name) + 1], 0)
-    return request.answer(topics=tuple(topics), next_cursor=None)
+        if partition_limit <= 0 and topic_name != topic_names[-1]:
+            return _answer_page(
+                request, topic_rows, topic_names[topic_names.index(topic_name) + 1], 0
+            )
+    return request.answer(topics=tuple(topic_rows), next_cursor=None)
 
 
-def _cut(request: Request, topics: list[Any], name: str, partition: int) -> Reply:
-    cursor = request.schema.Cursor(topic_name=name, partition_index=partition)
-    return request.answer(topics=tuple(topics), next_cursor=cursor)
+def _answer_page(request: Request, topic_rows: list[Any], topic_name: str, partition: int) -> Reply:
+    cursor = request.schema.Cursor(topic_name=topic_name, partition_index=partition)
+    return request.answer(topics=tuple(topic_rows), next_cursor=cursor)
 
 
-def _partition(request: Request, topic: TopicImage, index: int) -> Any:
+def _partition_row(request: Request, topic: TopicImage, index: int) -> Any:
     image = request.broker.image
     partition = topic.partitions[index]
     has_leader = partition.leader in image.brokers
@@ -121,12 +125,12 @@ def _partition(request: Request, topic: TopicImage, index: int) -> Any:
     )
 
 
-def _failure(
-    request: Request, name: str, error: ErrorCode, *, operations: int = TOPIC_OPERATIONS
+def _failed_topic(
+    request: Request, topic_name: str, error: ErrorCode, *, operations: int = TOPIC_OPERATIONS
 ) -> Any:
     return request.schema.DescribeTopicPartitionsResponseTopic(
         error_code=error,
-        name=name,
+        name=topic_name,
         topic_id=None,
         partitions=(),
         topic_authorized_operations=operations,

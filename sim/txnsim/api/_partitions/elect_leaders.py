@@ -25,23 +25,27 @@ async def handle(request: Request) -> Reply:
     """Elect for each partition by itself."""
     if request.has_no_time and request.message.topic_partitions != ():
         return refuse(request, ErrorCode.request_timed_out)
-    number = getattr(request.message, "election_type", ElectionType.PREFERRED)
+    election_number = getattr(request.message, "election_type", ElectionType.PREFERRED)
     try:
-        kind = ElectionType(number)
+        election_type = ElectionType(election_number)
     except ValueError:
-        return _refuse(request, ErrorCode.invalid_request, f"Unknown election type {number}")
+        return _refuse(
+            request, ErrorCode.invalid_request, f"Unknown election type {election_number}"
+        )
     is_all = request.message.topic_partitions is None
     results = []
     requested_topics = _requested_partitions(request)
     request.expect(len(requested_topics) * CHANGE_WEIGHT)
     for topic, partitions in requested_topics:
         outcomes = await request.map_each(
-            partial(_elect, request, kind, topic),
+            partial(_elect, request, election_type, topic),
             partitions,
             weight=CHANGE_WEIGHT,
         )
-        listed = [outcome for outcome in outcomes if not (is_all and outcome[1] is NOT_NEEDED)]
-        results.append((topic, [_row(request, outcome) for outcome in listed]))
+        listed_outcomes = [
+            outcome for outcome in outcomes if not (is_all and outcome[1] is NOT_NEEDED)
+        ]
+        results.append((topic, [_partition_row(request, outcome) for outcome in listed_outcomes]))
     return _answer(request, ErrorCode.none, results)
 
 
@@ -70,34 +74,41 @@ def _requested_partitions(request: Request) -> list[tuple[str, tuple[int, ...]]]
 
 
 def _elect(
-    request: Request, kind: ElectionType, topic: str, index: int
+    request: Request, election_type: ElectionType, topic: str, index: int
 ) -> tuple[int, Rejection | None]:
     """Elect a leader for one partition. Return its index, and why its leader stays."""
     metadata = request.broker.metadata
-    elected = elect_leader(metadata.image, TopicPartition(topic, index), kind, metadata.settings)
-    if isinstance(elected, Rejection):
-        return index, elected
-    metadata.publish(elected)
+    image_or_rejection = elect_leader(
+        metadata.image, TopicPartition(topic, index), election_type, metadata.settings
+    )
+    if isinstance(image_or_rejection, Rejection):
+        return index, image_or_rejection
+    metadata.publish(image_or_rejection)
     return index, None
 
 
 def _refuse(request: Request, error: ErrorCode, reason: str) -> Reply:
     rejection = Rejection(error=error, reason=reason)
-    named = () if request.message.topic_partitions is None else _requested_partitions(request)
+    requested_topics = (
+        () if request.message.topic_partitions is None else _requested_partitions(request)
+    )
     topic_rows = [
-        (topic, [_row(request, (index, rejection)) for index in partitions])
-        for topic, partitions in named
+        (topic, [_partition_row(request, (index, rejection)) for index in partitions])
+        for topic, partitions in requested_topics
     ]
     return _answer(request, error, topic_rows)
 
 
 def _answer(request: Request, error: ErrorCode, topic_rows: list[tuple[str, list[Any]]]) -> Reply:
     results = answered_topics(
-        request.schema.ReplicaElectionResult, topic_rows, name="topic", rows="partition_result"
+        request.schema.ReplicaElectionResult,
+        topic_rows,
+        name_field="topic",
+        partitions_field="partition_result",
     )
     return request.answer(error_code=error, replica_election_results=results)
 
 
-def _row(request: Request, outcome: tuple[int, Rejection | None]) -> Any:
+def _partition_row(request: Request, outcome: tuple[int, Rejection | None]) -> Any:
     index, rejection = outcome
     return request.schema.PartitionResult(partition_id=index, **error_fields(rejection))

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
-from txnsim.api._fault_subjects import of_topics
-from txnsim.api._topics import answered_topics, every_partition, rows_by_topic
+from txnsim.api._fault_subjects import subject_of_topics
+from txnsim.api._topics import answered_topics, rows_by_topic, same_row_for_all
 from txnsim.api.request import Reply, Request
 from txnsim.controller.reassignments import reassigning
 from txnsim.errors import ErrorCode
@@ -19,39 +19,39 @@ from txnsim.types import TopicPartition
 
 KEY: Final = 46
 
-subject = of_topics
+subject = subject_of_topics
 
 
 async def handle(request: Request) -> Reply:
     """List the reassignments of the requested partitions, or of all."""
     image, requested_topics = request.broker.metadata.image, request.message.topics
     if requested_topics is None:
-        moving = reassigning(image)
+        moving_partitions = reassigning(image)
     else:
-        moving = {}
+        moving_partitions = {}
         for topic in requested_topics:
             for index in topic.partition_indexes:
-                partition = image.partition(where := TopicPartition(topic.name, index))
+                partition = image.partition(topic_partition := TopicPartition(topic.name, index))
                 if partition is not None and partition.is_reassigning:
-                    moving[where] = partition
-    rows = rows_by_topic(
-        (where, _ongoing(request, where.partition, partition))
-        for where, partition in moving.items()
+                    moving_partitions[topic_partition] = partition
+    topic_rows = rows_by_topic(
+        (topic_partition, _reassignment_row(request, topic_partition.partition, partition))
+        for topic_partition, partition in moving_partitions.items()
     )
-    return _answer(request, ErrorCode.none, None, rows.items())
+    return _answer(request, ErrorCode.none, None, topic_rows.items())
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
     """The error at the top. The answer repeats the partitions of the request, without replicas."""
-    nothing = request.schema.OngoingPartitionReassignment
-    empty = {"replicas": (), "adding_replicas": (), "removing_replicas": ()}
-    topic_rows = every_partition(
-        request.message.topics or (), lambda index: nothing(partition_index=index, **empty)
+    row_class = request.schema.OngoingPartitionReassignment
+    empty_lists = {"replicas": (), "adding_replicas": (), "removing_replicas": ()}
+    topic_rows = same_row_for_all(
+        request.message.topics or (), lambda index: row_class(partition_index=index, **empty_lists)
     )
     return _answer(request, error, error.name, topic_rows)
 
 
-def _ongoing(request: Request, index: int, partition: PartitionImage) -> Any:
+def _reassignment_row(request: Request, index: int, partition: PartitionImage) -> Any:
     return request.schema.OngoingPartitionReassignment(
         partition_index=index,
         replicas=partition.replicas,

@@ -33,29 +33,35 @@ async def handle(request: Request) -> Reply:
     image = request.broker.image
     topics = message.topics
     if topics is None or (request.api_version < NONE_MEANS_ALL_FROM and not topics):
-        return await _answer(request, [image.topics[name] for name in sorted(image.topics)])
-    ids: dict[uuid.UUID, None] = {}  # what the request repeats is answered once
-    names: dict[str | None, None] = {}
-    await request.map_each(partial(_note, ids, names), topics)
-    if 10 <= request.api_version < BY_TOPIC_ID_FROM and (ids or None in names):
+        return await _answer(
+            request, [image.topics[topic_name] for topic_name in sorted(image.topics)]
+        )
+    topic_ids: dict[uuid.UUID, None] = {}  # what the request repeats is answered once
+    topic_names: dict[str | None, None] = {}
+    await request.map_each(partial(_note_topic, topic_ids, topic_names), topics)
+    if 10 <= request.api_version < BY_TOPIC_ID_FROM and (topic_ids or None in topic_names):
         return refuse(request, ErrorCode.invalid_request)
-    if ids:
+    if topic_ids:
         # If any id is given, names are ignored.
-        return await _answer(request, await request.map_each(partial(_by_id, request), ids))
-    if None in names:
+        return await _answer(
+            request, await request.map_each(partial(_topic_by_id, request), topic_ids)
+        )
+    if None in topic_names:
         # Neither id nor name: Kafka trips over the null.
         return refuse(request, ErrorCode.unknown_server_error)
     may_create = getattr(message, "allow_auto_topic_creation", True)
-    missing: list[str] = []
+    missing_names: list[str] = []
     broker = request.broker
-    hashed = broker.release.rules.unknown_topics_are_hashed
-    ordered = await _in_order(request, names) if hashed else names
-    topics_or_rows = await request.map_each(partial(_by_name, request, missing), ordered)
+    is_hashed = broker.release.rules.unknown_topics_are_hashed
+    ordered_names = await _in_order(request, topic_names) if is_hashed else topic_names
+    topics_or_rows = await request.map_each(
+        partial(_topic_by_name, request, missing_names), ordered_names
+    )
     may_create = may_create and broker.settings.auto_create_topics_enable
-    if missing and may_create and broker.reaches_controller:
+    if missing_names and may_create and broker.reaches_controller:
         # This answer still says that there are no such topics; clients ask again. It is one
         # request to the controller, which makes none where they are too many.
-        new_topics = await request.map_each(broker.metadata.automatic, missing)
+        new_topics = await request.map_each(broker.metadata.automatic, missing_names)
         pace = request.pace_of(len(new_topics))
         await broker.metadata.auto_create_all(new_topics, pace)
     return await _answer(request, topics_or_rows)
@@ -68,18 +74,20 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
         cluster_id=None,
         controller_id=NO_LEADER,
         topics=tuple(
-            failed_topic(request, error, name=topic.name or "", topic_id=_id_of(topic))
+            failed_topic(request, error, topic_name=topic.name or "", topic_id=_id_of(topic))
             for topic in request.message.topics or ()
         ),
         error_code=error,
     )
 
 
-def _note(ids: dict[uuid.UUID, None], names: dict[str | None, None], topic: Any) -> None:
+def _note_topic(
+    topic_ids: dict[uuid.UUID, None], topic_names: dict[str | None, None], topic: Any
+) -> None:
     topic_id = getattr(topic, "topic_id", None)
     if topic_id is not None and topic_id != ZERO_ID:
-        ids[topic_id] = None
-    names[topic.name] = None
+        topic_ids[topic_id] = None
+    topic_names[topic.name] = None
 
 
 def _id_of(topic: Any) -> uuid.UUID:
@@ -87,55 +95,60 @@ def _id_of(topic: Any) -> uuid.UUID:
     return ZERO_ID if topic_id is None else topic_id
 
 
-def _by_id(request: Request, topic_id: uuid.UUID) -> Any:
+def _topic_by_id(request: Request, topic_id: uuid.UUID) -> Any:
     """The image of the topic with that id, or the answer's row for an unknown id."""
     topic = request.broker.image.topic_by_id(topic_id)
     if topic is None:
-        return failed_topic(request, ErrorCode.unknown_topic_id, name=None, topic_id=topic_id)
+        return failed_topic(request, ErrorCode.unknown_topic_id, topic_name=None, topic_id=topic_id)
     return topic
 
 
-async def _in_order(request: Request, names: Collection[Any]) -> list[str]:
+async def _in_order(request: Request, topic_names: Collection[Any]) -> list[str]:
     """Existing topics in the order of the request, then the others (getTopicMetadata)."""
-    topics = request.broker.image.topics
-    unknown = [name for name in names if name not in topics]
-    where = await request.map_each(partial(hash_bucket, hash_buckets(len(names))), unknown)
-    hashed = sorted(zip(where, unknown, strict=True), key=itemgetter(0))
+    topic_images = request.broker.image.topics
+    unknown_names = [topic_name for topic_name in topic_names if topic_name not in topic_images]
+    hash_places = await request.map_each(
+        partial(hash_bucket, hash_buckets(len(topic_names))), unknown_names
+    )
+    hashed_names = sorted(zip(hash_places, unknown_names, strict=True), key=itemgetter(0))
     if request.pace is not None:
-        await request.have_done(len(names))
-    return [*(name for name in names if name in topics), *(name for _, name in hashed)]
+        await request.have_done(len(topic_names))
+    return [
+        *(topic_name for topic_name in topic_names if topic_name in topic_images),
+        *(topic_name for _, topic_name in hashed_names),
+    ]
 
 
-def _by_name(request: Request, missing: list[str], name: str) -> Any:
+def _topic_by_name(request: Request, missing_names: list[str], topic_name: str) -> Any:
     """The image of the topic with that name, or the answer's row for an unknown one. Add a missing
-    but valid name to ``missing``.
+    but valid name to ``missing_names``.
     """
-    topic = request.broker.image.topics.get(name)
+    topic = request.broker.image.topics.get(topic_name)
     if topic is not None:
         return topic
-    if name_complaint(name) is not None:
-        return failed_topic(request, ErrorCode.invalid_topic_exception, name=name)
-    missing.append(name)
-    return failed_topic(request, ErrorCode.unknown_topic_or_partition, name=name)
+    if name_complaint(topic_name) is not None:
+        return failed_topic(request, ErrorCode.invalid_topic_exception, topic_name=topic_name)
+    missing_names.append(topic_name)
+    return failed_topic(request, ErrorCode.unknown_topic_or_partition, topic_name=topic_name)
 
 
 def failed_topic(
-    request: Request, error: ErrorCode, *, name: str | None, topic_id: uuid.UUID = ZERO_ID
+    request: Request, error: ErrorCode, *, topic_name: str | None, topic_id: uuid.UUID = ZERO_ID
 ) -> Any:
     """The row of a topic that can't be described."""
-    if name is None and request.api_version < BY_TOPIC_ID_FROM:
-        name = ""
+    if topic_name is None and request.api_version < BY_TOPIC_ID_FROM:
+        topic_name = ""
     return build(
         request.schema.MetadataResponseTopic,
         error_code=error,
-        name=name,
+        name=topic_name,
         topic_id=_wire_id(topic_id),
-        is_internal=name in INTERNAL_TOPICS,
+        is_internal=topic_name in INTERNAL_TOPICS,
         partitions=(),
     )
 
 
-async def _topic(request: Request, topic: TopicImage) -> Any:
+async def _topic_row(request: Request, topic: TopicImage) -> Any:
     partitions = topic.partitions
     return build(
         request.schema.MetadataResponseTopic,
@@ -145,7 +158,8 @@ async def _topic(request: Request, topic: TopicImage) -> Any:
         is_internal=topic.is_internal,
         partitions=tuple(
             await request.map_each(
-                lambda index: _partition(request, index, partitions[index]), range(len(partitions))
+                lambda index: _partition_row(request, index, partitions[index]),
+                range(len(partitions)),
             )
         ),
         topic_authorized_operations=TOPIC_OPERATIONS
@@ -159,7 +173,7 @@ def _wire_id(topic_id: uuid.UUID) -> uuid.UUID | None:
     return None if topic_id == ZERO_ID else topic_id
 
 
-def _partition(request: Request, index: int, partition: PartitionImage) -> Any:
+def _partition_row(request: Request, index: int, partition: PartitionImage) -> Any:
     """The row of a partition: a leader is named while it is registered, and only v0 leaves out
     offline replicas (KRaftMetadataCache.partitionMetadata).
     """
@@ -189,7 +203,7 @@ async def _answer(request: Request, topics_or_rows: list[Any]) -> Reply:
     schema = request.schema
     request.expect(len(topics_or_rows))
     topics = [
-        await _topic(request, topic_or_row)
+        await _topic_row(request, topic_or_row)
         if isinstance(topic_or_row, TopicImage)
         else topic_or_row
         for topic_or_row in topics_or_rows

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, assert_never
 
-from txnsim.api._fault_subjects import of_topics
+from txnsim.api._fault_subjects import subject_of_topics
 from txnsim.api._topics import answered_topics
 from txnsim.api.request import Reply, Request
 from txnsim.errors import ErrorCode, Rejection
@@ -20,26 +20,28 @@ from txnsim.wire.values import duration_ms
 
 KEY: Final = 21
 
-subject = of_topics
+subject = subject_of_topics
 
 
 async def handle(request: Request) -> Reply:
     """Delete the records below each offset, and wait until every live replica has done so."""
     outcomes: dict[TopicPartition, Outcome] = {}
-    deleted: dict[TopicPartition, int] = {}
+    low_watermarks: dict[TopicPartition, int] = {}
     topics = request.message.topics
     request.expect(sum(len(topic.partitions) for topic in topics))
     for topic in topics:
         # A partition that is named twice counts once, as it was named last.
-        for partition in {row.partition_index: row for row in topic.partitions}.values():
+        for partition in {
+            partition_row.partition_index: partition_row for partition_row in topic.partitions
+        }.values():
             topic_partition = TopicPartition(topic.name, partition.partition_index)
-            start = _delete(request, topic_partition, partition.offset)
-            outcomes[topic_partition] = start
-            if not isinstance(start, ErrorCode):
-                deleted[topic_partition] = start
+            log_start = _delete(request, topic_partition, partition.offset)
+            outcomes[topic_partition] = log_start
+            if not isinstance(log_start, ErrorCode):
+                low_watermarks[topic_partition] = log_start
             await request.have_done(1)
     timeout_ms = duration_ms(request.message.timeout)
-    outcomes.update(await request.broker.deletions.wait(deleted, timeout_ms=timeout_ms))
+    outcomes.update(await request.broker.deletions.wait(low_watermarks, timeout_ms=timeout_ms))
     return _answer(request, outcomes)
 
 
@@ -48,7 +50,7 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
     return _answer(request, dict.fromkeys(subject(request).partitions, error))
 
 
-def _result_of(outcome: Outcome) -> tuple[int, ErrorCode]:
+def _mark_and_error(outcome: Outcome) -> tuple[int, ErrorCode]:
     """Low watermark and error of a partition; after a timeout DelayedDeleteRecords answers with
     both.
     """
@@ -69,7 +71,7 @@ def _answer(request: Request, outcomes: Mapping[TopicPartition, Outcome]) -> Rep
     for topic in request.message.topics:
         partitions = []
         for index in dict.fromkeys(partition.partition_index for partition in topic.partitions):
-            low_watermark, error = _result_of(outcomes[TopicPartition(topic.name, index)])
+            low_watermark, error = _mark_and_error(outcomes[TopicPartition(topic.name, index)])
             partitions.append(
                 schema.DeleteRecordsPartitionResult(
                     partition_index=index, low_watermark=low_watermark, error_code=error
@@ -79,7 +81,9 @@ def _answer(request: Request, outcomes: Mapping[TopicPartition, Outcome]) -> Rep
     return request.answer(topics=answered_topics(schema.DeleteRecordsTopicResult, topic_rows))
 
 
-def _delete(request: Request, topic_partition: TopicPartition, offset: int) -> int | ErrorCode:
+def _delete(
+    request: Request, topic_partition: TopicPartition, first_kept_offset: int
+) -> int | ErrorCode:
     """The log start after the deletion, or why nothing was deleted."""
     broker = request.broker
     if broker.image.partition(topic_partition) is None:
@@ -96,5 +100,5 @@ def _delete(request: Request, topic_partition: TopicPartition, offset: int) -> i
     )
     if "delete" not in lookup.text("cleanup.policy"):
         return ErrorCode.policy_violation
-    log_start = broker.deletions.delete(log, offset)
+    log_start = broker.deletions.delete(log, first_kept_offset)
     return log_start.error if isinstance(log_start, Rejection) else log_start

@@ -59,31 +59,34 @@ async def handle(request: Request) -> Reply:
         if request.pace is None
         else await _requested_in_slices(request)
     )
-    plan = broker.fetch_sessions.plan(
+    fetch_plan = broker.fetch_sessions.plan(
         _session_request(request, requested_partitions),
         topic_names=broker.image.topic_names,
         now_ms=now_ms(),
     )
-    if plan is ErrorCode.unknown_server_error:
-        return refuse(request, plan)
-    if isinstance(plan, ErrorCode):
-        return request.answer(error_code=plan, session_id=NO_SESSION, responses=())
+    if fetch_plan is ErrorCode.unknown_server_error:
+        return refuse(request, fetch_plan)
+    if isinstance(fetch_plan, ErrorCode):
+        return request.answer(error_code=fetch_plan, session_id=NO_SESSION, responses=())
     if request.message.isolation_level not in _ISOLATIONS:
         return refuse(request, ErrorCode.unknown_server_error)
-    if request.pace is not None and len(plan.partitions) > len(requested_partitions):
-        request.subject = _about([*requested_partitions.values(), *plan.partitions])
+    if request.pace is not None and len(fetch_plan.partitions) > len(requested_partitions):
+        request.subject = _subject_of([*requested_partitions.values(), *fetch_plan.partitions])
     del requested_partitions  # the plan has what is needed of it, and the request may wait for long
-    request.expect(len(plan.partitions))
-    await request.have_done(len(plan.partitions))
-    outcomes = await _read(request, plan)
-    concluded = broker.fetch_sessions.conclude(plan, outcomes, now_ms=now_ms())
-    leaders, results = CurrentLeaders(request), concluded.results
-    request.expect(len(results))
+    request.expect(len(fetch_plan.partitions))
+    await request.have_done(len(fetch_plan.partitions))
+    outcomes = await _read_partitions(request, fetch_plan)
+    concluded = broker.fetch_sessions.conclude(fetch_plan, outcomes, now_ms=now_ms())
+    leaders, keys_and_outcomes = CurrentLeaders(request), concluded.results
+    request.expect(len(keys_and_outcomes))
     if request.pace is None:
-        partitions = [_result_of(request, leaders, result) for result in results]
+        partitions = [
+            _partition_result(request, leaders, key_and_outcome)
+            for key_and_outcome in keys_and_outcomes
+        ]
     else:
-        del plan, outcomes  # many answers may be made side by side
-        partitions = await _results_in_slices(request, leaders, results, request.pace)
+        del fetch_plan, outcomes  # many answers may be made side by side
+        partitions = await _results_in_slices(request, leaders, keys_and_outcomes, request.pace)
     return _answer(
         request, partitions, leaders, error=concluded.error, session_id=concluded.session_id
     )
@@ -96,18 +99,27 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
         return request.answer(error_code=error, session_id=session_id, responses=())
     outcome = FetchOutcome(error=error, aborted=())
     leaders = CurrentLeaders(request)
-    listed: list[PartitionKey]
+    partition_keys: list[PartitionKey]
     if request.subject is not None:
-        listed = [(about.topic, about.partition) for about in request.subject.partitions]
+        partition_keys = [
+            (topic_partition.topic, topic_partition.partition)
+            for topic_partition in request.subject.partitions
+        ]
     else:
-        listed = [
+        partition_keys = [
             (topic.topic, partition.partition)
             for topic in request.message.topics
             for partition in topic.partitions
         ]
-    partitions = [_result_of(request, leaders, (key, outcome)) for key in listed]
+    partitions = [
+        _partition_result(request, leaders, (partition_key, outcome))
+        for partition_key in partition_keys
+    ]
     if not request.broker.release.rules.refused_fetches_have_records:
-        partitions = [(key, replace(partition, records=None)) for key, partition in partitions]
+        partitions = [
+            (partition_key, replace(partition, records=None))
+            for partition_key, partition in partitions
+        ]
     return _answer(request, partitions, leaders, error=error, session_id=session_id)
 
 
@@ -115,17 +127,20 @@ def subject(request: Request) -> Subject:
     """The partitions that the request lists, and those of its session."""
     if request.subject is not None:
         return request.subject
-    listed = [
+    fetch_partitions = [
         fetch_partition.topic_partition
         for fetch_partition in _requested_partitions(request).values()
     ]
     session = request.broker.fetch_sessions.find(getattr(request.message, "session_id", NO_SESSION))
     if session is not None and request.message.session_epoch == session.epoch:
-        listed += [cached.request.topic_partition for cached in session.partitions.values()]
-    return Subject(partitions=tuple(dict.fromkeys(listed)))
+        fetch_partitions += [
+            cached_partition.request.topic_partition
+            for cached_partition in session.partitions.values()
+        ]
+    return Subject(partitions=tuple(dict.fromkeys(fetch_partitions)))
 
 
-def _about(fetch_partitions: Iterable[FetchPartition]) -> Subject:
+def _subject_of(fetch_partitions: Iterable[FetchPartition]) -> Subject:
     return Subject(
         partitions=tuple(
             dict.fromkeys([fetch_partition.topic_partition for fetch_partition in fetch_partitions])
@@ -136,21 +151,21 @@ def _about(fetch_partitions: Iterable[FetchPartition]) -> Subject:
 # Reading
 
 
-async def _read(request: Request, plan: Plan) -> list[FetchOutcome]:
+async def _read_partitions(request: Request, fetch_plan: Plan) -> list[FetchOutcome]:
     """Read the partitions that the client may read; the others get an error without a read."""
-    command = _command(request, plan)
+    command = _command(request, fetch_plan)
     fetching = request.broker.fetching
     if request.access is None:
         return await fetching.fetch(command, request.pace)
-    allowed = _allowed_indexes(request, request.access, command)
-    if len(allowed) == len(command.partitions):
+    allowed_indexes = _allowed_indexes(request, request.access, command)
+    if len(allowed_indexes) == len(command.partitions):
         return await fetching.fetch(command, request.pace)
     outcomes = [FetchOutcome(error=ErrorCode.topic_authorization_failed)] * len(command.partitions)
-    partitions = tuple([command.partitions[index] for index in allowed])
-    read = await fetching.fetch(
+    partitions = tuple([command.partitions[index] for index in allowed_indexes])
+    read_outcomes = await fetching.fetch(
         msgspec.structs.replace(command, partitions=partitions), request.pace
     )
-    for index, outcome in zip(allowed, read, strict=True):
+    for index, outcome in zip(allowed_indexes, read_outcomes, strict=True):
         outcomes[index] = outcome
     return outcomes
 
@@ -178,8 +193,8 @@ def _session_request(
     by_topic_ids = request.api_version >= TOPIC_IDS_FROM
     forgotten: list[PartitionKey] = []
     for topic in getattr(message, "forgotten_topics_data", ()):
-        key = topic.topic_id if by_topic_ids else topic.topic
-        forgotten += [(key, partition) for partition in topic.partitions]
+        topic_key = topic.topic_id if by_topic_ids else topic.topic
+        forgotten += [(topic_key, partition) for partition in topic.partitions]
     return SessionRequest(
         session_id=getattr(message, "session_id", NO_SESSION),
         session_epoch=getattr(message, "session_epoch", FINAL_EPOCH),
@@ -210,14 +225,17 @@ async def _requested_in_slices(request: Request) -> dict[PartitionKey, FetchPart
     request.message = replace(request.message, topics=())
     while topics:
         topic = topics.pop()
-        key_and_fetch, remaining = _fetch_parser(request, topic), list(reversed(topic.partitions))
+        parse_partition, remaining_partitions = (
+            _fetch_parser(request, topic),
+            list(reversed(topic.partitions)),
+        )
         del topic
-        while remaining:
-            slice_of_partitions = remaining[-LOOK_ELEMENTS:]
-            del remaining[-LOOK_ELEMENTS:]
-            requested_partitions.update(map(key_and_fetch, reversed(slice_of_partitions)))
+        while remaining_partitions:
+            slice_of_partitions = remaining_partitions[-LOOK_ELEMENTS:]
+            del remaining_partitions[-LOOK_ELEMENTS:]
+            requested_partitions.update(map(parse_partition, reversed(slice_of_partitions)))
             await request.have_done(len(slice_of_partitions))
-    request.subject = _about(requested_partitions.values())
+    request.subject = _subject_of(requested_partitions.values())
     await request.have_done(len(requested_partitions))
     return requested_partitions
 
@@ -226,18 +244,18 @@ def _fetch_parser(
     request: Request, topic: Any
 ) -> Callable[[Any], tuple[PartitionKey, FetchPartition]]:
     """A function that maps each requested partition of a topic to its key and its fetch."""
-    key: str | uuid.UUID | None
-    name: str | None
+    topic_key: str | uuid.UUID | None
+    topic_name: str | None
     if request.api_version < TOPIC_IDS_FROM:
-        key = name = topic.topic
+        topic_key = topic_name = topic.topic
     else:
-        key, name = topic.topic_id, request.broker.image.topic_names.get(topic.topic_id)
-    naming = Naming.NO_NAME if name is None else Naming.NAMED
+        topic_key, topic_name = topic.topic_id, request.broker.image.topic_names.get(topic.topic_id)
+    naming = Naming.NO_NAME if topic_name is None else Naming.NAMED
 
     def key_and_fetch(partition: Any) -> tuple[PartitionKey, FetchPartition]:
         index = partition.partition
-        return (key, index), FetchPartition(
-            topic_partition=TopicPartition(name or "", index),
+        return (topic_key, index), FetchPartition(
+            topic_partition=TopicPartition(topic_name or "", index),
             fetch_offset=partition.fetch_offset,
             max_bytes=partition.partition_max_bytes,
             current_leader_epoch=getattr(partition, "current_leader_epoch", -1),
@@ -255,7 +273,7 @@ def _replica_id(request: Request) -> int:
     return int(message.replica_id)
 
 
-def _command(request: Request, plan: Plan) -> FetchCommand:
+def _command(request: Request, fetch_plan: Plan) -> FetchCommand:
     message = request.message
     max_wait_ms = message.max_wait.days * 86_400_000 + message.max_wait.seconds * 1000
     max_wait_ms += message.max_wait.microseconds // 1000
@@ -265,7 +283,7 @@ def _command(request: Request, plan: Plan) -> FetchCommand:
         min_bytes=min(message.min_bytes, message.max_bytes),
         max_bytes=message.max_bytes,
         isolation=IsolationLevel(message.isolation_level),
-        partitions=plan.partitions,
+        partitions=fetch_plan.partitions,
         leader_only=request.api_version < ANY_REPLICA_FROM or replica_id >= 0,
         replica_id=replica_id,
     )
@@ -274,27 +292,27 @@ def _command(request: Request, plan: Plan) -> FetchCommand:
 # Answering
 
 
-def _result_of(
-    request: Request, leaders: CurrentLeaders, result: tuple[PartitionKey, FetchOutcome]
+def _partition_result(
+    request: Request, leaders: CurrentLeaders, key_and_outcome: tuple[PartitionKey, FetchOutcome]
 ) -> tuple[Any, Any]:
     """A partition's topic, and its row in the answer."""
-    (key, index), outcome = result
-    return key, _partition(request, key, index, outcome, leaders)
+    (topic_key, partition_index), outcome = key_and_outcome
+    return topic_key, _partition_row(request, topic_key, partition_index, outcome, leaders)
 
 
 async def _results_in_slices(
     request: Request,
     leaders: CurrentLeaders,
-    results: list[tuple[PartitionKey, FetchOutcome]],
+    keys_and_outcomes: list[tuple[PartitionKey, FetchOutcome]],
     pace: Pace,
 ) -> list[tuple[Any, Any]]:
-    """``_result_of`` for each result; empties the list, so that the memory of results is free for
-    rows.
+    """``_partition_result`` for each result. Empties the list, so that the memory of results is
+    free for rows.
     """
     partitions = []
-    results.reverse()
-    while results:
-        partitions.append(_result_of(request, leaders, results.pop()))
+    keys_and_outcomes.reverse()
+    while keys_and_outcomes:
+        partitions.append(_partition_result(request, leaders, keys_and_outcomes.pop()))
         if pace.has_done(1):
             await pace.yield_turn()
     return partitions
@@ -310,49 +328,57 @@ def _answer(
 ) -> Reply:
     schema = request.schema
     # Neighbours of one topic share an entry, as FetchResponse.toMessage groups them.
-    topics: list[tuple[Any, list[Any]]] = []
-    for key, partition in partitions:
-        if not topics or topics[-1][0] != key:
-            topics.append((key, []))
-        topics[-1][1].append(partition)
+    topic_rows: list[tuple[Any, list[Any]]] = []
+    for topic_key, partition in partitions:
+        if not topic_rows or topic_rows[-1][0] != topic_key:
+            topic_rows.append((topic_key, []))
+        topic_rows[-1][1].append(partition)
     key_field = "topic_id" if request.api_version >= TOPIC_IDS_FROM else "topic"
     return request.answer(
         error_code=error,
         session_id=session_id,
         responses=tuple(
             [
-                schema.FetchableTopicResponse(**{key_field: key}, partitions=tuple(partitions))
-                for key, partitions in topics
+                schema.FetchableTopicResponse(
+                    **{key_field: topic_key}, partitions=tuple(partitions)
+                )
+                for topic_key, partitions in topic_rows
             ]
         ),
         node_endpoints=leaders.endpoints(),
     )
 
 
-def _partition(
-    request: Request, key: Any, index: int, outcome: FetchOutcome, leaders: CurrentLeaders
+def _partition_row(
+    request: Request,
+    topic_key: Any,
+    partition_index: int,
+    outcome: FetchOutcome,
+    leaders: CurrentLeaders,
 ) -> Any:
     schema = request.schema
-    values: dict[str, object] = {}
+    optional_fields: dict[str, object] = {}
     if outcome.diverging is not None:
         epoch, end_offset = outcome.diverging
-        values["diverging_epoch"] = schema.EpochEndOffset(epoch=epoch, end_offset=end_offset)
+        optional_fields["diverging_epoch"] = schema.EpochEndOffset(
+            epoch=epoch, end_offset=end_offset
+        )
     if request.api_version >= CURRENT_LEADER_FROM and outcome.error in (
         ErrorCode.not_leader_or_follower,
         ErrorCode.fenced_leader_epoch,
     ):
-        values["current_leader"] = leaders.leader_of(key, index)
+        optional_fields["current_leader"] = leaders.leader_of(topic_key, partition_index)
     records = outcome.records
     return build(
         schema.PartitionData,
-        partition_index=index,
+        partition_index=partition_index,
         error_code=outcome.error,
         high_watermark=outcome.high_watermark,
         last_stable_offset=outcome.last_stable_offset,
         log_start_offset=outcome.log_start_offset,
         aborted_transactions=_aborted_transactions(request, outcome),
         records=records[0] if len(records) == 1 else Batches(records, outcome.size),
-        **values,
+        **optional_fields,
     )
 
 
@@ -361,6 +387,8 @@ def _aborted_transactions(request: Request, outcome: FetchOutcome) -> tuple[Any,
         return () if outcome.error in _EMPTY_ABORTED else None
     schema = request.schema
     return tuple(
-        schema.AbortedTransaction(producer_id=entry.producer_id, first_offset=entry.first_offset)
-        for entry in outcome.aborted
+        schema.AbortedTransaction(
+            producer_id=aborted_txn.producer_id, first_offset=aborted_txn.first_offset
+        )
+        for aborted_txn in outcome.aborted
     )

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from txnsim.api._fault_subjects import of_topics
+from txnsim.api._fault_subjects import subject_of_topics
 from txnsim.api._topics import answered_topics
 from txnsim.api.request import Reply, Request
 from txnsim.broker.look_ahead import LookAhead
@@ -24,7 +24,7 @@ from txnsim.wire.codec import build
 
 KEY: Final = 2
 
-subject = of_topics
+subject = subject_of_topics
 
 LATEST: Final = -1
 EARLIEST: Final = -2
@@ -67,33 +67,38 @@ async def handle(request: Request) -> Reply:
         for topic in request.message.topics
         for partition in topic.partitions
     )
-    twice = {partition for partition, times in times_named.items() if times > 1}
+    repeated_partitions = {
+        partition for partition, name_count in times_named.items() if name_count > 1
+    }
 
     topics = request.message.topics
     request.expect(len(topics) + times_named.total())
-    look = LookAhead(request.broker.environment.tasks)
-    answers: list[tuple[Any, list[Any]]] = []
+    look_ahead = LookAhead(request.broker.environment.tasks)
+    topic_rows: list[tuple[Any, list[Any]]] = []
     for topic in topics:
-        answers.append((topic, []))
+        topic_rows.append((topic, []))
         for partition in _to_be_answered(request, topic):
             topic_partition = TopicPartition(topic.name, partition.partition_index)
             found_offset = ListedOffset(error=ErrorCode.invalid_request)
-            if topic_partition not in twice:
-                found_offset = await _find(request, look, topic_partition, partition)
-            answers[-1][1].append(_partition_answer(request, partition, found_offset))
+            if topic_partition not in repeated_partitions:
+                found_offset = await _find_offset(request, look_ahead, topic_partition, partition)
+            topic_rows[-1][1].append(_partition_answer(request, partition, found_offset))
             await request.have_done(1)
-    return _answer(request, answers)
+    return _answer(request, topic_rows)
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
     """The error on every partition."""
-    failed = ListedOffset(error=error)
+    failed_offset = ListedOffset(error=error)
     return _answer(
         request,
         [
             (
                 topic,
-                [_partition_answer(request, partition, failed) for partition in topic.partitions],
+                [
+                    _partition_answer(request, partition, failed_offset)
+                    for partition in topic.partitions
+                ],
             )
             for topic in request.message.topics
         ],
@@ -127,11 +132,11 @@ def _partition_answer(request: Request, partition: Any, found_offset: ListedOffs
     )
 
 
-async def _find(
-    request: Request, look: LookAhead, topic_partition: TopicPartition, partition: Any
+async def _find_offset(
+    request: Request, look_ahead: LookAhead, topic_partition: TopicPartition, partition: Any
 ) -> ListedOffset:
-    target = partition.timestamp
-    if target < 0 and request.api_version < _SINCE.get(target, 1 << 15):
+    target_timestamp = partition.timestamp
+    if target_timestamp < 0 and request.api_version < _SINCE.get(target_timestamp, 1 << 15):
         return ListedOffset(error=ErrorCode.unsupported_version)
     message = request.message
     replicas = request.broker.replicas
@@ -146,20 +151,28 @@ async def _find(
         return ListedOffset(error=log.error)
     isolation = IsolationLevel(getattr(message, "isolation_level", 0))
     is_consumer = message.replica_id == CONSUMER
-    found_offset = await _look_up(look, log, target, isolation, is_consumer=is_consumer)
-    if is_consumer and log.leader_epoch_start_offset > log.high_watermark and target != EARLIEST:
-        return _without_high_watermark(request, target, found_offset)
+    found_offset = await _look_up(
+        look_ahead, log, target_timestamp, isolation, is_consumer=is_consumer
+    )
+    if (
+        is_consumer
+        and log.leader_epoch_start_offset > log.high_watermark
+        and target_timestamp != EARLIEST
+    ):
+        return _without_high_watermark(request, target_timestamp, found_offset)
     return found_offset
 
 
 def _without_high_watermark(
-    request: Request, target: int, found_offset: ListedOffset
+    request: Request, target_timestamp: int, found_offset: ListedOffset
 ) -> ListedOffset:
     """The answer of a leader without a high watermark. A new leader that has not heard from its
     followers could answer an offset below one that the previous leader answered (KIP-207,
     Partition.fetchOffsetForTimestamp).
     """
-    if target == EARLIEST_LOCAL or (target != LATEST and found_offset.offset >= 0):
+    if target_timestamp == EARLIEST_LOCAL or (
+        target_timestamp != LATEST and found_offset.offset >= 0
+    ):
         return found_offset
     if request.api_version >= OFFSET_NOT_AVAILABLE_FROM:
         return ListedOffset(error=ErrorCode.offset_not_available)
@@ -167,28 +180,35 @@ def _without_high_watermark(
 
 
 async def _look_up(
-    look: LookAhead, log: PartitionLog, target: int, isolation: IsolationLevel, *, is_consumer: bool
+    look_ahead: LookAhead,
+    log: PartitionLog,
+    target_timestamp: int,
+    isolation: IsolationLevel,
+    *,
+    is_consumer: bool,
 ) -> ListedOffset:
     to_end = not is_consumer
-    if target == LATEST:
+    if target_timestamp == LATEST:
         return ListedOffset(
             offset=log.latest(isolation, up_to_log_end=to_end), leader_epoch=log.leader_epoch
         )
-    if target in (EARLIEST, EARLIEST_LOCAL):
-        earliest = log.log_start_offset
-        return ListedOffset(offset=earliest, leader_epoch=log.epochs.epoch_of(earliest))
-    if target in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+    if target_timestamp in (EARLIEST, EARLIEST_LOCAL):
+        earliest_offset = log.log_start_offset
+        return ListedOffset(
+            offset=earliest_offset, leader_epoch=log.epochs.epoch_of(earliest_offset)
+        )
+    if target_timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         # Nothing is tiered here, so there is no such offset.
         return ListedOffset()
-    steps = (
+    search_steps = (
         log.offset_of_max_timestamp(isolation, up_to_log_end=to_end)
-        if target == MAX_TIMESTAMP
-        else log.offset_for_timestamp(target, isolation, up_to_log_end=to_end)
+        if target_timestamp == MAX_TIMESTAMP
+        else log.offset_for_timestamp(target_timestamp, isolation, up_to_log_end=to_end)
     )
     try:
-        found_record = await look.take(steps)
+        found_record = await look_ahead.take(search_steps)
     finally:
-        look.leave()
+        look_ahead.leave()
     if found_record is None:
         return ListedOffset()
     return ListedOffset(

@@ -10,20 +10,20 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, Final
 
-from txnsim.api._fault_subjects import of_topics
-from txnsim.api._topics import answered_topics, each_partition, every_partition
+from txnsim.api._fault_subjects import subject_of_topics
+from txnsim.api._topics import answered_topics, each_partition, same_row_for_all
 from txnsim.api.request import Reply, Request
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.types import TopicPartition
 
 KEY: Final = 23
 
-subject = of_topics
+subject = subject_of_topics
 
 
 async def handle(request: Request) -> Reply:
     """Answer each partition by itself."""
-    return _answer(request, await each_partition(request, partial(_partition, request)))
+    return _answer(request, await each_partition(request, partial(_partition_row, request)))
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
@@ -32,15 +32,15 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
     def failed_row(partition: Any) -> Any:
         return request.schema.EpochEndOffset(error_code=error, partition=partition.partition)
 
-    return _answer(request, every_partition(request.message.topics, failed_row))
+    return _answer(request, same_row_for_all(request.message.topics, failed_row))
 
 
 def _answer(request: Request, topic_rows: list[tuple[Any, list[Any]]]) -> Reply:
     topic_class = request.schema.OffsetForLeaderTopicResult
-    return request.answer(topics=answered_topics(topic_class, topic_rows, name="topic"))
+    return request.answer(topics=answered_topics(topic_class, topic_rows, name_field="topic"))
 
 
-def _partition(request: Request, topic: Any, partition: Any) -> Any:
+def _partition_row(request: Request, topic: Any, partition: Any) -> Any:
     schema = request.schema
     log = request.broker.replicas.leader(
         TopicPartition(topic.topic, partition.partition),

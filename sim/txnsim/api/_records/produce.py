@@ -81,21 +81,21 @@ async def handle(
     message = request.message
     results: Outcomes = []
     # Of a partition that is named twice the last batch counts, as in Kafka's map.
-    parts: dict[TopicPartition, ProducePartition] = {}
-    keys: dict[TopicPartition, Any] = {}
+    partitions_to_append: dict[TopicPartition, ProducePartition] = {}
+    topic_keys: dict[TopicPartition, Any] = {}
     has_transactional = False
     for topic in message.topic_data:
-        key, name = _topic(request, topic)
-        for data in topic.partition_data:
-            if data.records is None:
+        topic_key, topic_name = _topic_key_and_name(request, topic)
+        for partition_data in topic.partition_data:
+            if partition_data.records is None:
                 return NoResponse.NEVER
-            part = _part(request, name, data)
-            if isinstance(part, ProduceOutcome):
-                results.append((key, data.index, part))
+            partition_or_error = _read_partition(request, topic_name, partition_data)
+            if isinstance(partition_or_error, ProduceOutcome):
+                results.append((topic_key, partition_data.index, partition_or_error))
             else:
-                parts[part.topic_partition] = part
-                keys[part.topic_partition] = key
-                if part.header.attributes & BatchHeader.TRANSACTIONAL:
+                partitions_to_append[partition_or_error.topic_partition] = partition_or_error
+                topic_keys[partition_or_error.topic_partition] = topic_key
+                if partition_or_error.header.attributes & BatchHeader.TRANSACTIONAL:
                     has_transactional = True
             if request.pace is not None and request.pace.has_done(1):
                 await request.pace.yield_turn()
@@ -103,7 +103,7 @@ async def handle(
         has_transactional or (results and carries_transactions(message))
     ):
         return refuse(request, ErrorCode.transactional_id_authorization_failed)
-    if parts:
+    if partitions_to_append:
         outcomes = await request.broker.producing.produce(
             ProduceCommand(
                 transactional_id=None
@@ -112,19 +112,21 @@ async def handle(
                 acks=message.acks,
                 timeout_ms=message.timeout // _MILLISECOND,
                 operation=operation or OPERATIONS[request.api_version],
-                partitions=tuple(parts.values()),
+                partitions=tuple(partitions_to_append.values()),
                 internal_topics_allowed=request.client_id == ADMIN_CLIENT_ID,
             ),
             request.pace,
         )
         for partition, outcome in outcomes.items():
-            results.append((keys[partition], partition.partition, outcome))
+            results.append((topic_keys[partition], partition.partition, outcome))
     if client_outcome is not None:
-        results = [(key, index, client_outcome(outcome)) for key, index, outcome in results]
+        results = [
+            (topic_key, index, client_outcome(outcome)) for topic_key, index, outcome in results
+        ]
     if message.acks == 0:
         # No client waits for an answer: closing the connection is the only way to report an error.
-        failed = any(outcome.error for _, _, outcome in results)
-        return NoResponse.CLOSE if failed else NoResponse.NONE
+        has_failed = any(outcome.error for _, _, outcome in results)
+        return NoResponse.CLOSE if has_failed else NoResponse.NONE
     pace = request.pace_of(len(results)) if len(results) > UNPACED_MAX else None
     if pace is None:
         return _answer(request, results)
@@ -139,9 +141,9 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
     return _answer(
         request,
         [
-            (_key(topic), data.index, outcome)
+            (_topic_key(topic), partition_data.index, outcome)
             for topic in request.message.topic_data
-            for data in topic.partition_data
+            for partition_data in topic.partition_data
         ],
     )
 
@@ -151,11 +153,11 @@ def subject(request: Request) -> Subject:
     producer_id = None
     partitions: list[TopicPartition] = []
     for topic in request.message.topic_data:
-        _, name = _topic(request, topic)
-        for data in topic.partition_data:
-            partitions.append(TopicPartition(name or "", data.index))
-            if producer_id is None and data.records:
-                header = _header(data.records)
+        _, topic_name = _topic_key_and_name(request, topic)
+        for partition_data in topic.partition_data:
+            partitions.append(TopicPartition(topic_name or "", partition_data.index))
+            if producer_id is None and partition_data.records:
+                header = _only_header(partition_data.records)
                 if isinstance(header, BatchHeader):
                     producer_id = header.producer_id
     return Subject(
@@ -168,53 +170,59 @@ def subject(request: Request) -> Subject:
 # Reading
 
 
-def _key(topic: Any) -> Any:
+def _topic_key(topic: Any) -> Any:
     return topic.topic_id if hasattr(topic, "topic_id") else topic.name
 
 
-def _topic(request: Request, topic: Any) -> tuple[Any, str | None]:
+def _topic_key_and_name(request: Request, topic: Any) -> tuple[Any, str | None]:
     """(name or id of the topic in the answer, its name if it is known)."""
     if request.api_version < TOPIC_IDS_FROM:
         return topic.name, topic.name
     return topic.topic_id, request.broker.replicas.image.topic_names.get(topic.topic_id)
 
 
-def _part(request: Request, name: str | None, data: Any) -> ProducePartition | ProduceOutcome:
+def _read_partition(
+    request: Request, topic_name: str | None, partition_data: Any
+) -> ProducePartition | ProduceOutcome:
     """The batch of a partition, or the error that keeps it from the log; checks are in the order of
     KafkaApis.
     """
-    if name is None:
+    if topic_name is None:
         return ProduceOutcome(error=ErrorCode.unknown_topic_id)
-    topic_partition = TopicPartition(name, data.index)
+    topic_partition = TopicPartition(topic_name, partition_data.index)
     if request.broker.replicas.image.partition(topic_partition) is None:
         return ProduceOutcome(error=ErrorCode.unknown_topic_or_partition)
-    header = _header(data.records)
+    header = _only_header(partition_data.records)
     if isinstance(header, ProduceOutcome):
         return header
     if header.attributes & BatchHeader.COMPRESSION == ZSTD and request.api_version < ZSTD_FROM:
         return ProduceOutcome(error=ErrorCode.unsupported_compression_type)
-    size = header.batch_length + BatchHeader.OVERHEAD
-    batch = data.records if len(data.records) == size else data.records[:size]
+    batch_bytes = header.batch_length + BatchHeader.OVERHEAD
+    batch = (
+        partition_data.records
+        if len(partition_data.records) == batch_bytes
+        else partition_data.records[:batch_bytes]
+    )
     return ProducePartition(topic_partition=topic_partition, batch=batch, header=header)
 
 
-def _header(records: Came) -> BatchHeader | ProduceOutcome:
+def _only_header(records: Came) -> BatchHeader | ProduceOutcome:
     """The header of the only batch in a partition's records, or an error
     (ProduceRequest.validateRecords).
     """
-    size = _next_batch_size(records, 0)
-    if isinstance(size, ProduceOutcome):
-        return size
-    if size is None or records[BatchHeader.MAGIC_POSITION] != BatchHeader.MAGIC:
+    batch_bytes = _next_batch_size(records, 0)
+    if isinstance(batch_bytes, ProduceOutcome):
+        return batch_bytes
+    if batch_bytes is None or records[BatchHeader.MAGIC_POSITION] != BatchHeader.MAGIC:
         # A batch cut short counts as no batch at all.
         return ProduceOutcome(error=ErrorCode.invalid_record)
-    if len(records) > size:
+    if len(records) > batch_bytes:
         # Bytes that make no further batch are cut off before the append.
-        second = _next_batch_size(records, size)
-        if second is not None:
+        second_bytes = _next_batch_size(records, batch_bytes)
+        if second_bytes is not None:
             return (
-                second
-                if isinstance(second, ProduceOutcome)
+                second_bytes
+                if isinstance(second_bytes, ProduceOutcome)
                 else ProduceOutcome(error=ErrorCode.invalid_record)
             )
     try:
@@ -232,15 +240,15 @@ def carries_transactions(message: Any) -> bool:
     """
     further_batches = FURTHER_BATCHES_MAX
     for topic in message.topic_data:
-        for data in topic.partition_data:
-            records, position = data.records, 0
+        for partition_data in topic.partition_data:
+            records, position = partition_data.records, 0
             if records is None:
                 continue
-            while isinstance(size := _next_batch_size(records, position), int):
+            while isinstance(batch_bytes := _next_batch_size(records, position), int):
                 is_new = records[position + BatchHeader.MAGIC_POSITION] == BatchHeader.MAGIC
                 if is_new and records[position + _FLAGS_POSITION] & BatchHeader.TRANSACTIONAL:
                     return True
-                position += size
+                position += batch_bytes
                 further_batches -= 1 if position < len(records) else 0
                 if further_batches < 0:
                     break
@@ -258,7 +266,7 @@ def _next_batch_size(records: Came, position: int) -> int | ProduceOutcome | Non
         records[position + 8 : position + BatchHeader.OVERHEAD], "big", signed=True
     )
     if length < _LENGTH_MIN:
-        return _corrupt(
+        return _refuse_corrupt(
             f"Record size {length} is less than the minimum record overhead ({_LENGTH_MIN})"
         )
     if remaining <= BatchHeader.MAGIC_POSITION:
@@ -266,12 +274,12 @@ def _next_batch_size(records: Came, position: int) -> int | ProduceOutcome | Non
     magic = records[position + BatchHeader.MAGIC_POSITION]
     if magic > BatchHeader.MAGIC:
         signed = magic - 256 if magic > 127 else magic
-        return _corrupt(f"Invalid magic found in record: {signed}")
-    size = length + BatchHeader.OVERHEAD
-    return None if remaining < size else size
+        return _refuse_corrupt(f"Invalid magic found in record: {signed}")
+    batch_bytes = length + BatchHeader.OVERHEAD
+    return None if remaining < batch_bytes else batch_bytes
 
 
-def _corrupt(message: str) -> ProduceOutcome:
+def _refuse_corrupt(message: str) -> ProduceOutcome:
     return ProduceOutcome(error=ErrorCode.corrupt_message, message=message)
 
 
@@ -280,50 +288,61 @@ def _corrupt(message: str) -> ProduceOutcome:
 
 def _answer(request: Request, results: Outcomes) -> Reply:
     if len(results) == 1:
-        key, index, outcome = results[0]
+        topic_key, partition_index, outcome = results[0]
         if outcome.error is ErrorCode.none and outcome.log_append_time_ms < 0:
             offsets = (outcome.base_offset, -1, outcome.log_start_offset)
             if request.api_version >= LOG_START_OFFSET_FROM:
-                return _answer_template(request.api_version, key, index).fill(*offsets)
-            return _answer_template(request.api_version, key, index).fill(*offsets[:2])
+                return _answer_template(request.api_version, topic_key, partition_index).fill(
+                    *offsets
+                )
+            return _answer_template(request.api_version, topic_key, partition_index).fill(
+                *offsets[:2]
+            )
     return codec.run_to_end(_answer_in_steps(request, results))
 
 
 def _answer_in_steps(request: Request, results: Outcomes) -> Generator[int, None, Reply]:
     """Build the answer; yields after each partition for a break."""
     schema = request.schema
-    by_key: dict[Any, list[Any]] = {}
+    rows_by_topic: dict[Any, list[Any]] = {}
     leaders = CurrentLeaders(request)
-    for key, index, outcome in results:
-        values: dict[str, object] = {}
+    for topic_key, partition_index, outcome in results:
+        leader_fields: dict[str, object] = {}
         if (
             outcome.error is ErrorCode.not_leader_or_follower
             and request.api_version >= CURRENT_LEADER_FROM
         ):
-            values["current_leader"] = leaders.leader_of(key, index)
-        by_key.setdefault(key, []).append(_partition(request, index, outcome, values))
+            leader_fields["current_leader"] = leaders.leader_of(topic_key, partition_index)
+        rows_by_topic.setdefault(topic_key, []).append(
+            _partition_row(request, partition_index, outcome, leader_fields)
+        )
         yield 1
     return request.answer(
         responses=tuple(
             schema.TopicProduceResponse(
-                **{"topic_id" if request.api_version >= TOPIC_IDS_FROM else "name": key},
+                **{"topic_id" if request.api_version >= TOPIC_IDS_FROM else "name": topic_key},
                 partition_responses=tuple(partitions),
             )
-            for key, partitions in by_key.items()
+            for topic_key, partitions in rows_by_topic.items()
         ),
         node_endpoints=leaders.endpoints(),
     )
 
 
-def _partition(
-    request: Request, index: int, outcome: ProduceOutcome, values: dict[str, object]
+def _partition_row(
+    request: Request,
+    partition_index: int,
+    outcome: ProduceOutcome,
+    leader_fields: dict[str, object],
 ) -> Any:
     schema = request.schema
     errors: LazyRows | tuple[Any, ...] = ()
     if outcome.record_errors and request.api_version >= RECORD_ERRORS_FROM:
-        make = codec.builder(schema.BatchIndexAndErrorMessage)
+        build_record_error = codec.builder(schema.BatchIndexAndErrorMessage)
         errors = LazyRows(
-            lambda error: make(batch_index=error[0], batch_index_error_message=error[1]),
+            lambda error: build_record_error(
+                batch_index=error[0], batch_index_error_message=error[1]
+            ),
             outcome.record_errors,
         )
         if request.pace_of(len(errors)) is None:
@@ -331,26 +350,26 @@ def _partition(
     time_ms = outcome.log_append_time_ms
     return build(
         schema.PartitionProduceResponse,
-        index=index,
+        index=partition_index,
         error_code=outcome.error,
         base_offset=outcome.base_offset,
         log_append_time=None if time_ms < 0 else _EPOCH + timedelta(milliseconds=time_ms),
         log_start_offset=outcome.log_start_offset,
         record_errors=errors,
         error_message=outcome.message,
-        **values,
+        **leader_fields,
     )
 
 
 @prepared
-def _answer_template(api_version: int, key: Any, index: int) -> ByteGap:
+def _answer_template(api_version: int, topic_key: Any, partition_index: int) -> ByteGap:
     """The encoded answer for one successfully appended batch, with gaps for its offsets."""
     schema = codec.response_schema(KEY, api_version)
 
     def make(offsets: tuple[int, ...]) -> Any:
-        part = build(
+        partition_row = build(
             schema.PartitionProduceResponse,
-            index=index,
+            index=partition_index,
             error_code=ErrorCode.none,
             base_offset=offsets[0],
             log_append_time=offsets[1],
@@ -358,7 +377,9 @@ def _answer_template(api_version: int, key: Any, index: int) -> ByteGap:
             record_errors=(),
         )
         key_field = "topic_id" if api_version >= TOPIC_IDS_FROM else "name"
-        topic = schema.TopicProduceResponse(**{key_field: key}, partition_responses=(part,))
+        topic = schema.TopicProduceResponse(
+            **{key_field: topic_key}, partition_responses=(partition_row,)
+        )
         return answer(KEY, api_version, responses=(topic,))
 
     return ByteGap("qqq" if api_version >= LOG_START_OFFSET_FROM else "qq", make)

@@ -15,7 +15,7 @@ from txnsim.api._records.share_requests import (
     by_topic,
     current_leader,
     member_of,
-    places,
+    partition_names,
     refusal,
     requested_partitions,
 )
@@ -34,28 +34,32 @@ async def handle(request: Request) -> Reply:
     if error is not None:
         return refuse(request, error)
     fetching = request.broker.share_fetching
-    member, epoch = member_of(request), request.message.share_session_epoch
-    rejection = fetching.sessions.acknowledge(member, epoch)
+    member, session_epoch = member_of(request), request.message.share_session_epoch
+    rejection = fetching.sessions.acknowledge(member, session_epoch)
     if rejection is not None:
         return refuse(request, rejection.error)
     acknowledging = await begin_acknowledging(request)
     if acknowledging.has_tripped:
         return refuse(request, ErrorCode.unknown_server_error)
-    answers = await acknowledging.answers()
-    if epoch == FINAL_EPOCH:
+    acknowledged = await acknowledging.answers()
+    if session_epoch == FINAL_EPOCH:
         fetching.end(member)
     leaders = CurrentLeaders(request)
     schema = request.schema
-    topics: dict[str, list[Any]] = {}
-    for partition, refused in answers.items():
-        code = ErrorCode.none if refused is None else ErrorCode(refused.error)
-        topics.setdefault(partition.topic_id, []).append(
+    rows_by_topic: dict[str, list[Any]] = {}
+    for partition, partition_rejection in acknowledged.items():
+        error_code = (
+            ErrorCode.none if partition_rejection is None else ErrorCode(partition_rejection.error)
+        )
+        rows_by_topic.setdefault(partition.topic_id, []).append(
             schema.PartitionData(
                 partition_index=partition.partition,
-                error_code=code,
-                error_message=None if refused is None else refused.reason or None,
+                error_code=error_code,
+                error_message=None
+                if partition_rejection is None
+                else partition_rejection.reason or None,
                 current_leader=current_leader(
-                    request, leaders, uuid_from(partition.topic_id), partition.partition, code
+                    request, leaders, uuid_from(partition.topic_id), partition.partition, error_code
                 ),
             )
         )
@@ -64,7 +68,7 @@ async def handle(request: Request) -> Reply:
     return request.answer(
         error_code=ErrorCode.none,
         acquisition_lock_timeout=settings.record_lock_duration_ms,
-        responses=await by_topic(request, schema.ShareAcknowledgeTopicResponse, topics),
+        responses=await by_topic(request, schema.ShareAcknowledgeTopicResponse, rows_by_topic),
         node_endpoints=leaders.endpoints(),
     )
 
@@ -78,4 +82,6 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
 
 def subject(request: Request) -> Subject:
     """Partitions with acknowledgements."""
-    return Subject(partitions=places(requested_partitions(request, request.message.topics)))
+    return Subject(
+        partitions=partition_names(requested_partitions(request, request.message.topics))
+    )

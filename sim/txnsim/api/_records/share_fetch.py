@@ -14,13 +14,13 @@ from typing import Any, Final
 from txnsim.api._leaders import CurrentLeaders
 from txnsim.api._records.share_requests import (
     Answers,
+    access_error,
     begin_acknowledging,
     by_topic,
     current_leader,
-    error_at,
     is_renewal,
     member_of,
-    places,
+    partition_names,
     refusal,
     requested_partitions,
 )
@@ -47,7 +47,7 @@ DEVIATIONS: Final = (
 )
 
 _MODES: Final = frozenset(AcquireMode)
-_NOTHING: Final = ShareFetchAnswer()
+_NO_RECORDS: Final = ShareFetchAnswer()
 
 
 async def handle(request: Request) -> Reply:
@@ -57,7 +57,7 @@ async def handle(request: Request) -> Reply:
         return refuse(request, error)
     fetching = request.broker.share_fetching
     message = request.message
-    epoch = message.share_session_epoch
+    session_epoch = message.share_session_epoch
     session = _session(request)
     if isinstance(session, Rejection):
         if session.error is ErrorCode.share_session_limit_reached:
@@ -67,24 +67,24 @@ async def handle(request: Request) -> Reply:
     if acknowledging is not None and acknowledging.has_tripped:
         return refuse(request, ErrorCode.unknown_server_error)
     outcomes: Outcomes | None = {}
-    if epoch != FINAL_EPOCH and not is_renewal(request):
+    if session_epoch != FINAL_EPOCH and not is_renewal(request):
         outcomes = await _fetch_partitions(request, dict(session.topics))
-    answers = {} if acknowledging is None else await acknowledging.answers()
+    acknowledged = {} if acknowledging is None else await acknowledging.answers()
     if outcomes is None:
         return refuse(request, ErrorCode.unknown_server_error)
-    listed = session.conclude(
-        epoch,
+    listed_partitions = session.conclude(
+        session_epoch,
         {
             partition: PartitionNews(has_records=outcome.size > 0, error=outcome.error)
             for partition, outcome in outcomes.items()
         },
     )
-    if isinstance(listed, Rejection):
-        reply = await _answer(request, listed.error, {}, answers)
+    if isinstance(listed_partitions, Rejection):
+        reply = await _answer(request, listed_partitions.error, {}, acknowledged)
     else:
-        listed_outcomes = {partition: outcomes[partition] for partition in listed}
-        reply = await _answer(request, ErrorCode.none, listed_outcomes, answers)
-    if epoch == FINAL_EPOCH:
+        listed_outcomes = {partition: outcomes[partition] for partition in listed_partitions}
+        reply = await _answer(request, ErrorCode.none, listed_outcomes, acknowledged)
+    if session_epoch == FINAL_EPOCH:
         fetching.end(member_of(request))
     return reply
 
@@ -98,14 +98,16 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
 
 def subject(request: Request) -> Subject:
     """The partitions that the request names, and those of its session."""
-    topic_partitions = dict.fromkeys(places(requested_partitions(request, request.message.topics)))
+    topic_partitions = dict.fromkeys(
+        partition_names(requested_partitions(request, request.message.topics))
+    )
     if refusal(request) is None:
         session = request.broker.share_fetching.sessions.find(member_of(request))
         if isinstance(session, ShareSession):
             topic_partitions.update(
                 dict.fromkeys(
-                    TopicPartition(name or "", partition.partition)
-                    for partition, name in session.topics.items()
+                    TopicPartition(topic_name or "", partition.partition)
+                    for partition, topic_name in session.topics.items()
                 )
             )
     return Subject(partitions=tuple(topic_partitions))
@@ -126,75 +128,76 @@ def _renewal_complaint(request: Request) -> ErrorCode | None:
 
 def _has_acknowledgements(request: Request) -> bool:
     return any(
-        part.acknowledgement_batches
+        partition_row.acknowledgement_batches
         for topic in request.message.topics
-        for part in topic.partitions
+        for partition_row in topic.partitions
     )
 
 
 def _session(request: Request) -> ShareSession | Rejection:
     """Open, continue or look up the share session of the request."""
     fetching = request.broker.share_fetching
-    sessions, message, key = fetching.sessions, request.message, member_of(request)
+    sessions, message, member_key = fetching.sessions, request.message, member_of(request)
     epoch = message.share_session_epoch
     if epoch == FINAL_EPOCH:
-        return sessions.find(key)
+        return sessions.find(member_key)
     topic_names = {
-        partition: name
-        for partition, (name, _) in requested_partitions(request, message.topics).items()
+        partition: topic_name
+        for partition, (topic_name, _) in requested_partitions(request, message.topics).items()
     }
     settings = request.broker.metadata.settings
-    session = sessions.find(key)
+    session = sessions.find(member_key)
     session_topics = session.topics if isinstance(session, ShareSession) else {}
-    new = sum(partition not in session_topics for partition in topic_names)
-    if new and sessions.partitions_number + new > settings.fetch_session_partitions_max:
+    new_count = sum(partition not in session_topics for partition in topic_names)
+    if new_count and sessions.partitions_number + new_count > settings.fetch_session_partitions_max:
         return Rejection(
             error=ErrorCode.share_session_limit_reached,
-            reason=f"share sessions have {sessions.partitions_number} partitions, {new} are new",
+            reason=f"share sessions have {sessions.partitions_number} partitions, "
+            f"{new_count} are new",
         )
     if epoch == INITIAL_EPOCH:
         request.link.at_close(fetching.forget_connection)
-        fetching.begins(key)
+        fetching.begins(member_key)
         return sessions.open(
-            key,
+            member_key,
             request.link,
             topic_names,
             limit=settings.group_share_max_share_sessions,
             has_acknowledgements=_has_acknowledgements(request),
         )
-    forgotten = requested_partitions(request, message.forgotten_topics_data)
-    return sessions.resume(key, epoch, topic_names, forgotten)
+    forgotten_partitions = requested_partitions(request, message.forgotten_topics_data)
+    return sessions.resume(member_key, epoch, topic_names, forgotten_partitions)
 
 
 # Reading
 
 
 async def _fetch_partitions(
-    request: Request, topics: Mapping[SharedPartition, str | None]
+    request: Request, topics_by_partition: Mapping[SharedPartition, str | None]
 ) -> Outcomes | None:
     """Acquire records from the partitions of the session. None if the whole request fails: unknown
     acquire mode or, up to 4.3, unknown topic.
     """
     message = request.message
-    refused: Outcomes = {}
+    refused_outcomes: Outcomes = {}
     topic_partitions: dict[SharedPartition, TopicPartition] = {}
 
     def look(partition_and_name: tuple[SharedPartition, str | None]) -> None:
-        partition, name = partition_and_name
-        error = error_at(request, name, partition.partition)
+        partition, topic_name = partition_and_name
+        error = access_error(request, topic_name, partition.partition)
         if error is None:
-            topic_partitions[partition] = TopicPartition(name or "", partition.partition)
+            topic_partitions[partition] = TopicPartition(topic_name or "", partition.partition)
         else:
-            refused[partition] = ShareFetchAnswer(error=error)
+            refused_outcomes[partition] = ShareFetchAnswer(error=error)
 
-    await request.map_each(look, tuple(topics.items()), weight=2)
+    await request.map_each(look, tuple(topics_by_partition.items()), weight=2)
     is_strict = not request.broker.release.rules.share_fetches_tell_unknown_topics
-    if is_strict and None in topics.values():
+    if is_strict and None in topics_by_partition.values():
         return None
     if not topic_partitions:
-        return refused
-    mode = getattr(message, "share_acquire_mode", AcquireMode.BATCH_OPTIMIZED)
-    if mode not in _MODES:
+        return refused_outcomes
+    acquire_mode = getattr(message, "share_acquire_mode", AcquireMode.BATCH_OPTIMIZED)
+    if acquire_mode not in _MODES:
         return None
     command = ShareFetchCommand(
         member=member_of(request),
@@ -204,11 +207,11 @@ async def _fetch_partitions(
         max_bytes=message.max_bytes,
         max_records=message.max_records,
         batch_size=message.batch_size,
-        mode=AcquireMode(mode),
+        mode=AcquireMode(acquire_mode),
         partitions=topic_partitions,
     )
     pace = request.pace_of(len(topic_partitions))
-    return {**await request.broker.share_fetching.fetch(command, pace), **refused}
+    return {**await request.broker.share_fetching.fetch(command, pace), **refused_outcomes}
 
 
 # Answering
@@ -223,11 +226,11 @@ async def _answer(
     """Build the answer: topics with acquired records, and errors of acknowledgements."""
     schema = request.schema
     leaders = CurrentLeaders(request)
-    topics: dict[str, list[Any]] = {}
+    rows_by_topic: dict[str, list[Any]] = {}
     for partition in dict.fromkeys((*outcomes, *ack_rejections)):
-        outcome = outcomes.get(partition, _NOTHING)
+        outcome = outcomes.get(partition, _NO_RECORDS)
         rejection = ack_rejections.get(partition)
-        topics.setdefault(partition.topic_id, []).append(
+        rows_by_topic.setdefault(partition.topic_id, []).append(
             schema.PartitionData(
                 partition_index=partition.partition,
                 error_code=outcome.error,
@@ -258,7 +261,7 @@ async def _answer(
     return request.answer(
         error_code=error,
         acquisition_lock_timeout=settings.record_lock_duration_ms,
-        responses=await by_topic(request, schema.ShareFetchableTopicResponse, topics),
+        responses=await by_topic(request, schema.ShareFetchableTopicResponse, rows_by_topic),
         node_endpoints=leaders.endpoints(),
     )
 

@@ -22,7 +22,7 @@ from txnsim.types import TopicPartition, uuid_from, uuid_text
 RENEW_FROM: Final = 2
 MEMBER_ID_MAX: Final = 36
 _NO_ID: Final = uuid.UUID(int=0)
-_MOVED: Final = frozenset({ErrorCode.not_leader_or_follower, ErrorCode.fenced_leader_epoch})
+_LEADER_MOVED: Final = frozenset({ErrorCode.not_leader_or_follower, ErrorCode.fenced_leader_epoch})
 Answers = dict[SharedPartition, Rejection | None]
 """The error of each partition's acknowledgements; None once they are persisted."""
 
@@ -62,35 +62,42 @@ def requested_partitions(
     """The partitions that topics with ids list, each with its topic's name (None for an unknown id)
     and its element.
     """
-    names = request.broker.image.topic_names
+    topic_names = request.broker.image.topic_names
     parts_by_partition: dict[SharedPartition, tuple[str | None, Any]] = {}
     for topic in topics:
-        name = names.get(topic.topic_id)
-        text = uuid_text(topic.topic_id or _NO_ID)
-        for part in topic.partitions:
-            index = part if isinstance(part, int) else part.partition_index
-            parts_by_partition[SharedPartition(text, index)] = name, part
+        topic_name = topic_names.get(topic.topic_id)
+        topic_id_text = uuid_text(topic.topic_id or _NO_ID)
+        for partition_row in topic.partitions:
+            partition_index = (
+                partition_row if isinstance(partition_row, int) else partition_row.partition_index
+            )
+            parts_by_partition[SharedPartition(topic_id_text, partition_index)] = (
+                topic_name,
+                partition_row,
+            )
     return parts_by_partition
 
 
-def places(
+def partition_names(
     parts_by_partition: dict[SharedPartition, tuple[str | None, Any]],
 ) -> tuple[TopicPartition, ...]:
     """The partitions by topic name, for fault plans; the name of an unknown topic is empty."""
     return tuple(
-        TopicPartition(name or "", partition.partition)
-        for partition, (name, _) in parts_by_partition.items()
+        TopicPartition(topic_name or "", partition.partition)
+        for partition, (topic_name, _) in parts_by_partition.items()
     )
 
 
-def error_at(request: Request, name: str | None, index: int) -> ErrorCode | None:
+def access_error(
+    request: Request, topic_name: str | None, partition_index: int
+) -> ErrorCode | None:
     """Why the client can't use a partition, whichever broker leads it; None if it can."""
-    if name is None:
+    if topic_name is None:
         return ErrorCode.unknown_topic_id
     access = request.access
-    if access is not None and not access.may_topic(AclOperation.READ, name):
+    if access is not None and not access.may_topic(AclOperation.READ, topic_name):
         return ErrorCode.topic_authorization_failed
-    if request.broker.image.partition(TopicPartition(name, index)) is None:
+    if request.broker.image.partition(TopicPartition(topic_name, partition_index)) is None:
         return ErrorCode.unknown_topic_or_partition
     return None
 
@@ -106,7 +113,11 @@ class Acknowledging:
         """True if Kafka would answer the whole request with UNKNOWN_SERVER_ERROR."""
 
     def begin(
-        self, request: Request, partition: SharedPartition, name: str | None, batches: Iterable[Any]
+        self,
+        request: Request,
+        partition: SharedPartition,
+        topic_name: str | None,
+        batches: Iterable[Any],
     ) -> None:
         """Validate acknowledgement batches of one partition and pass them to its leader."""
         if self.has_tripped:
@@ -120,9 +131,11 @@ class Acknowledging:
             for batch in batches
         )
         error = (
-            ErrorCode.unknown_topic_id if name is None else _complaint(request, acknowledgements)
+            ErrorCode.unknown_topic_id
+            if topic_name is None
+            else _complaint(request, acknowledgements)
         )
-        error = error or error_at(request, name, partition.partition)
+        error = error or access_error(request, topic_name, partition.partition)
         if error is not None:
             self._refused[partition] = Rejection(error=error, reason="")
         elif acknowledgements:
@@ -148,8 +161,8 @@ async def begin_acknowledging(request: Request) -> Acknowledging:
     acknowledging = Acknowledging()
 
     def begin(named_part: tuple[SharedPartition, tuple[str | None, Any]]) -> None:
-        partition, (name, part) = named_part
-        acknowledging.begin(request, partition, name, part.acknowledgement_batches)
+        partition, (topic_name, partition_row) = named_part
+        acknowledging.begin(request, partition, topic_name, partition_row.acknowledgement_batches)
 
     await request.map_each(
         begin, requested_partitions(request, request.message.topics).items(), weight=4
@@ -162,17 +175,20 @@ def _complaint(request: Request, batches: Iterable[AcknowledgementBatch]) -> Err
     type for each offset.
     """
     has_renewals = request.api_version >= RENEW_FROM
-    highest = AcknowledgeType.RENEW if has_renewals else AcknowledgeType.REJECT
+    highest_type = AcknowledgeType.RENEW if has_renewals else AcknowledgeType.REJECT
     last_offset_before = -1
     for batch in batches:
-        types = batch.types
+        batch_types = batch.types
         is_wrong = (
             not last_offset_before <= batch.first_offset <= batch.last_offset
-            or not types
-            or (len(types) > 1 and len(types) != batch.last_offset - batch.first_offset + 1)
-            or min(types) < AcknowledgeType.GAP
-            or max(types) > highest
-            or (AcknowledgeType.RENEW in types and not is_renewal(request))
+            or not batch_types
+            or (
+                len(batch_types) > 1
+                and len(batch_types) != batch.last_offset - batch.first_offset + 1
+            )
+            or min(batch_types) < AcknowledgeType.GAP
+            or max(batch_types) > highest_type
+            or (AcknowledgeType.RENEW in batch_types and not is_renewal(request))
         )
         if is_wrong:
             return ErrorCode.invalid_request
@@ -181,22 +197,26 @@ def _complaint(request: Request, batches: Iterable[AcknowledgementBatch]) -> Err
 
 
 async def by_topic(
-    request: Request, response: Callable[..., Any], topics: Mapping[str, Sequence[Any]]
+    request: Request, topic_class: Callable[..., Any], rows_by_topic: Mapping[str, Sequence[Any]]
 ) -> tuple[Any, ...]:
-    """Group the answers of partitions by topic; ``response`` is the class for a topic."""
-    of_topics = await request.map_each(
-        lambda topic_and_rows: response(
+    """Group the answers of partitions by topic; ``topic_class`` is the class for a topic."""
+    topic_rows = await request.map_each(
+        lambda topic_and_rows: topic_class(
             topic_id=uuid_from(topic_and_rows[0]), partitions=tuple(topic_and_rows[1])
         ),
-        topics.items(),
+        rows_by_topic.items(),
     )
-    return tuple(of_topics)
+    return tuple(topic_rows)
 
 
 def current_leader(
-    request: Request, leaders: CurrentLeaders, topic_id: uuid.UUID, index: int, error: ErrorCode
+    request: Request,
+    leaders: CurrentLeaders,
+    topic_id: uuid.UUID,
+    partition_index: int,
+    error: ErrorCode,
 ) -> Any:
     """The current leader of the partition if this broker does not lead it; else zeroes."""
-    if error in _MOVED:
-        return leaders.leader_of(topic_id, index)
+    if error in _LEADER_MOVED:
+        return leaders.leader_of(topic_id, partition_index)
     return request.schema.LeaderIdAndEpoch(leader_id=0, leader_epoch=0)

@@ -23,12 +23,12 @@ from txnsim.wire import codec
 
 
 def handler_of(
-    command: Callable[..., ShareCommand], *, needs_partitions: bool = True
+    command_class: Callable[..., ShareCommand], *, needs_partitions: bool = True
 ) -> Callable[[Request], Coroutine[Any, Any, Reply]]:
     """Make a handler.
 
     Args:
-        command: Class of the command for each partition.
+        command_class: Class of the command for each partition.
         needs_partitions: If True, one topic without partitions makes the answer empty; otherwise
             such a topic is skipped.
     """
@@ -38,27 +38,35 @@ def handler_of(
         is_complete = all(topic.partitions for topic in message.topics) or not needs_partitions
         if not message.group_id or not is_complete:
             return _answer(request, {})
-        keys = [
-            (topic, part, ShareKey(message.group_id, uuid_text(topic.topic_id), part.partition))
+        requested_partitions = [
+            (
+                topic,
+                partition_row,
+                ShareKey(message.group_id, uuid_text(topic.topic_id), partition_row.partition),
+            )
             for topic in message.topics
-            for part in topic.partitions
+            for partition_row in topic.partitions
         ]
-        request.expect(len(keys))
+        request.expect(len(requested_partitions))
         commands = []
-        for _, part, key in keys:
-            values = _values(command, part)
-            if hasattr(part, "state_batches"):
-                values["batches"] = tuple(await request.map_each(state_batch, part.state_batches))
-            commands.append(command(key=key, **values))
+        for _, partition_row, share_key in requested_partitions:
+            command_fields = _command_fields(command_class, partition_row)
+            if hasattr(partition_row, "state_batches"):
+                command_fields["batches"] = tuple(
+                    await request.map_each(state_batch, partition_row.state_batches)
+                )
+            commands.append(command_class(key=share_key, **command_fields))
             await request.have_done(1)
-        answers = await request.broker.share_state(request.api_key, commands)
+        share_answers = await request.broker.share_state(request.api_key, commands)
         # Of what is named twice the last answer counts.
         results_by_topic: dict[Any, dict[int, Any]] = {}
-        for (topic, part, _), answer in zip(keys, answers, strict=True):
-            results_by_topic.setdefault(topic.topic_id, {})[part.partition] = _result(
-                request, answer
+        for (topic, partition_row, _), share_answer in zip(
+            requested_partitions, share_answers, strict=True
+        ):
+            results_by_topic.setdefault(topic.topic_id, {})[partition_row.partition] = (
+                _partition_result(request, share_answer)
             )
-            request.expect(len(getattr(answer, "batches", ())))
+            request.expect(len(getattr(share_answer, "batches", ())))
             await request.have_done(1)
         return _answer(request, results_by_topic)
 
@@ -67,22 +75,24 @@ def handler_of(
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
     """The error on every partition."""
-    zero = {"state_epoch": 0, "leader_epoch": 0, "start_offset": 0, "state_batches": ()}
-    result = request.schema.PartitionResult
+    zero_values = {"state_epoch": 0, "leader_epoch": 0, "start_offset": 0, "state_batches": ()}
+    result_class = request.schema.PartitionResult
     zero_fields = {
-        name: value for name, value in zero.items() if name in result.__dataclass_fields__
+        field_name: zero_value
+        for field_name, zero_value in zero_values.items()
+        if field_name in result_class.__dataclass_fields__
     }
     return _answer(
         request,
         {
             topic.topic_id: {
-                part.partition: result(
-                    partition=part.partition,
+                partition_row.partition: result_class(
+                    partition=partition_row.partition,
                     error_code=error,
                     error_message=error.name,
                     **zero_fields,
                 )
-                for part in topic.partitions
+                for partition_row in topic.partitions
             }
             for topic in request.message.topics
         },
@@ -91,33 +101,37 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
 
 def subject(request: Request) -> Subject:
     """The partitions of topics that exist."""
-    names = request.broker.image.topic_names
+    topic_names = request.broker.image.topic_names
     return Subject(
         partitions=tuple(
-            TopicPartition(names[topic.topic_id], part.partition)
+            TopicPartition(topic_names[topic.topic_id], partition_row.partition)
             for topic in request.message.topics
-            if topic.topic_id in names
-            for part in topic.partitions
+            if topic.topic_id in topic_names
+            for partition_row in topic.partitions
         )
     )
 
 
-def _values(command: Any, part: Any) -> dict[str, Any]:
-    return {name: getattr(part, name) for name in command.__struct_fields__ if hasattr(part, name)}
+def _command_fields(command_class: Any, partition_row: Any) -> dict[str, Any]:
+    return {
+        field_name: getattr(partition_row, field_name)
+        for field_name in command_class.__struct_fields__
+        if hasattr(partition_row, field_name)
+    }
 
 
-def _result(request: Request, answer: ShareAnswer) -> Any:
+def _partition_result(request: Request, share_answer: ShareAnswer) -> Any:
     schema = request.schema
-    values = msgspec.structs.asdict(answer)
-    key, batches = values.pop("key"), values.pop("batches", None)
-    if batches is not None:
-        values["state_batches"] = batches  # they have the fields of the message's
+    answer_fields = msgspec.structs.asdict(share_answer)
+    share_key, state_batches = answer_fields.pop("key"), answer_fields.pop("batches", None)
+    if state_batches is not None:
+        answer_fields["state_batches"] = state_batches  # they have the fields of the message's
     return codec.build(
         schema.PartitionResult,
-        partition=key.partition,
-        error_code=ErrorCode(values.pop("error")),
-        error_message=values.pop("message"),
-        **values,
+        partition=share_key.partition,
+        error_code=ErrorCode(answer_fields.pop("error")),
+        error_message=answer_fields.pop("message"),
+        **answer_fields,
     )
 
 
@@ -126,14 +140,14 @@ def _answer(request: Request, results_by_topic: dict[Any, dict[int, Any]]) -> Re
     PartitionResult.
     """
     schema = request.schema
-    (topic_result,) = (
-        getattr(schema, name)
-        for name in vars(schema)
-        if name.endswith("Result") and name != "PartitionResult"
+    (topic_class,) = (
+        getattr(schema, class_name)
+        for class_name in vars(schema)
+        if class_name.endswith("Result") and class_name != "PartitionResult"
     )
     return codec.response_class(request.api_key, request.api_version)(
         results=tuple(
-            topic_result(topic_id=topic_id, partitions=tuple(partitions.values()))
+            topic_class(topic_id=topic_id, partitions=tuple(partitions.values()))
             for topic_id, partitions in results_by_topic.items()
         )
     )

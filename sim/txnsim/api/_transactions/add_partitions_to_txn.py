@@ -45,7 +45,7 @@ DEVIATIONS: Final = (
     "Apache Kafka takes the last entry's partitions for both. No broker sends such a batch.",
 )
 
-_as_added: Final = attrgetter("name", "partitions")
+_name_and_indexes: Final = attrgetter("name", "partitions")
 PartitionErrors = list[tuple[TopicPartition, ErrorCode]]
 
 
@@ -55,10 +55,10 @@ async def handle(request: Request) -> Reply:
         return await _handle_batch(request)
     message = request.message
     partitions = _partitions(message.v3_and_below_topics)
-    refused = _partition_errors(request, partitions)
-    if refused:
-        results = _topics(request.schema, by_topic(refused).items())
-        return request.answer(results_by_topic_v3_and_below=results)
+    partition_errors = _partition_errors(request, partitions)
+    if partition_errors:
+        topic_results = _topic_results(request.schema, by_topic(partition_errors).items())
+        return request.answer(results_by_topic_v3_and_below=topic_results)
     outcome = await request.broker.coordinator.add_partitions(
         AddPartitions(
             transactional_id=TransactionalId(message.v3_and_below_transactional_id),
@@ -71,7 +71,7 @@ async def handle(request: Request) -> Reply:
     if isinstance(outcome, Rejection):
         return request.refuse(outcome.error)
     topics = message.v3_and_below_topics
-    return _success_bytes(request.api_version, tuple(map(_as_added, topics)))
+    return _success_bytes(request.api_version, tuple(map(_name_and_indexes, topics)))
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
@@ -79,9 +79,9 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
     if request.api_version >= BATCHED_FROM:
         return request.answer(error_code=error, results_by_transaction=())
     topics = request.message.v3_and_below_topics
-    errors = dict.fromkeys(_partitions(topics), _in_words_of(request, error))
-    results = _topics(request.schema, _as_asked(topics, errors))
-    return request.answer(results_by_topic_v3_and_below=results)
+    errors = dict.fromkeys(_partitions(topics), _error_of_version(request, error))
+    topic_results = _topic_results(request.schema, _errors_as_requested(topics, errors))
+    return request.answer(results_by_topic_v3_and_below=topic_results)
 
 
 def subject(request: Request) -> Subject:
@@ -133,7 +133,7 @@ async def answer_batch(request: Request, reply: AddPartitionsToTxnReply) -> Repl
             [
                 schema.AddPartitionsToTxnResult(
                     transactional_id=transaction.transactional_id,
-                    topic_results=await _of_transaction(request, transaction, dict(results)),
+                    topic_results=await _transaction_topics(request, transaction, dict(results)),
                 )
                 for transaction, (_, results) in zip(
                     request.message.transactions, reply.results, strict=True
@@ -143,7 +143,7 @@ async def answer_batch(request: Request, reply: AddPartitionsToTxnReply) -> Repl
     )
 
 
-async def _of_transaction(
+async def _transaction_topics(
     request: Request, transaction: Any, errors: Mapping[TopicPartition, int]
 ) -> tuple[Any, ...]:
     """The results of one transaction.
@@ -153,28 +153,33 @@ async def _of_transaction(
     AddPartitionsToTxnResponse.resultForTransaction).
     """
     if transaction.verify_only or ErrorCode.operation_not_attempted in errors.values():
-        topics = list(by_topic(errors.items()).items())
+        topic_errors = list(by_topic(errors.items()).items())
     else:
-        topics = list(_as_asked(transaction.topics, errors))
+        topic_errors = list(_errors_as_requested(transaction.topics, errors))
     schema = request.schema
     return tuple(
         [
             schema.AddPartitionsToTxnTopicResult(
-                name=name,
+                name=topic_name,
                 results_by_partition=tuple(
-                    await request.map_each(partial(_result, schema), index_errors)
+                    await request.map_each(partial(_partition_result, schema), index_errors)
                 ),
             )
-            for name, index_errors in topics
+            for topic_name, index_errors in topic_errors
         ]
     )
 
 
 @prepared
-def _success_bytes(api_version: int, topics: tuple[tuple[str, tuple[int, ...]], ...]) -> bytes:
-    topic_errors = ((name, [(index, 0) for index in indexes]) for name, indexes in topics)
-    results = _topics(response_schema(KEY, api_version), topic_errors)
-    return encode_body(answer(KEY, api_version, results_by_topic_v3_and_below=results))
+def _success_bytes(
+    api_version: int, names_and_indexes: tuple[tuple[str, tuple[int, ...]], ...]
+) -> bytes:
+    topic_errors = (
+        (topic_name, [(partition_index, 0) for partition_index in partition_indexes])
+        for topic_name, partition_indexes in names_and_indexes
+    )
+    topic_results = _topic_results(response_schema(KEY, api_version), topic_errors)
+    return encode_body(answer(KEY, api_version, results_by_topic_v3_and_below=topic_results))
 
 
 def _partition_errors(request: Request, partitions: tuple[TopicPartition, ...]) -> PartitionErrors:
@@ -183,18 +188,18 @@ def _partition_errors(request: Request, partitions: tuple[TopicPartition, ...]) 
     """
     image = request.broker.replicas.image
     access = request.access
-    bad: dict[TopicPartition, ErrorCode] = {}
+    errors_by_partition: dict[TopicPartition, ErrorCode] = {}
     for partition in partitions:
         if partition.topic in INTERNAL_TOPICS or (
             access is not None and not access.may_topic(AclOperation.WRITE, partition.topic)
         ):
-            bad[partition] = ErrorCode.topic_authorization_failed
+            errors_by_partition[partition] = ErrorCode.topic_authorization_failed
         elif image.partition(partition) is None:
-            bad[partition] = ErrorCode.unknown_topic_or_partition
-    if not bad:
+            errors_by_partition[partition] = ErrorCode.unknown_topic_or_partition
+    if not errors_by_partition:
         return []
     return [
-        (partition, bad.get(partition, ErrorCode.operation_not_attempted))
+        (partition, errors_by_partition.get(partition, ErrorCode.operation_not_attempted))
         for partition in dict.fromkeys(partitions)
     ]
 
@@ -206,40 +211,43 @@ def _partitions(topics: Iterable[Any]) -> tuple[TopicPartition, ...]:
     return tuple(topic_partitions)
 
 
-def _in_words_of(request: Request, error: ErrorCode) -> ErrorCode:
+def _error_of_version(request: Request, error: ErrorCode) -> ErrorCode:
     if error is ErrorCode.producer_fenced and request.api_version < FENCED_KNOWN_FROM:
         return ErrorCode.invalid_producer_epoch
     return error
 
 
-def _topics(
+def _topic_results(
     schema: Any, topic_errors: Iterable[tuple[str, Iterable[tuple[int, int]]]]
 ) -> tuple[Any, ...]:
     """The results of partitions, under their topics."""
     return tuple(
         schema.AddPartitionsToTxnTopicResult(
-            name=name,
+            name=topic_name,
             results_by_partition=tuple(
-                _result(schema, index_and_error) for index_and_error in partitions
+                _partition_result(schema, index_and_error) for index_and_error in index_errors
             ),
         )
-        for name, partitions in topic_errors
+        for topic_name, index_errors in topic_errors
     )
 
 
-def _as_asked(
+def _errors_as_requested(
     topics: Iterable[Any], errors: Mapping[TopicPartition, int]
 ) -> Iterator[tuple[str, list[tuple[int, int]]]]:
     """Each topic of the request, with its partitions and their errors, in the request's order."""
     for topic in topics:
         yield (
             topic.name,
-            [(index, errors[TopicPartition(topic.name, index)]) for index in topic.partitions],
+            [
+                (partition_index, errors[TopicPartition(topic.name, partition_index)])
+                for partition_index in topic.partitions
+            ],
         )
 
 
-def _result(schema: Any, index_and_error: tuple[int, int]) -> Any:
-    index, error = index_and_error
+def _partition_result(schema: Any, index_and_error: tuple[int, int]) -> Any:
+    partition_index, error = index_and_error
     return schema.AddPartitionsToTxnPartitionResult(
-        partition_index=index, partition_error_code=ErrorCode(error)
+        partition_index=partition_index, partition_error_code=ErrorCode(error)
     )

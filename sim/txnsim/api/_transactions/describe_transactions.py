@@ -12,7 +12,7 @@ from functools import partial
 from operator import attrgetter
 from typing import Any, Final
 
-from txnsim.api._fault_subjects import of_transactions
+from txnsim.api._fault_subjects import subject_of_transactions
 from txnsim.api._topics import answered_topics, rows_by_topic
 from txnsim.api.request import NO_THROTTLE, Reply, Request
 from txnsim.errors import ErrorCode, Rejection
@@ -55,7 +55,7 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
 
 def subject(request: Request) -> Subject:
     """Each requested id."""
-    return of_transactions(request.message.transactional_ids)
+    return subject_of_transactions(request.message.transactional_ids)
 
 
 async def _describe(
@@ -78,8 +78,11 @@ async def _describe(
         producer_epoch=description.producer_epoch,
         topics=answered_topics(
             schema.TopicData,
-            rows_by_topic((where, where.partition) for where in description.partitions).items(),
-            name="topic",
+            rows_by_topic(
+                (topic_partition, topic_partition.partition)
+                for topic_partition in description.partitions
+            ).items(),
+            name_field="topic",
         ),
     )
 

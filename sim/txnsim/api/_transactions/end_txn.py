@@ -22,7 +22,7 @@ FENCED_KNOWN_FROM: Final = 2
 TRANSACTIONS_V2_FROM: Final = 5
 
 
-async def handle(request: Request, *, v2_from: int = TRANSACTIONS_V2_FROM) -> Reply:
+async def handle(request: Request, *, bumps_epoch_from: int = TRANSACTIONS_V2_FROM) -> Reply:
     """Commit or abort; answered once the decision is logged, before any marker is sent."""
     message = request.message
     outcome = await request.broker.coordinator.end_txn(
@@ -32,35 +32,39 @@ async def handle(request: Request, *, v2_from: int = TRANSACTIONS_V2_FROM) -> Re
             producer_epoch=ProducerEpoch(message.producer_epoch),
             committed=message.committed,
             transaction_version=TransactionVersion.TV_2
-            if request.api_version >= v2_from
+            if request.api_version >= bumps_epoch_from
             else TransactionVersion.TV_0,
         )
     )
     if isinstance(outcome, Rejection):
         return request.refuse(outcome.error)
-    if request.api_version < v2_from:
+    if request.api_version < bumps_epoch_from:
         return only_error(KEY, request.api_version, NO_ERROR)
     return _with_identity(TRANSACTIONS_V2_FROM).fill(outcome.producer_id, outcome.producer_epoch)
 
 
-def refuse(request: Request, error: ErrorCode, *, v2_from: int = TRANSACTIONS_V2_FROM) -> Reply:
+def refuse(
+    request: Request, error: ErrorCode, *, bumps_epoch_from: int = TRANSACTIONS_V2_FROM
+) -> Reply:
     """The error in the answer format of this version."""
     if error is ErrorCode.producer_fenced and request.api_version < FENCED_KNOWN_FROM:
         error = ErrorCode.invalid_producer_epoch
-    layout = TRANSACTIONS_V2_FROM if request.api_version >= v2_from else request.api_version
-    return only_error(KEY, layout, int(error))
+    layout_version = (
+        TRANSACTIONS_V2_FROM if request.api_version >= bumps_epoch_from else request.api_version
+    )
+    return only_error(KEY, layout_version, int(error))
 
 
 @prepared
 def _with_identity(api_version: int) -> ByteGap:
     return ByteGap(
         "qh",
-        lambda identity: answer(
+        lambda id_and_epoch: answer(
             KEY,
             api_version,
             error_code=ErrorCode.none,
-            producer_id=identity[0],
-            producer_epoch=identity[1],
+            producer_id=id_and_epoch[0],
+            producer_epoch=id_and_epoch[1],
         ),
     )
 

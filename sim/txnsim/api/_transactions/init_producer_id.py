@@ -32,9 +32,9 @@ async def handle(request: Request, *, by_text: bool = False) -> Reply:
     producer_epoch = getattr(message, "producer_epoch", -1)
     if (producer_id == -1) != (producer_epoch == -1):
         return request.refuse(ErrorCode.invalid_request)
-    expected = None
+    expected_producer = None
     if producer_id != -1:
-        expected = ProducerIdAndEpoch(
+        expected_producer = ProducerIdAndEpoch(
             producer_id=ProducerId(producer_id), producer_epoch=ProducerEpoch(producer_epoch)
         )
     transactional_id = message.transactional_id
@@ -44,7 +44,7 @@ async def handle(request: Request, *, by_text: bool = False) -> Reply:
             if transactional_id is None
             else TransactionalId(transactional_id),
             timeout_ms=round(message.transaction_timeout.total_seconds() * 1000),
-            expected=expected,
+            expected=expected_producer,
             enable_two_phase_commit=getattr(message, "enable2_pc", False),
             keep_prepared=getattr(message, "keep_prepared_txn", False),
             by_text=by_text,

@@ -26,12 +26,13 @@ async def handle(request: Request) -> Reply:
     return await answer_query(request)
 
 
-async def answer_query(request: Request, **instead: Any) -> Reply:
+async def answer_query(request: Request, **query_options: Any) -> Reply:
     """Answer the query.
 
     Args:
         request: The request.
-        instead: Filters of the query that the listener of the KIPs' text reads in another way.
+        query_options: Filters of the query that the listener of the KIPs' text reads in another
+            way.
     """
     access = request.access
     query = ListTransactions.of(
@@ -39,27 +40,27 @@ async def answer_query(request: Request, **instead: Any) -> Reply:
         may_describe=None
         if access is None
         else partial(access.may_transactional_id, AclOperation.DESCRIBE),
-        **instead,
+        **query_options,
     )
     listing = request.broker.coordinator.list_transactions(query)
     if isinstance(listing, Rejection):
         return refuse(request, listing.error)
     try:
-        listed = await request.map_each(listing.has, listing.txns, weight=listing.weight)
+        match_flags = await request.map_each(listing.has, listing.txns, weight=listing.weight)
     except PatternError as error:
         return refuse(request, bad_pattern(query, error).error)
-    make = request.schema.TransactionState
+    row_class = request.schema.TransactionState
     return request.answer(
         error_code=ErrorCode.none,
         unknown_state_filters=listing.unknown_state_names,
         transaction_states=tuple(
             await request.map_each(
-                lambda txn: make(
+                lambda txn: row_class(
                     transactional_id=txn.transactional_id,
                     producer_id=txn.producer_id,
                     transaction_state=txn.state.wire_name,
                 ),
-                tuple(compress(listing.txns, listed)),
+                tuple(compress(listing.txns, match_flags)),
             )
         ),
     )

@@ -18,7 +18,7 @@ from txnsim.api._groups.committed_positions import (
     build_answer,
     build_answer_in_slices,
     errors_of,
-    everywhere,
+    same_error_for_all,
     split,
 )
 from txnsim.api.request import Reply, Request
@@ -41,31 +41,31 @@ _ENTITY: Final = "TxnOffsetCommit"
 async def handle(
     request: Request,
     *,
-    operation: TransactionOperation | None = None,
-    renamed: Callable[[ErrorCode], ErrorCode] | None = None,
-    failed: Callable[[ErrorCode], ErrorCode] | None = None,
+    own_operation: TransactionOperation | None = None,
+    rename_error: Callable[[ErrorCode], ErrorCode] | None = None,
+    rename_failure: Callable[[ErrorCode], ErrorCode] | None = None,
 ) -> Reply:
     """Verify with the transaction coordinator, then commit; the positions are pending until the
     marker.
 
     Args:
         request: The request.
-        operation: What this version supports (KIP-890); by default as Kafka ships it.
-        renamed: Maps an error of the transaction coordinator to the one that the client sees.
-        failed: Maps an error of all positions to the one that the client sees.
+        own_operation: What this version supports (KIP-890); by default as Kafka ships it.
+        rename_error: Maps an error of the transaction coordinator to the one that the client sees.
+        rename_failure: Maps an error of all positions to the one that the client sees.
     """
     message = request.message
     broker = request.broker
     split_request = split(broker.image, message.topics)
     if not split_request.positions:
         return build_answer(request, split_request.results(()), entity=_ENTITY)
-    supported = operation or _operation(request.api_version)
-    is_new = request.api_version >= IDS_AND_EPOCHS_FROM
+    supported_operation = own_operation or _operation(request.api_version)
+    has_new_errors = request.api_version >= IDS_AND_EPOCHS_FROM
 
     async def verify(partition: int, producer: CommittingProducer) -> int | Rejection:
-        guard = await broker.group_host.verify(partition, producer, supported)
-        if renamed is not None and isinstance(guard, Rejection):
-            return Rejection(error=renamed(guard.error), reason=guard.reason)
+        guard = await broker.group_host.verify(partition, producer, supported_operation)
+        if rename_error is not None and isinstance(guard, Rejection):
+            return Rejection(error=rename_error(guard.error), reason=guard.reason)
         return guard
 
     outcome = await broker.groups.commit_in_transaction(
@@ -76,9 +76,9 @@ async def handle(
             generation=_generation(message),
             positions=split_request.positions,
             is_transactional=True,
-            missing_group_named=is_new,
-            stale_epoch_named=is_new,
-            keeps_topic_ids=is_new,
+            missing_group_named=has_new_errors,
+            stale_epoch_named=has_new_errors,
+            keeps_topic_ids=has_new_errors,
             api_version=request.api_version,
         ),
         CommittingProducer(
@@ -89,18 +89,18 @@ async def handle(
         verify=verify,
         pace=request.pace_of(len(split_request.positions)),
     )
-    if failed is not None and isinstance(outcome, Rejection):
-        outcome = Rejection(error=failed(outcome.error), reason=outcome.reason)
-    results = _in_words_of(request, split_request.results(errors_of(outcome)))
+    if rename_failure is not None and isinstance(outcome, Rejection):
+        outcome = Rejection(error=rename_failure(outcome.error), reason=outcome.reason)
+    topic_errors = _errors_of_version(request, split_request.results(errors_of(outcome)))
     if request.pace is not None:
-        return await build_answer_in_slices(request, results, entity=_ENTITY)
-    return build_answer(request, results, entity=_ENTITY)
+        return await build_answer_in_slices(request, topic_errors, entity=_ENTITY)
+    return build_answer(request, topic_errors, entity=_ENTITY)
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
     """The error on every partition."""
-    results = everywhere(request.message.topics, error)
-    return build_answer(request, _in_words_of(request, results), entity=_ENTITY)
+    topic_errors = same_error_for_all(request.message.topics, error)
+    return build_answer(request, _errors_of_version(request, topic_errors), entity=_ENTITY)
 
 
 def subject(request: Request) -> Subject:
@@ -114,8 +114,8 @@ def subject(request: Request) -> Subject:
 
 
 def _generation(message: Any) -> int:
-    renamed = getattr(message, "generation_id_or_member_epoch", NO_GENERATION)
-    return int(getattr(message, "generation_id", renamed))
+    member_epoch = getattr(message, "generation_id_or_member_epoch", NO_GENERATION)
+    return int(getattr(message, "generation_id", member_epoch))
 
 
 def _operation(api_version: int) -> TransactionOperation:
@@ -126,15 +126,21 @@ def _operation(api_version: int) -> TransactionOperation:
     return TransactionOperation.DEFAULT_ERROR
 
 
-def _in_words_of(request: Request, results: Results) -> Results:
+def _errors_of_version(request: Request, topic_errors: Results) -> Results:
     """Replace COORDINATOR_LOAD_IN_PROGRESS in the first versions, whose clients don't know it."""
     if request.api_version >= LOADING_KNOWN_FROM:
-        return results
-    later, earlier_word = (
+        return topic_errors
+    loading_error, earlier_error = (
         ErrorCode.coordinator_load_in_progress,
         ErrorCode.coordinator_not_available,
     )
     return [
-        (named, [(index, earlier_word if error is later else error) for index, error in partitions])
-        for named, partitions in results
+        (
+            requested_topic,
+            [
+                (partition_index, earlier_error if error is loading_error else error)
+                for partition_index, error in index_errors
+            ],
+        )
+        for requested_topic, index_errors in topic_errors
     ]

@@ -60,7 +60,9 @@ async def answer_in_slices(request: Request, reply: WriteTxnMarkersReply) -> Rep
     request.expect(sum(len(results) for _, results in reply.results))
     schema = request.schema
     markers = [
-        _marker(schema, producer_id, await request.map_each(partial(_partition, schema), results))
+        _marker_row(
+            schema, producer_id, await request.map_each(partial(_partition_row, schema), results)
+        )
         for producer_id, results in reply.results
     ]
     return schema.WriteTxnMarkersResponse(markers=tuple(markers))
@@ -75,24 +77,26 @@ def answer_all(request: Request, command: WriteTxnMarkersCommand, error: ErrorCo
     """The error on every partition of every marker of a command."""
     schema = request.schema
     markers = [
-        _marker(
+        _marker_row(
             schema,
             marker.producer_id,
-            [_partition(schema, (partition, error)) for partition in marker.partitions],
+            [_partition_row(schema, (partition, error)) for partition in marker.partitions],
         )
         for marker in command.markers
     ]
     return schema.WriteTxnMarkersResponse(markers=tuple(markers))
 
 
-def _partition(schema: Any, result: tuple[TopicPartition, int]) -> tuple[TopicPartition, Any]:
-    where, error = result
-    return where, schema.WritableTxnMarkerPartitionResult(
-        partition_index=where.partition, error_code=ErrorCode(error)
+def _partition_row(
+    schema: Any, partition_and_error: tuple[TopicPartition, int]
+) -> tuple[TopicPartition, Any]:
+    topic_partition, error = partition_and_error
+    return topic_partition, schema.WritableTxnMarkerPartitionResult(
+        partition_index=topic_partition.partition, error_code=ErrorCode(error)
     )
 
 
-def _marker(
+def _marker_row(
     schema: Any, producer_id: ProducerId, partition_rows: Iterable[tuple[TopicPartition, Any]]
 ) -> Any:
     return schema.WritableTxnMarkerResult(

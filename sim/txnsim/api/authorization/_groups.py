@@ -37,7 +37,7 @@ _TOPICS_HIDDEN: Final = (
 _STREAMS_TOPICS_HIDDEN: Final = (
     "The described group uses topics that the client is not authorized to describe."
 )
-_FORBIDDEN: Final = ErrorCode.topic_authorization_failed
+_FORBIDDEN_ERROR: Final = ErrorCode.topic_authorization_failed
 
 
 async def list_groups(request: Request, access: Access, handler: Handler) -> Reply:
@@ -47,27 +47,29 @@ async def list_groups(request: Request, access: Access, handler: Handler) -> Rep
     answer: Any = await handler.handle(request)
     if access.may_cluster(AclOperation.DESCRIBE):
         return answer
-    may = await request.map_each(
+    visibility = await request.map_each(
         lambda group: access.may_group(AclOperation.DESCRIBE, group.group_id),
         answer.groups,
         weight=4,
     )
-    return dataclasses.replace(answer, groups=tuple(compress(answer.groups, may)))
+    return dataclasses.replace(answer, groups=tuple(compress(answer.groups, visibility)))
 
 
 def _with_operations(request: Request, access: Access, group: Any) -> Any:
     """The group with its authorized operations, if the request asks for them."""
-    is_asked = getattr(request.message, "include_authorized_operations", False)
-    if not is_asked or group.error_code is not ErrorCode.none:
+    wants_operations = getattr(request.message, "include_authorized_operations", False)
+    if not wants_operations or group.error_code is not ErrorCode.none:
         return group
     operations = group_operations(request)
-    bits = access.bits(operations, lambda operation: access.may_group(operation, group.group_id))
-    return dataclasses.replace(group, authorized_operations=bits)
+    operation_bits = access.operation_bits(
+        operations, lambda operation: access.may_group(operation, group.group_id)
+    )
+    return dataclasses.replace(group, authorized_operations=operation_bits)
 
 
 def _described_with_topics(request: Request, access: Access, group: Any) -> Any:
     """The group, or an error if one of its topics may not be described."""
-    names = {
+    topic_names = {
         topic.topic_name
         for member in group.members
         for assignment in (
@@ -76,11 +78,11 @@ def _described_with_topics(request: Request, access: Access, group: Any) -> Any:
         )
         for topic in assignment.topic_partitions
     }
-    if all(access.may_topic(AclOperation.DESCRIBE, name) for name in names):
+    if all(access.may_topic(AclOperation.DESCRIBE, topic_name) for topic_name in topic_names):
         return _with_operations(request, access, group)
     return dataclasses.replace(
         group,
-        error_code=_FORBIDDEN,
+        error_code=_FORBIDDEN_ERROR,
         error_message=_TOPICS_HIDDEN,
         group_state="",
         group_epoch=0,
@@ -93,51 +95,54 @@ def _described_with_topics(request: Request, access: Access, group: Any) -> Any:
 
 def _described_streams_group(request: Request, access: Access, group: Any) -> Any:
     """The streams group, or an error if a topic of its topology may not be described."""
-    parts = group.topology.subtopologies if group.topology is not None else ()
-    names = {
-        name
-        for part in parts
-        for name in (
-            *part.source_topics,
-            *part.repartition_sink_topics,
-            *(topic.name for topic in part.repartition_source_topics),
-            *(topic.name for topic in part.state_changelog_topics),
+    subtopologies = group.topology.subtopologies if group.topology is not None else ()
+    topic_names = {
+        topic_name
+        for subtopology in subtopologies
+        for topic_name in (
+            *subtopology.source_topics,
+            *subtopology.repartition_sink_topics,
+            *(topic.name for topic in subtopology.repartition_source_topics),
+            *(topic.name for topic in subtopology.state_changelog_topics),
         )
     }
-    if all(access.may_topic(AclOperation.DESCRIBE, name) for name in names):
+    if all(access.may_topic(AclOperation.DESCRIBE, topic_name) for topic_name in topic_names):
         return _with_operations(request, access, group)
-    failure = streams_describe_api.failed_group(request, group.group_id, _FORBIDDEN)
+    failure = streams_describe_api.failed_group(request, group.group_id, _FORBIDDEN_ERROR)
     return dataclasses.replace(failure, error_message=_STREAMS_TOPICS_HIDDEN)
 
 
 async def consumer_group_heartbeat(request: Request, access: Access, handler: Handler) -> Reply:
     """Require DESCRIBE on every topic that the member subscribes to by name."""
-    names = request.message.subscribed_topic_names or ()
-    if all(access.may_topic(AclOperation.DESCRIBE, name) for name in names):
+    topic_names = request.message.subscribed_topic_names or ()
+    if all(access.may_topic(AclOperation.DESCRIBE, topic_name) for topic_name in topic_names):
         return await handler.handle(request)
-    return handler.refuse(request, _FORBIDDEN)
+    return handler.refuse(request, _FORBIDDEN_ERROR)
 
 
 async def offset_delete(request: Request, access: Access, handler: Handler) -> Reply:
     """Require READ on each topic. A refused topic does not fail the whole request."""
-    allowed, denied = await split_allowed(
+    allowed_topics, denied_topics = await split_allowed(
         request,
-        lambda topic: None if access.may_topic(AclOperation.READ, topic.name) else _FORBIDDEN,
+        lambda topic: None if access.may_topic(AclOperation.READ, topic.name) else _FORBIDDEN_ERROR,
         request.message.topics,
     )
     answer: Any
-    if denied and not allowed:
+    if denied_topics and not allowed_topics:
         # no need to ask the coordinator
         answer = request.answer(error_code=ErrorCode.none, topics=())
     else:
-        answer = await handler.handle(with_elements(request, "topics", allowed))
+        answer = await handler.handle(with_elements(request, "topics", allowed_topics))
     if answer.error_code is not ErrorCode.none:
         return answer
-    refused = (
-        (topic.name, [(partition.partition_index, _FORBIDDEN) for partition in topic.partitions])
-        for topic, _ in denied
+    refused_rows = (
+        (
+            topic.name,
+            [(partition.partition_index, _FORBIDDEN_ERROR) for partition in topic.partitions],
+        )
+        for topic, _ in denied_topics
     )
-    return with_more_elements(answer, "topics", offset_delete_api.topics_of(request, refused))
+    return with_more_elements(answer, "topics", offset_delete_api.topics_of(request, refused_rows))
 
 
 async def share_group_offsets(request: Request, access: Access, handler: Handler) -> Reply:
@@ -145,23 +150,23 @@ async def share_group_offsets(request: Request, access: Access, handler: Handler
     not be described are left out.
     """
     groups = request.message.groups
-    may = await request.map_each(
+    permissions = await request.map_each(
         lambda group: access.may_group(AclOperation.DESCRIBE, group.group_id), groups, weight=4
     )
-    allowed = [
+    allowed_groups = [
         group
         if group.topics is None
         else dataclasses.replace(group, topics=_visible_topics(access, group))
-        for group in compress(groups, may)
+        for group in compress(groups, permissions)
     ]
-    answer: Any = await handler.handle(with_elements(request, "groups", allowed))
-    described = iter(answer.groups)
+    answer: Any = await handler.handle(with_elements(request, "groups", allowed_groups))
+    described_groups = iter(answer.groups)
     no_group = ErrorCode.group_authorization_failed
     visible_groups = [
-        _visible_offsets(request, access, group, next(described))
+        _visible_offsets(request, access, group, next(described_groups))
         if is_allowed
         else share_offsets_api.failed_group(request, group.group_id, no_group, None)
-        for group, is_allowed in zip(groups, may, strict=True)
+        for group, is_allowed in zip(groups, permissions, strict=True)
     ]
     return dataclasses.replace(answer, groups=tuple(visible_groups))
 
@@ -179,73 +184,73 @@ def _visible_offsets(request: Request, access: Access, requested_group: Any, gro
         return group
     if requested_group.topics is None:
         return dataclasses.replace(group, topics=_visible_topics(access, group))
-    refused = tuple(
-        share_offsets_api.refused_topic(request, topic, _FORBIDDEN)
+    refused_topics = tuple(
+        share_offsets_api.refused_topic(request, topic, _FORBIDDEN_ERROR)
         for topic in requested_group.topics
         if not access.may_topic(AclOperation.DESCRIBE, topic.topic_name)
     )
-    return dataclasses.replace(group, topics=(*group.topics, *refused))
+    return dataclasses.replace(group, topics=(*group.topics, *refused_topics))
 
 
 async def alter_share_offsets(request: Request, access: Access, handler: Handler) -> Reply:
     """Require READ on each topic. A refused topic does not fail the whole request."""
-    allowed, denied = await split_allowed(
+    allowed_topics, denied_topics = await split_allowed(
         request, partial(_unreadable_topic, access), request.message.topics
     )
-    answer: Any = await handler.handle(with_elements(request, "topics", allowed))
+    answer: Any = await handler.handle(with_elements(request, "topics", allowed_topics))
     if answer.error_code is not ErrorCode.none:
         return answer
-    topics = [topic for topic, _ in denied]
-    refused = await alter_offsets_api.refused_topics(request, topics, _FORBIDDEN)
-    return dataclasses.replace(answer, responses=(*refused, *answer.responses))
+    topics = [topic for topic, _ in denied_topics]
+    refused_rows = await alter_offsets_api.refused_topics(request, topics, _FORBIDDEN_ERROR)
+    return dataclasses.replace(answer, responses=(*refused_rows, *answer.responses))
 
 
 async def delete_share_offsets(request: Request, access: Access, handler: Handler) -> Reply:
     """Require READ on each topic. Even if none remains the coordinator answers, with group not
     found.
     """
-    allowed, denied = await split_allowed(
+    allowed_topics, denied_topics = await split_allowed(
         request, partial(_unreadable_topic, access), request.message.topics
     )
-    answer: Any = await handler.handle(with_elements(request, "topics", allowed))
+    answer: Any = await handler.handle(with_elements(request, "topics", allowed_topics))
     if answer.error_code is not ErrorCode.none:
         return answer
-    outcome = PartitionError(error=_FORBIDDEN, message=TEXTS[_FORBIDDEN])
-    refused = (
+    outcome = PartitionError(error=_FORBIDDEN_ERROR, message=TEXTS[_FORBIDDEN_ERROR])
+    refused_rows = (
         delete_offsets_api.topic_of(
             request, TopicOutcome(topic_name=topic.topic_name, outcome=outcome)
         )
-        for topic, _ in denied
+        for topic, _ in denied_topics
     )
-    return dataclasses.replace(answer, responses=(*refused, *answer.responses))
+    return dataclasses.replace(answer, responses=(*refused_rows, *answer.responses))
 
 
 def _unreadable_topic(access: Access, topic: Any) -> ErrorCode | None:
-    return None if access.may_topic(AclOperation.READ, topic.topic_name) else _FORBIDDEN
+    return None if access.may_topic(AclOperation.READ, topic.topic_name) else _FORBIDDEN_ERROR
 
 
-_DESCRIBED: Final = ResourcePart(
-    asked="groups",
-    answered="groups",
+_DESCRIBE_PART: Final = ResourcePart(
+    request_field="groups",
+    answer_field="groups",
     error=by_id(AclOperation.DESCRIBE, ResourceType.GROUP),
     has_entries=True,
-    shown=_with_operations,
+    show_element=_with_operations,
 )
-_DESCRIBED_BY_COORDINATOR: Final = msgspec.structs.replace(
-    _DESCRIBED, asked="group_ids", shown=_described_with_topics
+_COORDINATOR_DESCRIBE_PART: Final = msgspec.structs.replace(
+    _DESCRIBE_PART, request_field="group_ids", show_element=_described_with_topics
 )
-_DESCRIBED_STREAMS_GROUPS: Final = msgspec.structs.replace(
-    _DESCRIBED, asked="group_ids", shown=_described_streams_group
+_STREAMS_DESCRIBE_PART: Final = msgspec.structs.replace(
+    _DESCRIBE_PART, request_field="group_ids", show_element=_described_streams_group
 )
 GUARDS: Final[Mapping[int, Guard]] = {
-    15: partial(shown_parts, part=_DESCRIBED),  # DescribeGroups
+    15: partial(shown_parts, resource_part=_DESCRIBE_PART),  # DescribeGroups
     16: list_groups,
     47: offset_delete,
     68: consumer_group_heartbeat,
-    69: partial(shown_parts, part=_DESCRIBED_BY_COORDINATOR),  # ConsumerGroupDescribe
+    69: partial(shown_parts, resource_part=_COORDINATOR_DESCRIBE_PART),  # ConsumerGroupDescribe
     76: consumer_group_heartbeat,  # ShareGroupHeartbeat
-    77: partial(shown_parts, part=_DESCRIBED_BY_COORDINATOR),  # ShareGroupDescribe
-    89: partial(shown_parts, part=_DESCRIBED_STREAMS_GROUPS),  # StreamsGroupDescribe
+    77: partial(shown_parts, resource_part=_COORDINATOR_DESCRIBE_PART),  # ShareGroupDescribe
+    89: partial(shown_parts, resource_part=_STREAMS_DESCRIBE_PART),  # StreamsGroupDescribe
     90: share_group_offsets,  # DescribeShareGroupOffsets
     91: alter_share_offsets,  # AlterShareGroupOffsets
     92: delete_share_offsets,  # DeleteShareGroupOffsets

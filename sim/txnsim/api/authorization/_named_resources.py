@@ -28,15 +28,15 @@ Guard = Callable[[Request, Access, Handler], Awaitable[Reply]]
 class ResourcePart(msgspec.Struct, frozen=True, kw_only=True):
     """The fields of a request and its answer that list resources."""
 
-    asked: str
+    request_field: str
     """Field of the request that lists resources."""
-    answered: str
+    answer_field: str
     """Field of the answer that lists their results."""
     error: Callable[[Request, Access, Any], ErrorCode | None]
     """Returns the error of a forbidden element; None for an allowed one."""
     has_entries: bool = False
     """Whether a refusal lists an entry for each element."""
-    shown: Callable[[Request, Access, Any], Any] | None = None
+    show_element: Callable[[Request, Access, Any], Any] | None = None
     """Returns an element of the answer as the client may see it; None if clients see all of it."""
 
 
@@ -45,76 +45,95 @@ REFUSED_AT_ONCE: Final = 128
 
 
 async def handle_parts(
-    request: Request, access: Access, handler: Handler, part: ResourcePart
+    request: Request, access: Access, handler: Handler, resource_part: ResourcePart
 ) -> Reply:
     """Let the handler answer for the allowed elements, and add the errors of the others."""
-    allowed, refusals = await split_allowed(
-        request, partial(part.error, request, access), getattr(request.message, part.asked)
+    allowed_elements, refusals = await split_allowed(
+        request,
+        partial(resource_part.error, request, access),
+        getattr(request.message, resource_part.request_field),
     )
     if not refusals:
         return await handler.handle(request)
-    denied: dict[ErrorCode, list[Any]] = {}
+    elements_by_error: dict[ErrorCode, list[Any]] = {}
     for element, error in refusals:
-        denied.setdefault(error, []).append(element)
-    reply = readable(request, await handler.handle(with_elements(request, part.asked, allowed)))
-    for error, elements in denied.items():
-        refused = await _refuse_elements(request, handler, part, elements, error)
-        if isinstance(reply, NoResponse) or isinstance(refused, NoResponse):
+        elements_by_error.setdefault(error, []).append(element)
+    reply = readable(
+        request,
+        await handler.handle(with_elements(request, resource_part.request_field, allowed_elements)),
+    )
+    for error, elements in elements_by_error.items():
+        refused_elements = await _refuse_elements(request, handler, resource_part, elements, error)
+        if isinstance(reply, NoResponse) or isinstance(refused_elements, NoResponse):
             # Produce without acknowledgements: the error closes the connection.
-            return reply if reply is NoResponse.NEVER else refused
-        reply = with_more_elements(reply, part.answered, refused)
+            return reply if reply is NoResponse.NEVER else refused_elements
+        reply = with_more_elements(reply, resource_part.answer_field, refused_elements)
     return reply
 
 
 async def shown_parts(
-    request: Request, access: Access, handler: Handler, part: ResourcePart
+    request: Request, access: Access, handler: Handler, resource_part: ResourcePart
 ) -> Reply:
     """Like ``handle_parts``, for an API of whose answer the client may see only a part."""
-    assert part.shown is not None
-    answer: Any = await handle_parts(request, access, handler, part)
-    elements = getattr(answer, part.answered)
-    distinct = {id(element): element for element in elements}  # what is asked for again is one
-    show = partial(part.shown, request, access)
+    assert resource_part.show_element is not None
+    answer: Any = await handle_parts(request, access, handler, resource_part)
+    elements = getattr(answer, resource_part.answer_field)
+    elements_by_id = {
+        id(element): element for element in elements
+    }  # what is asked for again is one
+    show_element = partial(resource_part.show_element, request, access)
     shown_by_id = dict(
-        zip(distinct, await request.map_each(show, distinct.values(), weight=4), strict=True)
+        zip(
+            elements_by_id,
+            await request.map_each(show_element, elements_by_id.values(), weight=4),
+            strict=True,
+        )
     )
     shown_elements = tuple([shown_by_id[id(element)] for element in elements])
-    return dataclasses.replace(answer, **{part.answered: shown_elements})
+    return dataclasses.replace(answer, **{resource_part.answer_field: shown_elements})
 
 
 async def split_allowed(
-    request: Request, denial: Callable[[Any], R | None], elements: Collection[Any]
+    request: Request, denial_of: Callable[[Any], R | None], elements: Collection[Any]
 ) -> tuple[list[Any], list[tuple[Any, R]]]:
     """Split elements into the allowed ones, and the denied ones with their denials."""
-    allowed: list[Any] = []
-    denied: list[tuple[Any, R]] = []
-    denials = await request.map_each(denial, elements, weight=4)
+    allowed_elements: list[Any] = []
+    denied_elements: list[tuple[Any, R]] = []
+    denials = await request.map_each(denial_of, elements, weight=4)
     for element, denial_of_element in zip(elements, denials, strict=True):
         if denial_of_element is None:
-            allowed.append(element)
+            allowed_elements.append(element)
         else:
-            denied.append((element, denial_of_element))
-    return allowed, denied
+            denied_elements.append((element, denial_of_element))
+    return allowed_elements, denied_elements
 
 
 async def _refuse_elements(
-    request: Request, handler: Handler, part: ResourcePart, elements: list[Any], error: ErrorCode
+    request: Request,
+    handler: Handler,
+    resource_part: ResourcePart,
+    elements: list[Any],
+    error: ErrorCode,
 ) -> tuple[Any, ...] | NoResponse:
     """The refused elements as the answer lists them."""
-    step = REFUSED_AT_ONCE if part.has_entries else len(elements)
+    slice_length = REFUSED_AT_ONCE if resource_part.has_entries else len(elements)
     refused_elements: list[Any] = []
-    for start in range(0, len(elements), step):
-        part_request = with_elements(request, part.asked, elements[start : start + step])
-        refused: Any = await with_texts(part_request, handler.refuse(part_request, error))
-        if isinstance(refused, NoResponse):
-            return refused
-        refused_elements += getattr(refused, part.answered)
+    for slice_start in range(0, len(elements), slice_length):
+        part_request = with_elements(
+            request, resource_part.request_field, elements[slice_start : slice_start + slice_length]
+        )
+        refusal: Any = await with_texts(part_request, handler.refuse(part_request, error))
+        if isinstance(refusal, NoResponse):
+            return refusal
+        refused_elements += getattr(refusal, resource_part.answer_field)
     return tuple(refused_elements)
 
 
-def with_elements(request: Request, field: str, elements: list[Any]) -> Request:
+def with_elements(request: Request, list_field: str, elements: list[Any]) -> Request:
     """The request with only these elements."""
-    return with_message(request, dataclasses.replace(request.message, **{field: tuple(elements)}))
+    return with_message(
+        request, dataclasses.replace(request.message, **{list_field: tuple(elements)})
+    )
 
 
 def with_message(request: Request, message: Any) -> Request:
@@ -126,53 +145,57 @@ def readable(request: Request, reply: Reply) -> Any:
     """The reply as a message, decoded if the handler has already encoded it."""
     if not isinstance(reply, bytes):
         return reply
-    key, version = request.api_key, request.api_version
-    frame = codec.frame_response(key, version, request.correlation_id, reply)
-    return codec.read_response(key, version, frame[4:])[1]
+    api_key, api_version = request.api_key, request.api_version
+    frame = codec.frame_response(api_key, api_version, request.correlation_id, reply)
+    return codec.read_response(api_key, api_version, frame[4:])[1]
 
 
-def with_more_elements(reply: Any, field: str, elements: tuple[Any, ...]) -> Any:
+def with_more_elements(reply: Any, list_field: str, elements: tuple[Any, ...]) -> Any:
     """The reply with additional elements."""
-    return dataclasses.replace(reply, **{field: (*getattr(reply, field), *elements)})
+    return dataclasses.replace(reply, **{list_field: (*getattr(reply, list_field), *elements)})
 
 
 # Which element is forbidden
 
 
-def _topic(operation: AclOperation, field: str = "name") -> Any:
+def _topic_error(operation: AclOperation, name_field: str = "name") -> Any:
     """A part whose elements are topics."""
 
     def error(request: Request, access: Access, element: Any) -> ErrorCode | None:
-        name = topic_name(request, element, field)
-        return None if name is None else access.denial(operation, ResourceType.TOPIC, name)
+        named_topic = topic_name(request, element, name_field)
+        return (
+            None
+            if named_topic is None
+            else access.denial(operation, ResourceType.TOPIC, named_topic)
+        )
 
     return error
 
 
-def topic_name(request: Request, element: Any, field: str = "name") -> str | None:
+def topic_name(request: Request, element: Any, name_field: str = "name") -> str | None:
     """The name of a topic that an element gives by name or id. None for an unknown id: the handler
     answers that, because ids are no secret.
     """
-    name = getattr(element, field, None)
+    given_name = getattr(element, name_field, None)
     topic_id = getattr(element, "topic_id", None)
-    if name or topic_id is None:
-        return None if name is None else str(name)
+    if given_name or topic_id is None:
+        return None if given_name is None else str(given_name)
     return request.broker.image.topic_names.get(topic_id)
 
 
-def _leader_epoch(request: Request, access: Access, element: Any) -> ErrorCode | None:
+def _leader_epoch_error(request: Request, access: Access, element: Any) -> ErrorCode | None:
     """The error of an element of OffsetForLeaderEpoch; followers may ask too."""
     if access.may_cluster(AclOperation.CLUSTER_ACTION):
         return None
-    error: ErrorCode | None = _topic(AclOperation.DESCRIBE, "topic")(request, access, element)
+    error: ErrorCode | None = _topic_error(AclOperation.DESCRIBE, "topic")(request, access, element)
     return error
 
 
-def by_id(operation: AclOperation, kind: ResourceType) -> Any:
+def by_id(operation: AclOperation, resource_type: ResourceType) -> Any:
     """A part whose elements are group ids or transactional ids."""
 
-    def error(_request: Request, access: Access, name: str) -> ErrorCode | None:
-        return access.denial(operation, kind, name)
+    def error(_request: Request, access: Access, resource_name: str) -> ErrorCode | None:
+        return access.denial(operation, resource_type, resource_name)
 
     return error
 
@@ -190,65 +213,81 @@ _BY_CONFIG_TYPE: Final = {
 _NO_LOGGERS: Final = frozenset({8})
 
 
-def _configs(operation: AclOperation, *, excluded: frozenset[int] = frozenset()) -> Any:
+def _config_error(operation: AclOperation, *, excluded: frozenset[int] = frozenset()) -> Any:
     """A part whose elements are config resources; ``excluded`` are types that the API does not
     know.
     """
 
     def error(_request: Request, access: Access, element: Any) -> ErrorCode | None:
-        number = int(element.resource_type)
-        kind = None if number in excluded else _BY_CONFIG_TYPE.get(number)
-        if kind is None:
+        config_type = int(element.resource_type)
+        resource_type = None if config_type in excluded else _BY_CONFIG_TYPE.get(config_type)
+        if resource_type is None:
             return None  # the handler refuses it
-        is_cluster = kind is ResourceType.CLUSTER
-        return access.denial(operation, kind, CLUSTER_NAME if is_cluster else element.resource_name)
+        is_cluster = resource_type is ResourceType.CLUSTER
+        return access.denial(
+            operation, resource_type, CLUSTER_NAME if is_cluster else element.resource_name
+        )
 
     return error
 
 
 PARTS: Final[Mapping[int, ResourcePart]] = {
     # Produce
-    0: ResourcePart(asked="topic_data", answered="responses", error=_topic(AclOperation.WRITE)),
+    0: ResourcePart(
+        request_field="topic_data", answer_field="responses", error=_topic_error(AclOperation.WRITE)
+    ),
     # ListOffsets
-    2: ResourcePart(asked="topics", answered="topics", error=_topic(AclOperation.DESCRIBE)),
+    2: ResourcePart(
+        request_field="topics", answer_field="topics", error=_topic_error(AclOperation.DESCRIBE)
+    ),
     # OffsetCommit
-    8: ResourcePart(asked="topics", answered="topics", error=_topic(AclOperation.READ)),
+    8: ResourcePart(
+        request_field="topics", answer_field="topics", error=_topic_error(AclOperation.READ)
+    ),
     # DeleteRecords
-    21: ResourcePart(asked="topics", answered="topics", error=_topic(AclOperation.DELETE)),
+    21: ResourcePart(
+        request_field="topics", answer_field="topics", error=_topic_error(AclOperation.DELETE)
+    ),
     # OffsetForLeaderEpoch
-    23: ResourcePart(asked="topics", answered="topics", error=_leader_epoch),
+    23: ResourcePart(request_field="topics", answer_field="topics", error=_leader_epoch_error),
     # TxnOffsetCommit
-    28: ResourcePart(asked="topics", answered="topics", error=_topic(AclOperation.READ)),
+    28: ResourcePart(
+        request_field="topics", answer_field="topics", error=_topic_error(AclOperation.READ)
+    ),
     # DescribeConfigs
     32: ResourcePart(
-        asked="resources",
-        answered="results",
-        error=_configs(AclOperation.DESCRIBE_CONFIGS),
+        request_field="resources",
+        answer_field="results",
+        error=_config_error(AclOperation.DESCRIBE_CONFIGS),
         has_entries=True,
     ),
     # AlterConfigs
     33: ResourcePart(
-        asked="resources",
-        answered="responses",
-        error=_configs(AclOperation.ALTER_CONFIGS, excluded=_NO_LOGGERS),
+        request_field="resources",
+        answer_field="responses",
+        error=_config_error(AclOperation.ALTER_CONFIGS, excluded=_NO_LOGGERS),
         has_entries=True,
     ),
     # CreatePartitions
-    37: ResourcePart(asked="topics", answered="results", error=_topic(AclOperation.ALTER)),
+    37: ResourcePart(
+        request_field="topics", answer_field="results", error=_topic_error(AclOperation.ALTER)
+    ),
     # DeleteGroups
     42: ResourcePart(
-        asked="groups_names",
-        answered="results",
+        request_field="groups_names",
+        answer_field="results",
         error=by_id(AclOperation.DELETE, ResourceType.GROUP),
     ),
     # IncrementalAlterConfigs
     44: ResourcePart(
-        asked="resources",
-        answered="responses",
-        error=_configs(AclOperation.ALTER_CONFIGS),
+        request_field="resources",
+        answer_field="responses",
+        error=_config_error(AclOperation.ALTER_CONFIGS),
         has_entries=True,
     ),
     # DescribeProducers
-    61: ResourcePart(asked="topics", answered="topics", error=_topic(AclOperation.READ)),
+    61: ResourcePart(
+        request_field="topics", answer_field="topics", error=_topic_error(AclOperation.READ)
+    ),
 }
 """API key -> the part of the request that lists resources."""

@@ -19,7 +19,7 @@ DEVIATIONS: Final = (
     "prints the request as a Java object; here it is the error's own text.",
 )
 
-_SILENT: Final = frozenset(
+_APIS_WITHOUT_TEXT: Final = frozenset(
     {
         0,  # Produce
         15,  # DescribeGroups
@@ -48,37 +48,41 @@ _BROKER_LOGGER: Final = 8
 
 async def with_texts(request: Request, answer: Any) -> Any:
     """The refusal with Kafka's messages; breaks in a large one."""
-    fields = _fields(answer.__class__)
-    changes: dict[str, Any] = {}
-    for name in fields:
-        value = getattr(answer, name)
-        if type(value) is tuple and value and _fields(value[0].__class__):
-            request.expect(len(value))
-            changes[name] = tuple([await with_texts(request, element) for element in value])
+    field_names = _field_names(answer.__class__)
+    changed_fields: dict[str, Any] = {}
+    for field_name in field_names:
+        field_value = getattr(answer, field_name)
+        if type(field_value) is tuple and field_value and _field_names(field_value[0].__class__):
+            request.expect(len(field_value))
+            changed_fields[field_name] = tuple(
+                [await with_texts(request, element) for element in field_value]
+            )
     error = getattr(answer, "error_code", ErrorCode.none)
-    if _MESSAGE in fields and error in TEXTS:
-        text = _text(request, answer, ErrorCode(error))
-        if text != answer.error_message:
-            changes[_MESSAGE] = text
+    if _MESSAGE in field_names and error in TEXTS:
+        error_text = _error_text(request, answer, ErrorCode(error))
+        if error_text != answer.error_message:
+            changed_fields[_MESSAGE] = error_text
     await request.have_done(1)
-    return dataclasses.replace(answer, **changes) if changes else answer
+    return dataclasses.replace(answer, **changed_fields) if changed_fields else answer
 
 
 @cache
-def _fields(kind: Any) -> tuple[str, ...]:
+def _field_names(message_class: Any) -> tuple[str, ...]:
     """Field names of a message's class; empty for any other class."""
-    if not dataclasses.is_dataclass(kind):
+    if not dataclasses.is_dataclass(message_class):
         return ()
-    return tuple(field.name for field in dataclasses.fields(kind))
+    return tuple(field.name for field in dataclasses.fields(message_class))
 
 
-def _text(request: Request, answer: Any, error: ErrorCode) -> str | None:
-    if request.api_key in _SILENT:
+def _error_text(request: Request, answer: Any, error: ErrorCode) -> str | None:
+    if request.api_key in _APIS_WITHOUT_TEXT:
         return None
     if request.api_key in _ALTER_CONFIGS:
-        kind = answer.resource_type
+        resource_type = answer.resource_type
         # These a broker refuses itself, the rest the controller (ConfigAdminManager.preprocess).
-        rules = request.broker.release.rules
-        if kind == _BROKER_LOGGER or (kind == _BROKER and rules.brokers_guard_their_configs):
+        release_rules = request.broker.release.rules
+        if resource_type == _BROKER_LOGGER or (
+            resource_type == _BROKER and release_rules.brokers_guard_their_configs
+        ):
             return None
     return TEXTS[error]

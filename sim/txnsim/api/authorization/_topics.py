@@ -26,7 +26,7 @@ from txnsim.security.acls import AclOperation
 from txnsim.types import INTERNAL_TOPICS
 from txnsim.wire import codec
 
-_FORBIDDEN: Final = ErrorCode.topic_authorization_failed
+_FORBIDDEN_ERROR: Final = ErrorCode.topic_authorization_failed
 _FORBIDDEN_TEXT: Final = "Topic authorization failed."
 _SHORT_TEXT: Final = "Authorization failed."
 
@@ -50,17 +50,19 @@ async def metadata(request: Request, access: Access, handler: Handler) -> Reply:
         answer = dataclasses.replace(answer, topics=tuple(visible_topics))
         return await _with_operations(request, access, answer)
     denial = partial(_metadata_denial, request, access)
-    allowed, denied = await split_allowed(request, denial, message.topics)
-    if not denied:
+    allowed_topics, denied_topics = await split_allowed(request, denial, message.topics)
+    if not denied_topics:
         return await _with_operations(request, access, await handler.handle(request))
-    if not allowed and request.api_version < metadata_api.NONE_MEANS_ALL_FROM:
+    if not allowed_topics and request.api_version < metadata_api.NONE_MEANS_ALL_FROM:
         # No topics would mean all of them.
-        everything: Any = await handler.handle(with_elements(request, "topics", []))
-        answer = dataclasses.replace(everything, topics=())
+        wants_all: Any = await handler.handle(with_elements(request, "topics", []))
+        answer = dataclasses.replace(wants_all, topics=())
     else:
-        answer = await handler.handle(with_elements(request, "topics", allowed))
+        answer = await handler.handle(with_elements(request, "topics", allowed_topics))
     return await _with_operations(
-        request, access, with_more_elements(answer, "topics", tuple(row for _, row in denied))
+        request,
+        access,
+        with_more_elements(answer, "topics", tuple(row for _, row in denied_topics)),
     )
 
 
@@ -69,11 +71,13 @@ def _metadata_denial(request: Request, access: Access, topic: Any) -> Any | None
     image = request.broker.image
     topic_id = getattr(topic, "topic_id", None)
     if topic_id is not None and topic_id.int:
-        name = image.topic_names.get(topic_id)
-        if name is None or access.may_topic(AclOperation.DESCRIBE, name):
+        topic_name = image.topic_names.get(topic_id)
+        if topic_name is None or access.may_topic(AclOperation.DESCRIBE, topic_name):
             return None
         # A client that knows an id may learn that the topic is forbidden, but not its name.
-        return metadata_api.failed_topic(request, _FORBIDDEN, name=None, topic_id=topic_id)
+        return metadata_api.failed_topic(
+            request, _FORBIDDEN_ERROR, topic_name=None, topic_id=topic_id
+        )
     if not topic.name:
         return None
     if not access.may_topic(AclOperation.DESCRIBE, topic.name):
@@ -88,15 +92,17 @@ def _metadata_denial(request: Request, access: Access, topic: Any) -> Any | None
     return None
 
 
-def _hide_topic(request: Request, name: str) -> Any:
-    failed = metadata_api.failed_topic(request, _FORBIDDEN, name=name)
-    if name in INTERNAL_TOPICS and hasattr(failed, "is_internal"):
-        return dataclasses.replace(failed, is_internal=False)
-    return failed
+def _hide_topic(request: Request, topic_name: str) -> Any:
+    failed_topic = metadata_api.failed_topic(request, _FORBIDDEN_ERROR, topic_name=topic_name)
+    if topic_name in INTERNAL_TOPICS and hasattr(failed_topic, "is_internal"):
+        return dataclasses.replace(failed_topic, is_internal=False)
+    return failed_topic
 
 
-def _may_create(access: Access, name: str) -> bool:
-    return access.may_cluster(AclOperation.CREATE) or access.may_topic(AclOperation.CREATE, name)
+def _may_create(access: Access, topic_name: str) -> bool:
+    return access.may_cluster(AclOperation.CREATE) or access.may_topic(
+        AclOperation.CREATE, topic_name
+    )
 
 
 async def _with_operations(request: Request, access: Access, answer: Any) -> Any:
@@ -113,8 +119,10 @@ async def _with_operations(request: Request, access: Access, answer: Any) -> Any
 def _with_topic_bits(access: Access, topic: Any) -> Any:
     if topic.error_code is not ErrorCode.none:
         return topic
-    bits = access.bits(TOPIC_OPERATIONS, lambda operation: access.may_topic(operation, topic.name))
-    return dataclasses.replace(topic, topic_authorized_operations=bits)
+    operation_bits = access.operation_bits(
+        TOPIC_OPERATIONS, lambda operation: access.may_topic(operation, topic.name)
+    )
+    return dataclasses.replace(topic, topic_authorized_operations=operation_bits)
 
 
 def _cluster_bits(access: Access) -> int:
@@ -123,7 +131,7 @@ def _cluster_bits(access: Access) -> int:
     """
     if not access.may_cluster(AclOperation.DESCRIBE):
         return 0
-    return access.bits(CLUSTER_OPERATIONS, access.may_cluster)
+    return access.operation_bits(CLUSTER_OPERATIONS, access.may_cluster)
 
 
 async def describe_cluster(request: Request, access: Access, handler: Handler) -> Reply:
@@ -136,13 +144,13 @@ async def describe_cluster(request: Request, access: Access, handler: Handler) -
 # CreateTopics, DeleteTopics
 
 
-def _uncreatable(_request: Request, access: Access, topic: Any) -> ErrorCode | None:
-    return None if _may_create(access, topic.name) else _FORBIDDEN
+def _creation_error(_request: Request, access: Access, topic: Any) -> ErrorCode | None:
+    return None if _may_create(access, topic.name) else _FORBIDDEN_ERROR
 
 
 def _show_created(request: Request, access: Access, topic: Any) -> Any:
     """The created topic; its configs are shown only with DESCRIBE_CONFIGS."""
-    if topic.error_code is _FORBIDDEN:
+    if topic.error_code is _FORBIDDEN_ERROR:
         return dataclasses.replace(topic, error_message=_SHORT_TEXT)
     if topic.error_code is not ErrorCode.none or request.api_version < 5:
         return topic
@@ -153,7 +161,7 @@ def _show_created(request: Request, access: Access, topic: Any) -> Any:
         num_partitions=-1,
         replication_factor=-1,
         configs=(),
-        topic_config_error_code=_FORBIDDEN,
+        topic_config_error_code=_FORBIDDEN_ERROR,
     )
 
 
@@ -163,13 +171,15 @@ async def delete_topics(request: Request, access: Access, handler: Handler) -> R
     """
     if access.may_cluster(AclOperation.DELETE):
         return await handler.handle(request)
-    field = "topics" if hasattr(request.message, "topics") else "topic_names"
+    topics_field = "topics" if hasattr(request.message, "topics") else "topic_names"
     denial = partial(_deletion_denial, request, access)
-    allowed, denied = await split_allowed(request, denial, getattr(request.message, field))
-    if not denied:
+    allowed_topics, denied_topics = await split_allowed(
+        request, denial, getattr(request.message, topics_field)
+    )
+    if not denied_topics:
         return await handler.handle(request)
-    answer = await handler.handle(with_elements(request, field, allowed))
-    return with_more_elements(answer, "responses", tuple(dict(denied).values()))
+    answer = await handler.handle(with_elements(request, topics_field, allowed_topics))
+    return with_more_elements(answer, "responses", tuple(dict(denied_topics).values()))
 
 
 def _deletion_denial(request: Request, access: Access, topic: Any) -> Any | None:
@@ -178,21 +188,21 @@ def _deletion_denial(request: Request, access: Access, topic: Any) -> Any | None
     topic_id = getattr(topic, "topic_id", None)  # the zero id is read as None
     if named_topic is not None and topic_id is not None:
         return None  # the handler refuses it
-    name = named_topic
+    topic_name = named_topic
     if topic_id is not None:
-        name = image.topic_names.get(topic_id)
-    if name is None:
+        topic_name = image.topic_names.get(topic_id)
+    if topic_name is None:
         return None
-    is_seen = access.may_topic(AclOperation.DESCRIBE, name)
-    if is_seen and name not in image.topics:
+    is_seen = access.may_topic(AclOperation.DESCRIBE, topic_name)
+    if is_seen and topic_name not in image.topics:
         return None
-    if is_seen and access.may_topic(AclOperation.DELETE, name):
+    if is_seen and access.may_topic(AclOperation.DELETE, topic_name):
         return None
     return codec.build(
         request.schema.DeletableTopicResult,
-        name=name if named_topic is not None or is_seen else None,
+        name=topic_name if named_topic is not None or is_seen else None,
         topic_id=topic_id,
-        error_code=_FORBIDDEN,
+        error_code=_FORBIDDEN_ERROR,
         error_message=_FORBIDDEN_TEXT,
     )
 
@@ -203,24 +213,26 @@ def _deletion_denial(request: Request, access: Access, topic: Any) -> Any | None
 async def describe_topic_partitions(request: Request, access: Access, handler: Handler) -> Reply:
     """Forbidden topics get an error if the request names them, else they are left out."""
     message = request.message
-    may = partial(access.may_topic, AclOperation.DESCRIBE)
-    denied: set[str] = set()
+    is_describable = partial(access.may_topic, AclOperation.DESCRIBE)
+    denied_names: set[str] = set()
     if message.topics:
-        denied = {topic.name for topic in message.topics if topic.name and not may(topic.name)}
-        allowed_topics = [topic for topic in message.topics if topic.name not in denied]
+        denied_names = {
+            topic.name for topic in message.topics if topic.name and not is_describable(topic.name)
+        }
+        allowed_topics = [topic for topic in message.topics if topic.name not in denied_names]
     else:
         schema = codec.request_schema(request.api_key, request.api_version)
-        names = filter(may, sorted(request.broker.image.topics))
-        allowed_topics = [schema.TopicRequest(name=name) for name in names]
+        topic_names = filter(is_describable, sorted(request.broker.image.topics))
+        allowed_topics = [schema.TopicRequest(name=topic_name) for topic_name in topic_names]
     refused: Any = handler.refuse(
         with_message(
             request,
             dataclasses.replace(
                 message,
-                topics=tuple(topic for topic in message.topics if topic.name in denied),
+                topics=tuple(topic for topic in message.topics if topic.name in denied_names),
             ),
         ),
-        _FORBIDDEN,
+        _FORBIDDEN_ERROR,
     )
     allowed_request = _from_cursor(request, allowed_topics)
     if not allowed_request.message.topics:
@@ -248,11 +260,15 @@ def _from_cursor(request: Request, allowed_topics: list[Any]) -> Request:
 
 
 _CREATED: Final = ResourcePart(
-    asked="topics", answered="topics", error=_uncreatable, has_entries=True, shown=_show_created
+    request_field="topics",
+    answer_field="topics",
+    error=_creation_error,
+    has_entries=True,
+    show_element=_show_created,
 )
 GUARDS: Final[Mapping[int, Guard]] = {
     3: metadata,
-    19: partial(shown_parts, part=_CREATED),  # CreateTopics
+    19: partial(shown_parts, resource_part=_CREATED),  # CreateTopics
     20: delete_topics,
     60: describe_cluster,
     75: describe_topic_partitions,

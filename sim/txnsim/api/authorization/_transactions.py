@@ -22,12 +22,12 @@ def _with_visible_topics(_request: Request, access: Access, state: Any) -> Any:
 
 
 _DESCRIBED: Final = ResourcePart(
-    asked="transactional_ids",
-    answered="transaction_states",
+    request_field="transactional_ids",
+    answer_field="transaction_states",
     error=by_id(AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID),
     has_entries=True,
-    shown=_with_visible_topics,
+    show_element=_with_visible_topics,
 )
 GUARDS: Final[Mapping[int, Guard]] = {
-    65: partial(shown_parts, part=_DESCRIBED),  # DescribeTransactions
+    65: partial(shown_parts, resource_part=_DESCRIBED),  # DescribeTransactions
 }

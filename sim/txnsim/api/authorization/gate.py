@@ -22,7 +22,7 @@ from txnsim.api.request import ApiTable, Handler, Reply, Request
 from txnsim.security.authorizer import Authorizer
 
 GUARDS: Final[Mapping[int, Guard]] = {
-    **{key: partial(handle_parts, part=part) for key, part in PARTS.items()},
+    **{key: partial(handle_parts, resource_part=part) for key, part in PARTS.items()},
     **topics.GUARDS,
     **groups.GUARDS,
     **transactions.GUARDS,
@@ -34,8 +34,8 @@ def guard_apis(apis: ApiTable, authorizer: Authorizer) -> ApiTable:
     return msgspec.structs.replace(
         apis,
         handlers={
-            key: handler.but(handle=partial(_handle, handler, authorizer))
-            for key, handler in apis.handlers.items()
+            api_key: handler.but(handle=partial(_handle, handler, authorizer))
+            for api_key, handler in apis.handlers.items()
         },
     )
 

@@ -26,17 +26,17 @@ async def handle(request: Request) -> Reply:
     reply = await request.broker.add_partitions_to_txn(
         add_partitions_to_txn.batch_command(request.message)
     )
-    translated = AddPartitionsToTxnReply(
+    translated_results = AddPartitionsToTxnReply(
         error=reply.error,
         results=tuple(
             (
                 transactional_id,
                 tuple(
                     (partition, server_failure(verification_error(ErrorCode(error))))
-                    for partition, error in results
+                    for partition, error in partition_errors
                 ),
             )
-            for transactional_id, results in reply.results
+            for transactional_id, partition_errors in reply.results
         ),
     )
-    return await add_partitions_to_txn.answer_batch(request, translated)
+    return await add_partitions_to_txn.answer_batch(request, translated_results)

@@ -26,8 +26,8 @@ from txnsim.errors import ErrorCode
 Renamed = Callable[[ErrorCode], ErrorCode]
 
 
-def _rename_by(names: Mapping[ErrorCode, ErrorCode]) -> Renamed:
-    return lambda error: names.get(error, error)
+def _rename_by(text_errors: Mapping[ErrorCode, ErrorCode]) -> Renamed:
+    return lambda error: text_errors.get(error, error)
 
 
 _UNKNOWN_TRANSACTION: Final = dict.fromkeys(

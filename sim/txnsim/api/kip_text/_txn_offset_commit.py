@@ -20,10 +20,10 @@ NEW_FROM: Final = 4
 async def handle(request: Request) -> Reply:
     """Commit; a new version adds implicitly."""
     if request.api_version < NEW_FROM:
-        return await txn_offset_commit.handle(request, renamed=passing_error)
+        return await txn_offset_commit.handle(request, rename_error=passing_error)
     return await txn_offset_commit.handle(
         request,
-        operation=TransactionOperation.ADD_PARTITION,
-        renamed=txn_offset_commit_error,
-        failed=server_failure,
+        own_operation=TransactionOperation.ADD_PARTITION,
+        rename_error=txn_offset_commit_error,
+        rename_failure=server_failure,
     )

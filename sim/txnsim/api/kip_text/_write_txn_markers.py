@@ -64,12 +64,12 @@ def _command(request: Request) -> WriteTxnMarkersCommand:
         return write_txn_markers.command_of(message)
     return WriteTxnMarkersCommand(
         markers=tuple(
-            split_marker for marker in message.markers for split_marker in _markers(marker)
+            split_marker for marker in message.markers for split_marker in _split_marker(marker)
         )
     )
 
 
-def _markers(marker: Any) -> list[TxnMarker]:
+def _split_marker(marker: Any) -> list[TxnMarker]:
     """One marker for all partitions with the same start offset; the answer is grouped by producer
     id.
     """

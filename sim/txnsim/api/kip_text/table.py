@@ -52,7 +52,7 @@ only announces an error; so a stock client that uses v4 misreads the answer and 
 epoch that is over. There is no v5 here.
 """
 
-_RENAMED: Final[Mapping[int, tuple[int, Callable[[ErrorCode], ErrorCode]]]] = {
+_ERROR_RENAMES: Final[Mapping[int, tuple[int, Callable[[ErrorCode], ErrorCode]]]] = {
     PRODUCE: (produce.NEW_FROM, produce_error),
     INIT_PRODUCER_ID: (5, server_failure),
     ADD_PARTITIONS_TO_TXN: (add_partitions_to_txn.NEW_FROM, server_failure),
@@ -64,14 +64,14 @@ _RENAMED: Final[Mapping[int, tuple[int, Callable[[ErrorCode], ErrorCode]]]] = {
 and the function that maps an error.
 """
 
-_OWN: Final[Mapping[int, Mapping[str, Any]]] = {
+_TEXT_PARTS: Final[Mapping[int, Mapping[str, Any]]] = {
     PRODUCE: {"handle": produce.handle},
     INIT_PRODUCER_ID: {"handle": partial(init_producer_id.handle, by_text=True)},
     ADD_PARTITIONS_TO_TXN: {"handle": add_partitions_to_txn.handle},
     TXN_OFFSET_COMMIT: {"handle": txn_offset_commit.handle},
     end_txn.KEY: {
-        "handle": partial(end_txn.handle, v2_from=END_BUMPS_FROM),
-        "refuse": partial(end_txn.refuse, v2_from=END_BUMPS_FROM),
+        "handle": partial(end_txn.handle, bumps_epoch_from=END_BUMPS_FROM),
+        "refuse": partial(end_txn.refuse, bumps_epoch_from=END_BUMPS_FROM),
     },
     WRITE_TXN_MARKERS: {
         "handle": write_txn_markers.handle,
@@ -85,23 +85,23 @@ _OWN: Final[Mapping[int, Mapping[str, Any]]] = {
 """API key -> the parts of the handler that follow the text."""
 
 
-def _by_text(handler: Handler) -> Handler:
-    own = handler.but(**_OWN.get(handler.key, {}))
-    if handler.key not in _RENAMED:
-        return own
-    since, renamed = _RENAMED[handler.key]
+def _text_handler(handler: Handler) -> Handler:
+    own_handler = handler.but(**_TEXT_PARTS.get(handler.key, {}))
+    if handler.key not in _ERROR_RENAMES:
+        return own_handler
+    first_version, rename_error = _ERROR_RENAMES[handler.key]
 
     def refuse(request: Request, error: ErrorCode) -> Reply:
         is_transactional = getattr(request.message, "transactional_id", "") is not None
-        is_new = request.api_version >= since and is_transactional
-        return own.refuse(request, renamed(error) if is_new else error)
+        follows_text = request.api_version >= first_version and is_transactional
+        return own_handler.refuse(request, rename_error(error) if follows_text else error)
 
-    return own.but(refuse=refuse)
+    return own_handler.but(refuse=refuse)
 
 
 KIP_TEXT: Final = ApiTable(
     listener=LISTENER,
-    handlers={key: _by_text(handler) for key, handler in SHIPPED.handlers.items()},
+    handlers={key: _text_handler(handler) for key, handler in SHIPPED.handlers.items()},
     accepted={**SHIPPED.accepted, **_RANGES},
     advertised={**SHIPPED.advertised, **_RANGES},
 )

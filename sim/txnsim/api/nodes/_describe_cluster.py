@@ -45,9 +45,12 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
 def _answer(request: Request, error: ErrorCode, message: str | None) -> Reply:
     image = request.broker.image
     brokers = image.alive_brokers() if error is ErrorCode.none else ()
-    is_all = error is ErrorCode.none and getattr(request.message, "include_fenced_brokers", False)
-    listed = sorted(
-        (*brokers, *(image.fenced_brokers() if is_all else ())), key=lambda broker: broker.broker_id
+    lists_fenced = error is ErrorCode.none and getattr(
+        request.message, "include_fenced_brokers", False
+    )
+    sorted_brokers = sorted(
+        (*brokers, *(image.fenced_brokers() if lists_fenced else ())),
+        key=lambda broker: broker.broker_id,
     )
     return request.answer(
         error_code=error,
@@ -56,14 +59,14 @@ def _answer(request: Request, error: ErrorCode, message: str | None) -> Reply:
         endpoint_type=BROKERS,
         cluster_id=image.cluster_id if error is ErrorCode.none else "",
         controller_id=brokers[0].broker_id if brokers else -1,
-        brokers=tuple(_broker(request, broker) for broker in listed),
+        brokers=tuple(_broker_row(request, broker) for broker in sorted_brokers),
         cluster_authorized_operations=CLUSTER_OPERATIONS
         if error is ErrorCode.none and request.message.include_cluster_authorized_operations
         else NOT_ASKED,
     )
 
 
-def _broker(request: Request, broker: Any) -> Any:
+def _broker_row(request: Request, broker: Any) -> Any:
     return build(
         request.schema.DescribeClusterBroker,
         broker_id=broker.broker_id,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from txnsim.api._topics import answered_topics, every_partition
+from txnsim.api._topics import answered_topics, same_row_for_all
 from txnsim.api.request import Reply, Request
 from txnsim.errors import ErrorCode
 from txnsim.metadata.image import BrokerImage
@@ -32,7 +32,9 @@ async def handle(request: Request) -> Reply:
     """Describe the quorum of the metadata log."""
     topics = request.message.topics
     requested_partitions = [
-        (topic.topic_name, part.partition_index) for topic in topics for part in topic.partitions
+        (topic.topic_name, partition_row.partition_index)
+        for topic in topics
+        for partition_row in topic.partitions
     ]
     request.expect(len(requested_partitions))  # what is not hosted here has a row each
     if not topics:
@@ -48,16 +50,16 @@ async def handle(request: Request) -> Reply:
         error_message="",
         leader_id=brokers[0].broker_id,
         leader_epoch=LEADER_EPOCH,
-        high_watermark=_end(request),
-        current_voters=(_replica(request, brokers[0]),),
-        observers=tuple(_replica(request, broker) for broker in brokers[1:]),
+        high_watermark=_log_end(request),
+        current_voters=(_replica_row(request, brokers[0]),),
+        observers=tuple(_replica_row(request, broker) for broker in brokers[1:]),
     )
     return _answer(
         request,
         error_code=ErrorCode.none,
         error_message="",
         topics=(schema.TopicData(topic_name=METADATA_TOPIC, partitions=(partition,)),),
-        nodes=(_node(request, brokers[0]),) if hasattr(schema, "Node") else (),
+        nodes=(_node_row(request, brokers[0]),) if hasattr(schema, "Node") else (),
     )
 
 
@@ -82,8 +84,8 @@ def _not_hosted(request: Request) -> Reply:
             observers=(),
         )
 
-    topic_rows = every_partition(request.message.topics, row)
-    topics = answered_topics(schema.TopicData, topic_rows, name="topic_name")
+    topic_rows = same_row_for_all(request.message.topics, row)
+    topics = answered_topics(schema.TopicData, topic_rows, name_field="topic_name")
     return _answer(request, error_code=ErrorCode.none, error_message="", topics=topics, nodes=())
 
 
@@ -92,24 +94,24 @@ def _answer(request: Request, **values: object) -> Any:
     return build(request.schema.DescribeQuorumResponse, **values)
 
 
-def _end(request: Request) -> int:
+def _log_end(request: Request) -> int:
     # An image at offset n is what the first n + 1 records of the log say.
     return request.broker.image.offset + 1
 
 
-def _replica(request: Request, broker: BrokerImage) -> Any:
+def _replica_row(request: Request, broker: BrokerImage) -> Any:
     now_ms = request.broker.environment.clock.now_ms()
     return build(
         request.schema.ReplicaState,
         replica_id=broker.broker_id,
         replica_directory_id=None,
-        log_end_offset=_end(request),
+        log_end_offset=_log_end(request),
         last_fetch_timestamp=now_ms,
         last_caught_up_timestamp=now_ms,
     )
 
 
-def _node(request: Request, broker: BrokerImage) -> Any:
+def _node_row(request: Request, broker: BrokerImage) -> Any:
     schema = request.schema
     listener = schema.Listener(name=CONTROLLER_LISTENER, **request.address_of(broker))
     return schema.Node(node_id=broker.broker_id, listeners=(listener,))

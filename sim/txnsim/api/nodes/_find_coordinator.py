@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from txnsim.api._access import TEXTS, Access
-from txnsim.api._fault_subjects import of_transactions
+from txnsim.api._fault_subjects import subject_of_transactions
 from txnsim.api.request import INVALID_REQUEST_TEXT, Reply, Request
 from txnsim.errors import ErrorCode
 from txnsim.faults.subjects import NO_SUBJECT, Subject
@@ -34,9 +34,9 @@ KEY: Final = 10
 
 BATCHED_FROM: Final = 4
 SHARE_FROM: Final = 6
-_INT: Final = re.compile(r"[+-]?[0-9]{1,10}")
+_INT_PATTERN: Final = re.compile(r"[+-]?[0-9]{1,10}")
 
-_TEXTS: Final = {
+_ERROR_TEXTS: Final = {
     ErrorCode.none: "NONE",
     ErrorCode.coordinator_not_available: "The coordinator is not available.",
     ErrorCode.invalid_request: INVALID_REQUEST_TEXT,
@@ -71,20 +71,32 @@ async def handle(request: Request) -> Reply:
     if key_type not in list(KeyType):
         return refuse(request, ErrorCode.invalid_request)
     if request.api_version >= BATCHED_FROM:
-        keys = message.coordinator_keys
+        coordinator_keys = message.coordinator_keys
         coordinators = await request.map_each(
-            lambda key: (key, _find(request, key_type, key)), keys
+            lambda coordinator_key: (
+                coordinator_key,
+                _find_coordinator(request, key_type, coordinator_key),
+            ),
+            coordinator_keys,
         )
         return _answer(request, coordinators)
-    return _answer(request, [(message.key, _find(request, key_type, message.key))])
+    return _answer(request, [(message.key, _find_coordinator(request, key_type, message.key))])
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
     """The error for every key."""
     message = request.message
-    keys = message.coordinator_keys if request.api_version >= BATCHED_FROM else (message.key,)
-    text = _TEXTS.get(error, error.name)
-    return _answer(request, [(key, FoundCoordinator(error=error, message=text)) for key in keys])
+    coordinator_keys = (
+        message.coordinator_keys if request.api_version >= BATCHED_FROM else (message.key,)
+    )
+    error_text = _ERROR_TEXTS.get(error, error.name)
+    return _answer(
+        request,
+        [
+            (coordinator_key, FoundCoordinator(error=error, message=error_text))
+            for coordinator_key in coordinator_keys
+        ],
+    )
 
 
 def subject(request: Request) -> Subject:
@@ -92,39 +104,43 @@ def subject(request: Request) -> Subject:
     message = request.message
     if getattr(message, "key_type", KeyType.GROUP) != KeyType.TRANSACTION:
         return NO_SUBJECT
-    keys = message.coordinator_keys if request.api_version >= BATCHED_FROM else (message.key,)
-    return of_transactions(keys)
+    coordinator_keys = (
+        message.coordinator_keys if request.api_version >= BATCHED_FROM else (message.key,)
+    )
+    return subject_of_transactions(coordinator_keys)
 
 
-def _find(request: Request, key_type: int, key: str) -> FoundCoordinator:
+def _find_coordinator(request: Request, key_type: int, coordinator_key: str) -> FoundCoordinator:
     broker = request.broker
     if request.access is not None:
-        forbidden = _denial(request, request.access, key_type, key)
+        forbidden = _denial(request, request.access, key_type, coordinator_key)
         if forbidden is not None:
             return forbidden
     if key_type == KeyType.GROUP:
         topic = CONSUMER_OFFSETS_TOPIC
-        node = broker.group_host.coordinator_of(key)
+        group_broker = broker.group_host.coordinator_of(coordinator_key)
     elif key_type == KeyType.TRANSACTION:
         topic = TRANSACTION_STATE_TOPIC
-        node = broker.transaction_coordinator_of(TransactionalId(key))
+        group_broker = broker.transaction_coordinator_of(TransactionalId(coordinator_key))
     else:
-        share_key = _share_key(key) if request.api_version >= SHARE_FROM else None
+        share_key = _share_key(coordinator_key) if request.api_version >= SHARE_FROM else None
         if share_key is None:
             return FoundCoordinator(error=ErrorCode.invalid_request)
         topic = SHARE_STATE_TOPIC
-        node = broker.share_host.coordinator_of(share_key.coordinator_key)
+        group_broker = broker.share_host.coordinator_of(share_key.coordinator_key)
     broker.make_coordinators_topic(topic)
-    if node is None:
+    if group_broker is None:
         return FoundCoordinator(error=ErrorCode.coordinator_not_available)
-    return FoundCoordinator(error=ErrorCode.none, broker=broker.image.brokers[node])
+    return FoundCoordinator(error=ErrorCode.none, broker=broker.image.brokers[group_broker])
 
 
-def _denial(request: Request, access: Access, key_type: int, key: str) -> FoundCoordinator | None:
-    if key_type == KeyType.GROUP and not access.may_group(AclOperation.DESCRIBE, key):
+def _denial(
+    request: Request, access: Access, key_type: int, coordinator_key: str
+) -> FoundCoordinator | None:
+    if key_type == KeyType.GROUP and not access.may_group(AclOperation.DESCRIBE, coordinator_key):
         return FoundCoordinator(error=ErrorCode.group_authorization_failed)
     if key_type == KeyType.TRANSACTION and not access.may_transactional_id(
-        AclOperation.DESCRIBE, key
+        AclOperation.DESCRIBE, coordinator_key
     ):
         return FoundCoordinator(error=ErrorCode.transactional_id_authorization_failed)
     if (
@@ -139,11 +155,15 @@ def _denial(request: Request, access: Access, key_type: int, key: str) -> FoundC
     return None
 
 
-def _share_key(text: str) -> ShareKey | None:
+def _share_key(key_text: str) -> ShareKey | None:
     """``group:topicId:partition``; the group may have colons (SharePartitionKey.getInstance)."""
-    group_id, _, partition = text.rstrip(":").rpartition(":")
+    group_id, _, partition = key_text.rstrip(":").rpartition(":")
     group_id, _, topic_id = group_id.rpartition(":")
-    if not group_id.strip() or not _INT.fullmatch(partition) or not _is_int32(int(partition)):
+    if (
+        not group_id.strip()
+        or not _INT_PATTERN.fullmatch(partition)
+        or not _is_int32(int(partition))
+    ):
         return None
     try:
         return ShareKey(group_id, uuid_text(uuid_from(topic_id)), int(partition))
@@ -161,22 +181,24 @@ def _answer(request: Request, coordinators: list[tuple[str, FoundCoordinator]]) 
         return request.answer(
             coordinators=tuple(
                 schema.Coordinator(
-                    key=key,
+                    key=coordinator_key,
                     error_code=coordinator.error,
                     error_message=coordinator.message,
-                    **_node(request, coordinator),
+                    **_coordinator_address(request, coordinator),
                 )
-                for key, coordinator in coordinators
+                for coordinator_key, coordinator in coordinators
             )
         )
     coordinator = coordinators[0][1]
-    message = _TEXTS.get(coordinator.error, coordinator.message)
+    error_text = _ERROR_TEXTS.get(coordinator.error, coordinator.message)
     return request.answer(
-        error_code=coordinator.error, error_message=message, **_node(request, coordinator)
+        error_code=coordinator.error,
+        error_message=error_text,
+        **_coordinator_address(request, coordinator),
     )
 
 
-def _node(request: Request, coordinator: FoundCoordinator) -> dict[str, Any]:
+def _coordinator_address(request: Request, coordinator: FoundCoordinator) -> dict[str, Any]:
     if coordinator.broker is None:
         return {"node_id": -1, "host": "", "port": -1}
     return {"node_id": coordinator.broker.broker_id, **request.address_of(coordinator.broker)}

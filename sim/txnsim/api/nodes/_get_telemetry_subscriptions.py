@@ -57,15 +57,15 @@ async def handle(request: Request) -> Reply:
     )
 
 
-async def in_slices(request: Request, steps: Generator[int, None, T]) -> T:
+async def in_slices(request: Request, work_steps: Generator[int, None, T]) -> T:
     """Run steps, in slices if there are many subscriptions. A client that disconnects between
     slices is not recorded.
     """
     request.expect(WEIGHT * len(request.broker.image.client_metrics))
     if request.pace is None:
-        return run_to_end(steps)
+        return run_to_end(work_steps)
     request.pace.is_wanted = request.link.is_open
-    return await request.pace.run(steps)
+    return await request.pace.run(work_steps)
 
 
 def client_of(request: Request) -> TelemetryClient:

@@ -26,20 +26,20 @@ DEVIATIONS: Final = (
 async def handle(request: Request) -> Reply:
     """Accept the pushed metrics."""
     broker, message = request.broker, request.message
-    push = Push(
+    pushed_metrics = Push(
         instance_id=message.client_instance_id,
         subscription_id=message.subscription_id,
         is_last=message.terminating,
         compression=message.compression_type,
         metrics=bytes(message.metrics),
     )
-    refused = await in_slices(
+    refusal = await in_slices(
         request,
         broker.client_metrics.push(
-            push,
+            pushed_metrics,
             client_of(request),
             broker.image.client_metrics,
             now_ms=broker.environment.clock.monotonic_ms(),
         ),
     )
-    return request.answer(error_code=ErrorCode.none if refused is None else refused.error)
+    return request.answer(error_code=ErrorCode.none if refusal is None else refusal.error)

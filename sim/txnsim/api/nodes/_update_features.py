@@ -32,15 +32,15 @@ async def handle(request: Request) -> Reply:
 def _all_or_none(request: Request) -> Reply:
     message = request.message
     metadata = request.broker.metadata
-    changed = features.update_features(
+    image_or_rejection = features.update_features(
         metadata.image,
         tuple(_feature_update(request, update) for update in message.feature_updates),
         fleet=metadata.fleet,
     )
-    if isinstance(changed, Rejection):
-        return _answer(request, changed.error, changed.reason)
+    if isinstance(image_or_rejection, Rejection):
+        return _answer(request, image_or_rejection.error, image_or_rejection.reason)
     if not getattr(message, "validate_only", False):
-        metadata.publish(changed)
+        metadata.publish(image_or_rejection)
     return _answer(request, ErrorCode.none, None)
 
 
@@ -48,16 +48,19 @@ def _each_by_itself(request: Request) -> Reply:
     """Before KAFKA-16308 each feature is updated separately and has its own result."""
     metadata = request.broker.metadata
     image = metadata.image
-    results: dict[str, tuple[ErrorCode, str | None]] = {}
+    results_by_feature: dict[str, tuple[ErrorCode, str | None]] = {}
     for update in request.message.feature_updates:
-        changed = features.update_features(
+        image_or_rejection = features.update_features(
             image, (_feature_update(request, update),), fleet=metadata.fleet, alone=True
         )
-        if isinstance(changed, Rejection):
-            results[update.feature] = (changed.error, changed.reason)
+        if isinstance(image_or_rejection, Rejection):
+            results_by_feature[update.feature] = (
+                image_or_rejection.error,
+                image_or_rejection.reason,
+            )
         else:
-            image = changed
-            results[update.feature] = (ErrorCode.none, None)
+            image = image_or_rejection
+            results_by_feature[update.feature] = (ErrorCode.none, None)
     if not getattr(request.message, "validate_only", False):
         metadata.publish(image)
     return request.answer(
@@ -67,7 +70,7 @@ def _each_by_itself(request: Request) -> Reply:
             request.schema.UpdatableFeatureResult(
                 feature=feature, error_code=error, error_message=reason
             )
-            for feature, (error, reason) in sorted(results.items())
+            for feature, (error, reason) in sorted(results_by_feature.items())
         ),
     )
 
@@ -85,9 +88,9 @@ def _feature_update(request: Request, update: Any) -> FeatureUpdate:
 
 
 def _answer(request: Request, error: ErrorCode, message: str | None) -> Reply:
-    values: dict[str, object] = {}
+    result_fields: dict[str, object] = {}
     if request.api_version < TOP_LEVEL_ONLY_FROM:
-        values["results"] = (
+        result_fields["results"] = (
             ()
             if error is not ErrorCode.none
             else tuple(
@@ -97,4 +100,4 @@ def _answer(request: Request, error: ErrorCode, message: str | None) -> Reply:
                 for update in request.message.feature_updates
             )
         )
-    return request.answer(error_code=error, error_message=message, **values)
+    return request.answer(error_code=error, error_message=message, **result_fields)

@@ -27,17 +27,17 @@ DEVIATIONS: Final = (
 
 FEATURES_FROM: Final = 3
 LEVEL_ZERO_FROM: Final = 4
-MEANT_FROM: Final = 5
+TARGET_NAMED_FROM: Final = 5
 NO_NODE: Final = -1
 
-_SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+_SOFTWARE_PATTERN: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
 async def handle(request: Request) -> Reply:
     """List the API versions of this broker."""
     if not is_valid(request):
         return _answer(request, ErrorCode.invalid_request, ranges={})
-    if not is_meant(request):
+    if not is_addressed(request):
         return _answer(request, ErrorCode.rebootstrap_required, ranges={})
     if request.api_version >= FEATURES_FROM:
         link, message = request.link, request.message
@@ -50,16 +50,18 @@ def _listed_versions(request: Request) -> Mapping[int, tuple[int, int]]:
     """The versions of this broker. For APIs that the controller handles, both must know the version
     (ApiVersionsResponse.intersectForwardableApis).
     """
-    broker, own = request.broker, request.apis.advertised
+    broker, own_versions = request.broker, request.apis.advertised
     controller = broker.metadata.fleet.controller
     if controller.name == broker.release.name or not controller.features:
-        return own  # 2.8 asks ZooKeeper
-    listed = {}
-    for key, (low, high) in own.items():
-        common = min(high, controller.highest(key)) if key in FORWARDED else high
-        if low <= common:
-            listed[key] = (low, common)
-    return listed
+        return own_versions  # 2.8 asks ZooKeeper
+    common_versions = {}
+    for api_key, (lowest, highest) in own_versions.items():
+        highest_common = (
+            min(highest, controller.highest(api_key)) if api_key in FORWARDED else highest
+        )
+        if lowest <= highest_common:
+            common_versions[api_key] = (lowest, highest_common)
+    return common_versions
 
 
 def is_valid(request: Request) -> bool:
@@ -69,59 +71,61 @@ def is_valid(request: Request) -> bool:
     if request.api_version < FEATURES_FROM:
         return True
     message = request.message
-    if request.api_version >= MEANT_FROM:
-        is_named = message.cluster_id is not None
-        if is_named != (message.node_id != NO_NODE):
+    if request.api_version >= TARGET_NAMED_FROM:
+        names_cluster = message.cluster_id is not None
+        if names_cluster != (message.node_id != NO_NODE):
             return False  # one says nothing without the other
-    texts = (message.client_software_name, message.client_software_version)
-    return all(_SOFTWARE.fullmatch(text) is not None for text in texts)
+    software_texts = (message.client_software_name, message.client_software_version)
+    return all(
+        _SOFTWARE_PATTERN.fullmatch(software_text) is not None for software_text in software_texts
+    )
 
 
-def is_meant(request: Request) -> bool:
+def is_addressed(request: Request) -> bool:
     """Whether this is the cluster and node that the client expects."""
-    if request.api_version < MEANT_FROM or request.message.cluster_id is None:
+    if request.api_version < TARGET_NAMED_FROM or request.message.cluster_id is None:
         return True
     broker, message = request.broker, request.message
-    own = (broker.image.cluster_id, broker.broker_id)
-    return (message.cluster_id, message.node_id) == own
+    own_identity = (broker.image.cluster_id, broker.broker_id)
+    return (message.cluster_id, message.node_id) == own_identity
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
     """The error at the top; UNSUPPORTED_VERSION comes with the version range of ApiVersions
     itself.
     """
-    own = {KEY: request.apis.accepted[KEY]} if error is ErrorCode.unsupported_version else {}
-    return _answer(request, error, ranges=own)
+    own_range = {KEY: request.apis.accepted[KEY]} if error is ErrorCode.unsupported_version else {}
+    return _answer(request, error, ranges=own_range)
 
 
 def _answer(request: Request, error: ErrorCode, *, ranges: Mapping[int, tuple[int, int]]) -> Reply:
     schema = request.schema
     image = request.broker.image
-    values: dict[str, Any] = {}
+    feature_fields: dict[str, Any] = {}
     if request.api_version >= FEATURES_FROM and error is ErrorCode.none:
-        least = 0 if request.api_version >= LEVEL_ZERO_FROM else 1
-        values = {
+        least_level = 0 if request.api_version >= LEVEL_ZERO_FROM else 1
+        feature_fields = {
             "supported_features": tuple(
                 schema.SupportedFeatureKey(
-                    name=name, min_version=feature.min_level, max_version=feature.max_level
+                    name=feature_name, min_version=feature.min_level, max_version=feature.max_level
                 )
-                for name, feature in request.broker.release.features.items()
-                if feature.min_level >= least
+                for feature_name, feature in request.broker.release.features.items()
+                if feature.min_level >= least_level
             ),
             "finalized_features_epoch": image.features_epoch,
             "finalized_features": tuple(
                 schema.FinalizedFeatureKey(
-                    name=name, max_version_level=level, min_version_level=level
+                    name=feature_name, max_version_level=level, min_version_level=level
                 )
-                for name, level in image.features.items()
+                for feature_name, level in image.features.items()
                 if level > 0
             ),
         }
     return request.answer(
         error_code=error,
         api_keys=tuple(
-            schema.ApiVersion(api_key=key, min_version=low, max_version=high)
-            for key, (low, high) in sorted(ranges.items())
+            schema.ApiVersion(api_key=api_key, min_version=lowest, max_version=highest)
+            for api_key, (lowest, highest) in sorted(ranges.items())
         ),
-        **values,
+        **feature_fields,
     )

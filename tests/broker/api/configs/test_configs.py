@@ -9,9 +9,9 @@ import pytest
 
 from tests.support.broker_api import NO_SUCH_ID, Api, handlers
 from txnsim.api._configs.config_resources import (
-    ConfigResourceType,
-    node_of,
-    resource_type,
+    ConfigResourceKind,
+    broker_id_of,
+    resource_kind_of,
     topic_refusal,
 )
 from txnsim.api.request import invalid
@@ -200,14 +200,14 @@ async def test_a_change_of_the_minimum_makes_no_replica_eligible(
     ],
 )
 def test_kinds_are_numbered_as_kafka_does(number: int, kind: str) -> None:
-    assert resource_type(number) is ConfigResourceType[kind]
+    assert resource_kind_of(number) is ConfigResourceKind[kind]
 
 
 @pytest.mark.parametrize(
     ("name", "node"), [("1", 1), ("-1", -1), ("+7", 7), ("", None), ("x", None), ("1.5", None)]
 )
 def test_a_brokers_name_is_its_id(name: str, node: int | None) -> None:
-    assert node_of(name) == node
+    assert broker_id_of(name) == node
 
 
 async def test_a_topic_must_be_named_well_and_exist(api: Api) -> None:

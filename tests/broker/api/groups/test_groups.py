@@ -23,9 +23,9 @@ from tests.support.slow_machine import SLOW_S
 from txnsim.api._groups.committed_positions import (
     NamedTopic,
     errors_of,
-    everywhere,
     find_topic,
     named_topic,
+    same_error_for_all,
     split,
 )
 from txnsim.api._groups.describe_groups import group_operations
@@ -90,7 +90,7 @@ def test_errors_of_the_coordinator_follow_those_of_what_is_not_there() -> None:
         ),
     ]
     assert positions_request.refused[named_topic(topic("orders"))] == [(5, UNKNOWN)]
-    assert everywhere(topics[2:], E.not_coordinator) == [
+    assert same_error_for_all(topics[2:], E.not_coordinator) == [
         (named_topic(topic("orders")), [(index, E.not_coordinator) for index in (5, 1, 0)])
     ]
 
