@@ -66,7 +66,7 @@ class CoordinatorRequests(msgspec.Struct, eq=False):
         self._to_add[partition] = None
 
     async def add_partition(
-        self, partition: TopicPartition, given_up: Callable[[], bool], deadline: Deadline
+        self, partition: TopicPartition, reason_given_up: Callable[[], bool], deadline: Deadline
     ) -> None:
         """Add the partition to the transaction (old protocol), with all partitions that wait at
         that time.
@@ -76,7 +76,7 @@ class CoordinatorRequests(msgspec.Struct, eq=False):
             FatalError: The producer is finished.
         """
         async with self._adding:
-            if given_up():
+            if reason_given_up():
                 self._to_add.clear()
                 raise AbortableError("the transaction is being aborted")
             self._session.raise_error()
@@ -84,14 +84,14 @@ class CoordinatorRequests(msgspec.Struct, eq=False):
                 return
             self._to_add[partition] = None
             unregistered = frozenset(self._to_add)
-            ordered = list(self._to_add)
+            partitions_to_add = list(self._to_add)
             self._to_add.clear()
             identity = self._session.identity
             request = TxnRequests(
                 self._transactional_id,
                 producer_id=identity.producer_id,
                 producer_epoch=identity.producer_epoch,
-            ).add_partitions(partitions=ordered)
+            ).add_partitions(partitions=partitions_to_add)
             try:
                 await self._ask(
                     RequestKind.ADD_PARTITIONS, request, worst_partition_error, deadline
@@ -110,24 +110,24 @@ class CoordinatorRequests(msgspec.Struct, eq=False):
             IllegalUseError: No transaction is open.
         """
         self._to_add.clear()
-        plan = self._session.plan_end(committed=committed, features=self._cluster.features)
-        identity = await self._end_txn(plan) if plan.send else None
-        if plan.bump:
+        end_plan = self._session.plan_end(committed=committed, features=self._cluster.features)
+        identity = await self._end_txn(end_plan) if end_plan.send else None
+        if end_plan.bump:
             try:
-                await self.init_producer_id(plan.identity if identity is None else identity)
+                await self.init_producer_id(end_plan.identity if identity is None else identity)
             except ClientError as error:
-                error.in_doubt = plan.send  # it has ended, and only what follows is refused
+                error.in_doubt = end_plan.send  # it has ended, and only what follows is refused
                 raise
         else:
             self._session.note_end(identity)
 
-    async def _end_txn(self, plan: EndPlan) -> ProducerIdAndEpoch | None:
+    async def _end_txn(self, end_plan: EndPlan) -> ProducerIdAndEpoch | None:
         request = TxnRequests(
             self._transactional_id,
-            producer_id=plan.identity.producer_id,
-            producer_epoch=plan.identity.producer_epoch,
-        ).end(committed=plan.committed, within=plan.versions)
-        operation = RequestKind.COMMIT if plan.committed else RequestKind.ABORT
+            producer_id=end_plan.identity.producer_id,
+            producer_epoch=end_plan.identity.producer_epoch,
+        ).end(committed=end_plan.committed, within=end_plan.versions)
+        operation = RequestKind.COMMIT if end_plan.committed else RequestKind.ABORT
         message = await self._ask(operation, request)
         if message.__version__ < 5 or message.producer_id < 0:
             return None
@@ -149,8 +149,8 @@ class CoordinatorRequests(msgspec.Struct, eq=False):
         """
         deadline = deadline if deadline is not None else self._cluster.deadline()
         backoff = self._cluster.backoff()
-        name = request.api.name
-        unsaid = False
+        request_name = request.api.name
+        is_unsure = False
         try:
             while True:
                 at_most_ms, is_asked = None, False
@@ -160,7 +160,7 @@ class CoordinatorRequests(msgspec.Struct, eq=False):
                     message = await self._cluster.ask(coordinator, request)
                     error = error_of(message)
                 except LOST as lost:
-                    unsaid |= is_asked
+                    is_unsure |= is_asked
                     self._cluster.forget_coordinator(self._transactional_id)
                     error, reason = lost.error or ErrorCode.network_exception, str(lost)
                     reaction = Reaction.RETRY
@@ -168,7 +168,7 @@ class CoordinatorRequests(msgspec.Struct, eq=False):
                     raise self._session.fatal(unsupported) from None
                 else:
                     reaction, reason = react(operation, error), error.name.upper()
-                    unsaid |= error in UNSAID
+                    is_unsure |= error in UNSAID
                 match reaction:
                     case Reaction.DONE:
                         return message
@@ -179,16 +179,17 @@ class CoordinatorRequests(msgspec.Struct, eq=False):
                     case Reaction.LOOK_UP:
                         self._cluster.forget_coordinator(self._transactional_id)
                     case _:
-                        raise self._bad(operation, reaction, unexpected_error(name, error))
+                        raise self._bad(operation, reaction, unexpected_error(request_name, error))
                 if deadline.has_passed:
                     raise RetriableError(
-                        f"{name} not achieved within {deadline.timeout_ms:.0f} ms: {reason}",
+                        f"{request_name} not achieved within {deadline.timeout_ms:.0f} ms: "
+                        f"{reason}",
                         error=error,
                     )
                 await backoff.wait(deadline, at_most_ms=at_most_ms)
         except ClientError as error:
-            is_no = error.error == ErrorCode.invalid_txn_state
-            error.in_doubt = operation in _ENDS and unsaid and not is_no
+            is_refusal = error.error == ErrorCode.invalid_txn_state
+            error.in_doubt = operation in _ENDS and is_unsure and not is_refusal
             raise
 
     async def _coordinator(self, deadline: Deadline) -> int:
@@ -216,10 +217,10 @@ def worst_partition_error(message: Any) -> ErrorCode:
     partition has failed.
     """
     errors = [
-        ErrorCode(row.partition_error_code)
+        ErrorCode(partition_row.partition_error_code)
         for topic in message.results_by_topic_v3_and_below
-        for row in topic.results_by_partition
+        for partition_row in topic.results_by_partition
     ]
-    bad = [error for error in errors if error != ErrorCode.none]
-    telling = [error for error in bad if error != ErrorCode.operation_not_attempted]
-    return (telling or bad or [ErrorCode.none])[0]
+    failures = [error for error in errors if error != ErrorCode.none]
+    other_errors = [error for error in failures if error != ErrorCode.operation_not_attempted]
+    return (other_errors or failures or [ErrorCode.none])[0]

@@ -58,7 +58,9 @@ def _parse(message: Any) -> tuple[ErrorCode, dict[TopicPartition, int]]:
     errors = [ErrorCode(message.error_code)]
     offsets = {}
     for topic in message.topics:
-        for row in topic.partitions:
-            errors.append(ErrorCode(row.error_code))
-            offsets[TopicPartition(topic.name, row.partition_index)] = row.committed_offset
+        for partition_row in topic.partitions:
+            errors.append(ErrorCode(partition_row.error_code))
+            offsets[TopicPartition(topic.name, partition_row.partition_index)] = (
+                partition_row.committed_offset
+            )
     return next((error for error in errors if error != ErrorCode.none), ErrorCode.none), offsets

@@ -60,9 +60,9 @@ async def run_by_key(
     cluster: Cluster,
     keys: Collection[K],
     *,
-    name: str,
+    request_name: str,
     look_up: LookUp[K],
-    ask: AskBroker[K, V],
+    ask_broker: AskBroker[K, V],
     timeout_ms: float | None = None,
 ) -> dict[K, V | ClientError]:
     """Ask until every key has an outcome or time is up.
@@ -71,22 +71,22 @@ async def run_by_key(
         Key -> outcome, in the order of ``keys``. Keys left when time was up have a RetriableError
         that says what they waited for.
     """
-    run = _KeyRun(tuple(keys), ask)
+    key_run = _KeyRun(tuple(keys), ask_broker)
     deadline = cluster.deadline(timeout_ms)
     backoff = cluster.backoff()
     while True:
-        homeless = run.homeless()
-        if homeless:
+        unmapped_keys = key_run.homeless()
+        if unmapped_keys:
             try:
-                run.take_lookup(await look_up(cluster, homeless, deadline))
+                key_run.take_lookup(await look_up(cluster, unmapped_keys, deadline))
             except (*LOST, NotSupportedError) as error:
                 # ask_any has used up the time, or no version fits: nothing can come after that.
-                run.fail_rest(error)
-        await run.ask_brokers()
+                key_run.fail_rest(error)
+        await key_run.ask_brokers()
         if deadline.has_passed:
-            run.expire(f"{name} not achieved within {deadline.timeout_ms:.0f} ms")
-        if run.done:
-            return run.outcomes()
+            key_run.expire(f"{request_name} not achieved within {deadline.timeout_ms:.0f} ms")
+        if key_run.done:
+            return key_run.outcomes()
         await backoff.wait(deadline)
 
 
@@ -120,91 +120,98 @@ class _KeyRun(msgspec.Struct, Generic[K, V], eq=False):
     def take_lookup(self, lookup: KeyLookup[K]) -> None:
         self._brokers.update(lookup.mapped)
         self._outcomes.update(lookup.failed)
-        self._reasons.update((key, code_name(code)) for key, code in lookup.waiting.items())
+        self._reasons.update(
+            (key, code_name(error_code)) for key, error_code in lookup.waiting.items()
+        )
 
     def fail_rest(self, error: ClientError) -> None:
         """No more answers can come: undecided keys get this outcome."""
         self._outcomes.update({k: error for k in self._keys if k not in self._outcomes})
 
-    def expire(self, late: str) -> None:
+    def expire(self, timeout_message: str) -> None:
         """Time is up: undecided keys get an error that says what they waited for."""
         for key in self._keys:
             if key not in self._outcomes:
                 self._outcomes[key] = RetriableError(
-                    f"{late}: {self._reasons.get(key, 'no answer')}",
+                    f"{timeout_message}: {self._reasons.get(key, 'no answer')}",
                     error=ErrorCode.request_timed_out,
                 )
 
     async def ask_brokers(self) -> None:
         """Send every broker one request for its keys, to all brokers in parallel."""
-        groups: dict[int, list[K]] = {}
+        keys_by_broker: dict[int, list[K]] = {}
         for key in self._keys:
             if key in self._brokers and key not in self._outcomes:
-                groups.setdefault(self._brokers[key], []).append(key)
-        results = await asyncio.gather(
-            *(self._ask(broker_id, group) for broker_id, group in groups.items()),
+                keys_by_broker.setdefault(self._brokers[key], []).append(key)
+        responses = await asyncio.gather(
+            *(
+                self._ask(broker_id, broker_keys)
+                for broker_id, broker_keys in keys_by_broker.items()
+            ),
             return_exceptions=True,
         )
-        for group, result in zip(groups.values(), results, strict=True):
-            self._take(group, result)
+        for broker_keys, response in zip(keys_by_broker.values(), responses, strict=True):
+            self._take(broker_keys, response)
 
-    def _take(self, group: list[K], result: KeyedResponse[K, V] | BaseException) -> None:
-        match result:
+    def _take(self, broker_keys: list[K], response: KeyedResponse[K, V] | BaseException) -> None:
+        match response:
             case KeyedResponse():
-                self._outcomes.update(result.completed)
-                self._outcomes.update(result.failed)
-                for key, code in (*result.unmapped.items(), *result.waiting.items()):
-                    self._reasons[key] = code_name(code)
-                    if code in _UNSAID:
+                self._outcomes.update(response.completed)
+                self._outcomes.update(response.failed)
+                for key, error_code in (*response.unmapped.items(), *response.waiting.items()):
+                    self._reasons[key] = code_name(error_code)
+                    if error_code in _UNSAID:
                         self._in_doubt.add(key)
-                for key in result.unmapped:
+                for key in response.unmapped:
                     self._brokers.pop(key, None)
             case NotSupportedError():
-                self._outcomes.update(dict.fromkeys(group, result))
+                self._outcomes.update(dict.fromkeys(broker_keys, response))
             case ClientError():
                 # Connection lost or no answer: look the broker up again.
-                for key in group:
-                    self._reasons[key] = str(result)
+                for key in broker_keys:
+                    self._reasons[key] = str(response)
                     self._in_doubt.add(key)
                     self._brokers.pop(key, None)
             case BaseException():
-                raise result
+                raise response
 
 
 async def look_up_leaders(
     cluster: Cluster, partitions: Sequence[TopicPartition], deadline: Deadline
 ) -> KeyLookup[TopicPartition]:
     """Find partition leaders by one Metadata request (PartitionLeaderStrategy)."""
-    topics = tuple(dict.fromkeys(partition.topic for partition in partitions))
-    view = await cluster.refresh(topics, deadline=deadline)
-    answer: KeyLookup[TopicPartition] = KeyLookup()
+    topic_names = tuple(dict.fromkeys(partition.topic for partition in partitions))
+    cluster_view = await cluster.refresh(topic_names, deadline=deadline)
+    lookup: KeyLookup[TopicPartition] = KeyLookup()
     for partition in partitions:
-        topic = view.topic(partition.topic)
+        topic = cluster_view.topic(partition.topic)
         partition_view = topic.partition(partition.partition) if topic is not None else None
-        number = topic.error if topic is not None else 0
-        if not number and partition_view is not None:
-            number = partition_view.error
-        if number and number not in RETRIED_TOPIC_ERRORS:
-            answer.failed[partition] = ClientError(
-                _lookup_failure(partition, number), error=ErrorCode(number)
+        error_number = topic.error if topic is not None else 0
+        if not error_number and partition_view is not None:
+            error_number = partition_view.error
+        if error_number and error_number not in RETRIED_TOPIC_ERRORS:
+            lookup.failed[partition] = ClientError(
+                _lookup_failure(partition, error_number), error=ErrorCode(error_number)
             )
-        elif not number and partition_view is not None and partition_view.leader_id >= 0:
-            answer.mapped[partition] = partition_view.leader_id
+        elif not error_number and partition_view is not None and partition_view.leader_id >= 0:
+            lookup.mapped[partition] = partition_view.leader_id
         else:
-            answer.waiting[partition] = ErrorCode(number or ErrorCode.unknown_topic_or_partition)
-    return answer
+            lookup.waiting[partition] = ErrorCode(
+                error_number or ErrorCode.unknown_topic_or_partition
+            )
+    return lookup
 
 
-def _lookup_failure(partition: TopicPartition, number: int) -> str:
+def _lookup_failure(partition: TopicPartition, error_number: int) -> str:
     """The wording of PartitionLeaderStrategy.handleTopicError."""
-    start = f"Failed to fetch metadata for partition {partition} due to"
-    match number:
+    message_start = f"Failed to fetch metadata for partition {partition} due to"
+    match error_number:
         case ErrorCode.topic_authorization_failed:
-            return f"{start} topic authorization failure"
+            return f"{message_start} topic authorization failure"
         case ErrorCode.invalid_topic_exception:
-            return f"{start} invalid topic `{partition.topic}`"
+            return f"{message_start} invalid topic `{partition.topic}`"
         case _:
-            return f"{start} unexpected error for topic `{partition.topic}`"
+            return f"{message_start} unexpected error for topic `{partition.topic}`"
 
 
 async def look_up_coordinators(
@@ -212,27 +219,27 @@ async def look_up_coordinators(
 ) -> KeyLookup[str]:
     """Find transaction coordinators (CoordinatorStrategy)."""
     coordinators = await cluster.find_coordinators(tuple(transactional_ids), deadline)
-    answer: KeyLookup[str] = KeyLookup()
-    for key, (number, broker_id) in coordinators.items():
-        match number:
+    lookup: KeyLookup[str] = KeyLookup()
+    for key, (error_number, broker_id) in coordinators.items():
+        match error_number:
             case ErrorCode.none:
-                answer.mapped[key] = broker_id
+                lookup.mapped[key] = broker_id
             case ErrorCode.coordinator_not_available | ErrorCode.coordinator_load_in_progress:
-                answer.waiting[key] = ErrorCode(number)
+                lookup.waiting[key] = ErrorCode(error_number)
             case ErrorCode.transactional_id_authorization_failed:
-                answer.failed[key] = ClientError(
+                lookup.failed[key] = ClientError(
                     f"FindCoordinator request for transactionalId `{key}` failed due to"
                     " authorization failure",
-                    error=ErrorCode(number),
+                    error=ErrorCode(error_number),
                 )
             case _:
-                answer.failed[key] = ClientError(
+                lookup.failed[key] = ClientError(
                     f"FindCoordinator request for key `{key}` failed due to an unexpected error",
-                    error=ErrorCode(number),
+                    error=ErrorCode(error_number),
                 )
-    if any(cluster.view.broker(broker_id) is None for broker_id in answer.mapped.values()):
+    if any(cluster.view.broker(broker_id) is None for broker_id in lookup.mapped.values()):
         await cluster.refresh(deadline=deadline)
-    return answer
+    return lookup
 
 
 def fixed_broker(broker_id: int) -> LookUp[K]:

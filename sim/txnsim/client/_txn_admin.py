@@ -110,47 +110,52 @@ class TransactionAdmin:
         Returns:
             Broker id -> listings, or why that broker could not answer.
         """
-        view = await self.cluster.refresh(deadline=self.cluster.deadline(timeout_ms))
-        live_broker_ids = [broker.broker_id for broker in view.brokers]
+        cluster_view = await self.cluster.refresh(deadline=self.cluster.deadline(timeout_ms))
+        live_broker_ids = [broker.broker_id for broker in cluster_view.brokers]
         requested_broker_ids = (
             live_broker_ids if broker_ids is None else list(dict.fromkeys(broker_ids))
         )
-        strangers = [
+        unknown_brokers = [
             broker_id for broker_id in requested_broker_ids if broker_id not in live_broker_ids
         ]
         request = requests.list_transactions(filters or TransactionFilters(**named))
 
         async def ask(
-            broker_id: int, keys: Sequence[int]
+            broker_id: int, broker_ids_asked: Sequence[int]
         ) -> KeyedResponse[int, tuple[TransactionListing, ...]]:
             message = await self.cluster.ask(broker_id, request)
             error = _E(message.error_code)
-            sent = f"ListTransactions request sent to broker {broker_id} failed"
+            message_start = f"ListTransactions request sent to broker {broker_id} failed"
             match error:
                 case _E.none:
-                    rows = tuple(parse_listing(broker_id, r) for r in message.transaction_states)
-                    return KeyedResponse(completed=dict.fromkeys(keys, rows))
+                    listings = tuple(
+                        parse_listing(broker_id, state_row)
+                        for state_row in message.transaction_states
+                    )
+                    return KeyedResponse(completed=dict.fromkeys(broker_ids_asked, listings))
                 case _E.coordinator_load_in_progress:
-                    return KeyedResponse(waiting=dict.fromkeys(keys, error))
+                    return KeyedResponse(waiting=dict.fromkeys(broker_ids_asked, error))
                 case _E.coordinator_not_available:
-                    failure = f"{sent} because the coordinator is shutting down"
+                    failure = f"{message_start} because the coordinator is shutting down"
                 case _:
-                    failure = f"{sent} with an unexpected exception"
-            return KeyedResponse(failed=dict.fromkeys(keys, ClientError(failure, error=error)))
+                    failure = f"{message_start} with an unexpected exception"
+            return KeyedResponse(
+                failed=dict.fromkeys(broker_ids_asked, ClientError(failure, error=error))
+            )
 
         async def look_up(_cluster: Cluster, keys: Sequence[int], _: Deadline) -> KeyLookup[int]:
             return KeyLookup(mapped={key: key for key in keys})  # AllBrokersStrategy
 
-        listed = await run_by_key(
+        outcomes = await run_by_key(
             self.cluster,
             tuple(broker_id for broker_id in requested_broker_ids if broker_id in live_broker_ids),
-            name="ListTransactions",
+            request_name="ListTransactions",
             look_up=look_up,
-            ask=ask,
+            ask_broker=ask,
             timeout_ms=timeout_ms,
         )
-        return listed | {
-            broker_id: _stranger(broker_id, live_broker_ids) for broker_id in strangers
+        return outcomes | {
+            broker_id: _stranger(broker_id, live_broker_ids) for broker_id in unknown_brokers
         }
 
     async def describe_transactions(
@@ -171,18 +176,18 @@ class TransactionAdmin:
             asked_id: int, keys: Sequence[str]
         ) -> KeyedResponse[str, TransactionDescription]:
             message = await self.cluster.ask(asked_id, requests.describe_transactions(keys))
-            answer: KeyedResponse[str, TransactionDescription] = KeyedResponse()
-            for row in message.transaction_states:
-                key, error = row.transactional_id, _E(row.error_code)
+            response: KeyedResponse[str, TransactionDescription] = KeyedResponse()
+            for state_row in message.transaction_states:
+                key, error = state_row.transactional_id, _E(state_row.error_code)
                 if error == _E.none:
-                    answer.completed[key] = parse_description(asked_id, row)
+                    response.completed[key] = parse_description(asked_id, state_row)
                 elif error == _E.coordinator_load_in_progress:
-                    answer.waiting[key] = error
+                    response.waiting[key] = error
                 elif error in _COORDINATOR_MOVED and broker_id is None:
-                    answer.unmapped[key] = error
+                    response.unmapped[key] = error
                 else:
-                    answer.failed[key] = ClientError(describe_failure(key, error), error=error)
-            return answer
+                    response.failed[key] = ClientError(describe_failure(key, error), error=error)
+            return response
 
         return await self._by_key(
             "DescribeTransactions", transactional_ids, look_up_coordinators, ask, broker_id
@@ -216,10 +221,10 @@ class TransactionAdmin:
 
     async def _by_key(
         self,
-        name: str,
+        request_name: str,
         keys: Collection[K],
         look_up: LookUp[K],
-        ask: AskBroker[K, V],
+        ask_broker: AskBroker[K, V],
         broker_id: int | None = None,
         timeout_ms: float | None = None,
     ) -> dict[K, V | ClientError]:
@@ -227,16 +232,18 @@ class TransactionAdmin:
         if broker_id is not None:
             look_up = fixed_broker(broker_id)
             if self.cluster.view.broker(broker_id) is None:
-                view = await self.cluster.refresh(deadline=self.cluster.deadline(timeout_ms))
-                if view.broker(broker_id) is None:
-                    live_broker_ids = [broker.broker_id for broker in view.brokers]
+                cluster_view = await self.cluster.refresh(
+                    deadline=self.cluster.deadline(timeout_ms)
+                )
+                if cluster_view.broker(broker_id) is None:
+                    live_broker_ids = [broker.broker_id for broker in cluster_view.brokers]
                     return dict.fromkeys(keys, _stranger(broker_id, live_broker_ids))
         return await run_by_key(
             self.cluster,
             tuple(dict.fromkeys(keys)),
-            name=name,
+            request_name=request_name,
             look_up=look_up,
-            ask=ask,
+            ask_broker=ask_broker,
             timeout_ms=timeout_ms,
         )
 
@@ -304,11 +311,11 @@ class TransactionAdmin:
         ids = await self._transactional_ids(producer_ids)
         descriptions: dict[str, TransactionDescription | None] = {}
         for batch in batches(tuple(ids.values())):
-            for key, outcome in (await self.describe_transactions(batch)).items():
+            for transactional_id, outcome in (await self.describe_transactions(batch)).items():
                 if not isinstance(outcome, ClientError):
-                    descriptions[key] = outcome
+                    descriptions[transactional_id] = outcome
                 elif outcome.error == _E.transactional_id_not_found:
-                    descriptions[key] = None
+                    descriptions[transactional_id] = None
                 else:
                     raise ClientError(
                         f"Failed to describe {len(ids)} transactions: {outcome}",
@@ -328,11 +335,15 @@ class TransactionAdmin:
         if topic is not None and partition is not None:
             return [TopicPartition(topic, partition)]
         if topic is not None:
-            names = [topic]
+            topic_names = [topic]
         else:
-            names = [t.name for t in (await self.cluster.refresh(None)).topics if not t.error]
+            topic_names = [
+                topic_view.name
+                for topic_view in (await self.cluster.refresh(None)).topics
+                if not topic_view.error
+            ]
         searched: list[TopicPartition] = []
-        for batch in batches(names):
+        for batch in batches(topic_names):
             cluster_view = await self.cluster.refresh(batch)
             for view in cluster_view.topics:
                 if view.error:
@@ -341,9 +352,9 @@ class TransactionAdmin:
                         error=_E(view.error),
                     )
                 searched += [
-                    TopicPartition(view.name, row.partition)
-                    for row in view.partitions
-                    if broker_id is None or broker_id in row.replicas
+                    TopicPartition(view.name, partition_view.partition)
+                    for partition_view in view.partitions
+                    if broker_id is None or broker_id in partition_view.replicas
                 ]
         return searched
 
@@ -442,11 +453,11 @@ class TransactionAdmin:
         async def ask(
             broker_id: int, keys: Sequence[TopicPartition]
         ) -> KeyedResponse[TopicPartition, None]:
-            part = msgspec.structs.replace(marker, partitions=tuple(keys))
+            marker_part = msgspec.structs.replace(marker, partitions=tuple(keys))
             request = (
-                requests.write_txn_markers((part,))
-                if part.start_offset is None
-                else requests.named_txn_markers((part,))
+                requests.write_txn_markers((marker_part,))
+                if marker_part.start_offset is None
+                else requests.named_txn_markers((marker_part,))
             )
             message = await self.cluster.ask(broker_id, request)
             return _parse_markers(message, what or str(marker), marker.coordinator_epoch)
@@ -466,20 +477,22 @@ class TransactionAdmin:
         async def ask(
             broker_id: int, keys: Sequence[str]
         ) -> KeyedResponse[str, ProducerIdAndEpoch]:
-            answer: KeyedResponse[str, ProducerIdAndEpoch] = KeyedResponse()
-            for key in keys:
-                request = TxnRequests(key).init(timeout_ms=txn_timeout_ms)
+            response: KeyedResponse[str, ProducerIdAndEpoch] = KeyedResponse()
+            for transactional_id in keys:
+                request = TxnRequests(transactional_id).init(timeout_ms=txn_timeout_ms)
                 message = await self.cluster.ask(broker_id, request)
                 match _E(message.error_code):
                     case _E.none:
-                        answer.completed[key] = identity_in(message)
+                        response.completed[transactional_id] = identity_in(message)
                     case _E.coordinator_load_in_progress | _E.concurrent_transactions as error:
-                        answer.waiting[key] = error
+                        response.waiting[transactional_id] = error
                     case _E.not_coordinator | _E.coordinator_not_available as error:
-                        answer.unmapped[key] = error
+                        response.unmapped[transactional_id] = error
                     case error:
-                        answer.failed[key] = ClientError(fence_failure(key, error), error=error)
-            return answer
+                        response.failed[transactional_id] = ClientError(
+                            fence_failure(transactional_id, error), error=error
+                        )
+            return response
 
         return await self._by_key(
             "InitProducerId", transactional_ids, look_up_coordinators, ask, timeout_ms=timeout_ms
@@ -509,47 +522,55 @@ def _stranger(broker_id: int, live_broker_ids: Collection[int]) -> ClientError:
 def _parse_producers(
     message: Any, *, fixed_id: int | None
 ) -> KeyedResponse[TopicPartition, Producers]:
-    answer: KeyedResponse[TopicPartition, Producers] = KeyedResponse()
+    response: KeyedResponse[TopicPartition, Producers] = KeyedResponse()
     for topic in message.topics:
-        for row in topic.partitions:
-            key, error = TopicPartition(topic.name, row.partition_index), _E(row.error_code)
+        for partition_row in topic.partitions:
+            key, error = (
+                TopicPartition(topic.name, partition_row.partition_index),
+                _E(partition_row.error_code),
+            )
             match error:
                 case _E.none:
-                    answer.completed[key] = tuple(
-                        parse_producer(producer) for producer in row.active_producers
+                    response.completed[key] = tuple(
+                        parse_producer(producer) for producer in partition_row.active_producers
                     )
                 case _E.not_leader_or_follower if fixed_id is None:
-                    answer.unmapped[key] = error
+                    response.unmapped[key] = error
                 case _E.unknown_topic_or_partition:
-                    answer.waiting[key] = error
+                    response.waiting[key] = error
                 case _:
-                    text = producers_failure(key, error, row.error_message, fixed_id)
-                    answer.failed[key] = ClientError(text, error=error)
-    return answer
+                    failure_text = producers_failure(
+                        key, error, partition_row.error_message, fixed_id
+                    )
+                    response.failed[key] = ClientError(failure_text, error=error)
+    return response
 
 
 def _parse_markers(
-    message: Any, what: str, coordinator_epoch: int
+    message: Any, subject: str, coordinator_epoch: int
 ) -> KeyedResponse[TopicPartition, None]:
-    answer: KeyedResponse[TopicPartition, None] = KeyedResponse()
+    response: KeyedResponse[TopicPartition, None] = KeyedResponse()
     for marker in message.markers:
         for topic in marker.topics:
-            for row in topic.partitions:
-                key, error = TopicPartition(topic.name, row.partition_index), _E(row.error_code)
+            for partition_row in topic.partitions:
+                key, error = (
+                    TopicPartition(topic.name, partition_row.partition_index),
+                    _E(partition_row.error_code),
+                )
                 if error == _E.none:
-                    answer.completed[key] = None
+                    response.completed[key] = None
                 elif error in _RELOCATE:
-                    answer.unmapped[key] = error
+                    response.unmapped[key] = error
                 else:
-                    text = marker_failure(what, error, coordinator_epoch)
-                    answer.failed[key] = ClientError(text, error=error)
-    return answer
+                    failure_text = marker_failure(subject, error, coordinator_epoch)
+                    response.failed[key] = ClientError(failure_text, error=error)
+    return response
 
 
 def batches(items: Sequence[T]) -> Iterator[Sequence[T]]:
     """Slices of at most ``BATCH_MAX`` items, the limit of one request."""
-    for start in range(0, len(items), BATCH_MAX):
-        yield items[start : start + BATCH_MAX]
+    for batch_start in range(0, len(items), BATCH_MAX):
+        yield items[batch_start : batch_start + BATCH_MAX]
 
 
 def _all_or_raise(

@@ -80,15 +80,17 @@ class Admin(TransactionAdmin):
         ``wait_for_topic``).
         """
         request = requests.create_topics(topics, timeout_ms=timeout_ms, validate_only=validate_only)
-        message = await self._change(request, lambda answer: [r.error_code for r in answer.topics])
+        message = await self._change(
+            request, lambda answer: [topic_row.error_code for topic_row in answer.topics]
+        )
         outcomes: dict[str, CreatedTopic | ClientError] = {}
-        for row in message.topics:
-            failure = _failure(row, f"topic {row.name!r} was not created")
-            outcomes[row.name] = failure or CreatedTopic(
-                name=row.name,
-                topic_id=getattr(row, "topic_id", None),
-                partitions=getattr(row, "num_partitions", -1),
-                replication_factor=getattr(row, "replication_factor", -1),
+        for topic_row in message.topics:
+            failure = _failure(topic_row, f"topic {topic_row.name!r} was not created")
+            outcomes[topic_row.name] = failure or CreatedTopic(
+                name=topic_row.name,
+                topic_id=getattr(topic_row, "topic_id", None),
+                partitions=getattr(topic_row, "num_partitions", -1),
+                replication_factor=getattr(topic_row, "replication_factor", -1),
             )
         return outcomes
 
@@ -146,7 +148,10 @@ class Admin(TransactionAdmin):
         return await self._each_says([partition.topic], is_named, timeout_ms)
 
     async def _each_says(
-        self, names: Collection[str], holds: Callable[[ClusterMetadata], bool], timeout_ms: float
+        self,
+        names: Collection[str],
+        is_reached: Callable[[ClusterMetadata], bool],
+        timeout_ms: float,
     ) -> bool:
         deadline = self.cluster.deadline(timeout_ms)
         request = requests.metadata(sorted(names))
@@ -157,7 +162,7 @@ class Admin(TransactionAdmin):
                     view = parse_metadata(await self.cluster.ask(broker.broker_id, request))
                 except ClientError:
                     break
-                if holds(view):
+                if is_reached(view):
                     break
                 if deadline.has_passed:
                     return False
@@ -170,11 +175,11 @@ class Admin(TransactionAdmin):
         """Delete topics by name; None is success."""
         request = requests.delete_topics(names, timeout_ms=timeout_ms)
         message = await self._change(
-            request, lambda answer: [row.error_code for row in answer.responses]
+            request, lambda answer: [topic_row.error_code for topic_row in answer.responses]
         )
         return {
-            row.name: _failure(row, f"topic {row.name!r} was not deleted")
-            for row in message.responses
+            topic_row.name: _failure(topic_row, f"topic {topic_row.name!r} was not deleted")
+            for topic_row in message.responses
         }
 
     async def describe_topics(self, names: Sequence[str] | None) -> tuple[TopicMetadata, ...]:
@@ -252,7 +257,11 @@ class Admin(TransactionAdmin):
             {partition: replicas}, timeout_ms=TIMEOUT_MS
         )
         message = await self.cluster.ask_any(request)
-        errors = [row.error_code for topic in message.responses for row in topic.partitions]
+        errors = [
+            partition_row.error_code
+            for topic in message.responses
+            for partition_row in topic.partitions
+        ]
         return ErrorCode(next(filter(None, errors), 0))
 
     async def elect_preferred_leader(self, partition: TopicPartition) -> None:
@@ -279,8 +288,8 @@ class Admin(TransactionAdmin):
         Raises:
             ClientError: The broker refused; ``error`` says why.
         """
-        answers = await self.describe_producers([partition], broker_id=broker_id)
-        return or_raised(answers[partition])
+        outcomes = await self.describe_producers([partition], broker_id=broker_id)
+        return or_raised(outcomes[partition])
 
     # Groups
 
@@ -299,7 +308,7 @@ class Admin(TransactionAdmin):
         error = ErrorCode(message.error_code)
         if error != ErrorCode.none:
             raise ClientError(code_name(error), error=error)
-        return any(row.group_id == group_id for row in message.groups)
+        return any(group_row.group_id == group_id for group_row in message.groups)
 
     async def committed_positions(
         self,
@@ -330,19 +339,21 @@ class Admin(TransactionAdmin):
         try:
             message = await self.cluster.ask_any(requests.describe_cluster())
         except NotSupportedError:
-            view = await self.cluster.refresh()
+            cluster_view = await self.cluster.refresh()
             return ClusterDescription(
-                cluster_id=view.cluster_id or "",
-                controller_id=view.controller_id,
-                brokers=view.brokers,
+                cluster_id=cluster_view.cluster_id or "",
+                controller_id=cluster_view.controller_id,
+                brokers=cluster_view.brokers,
             )
         or_raised(_failure(message, "the cluster was not described"))
         return ClusterDescription(
             cluster_id=message.cluster_id,
             controller_id=message.controller_id,
             brokers=tuple(
-                BrokerAddress(broker_id=row.broker_id, host=row.host, port=row.port)
-                for row in message.brokers
+                BrokerAddress(
+                    broker_id=broker_row.broker_id, host=broker_row.host, port=broker_row.port
+                )
+                for broker_row in message.brokers
             ),
         )
 
@@ -374,8 +385,8 @@ class Admin(TransactionAdmin):
         message = await self._change(request, lambda answer: [answer.error_code])
         failures = [_failure(message, "features were not changed")]
         failures += [
-            _failure(row, f"feature {row.feature!r} was not changed")
-            for row in getattr(message, "results", ())
+            _failure(feature_row, f"feature {feature_row.feature!r} was not changed")
+            for feature_row in getattr(message, "results", ())
         ]
         for failure in failures:
             or_raised(failure)
@@ -390,19 +401,28 @@ class Admin(TransactionAdmin):
         outcomes: dict[tuple[int, str], ClientError | None] = {}
         by_broker: dict[int, list[ConfigChange]] = {}
         for change in changes:
-            own = change.resource_type == BROKER_RESOURCE and change.resource_name != ALL_BROKERS
-            by_broker.setdefault(int(change.resource_name) if own else -1, []).append(change)
-        for broker_id, part in by_broker.items():
-            request = requests.incremental_alter_configs(part, validate_only=validate_only)
+            names_one_broker = (
+                change.resource_type == BROKER_RESOURCE and change.resource_name != ALL_BROKERS
+            )
+            by_broker.setdefault(int(change.resource_name) if names_one_broker else -1, []).append(
+                change
+            )
+        for broker_id, broker_changes in by_broker.items():
+            request = requests.incremental_alter_configs(
+                broker_changes, validate_only=validate_only
+            )
             if broker_id >= 0:
                 message = await self.cluster.ask(broker_id, request)
             else:
                 message = await self._change(
-                    request, lambda answer: [row.error_code for row in answer.responses]
+                    request,
+                    lambda answer: [resource_row.error_code for resource_row in answer.responses],
                 )
-            for row in message.responses:
-                failure = f"configuration of {row.resource_name!r} was not changed"
-                outcomes[row.resource_type, row.resource_name] = _failure(row, failure)
+            for resource_row in message.responses:
+                failure = f"configuration of {resource_row.resource_name!r} was not changed"
+                outcomes[resource_row.resource_type, resource_row.resource_name] = _failure(
+                    resource_row, failure
+                )
         return outcomes
 
     async def set_topic_config(
@@ -412,8 +432,8 @@ class Admin(TransactionAdmin):
         change = ConfigChange(
             resource_type=TOPIC_RESOURCE, resource_name=topic, name=name, value=value
         )
-        (refused,) = (await self.incremental_alter_configs([change])).values()
-        return refused
+        (failure,) = (await self.incremental_alter_configs([change])).values()
+        return failure
 
     async def config_at(self, broker_id: int, name: str, *, topic: str | None = None) -> str | None:
         """A config of a broker, or of a topic as that broker knows it; None if there is no such
@@ -422,12 +442,14 @@ class Admin(TransactionAdmin):
         Raises:
             ClientError: Refused.
         """
-        kind, whose = (
+        resource_type, resource_name = (
             (BROKER_RESOURCE, str(broker_id)) if topic is None else (TOPIC_RESOURCE, topic)
         )
-        message = await self.cluster.ask(broker_id, requests.describe_configs(kind, whose, [name]))
+        message = await self.cluster.ask(
+            broker_id, requests.describe_configs(resource_type, resource_name, [name])
+        )
         (resource,) = message.results
-        or_raised(_failure(resource, f"configuration of {whose!r} is not told"))
+        or_raised(_failure(resource, f"configuration of {resource_name!r} is not told"))
         return next((str(config.value) for config in resource.configs), None)
 
     async def set_group_config(self, group: str, name: str, value: str | None) -> None:
@@ -488,11 +510,12 @@ class Admin(TransactionAdmin):
             await backoff.wait(deadline)
 
 
-def _failure(row: Any, failure: str) -> ClientError | None:
-    error = ErrorCode(row.error_code)
+def _failure(answer_row: Any, failure: str) -> ClientError | None:
+    error = ErrorCode(answer_row.error_code)
     if error == ErrorCode.none:
         return None
-    text = getattr(row, "error_message", None)
+    error_message = getattr(answer_row, "error_message", None)
     return ClientError(
-        f"{failure}: {error.name.upper()}" + (f" ({text})" if text else ""), error=error
+        f"{failure}: {error.name.upper()}" + (f" ({error_message})" if error_message else ""),
+        error=error,
     )

@@ -76,19 +76,19 @@ class Authentication:
             raise AuthenticationError(str(error)) from error
         if token is not None:
             return _token(token)
-        lifetime = getattr(answer, "session_lifetime", None)
-        if lifetime is not None:
-            self.lifetime_ms = round(lifetime.total_seconds() * 1_000)
+        lifetime_ms = getattr(answer, "session_lifetime", None)
+        if lifetime_ms is not None:
+            self.lifetime_ms = round(lifetime_ms.total_seconds() * 1_000)
         return None
 
     def _unsupported_mechanism(self, answer: Any) -> AuthenticationError:
         if answer.error_code != ErrorCode.unsupported_sasl_mechanism:
-            why = code_name(answer.error_code)
-            return AuthenticationError(f"the broker answers SaslHandshake with {why}")
-        enabled = ", ".join(answer.mechanisms)
+            error_name = code_name(answer.error_code)
+            return AuthenticationError(f"the broker answers SaslHandshake with {error_name}")
+        enabled_mechanisms = ", ".join(answer.mechanisms)
         return AuthenticationError(
             f"Client SASL mechanism '{self._mechanism}' not enabled in the server, enabled "
-            f"mechanisms are [{enabled}]",
+            f"mechanisms are [{enabled_mechanisms}]",
             error=answer.error_code,
         )
 

@@ -60,10 +60,10 @@ def parse_bootstrap(text: str) -> tuple[tuple[str, int], ...]:
         ConfigError: It is not of that form.
     """
     addresses = []
-    for part in (piece.strip() for piece in text.split(",")):
-        address = read_host_and_port(part)
+    for address_text in (raw_text.strip() for raw_text in text.split(",")):
+        address = read_host_and_port(address_text)
         if address is None:
-            raise ConfigError(f"bootstrap server {part!r}: host:port is expected")
+            raise ConfigError(f"bootstrap server {address_text!r}: host:port is expected")
         addresses.append(address)
     return tuple(addresses)
 
@@ -191,13 +191,15 @@ class Cluster:
 
     async def disconnect(self, *, lane: str = "") -> None:
         """Close the connections of a lane; requests in flight there fail."""
-        closing = {
-            key: connection for key, connection in self._connections.items() if key[1] == lane
+        lane_connections = {
+            broker_and_lane: connection
+            for broker_and_lane, connection in self._connections.items()
+            if broker_and_lane[1] == lane
         }
-        for key, connection in closing.items():
-            del self._connections[key]
+        for broker_and_lane, connection in lane_connections.items():
+            del self._connections[broker_and_lane]
             connection.close()
-        for connection in closing.values():
+        for connection in lane_connections.values():
             await connection.wait_closed()
 
     async def any_connection(self) -> Connection:
@@ -230,22 +232,26 @@ class Cluster:
     async def _open(self, broker_id: int, lane: str, host: str, port: int) -> Connection:
         if self._closed:
             raise ConnectionLostError("the client is closed")
-        key = (broker_id, lane)
-        opening = self._opening.get(key)
-        if opening is None:
-            opening = self._opening[key] = asyncio.get_running_loop().create_future()
-            opening.add_done_callback(lambda task: task.cancelled() or task.exception())
+        broker_and_lane = (broker_id, lane)
+        open_tasks = self._opening.get(broker_and_lane)
+        if open_tasks is None:
+            open_tasks = self._opening[broker_and_lane] = asyncio.get_running_loop().create_future()
+            open_tasks.add_done_callback(lambda task: task.cancelled() or task.exception())
             task = self.tasks.spawn(
-                self._open_now(key, host, port, opening),
+                self._open_now(broker_and_lane, host, port, open_tasks),
                 name=f"connect {host_and_port(host, port)}",
             )
             self._dialling.add(task)
             task.add_done_callback(self._dialling.discard)
         # Shielded: other tasks may wait for the same connection when this one is cancelled.
-        return await asyncio.shield(opening)
+        return await asyncio.shield(open_tasks)
 
     async def _open_now(
-        self, key: tuple[int, str], host: str, port: int, opening: asyncio.Future[Connection]
+        self,
+        broker_and_lane: tuple[int, str],
+        host: str,
+        port: int,
+        opening: asyncio.Future[Connection],
     ) -> None:
         try:
             connection = await Connection.open(
@@ -256,16 +262,18 @@ class Cluster:
                 dial=self._dial,
                 tls=self._tls,
                 trace=self.trace,
-                peer=f"broker/{key[0]}" if key[0] >= 0 else host_and_port(host, port),
+                peer=f"broker/{broker_and_lane[0]}"
+                if broker_and_lane[0] >= 0
+                else host_and_port(host, port),
             )
         except ClientError as error:
             opening.set_exception(error)
         else:
-            self._connections[key] = connection
+            self._connections[broker_and_lane] = connection
             self.features = newer_features(self.features, connection.features)
             opening.set_result(connection)
         finally:
-            del self._opening[key]
+            del self._opening[broker_and_lane]
             opening.cancel()
 
     async def refresh_features(self) -> FinalizedFeatures:
@@ -367,15 +375,18 @@ class Cluster:
         """Why there is no leader, if that may change; otherwise raises."""
         topic = self.view.topic(partition.topic)
         partition_view = topic.partition(partition.partition) if topic is not None else None
-        number = 0
+        error_number = 0
         if topic is not None:
-            number = topic.error or (partition_view.error if partition_view is not None else 0)
-        if number and number not in RETRIED_TOPIC_ERRORS:
-            raise ClientError(
-                f"topic {partition.topic!r}: {code_name(number)}", error=ErrorCode(number)
+            error_number = topic.error or (
+                partition_view.error if partition_view is not None else 0
             )
-        if number:
-            return ErrorCode(number)
+        if error_number and error_number not in RETRIED_TOPIC_ERRORS:
+            raise ClientError(
+                f"topic {partition.topic!r}: {code_name(error_number)}",
+                error=ErrorCode(error_number),
+            )
+        if error_number:
+            return ErrorCode(error_number)
         if partition_view is None:
             return ErrorCode.unknown_topic_or_partition
         return ErrorCode.leader_not_available
@@ -431,12 +442,12 @@ class Cluster:
         backoff = self.backoff()
         while True:
             message = await self.ask_any(find_group_coordinator(group_id), deadline)
-            row: Any = message.coordinators[0] if message.__version__ >= 4 else message
-            error = ErrorCode(row.error_code)
+            coordinator_row: Any = message.coordinators[0] if message.__version__ >= 4 else message
+            error = ErrorCode(coordinator_row.error_code)
             if error == ErrorCode.none:
-                if self.view.broker(row.node_id) is None:
+                if self.view.broker(coordinator_row.node_id) is None:
                     await self.refresh(deadline=deadline)
-                return int(row.node_id)
+                return int(coordinator_row.node_id)
             failure = f"no coordinator of group {group_id!r}: {code_name(error)}"
             if not error.retriable:
                 raise ClientError(failure, error=error)

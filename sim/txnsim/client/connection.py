@@ -184,8 +184,8 @@ class Connection(asyncio.Protocol):
         except OSError as error:
             # asyncio puts words of its own into strerror; a failed name lookup has a negative
             # number.
-            number = error.errno or 0
-            reason = os.strerror(number) if number > 0 else error.strerror or str(error)
+            errno_value = error.errno or 0
+            reason = os.strerror(errno_value) if errno_value > 0 else error.strerror or str(error)
             raise ConnectionLostError(f"can't connect to {address}: {reason}") from error
         try:
             await connection.negotiate()
@@ -262,16 +262,16 @@ class Connection(asyncio.Protocol):
                 else request.timeout_ms
             )
             timer = self._clock.call_later(timeout_ms, lambda: self._expire(correlation_id))
-            call = _PendingRequest(request.api, version, future, timer)
-            self._waiting[correlation_id] = call
+            pending_request = _PendingRequest(request.api, version, future, timer)
+            self._waiting[correlation_id] = pending_request
         else:
             future.set_result(None)
         if self._trace.on:
-            sent = self._trace.sent(
+            sent_event = self._trace.sent(
                 self._line, self._peer, request.api, version, correlation_id, len(frame)
             )
             if request.answered:
-                call.sent, call.call = sent, ClientTrace.current_call()
+                pending_request.sent, pending_request.call = sent_event, ClientTrace.current_call()
         if self._held is None or overtakes:
             self._transport.write(frame)
         else:
@@ -279,19 +279,21 @@ class Connection(asyncio.Protocol):
         return future
 
     def _expire(self, correlation_id: int) -> None:
-        call = self._waiting.pop(correlation_id, None)
-        if call is None:
+        pending_request = self._waiting.pop(correlation_id, None)
+        if pending_request is None:
             return
-        name = api_name(call.api)
-        if not call.future.done():
-            call.future.set_exception(
+        request_name = api_name(pending_request.api)
+        if not pending_request.future.done():
+            pending_request.future.set_exception(
                 RequestTimeoutError(
-                    f"{self.address} did not answer {name} in time",
+                    f"{self.address} did not answer {request_name} in time",
                     error=ErrorCode.request_timed_out,
                 )
             )
         self._lose(
-            ConnectionLostError(f"{self.address} was left: it did not answer {name} in time")
+            ConnectionLostError(
+                f"{self.address} was left: it did not answer {request_name} in time"
+            )
         )
 
     # Versions
@@ -307,20 +309,20 @@ class Connection(asyncio.Protocol):
             ConnectionLostError: The connection was cut.
             RequestTimeoutError: No answer in time.
         """
-        highest = ClientApi.API_VERSIONS.ours.highest
+        highest_version = ClientApi.API_VERSIONS.ours.highest
         try:
-            answer = await self._send(self._api_versions(), highest)
+            answer = await self._send(self._api_versions(), highest_version)
         except ConnectionLostError as error:
             raise ConnectionLostError(
                 f"{self.address} closed the connection at the first request: is it a Kafka listener"
                 f" of security.protocol={self._settings.security.protocol.name}?"
             ) from error
         if answer.error_code == ErrorCode.unsupported_version:
-            broker_versions = {row.api_key: row for row in answer.api_keys}.get(
-                ClientApi.API_VERSIONS
-            )
+            broker_versions = {
+                version_row.api_key: version_row for version_row in answer.api_keys
+            }.get(ClientApi.API_VERSIONS)
             version = min(
-                highest, broker_versions.max_version if broker_versions is not None else 0
+                highest_version, broker_versions.max_version if broker_versions is not None else 0
             )
             answer = await self._send(self._api_versions(), version)
         if answer.error_code != ErrorCode.none:
@@ -329,12 +331,16 @@ class Connection(asyncio.Protocol):
                 error=answer.error_code,
             )
         self.versions = {
-            row.api_key: VersionRange(row.min_version, row.max_version) for row in answer.api_keys
+            version_row.api_key: VersionRange(version_row.min_version, version_row.max_version)
+            for version_row in answer.api_keys
         }
         if answer.__version__ >= 3:
             self.features = FinalizedFeatures(
                 epoch=answer.finalized_features_epoch,
-                levels=tuple((f.name, f.max_version_level) for f in answer.finalized_features),
+                levels=tuple(
+                    (feature_row.name, feature_row.max_version_level)
+                    for feature_row in answer.finalized_features
+                ),
             )
 
     def _api_versions(self) -> VersionedRequest:
@@ -427,45 +433,45 @@ class Connection(asyncio.Protocol):
     def _answer(self, frame: bytes) -> None:
         if len(frame) < 4:
             raise MalformedFrameError(f"answer of {len(frame)} bytes")
-        call = self._waiting.pop(_CORRELATION(frame)[0], None)
-        if call is None:
+        pending_request = self._waiting.pop(_CORRELATION(frame)[0], None)
+        if pending_request is None:
             return  # the caller has given its request up
-        call.timer.cancel()
-        version = call.version
+        pending_request.timer.cancel()
+        version = pending_request.version
         if self._trace.on:
             self._trace.received(
                 self._line,
                 self._peer,
-                call.api,
+                pending_request.api,
                 version,
                 _CORRELATION(frame)[0],
                 len(frame),
-                sent=call.sent,
-                call=call.call,
+                sent_event=pending_request.sent,
+                call=pending_request.call,
             )
         if (
-            call.api == ClientApi.API_VERSIONS
+            pending_request.api == ClientApi.API_VERSIONS
             and len(frame) >= 6
             and _ERROR(frame, 4)[0] == ErrorCode.unsupported_version
         ):
             version = 0
         try:
-            _, message = read_response(call.api, version, frame)
+            _, message = read_response(pending_request.api, version, frame)
         except MalformedFrameError as error:
-            if not call.future.done():
-                call.future.set_exception(
+            if not pending_request.future.done():
+                pending_request.future.set_exception(
                     ClientError(f"{self.address} answered with bytes that can't be read: {error}")
                 )
             raise
-        if not call.future.done():
-            call.future.set_result(message)
+        if not pending_request.future.done():
+            pending_request.future.set_result(message)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Called when the broker, the network or we have closed the connection."""
-        reason = f": {exc}" if exc is not None else ""
+        reason_suffix = f": {exc}" if exc is not None else ""
         # With TLS 1.3 a broker that does not take our certificate says so after the handshake.
-        kind = AuthenticationError if isinstance(exc, ssl.SSLError) else ConnectionLostError
-        self._lose(kind(f"{self.address} closed the connection{reason}"))
+        error_class = AuthenticationError if isinstance(exc, ssl.SSLError) else ConnectionLostError
+        self._lose(error_class(f"{self.address} closed the connection{reason_suffix}"))
         if not self._closed.done():
             self._closed.set_result(None)
 
@@ -475,11 +481,11 @@ class Connection(asyncio.Protocol):
         self._lost = error
         if self._transport is not None:
             self._transport.abort()
-        calls, self._waiting = self._waiting, {}
-        for entry in calls.values():
-            entry.timer.cancel()
-            if not entry.future.done():
-                entry.future.set_exception(error)
+        pending_requests, self._waiting = self._waiting, {}
+        for pending_request in pending_requests.values():
+            pending_request.timer.cancel()
+            if not pending_request.future.done():
+                pending_request.future.set_exception(error)
 
     def close(self) -> None:
         """Close; requests in flight fail with ConnectionLostError."""

@@ -96,8 +96,8 @@ class Consumer:
             isolation=self._isolation,
         )
         self._positions = {}
-        for partition, result in offsets.items():
-            self._positions[partition] = or_raised(result).offset
+        for partition, found_offset in offsets.items():
+            self._positions[partition] = or_raised(found_offset).offset
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
         """Set the position; records of a Fetch in flight for the old position are dropped."""
@@ -122,43 +122,44 @@ class Consumer:
             await asyncio.wait(
                 [poll.task for poll in self._polls], return_when=asyncio.FIRST_COMPLETED
             )
-            records, troubled = self._collect()
+            records, has_trouble = self._collect()
             # A Fetch in flight was sent with this deadline or an earlier one: it ends soon.
             if records or (deadline.has_passed and not self._polls):
                 return records
             if deadline.has_passed:
                 continue
-            if troubled:
+            if has_trouble:
                 await backoff.wait(deadline)
         return []
 
     async def _start(self, deadline: Deadline) -> None:
         """Send a Fetch to every leader without one in flight."""
-        busy = {partition for poll in self._polls for partition in poll.positions}
+        polled_partitions = {partition for poll in self._polls for partition in poll.positions}
         if self._polls and deadline.has_passed:
             return
         by_leader: dict[int, dict[TopicPartition, int]] = {}
         for partition, offset in self._positions.items():
-            if partition not in busy:
+            if partition not in polled_partitions:
                 leader = await self._cluster.leader(partition)
                 by_leader.setdefault(leader.leader_id, {})[partition] = offset
-        options = FetchOptions(
+        fetch_options = FetchOptions(
             isolation=self._isolation,
             max_wait_ms=min(self._fetch_wait_ms, int(deadline.left_ms)),
             min_bytes=self._min_bytes,
         )
         for broker_id, positions in by_leader.items():
             task = self._cluster.tasks.spawn(
-                self._ask(broker_id, positions, options), name=f"fetch from broker {broker_id}"
+                self._ask(broker_id, positions, fetch_options),
+                name=f"fetch from broker {broker_id}",
             )
             self._polls.append(_Poll(positions, task))
 
     async def _ask(
-        self, broker_id: int, positions: dict[TopicPartition, int], options: FetchOptions
+        self, broker_id: int, positions: dict[TopicPartition, int], fetch_options: FetchOptions
     ) -> list[FetchResult] | TxnsimError:
         """Send a Fetch; a failure is returned, so that the poll that collects it reports it."""
         try:
-            return await ask_leader(self._cluster, broker_id, positions, options)
+            return await ask_leader(self._cluster, broker_id, positions, fetch_options)
         except (ClientError, CorruptBatchError, MissingExtraError) as error:
             return error
 
@@ -167,30 +168,33 @@ class Consumer:
         ended_polls = [poll for poll in self._polls if poll.task.done()]
         self._polls = [poll for poll in self._polls if not poll.task.done()]
         records: list[ConsumedRecord] = []
-        refused: TxnsimError | None = None
-        troubled = False
+        refusal: TxnsimError | None = None
+        troubled_partitions = False
         for poll in ended_polls:
-            answer = poll.task.result()
-            if isinstance(answer, TxnsimError):
-                refused = answer
+            fetch_results = poll.task.result()
+            if isinstance(fetch_results, TxnsimError):
+                refusal = fetch_results
                 continue
-            for result in answer:
-                self.last[result.partition] = result
-                if self._positions.get(result.partition) != poll.positions[result.partition]:
+            for fetch_result in fetch_results:
+                self.last[fetch_result.partition] = fetch_result
+                if (
+                    self._positions.get(fetch_result.partition)
+                    != poll.positions[fetch_result.partition]
+                ):
                     continue
-                if result.error == ErrorCode.none:
-                    records.extend(result.records)
-                    self._positions[result.partition] = result.next_offset
-                elif result.error.retriable:
-                    troubled = True
+                if fetch_result.error == ErrorCode.none:
+                    records.extend(fetch_result.records)
+                    self._positions[fetch_result.partition] = fetch_result.next_offset
+                elif fetch_result.error.retriable:
+                    troubled_partitions = True
                 else:
-                    refused = ClientError(
-                        f"Fetch of {result.partition}: {result.error.name.upper()}",
-                        error=result.error,
+                    refusal = ClientError(
+                        f"Fetch of {fetch_result.partition}: {fetch_result.error.name.upper()}",
+                        error=fetch_result.error,
                     )
-        if refused is not None and not records:
-            raise refused
-        return records, troubled
+        if refusal is not None and not records:
+            raise refusal
+        return records, troubled_partitions
 
     async def close(self) -> None:
         """Stop requests in flight; connections stay with the cluster."""

@@ -106,8 +106,8 @@ async def fetch(
         RetriableError: No leader answered in time.
         ClientError: Refused; ``error`` says why, OFFSET_OUT_OF_RANGE for instance.
     """
-    target = TopicPartition(topic, partition)
-    options = FetchOptions(
+    topic_partition = TopicPartition(topic, partition)
+    fetch_options = FetchOptions(
         isolation=isolation,
         max_wait_ms=max_wait_ms,
         min_bytes=min_bytes,
@@ -117,18 +117,22 @@ async def fetch(
     deadline = cluster.deadline(timeout_ms)
     backoff = cluster.backoff()
     while True:
-        leader = await cluster.leader(target, deadline=deadline)
+        leader = await cluster.leader(topic_partition, deadline=deadline)
         epoch = leader.leader_epoch
-        (answer,) = await ask_leader(
-            cluster, leader.leader_id, {target: offset}, options, leader_epochs={target: epoch}
+        (fetch_result,) = await ask_leader(
+            cluster,
+            leader.leader_id,
+            {topic_partition: offset},
+            fetch_options,
+            leader_epochs={topic_partition: epoch},
         )
-        if answer.error == ErrorCode.none:
-            return msgspec.structs.replace(answer, leader_epoch=epoch)
-        failure = f"Fetch of {target} at {offset}: {answer.error.name.upper()}"
-        if not answer.error.retriable:
-            raise ClientError(failure, error=answer.error)
+        if fetch_result.error == ErrorCode.none:
+            return msgspec.structs.replace(fetch_result, leader_epoch=epoch)
+        failure = f"Fetch of {topic_partition} at {offset}: {fetch_result.error.name.upper()}"
+        if not fetch_result.error.retriable:
+            raise ClientError(failure, error=fetch_result.error)
         if deadline.has_passed:
-            raise RetriableError(failure, error=answer.error)
+            raise RetriableError(failure, error=fetch_result.error)
         await backoff.wait(deadline)
 
 
@@ -144,9 +148,9 @@ async def ask_leader(
     removed from the cache. A leader whose epoch differs from the given one refuses (KIP-320).
     """
     topic_ids = {}
-    for target in positions:
-        topic = cluster.view.topic(target.topic)
-        topic_ids[target.topic] = topic.topic_id if topic is not None else None
+    for topic_partition in positions:
+        topic = cluster.view.topic(topic_partition.topic)
+        topic_ids[topic_partition.topic] = topic.topic_id if topic is not None else None
     request = requests.fetch(
         positions,
         topic_ids=topic_ids,
@@ -161,8 +165,8 @@ async def ask_leader(
     try:
         message = await cluster.ask(broker_id, request, lane=LANE)
     except LOST as lost:
-        for target in positions:
-            cluster.forget_leader(target.topic)
+        for topic_partition in positions:
+            cluster.forget_leader(topic_partition.topic)
         error = lost.error or ErrorCode.network_exception
         if not error.retriable:
             error = ErrorCode.network_exception
@@ -170,20 +174,20 @@ async def ask_leader(
     if getattr(message, "error_code", ErrorCode.none) != ErrorCode.none:
         return _failed_results(positions, ErrorCode(message.error_code))
     parse = partial(_parse, message, positions, topic_ids, options.isolation)
-    results = parse() if options.beside is None else await options.beside(parse)
-    for result in results:
-        if result.error in REFRESHING:
-            cluster.forget_leader(result.partition.topic)
+    fetch_results = parse() if options.beside is None else await options.beside(parse)
+    for fetch_result in fetch_results:
+        if fetch_result.error in REFRESHING:
+            cluster.forget_leader(fetch_result.partition.topic)
     if cluster.trace.on:
-        for result in results:
-            cluster.trace.trace_delivery(result.partition, result.records)
-    return results
+        for fetch_result in fetch_results:
+            cluster.trace.trace_delivery(fetch_result.partition, fetch_result.records)
+    return fetch_results
 
 
 def _failed_results(positions: Mapping[TopicPartition, int], error: ErrorCode) -> list[FetchResult]:
     return [
-        FetchResult(partition=target, error=error, next_offset=offset)
-        for target, offset in positions.items()
+        FetchResult(partition=topic_partition, error=error, next_offset=offset)
+        for topic_partition, offset in positions.items()
     ]
 
 
@@ -193,41 +197,52 @@ def _parse(
     topic_ids: Mapping[str, UUID | None],
     isolation: IsolationLevel,
 ) -> list[FetchResult]:
-    names = {topic_id: name for name, topic_id in topic_ids.items()}
-    results = []
-    for row in message.responses:
-        name = row.topic if message.__version__ < 13 else names[row.topic_id]
-        for part in row.partitions:
-            target = TopicPartition(name, part.partition_index)
-            results.append(_parse_partition(target, part, positions[target], isolation))
-    return results
+    topic_names = {topic_id: topic_name for topic_name, topic_id in topic_ids.items()}
+    fetch_results = []
+    for topic_row in message.responses:
+        topic_name = (
+            topic_row.topic if message.__version__ < 13 else topic_names[topic_row.topic_id]
+        )
+        for partition_row in topic_row.partitions:
+            topic_partition = TopicPartition(topic_name, partition_row.partition_index)
+            fetch_results.append(
+                _parse_partition(
+                    topic_partition, partition_row, positions[topic_partition], isolation
+                )
+            )
+    return fetch_results
 
 
 def _parse_partition(
-    target: TopicPartition, part: Any, position: int, isolation: IsolationLevel
+    topic_partition: TopicPartition, partition_row: Any, position: int, isolation: IsolationLevel
 ) -> FetchResult:
     aborted = None
-    if part.aborted_transactions is not None:
+    if partition_row.aborted_transactions is not None:
         aborted = tuple(
             AbortedTransaction(
-                producer_id=ProducerId(row.producer_id), first_offset=Offset(row.first_offset)
+                producer_id=ProducerId(aborted_row.producer_id),
+                first_offset=Offset(aborted_row.first_offset),
             )
-            for row in part.aborted_transactions
+            for aborted_row in partition_row.aborted_transactions
         )
-    data = part.records or b""
-    visible = visible_records(
-        target, data, fetch_offset=position, isolation=isolation, aborted=aborted or ()
+    record_bytes = partition_row.records or b""
+    visible_part = visible_records(
+        topic_partition,
+        record_bytes,
+        fetch_offset=position,
+        isolation=isolation,
+        aborted=aborted or (),
     )
     return FetchResult(
-        partition=target,
-        error=ErrorCode(part.error_code),
-        high_watermark=part.high_watermark,
-        last_stable_offset=part.last_stable_offset,
-        log_start_offset=getattr(part, "log_start_offset", -1),
+        partition=topic_partition,
+        error=ErrorCode(partition_row.error_code),
+        high_watermark=partition_row.high_watermark,
+        last_stable_offset=partition_row.last_stable_offset,
+        log_start_offset=getattr(partition_row, "log_start_offset", -1),
         aborted=aborted,
-        records=visible.records,
-        markers=visible.markers,
-        is_whole=visible.is_whole,
-        next_offset=visible.next_offset,
-        size_bytes=len(data),
+        records=visible_part.records,
+        markers=visible_part.markers,
+        is_whole=visible_part.is_whole,
+        next_offset=visible_part.next_offset,
+        size_bytes=len(record_bytes),
     )

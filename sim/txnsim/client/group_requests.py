@@ -43,14 +43,14 @@ def find_group_coordinator(group_id: str) -> VersionedRequest:
 
 
 def committed_topics(
-    request: str, offsets: Mapping[TopicPartition, int], **fields: Any
+    request: str, offsets: Mapping[TopicPartition, int], **partition_fields: Any
 ) -> list[Row]:
     """The topics of a request that commits positions.
 
     Args:
         request: The request's name, which is the prefix of its rows' names.
         offsets: The positions.
-        fields: Further fields of each partition.
+        partition_fields: Further fields of each partition.
     """
 
     def row(partition: TopicPartition) -> Row:
@@ -59,7 +59,7 @@ def committed_topics(
             partition_index=partition.partition,
             committed_offset=offsets[partition],
             committed_metadata="",
-            **fields,
+            **partition_fields,
         )
 
     return per_topic(f"{request}Topic", offsets, row)
@@ -111,17 +111,17 @@ def list_groups(*, types: Sequence[str] = (), states: Sequence[str] = ()) -> Ver
 
 def describe_group(api: ClientApi, group_id: str) -> VersionedRequest:
     """Ask the coordinator for a group and its members; each type of group has an API of its own."""
-    fields: dict[str, Any] = {"include_authorized_operations": False}
+    request_fields: dict[str, Any] = {"include_authorized_operations": False}
     if api == ClientApi.STREAMS_GROUP_DESCRIBE:
-        fields["include_topology_description"] = False
-    fields["groups" if api == ClientApi.DESCRIBE_GROUPS else "group_ids"] = (group_id,)
-    return asks(api, **fields)
+        request_fields["include_topology_description"] = False
+    request_fields["groups" if api == ClientApi.DESCRIBE_GROUPS else "group_ids"] = (group_id,)
+    return asks(api, **request_fields)
 
 
 def describe_share_group_offsets(group_id: str) -> VersionedRequest:
     """Ask for the start offset of every share partition that a share group has."""
-    group = Row("DescribeShareGroupOffsetsRequestGroup", group_id=group_id, topics=None)
-    return asks(ClientApi.DESCRIBE_SHARE_GROUP_OFFSETS, groups=[group])
+    group_row = Row("DescribeShareGroupOffsetsRequestGroup", group_id=group_id, topics=None)
+    return asks(ClientApi.DESCRIBE_SHARE_GROUP_OFFSETS, groups=[group_row])
 
 
 def alter_share_group_offsets(
@@ -142,5 +142,7 @@ def alter_share_group_offsets(
 
 def delete_share_group_offsets(group_id: str, topics: Sequence[str]) -> VersionedRequest:
     """Delete the state that a share group without members has for these topics."""
-    rows = [Row("DeleteShareGroupOffsetsRequestTopic", topic_name=name) for name in topics]
-    return asks(ClientApi.DELETE_SHARE_GROUP_OFFSETS, group_id=group_id, topics=rows)
+    topic_rows = [
+        Row("DeleteShareGroupOffsetsRequestTopic", topic_name=topic_name) for topic_name in topics
+    ]
+    return asks(ClientApi.DELETE_SHARE_GROUP_OFFSETS, group_id=group_id, topics=topic_rows)

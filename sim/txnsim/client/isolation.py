@@ -70,7 +70,7 @@ class Visible(msgspec.Struct, frozen=True, kw_only=True):
 
 def visible_records(
     partition: TopicPartition,
-    data: Buffer,
+    record_bytes: Buffer,
     *,
     fetch_offset: int,
     isolation: IsolationLevel,
@@ -80,8 +80,8 @@ def visible_records(
 
     Args:
         partition: The partition of the bytes.
-        data: Whole batches; the first may begin before ``fetch_offset``, a partial one at the end
-            is ignored.
+        record_bytes: Whole batches; the first may begin before ``fetch_offset``, a partial one at
+            the end is ignored.
         fetch_offset: Records below are left out.
         isolation: Whether aborted records are left out.
         aborted: The answer's list, in any order; the same producer id may occur several times.
@@ -93,31 +93,33 @@ def visible_records(
     Raises:
         CorruptBatchError: The bytes are no record batches.
     """
-    transactions_ahead = [(entry.first_offset, entry.producer_id) for entry in aborted]
+    transactions_ahead = [
+        (aborted_txn.first_offset, aborted_txn.producer_id) for aborted_txn in aborted
+    ]
     heapq.heapify(transactions_ahead)
-    active: set[int] = set()
+    active_producers: set[int] = set()
     records: list[ConsumedRecord] = []
     markers: list[SeenMarker] = []
     next_offset = fetch_offset
     is_whole = True
-    for position, batch in iter_batches(data):
+    for position, batch in iter_batches(record_bytes):
         is_whole = is_whole and batch.base_offset <= next_offset
         next_offset = max(next_offset, batch.last_offset + 1)
         if isolation is IsolationLevel.READ_COMMITTED:
             while transactions_ahead and transactions_ahead[0][0] <= batch.last_offset:
-                active.add(heapq.heappop(transactions_ahead)[1])
+                active_producers.add(heapq.heappop(transactions_ahead)[1])
         if batch.is_control:
-            marker = read_control_record(data, position)
+            marker = read_control_record(record_bytes, position)
             if marker is None:
                 is_whole = False
                 continue
             if marker.type == ABORT:
-                active.discard(batch.producer_id)
+                active_producers.discard(batch.producer_id)
             markers.append(_seen_marker(batch, committed=marker.type != ABORT))
             continue
-        if batch.is_transactional and batch.producer_id in active:
+        if batch.is_transactional and batch.producer_id in active_producers:
             continue
-        for record in read_records(data, position):
+        for record in read_records(record_bytes, position):
             if record.offset < fetch_offset:
                 continue
             records.append(_consumed_record(partition, batch, record))

@@ -98,48 +98,50 @@ def parse_metadata(message: Any) -> ClusterMetadata:
         cluster_id=getattr(message, "cluster_id", None),
         controller_id=message.controller_id,
         brokers=tuple(
-            BrokerAddress(broker_id=row.node_id, host=row.host, port=row.port)
-            for row in message.brokers
+            BrokerAddress(broker_id=broker_row.node_id, host=broker_row.host, port=broker_row.port)
+            for broker_row in message.brokers
         ),
-        topics=tuple(_parse_topic(row) for row in message.topics),
+        topics=tuple(_parse_topic(broker_row) for broker_row in message.topics),
     )
 
 
-def _parse_topic(row: Any) -> TopicMetadata:
+def _parse_topic(topic_row: Any) -> TopicMetadata:
     return TopicMetadata(
-        name=row.name or "",
-        topic_id=getattr(row, "topic_id", None),
-        internal=row.is_internal,
-        error=int(row.error_code),
+        name=topic_row.name or "",
+        topic_id=getattr(topic_row, "topic_id", None),
+        internal=topic_row.is_internal,
+        error=int(topic_row.error_code),
         partitions=tuple(
             PartitionMetadata(
-                partition=part.partition_index,
-                leader_id=part.leader_id,
-                leader_epoch=getattr(part, "leader_epoch", -1),
-                replicas=tuple(part.replica_nodes),
-                isr=tuple(part.isr_nodes),
-                error=int(part.error_code),
+                partition=partition_row.partition_index,
+                leader_id=partition_row.leader_id,
+                leader_epoch=getattr(partition_row, "leader_epoch", -1),
+                replicas=tuple(partition_row.replica_nodes),
+                isr=tuple(partition_row.isr_nodes),
+                error=int(partition_row.error_code),
             )
-            for part in row.partitions
+            for partition_row in topic_row.partitions
         ),
     )
 
 
-def merge(earlier: ClusterMetadata, answered: ClusterMetadata) -> ClusterMetadata:
+def merge(earlier_view: ClusterMetadata, newer_view: ClusterMetadata) -> ClusterMetadata:
     """The metadata after another answer: its brokers and topics, plus the known topics that were
     not requested.
 
     A partition of the same topic id whose leader epoch went back keeps its known state.
     """
-    topics = {topic.name: topic for topic in earlier.topics}
-    for topic in answered.topics:
-        topic_before = topics.get(topic.name)
-        topics[topic.name] = topic if topic_before is None else _merge_topic(topic_before, topic)
+    topics_by_name = {topic.name: topic for topic in earlier_view.topics}
+    for topic in newer_view.topics:
+        topic_before = topics_by_name.get(topic.name)
+        topics_by_name[topic.name] = (
+            topic if topic_before is None else _merge_topic(topic_before, topic)
+        )
     return ClusterMetadata(
-        cluster_id=answered.cluster_id,
-        controller_id=answered.controller_id,
-        brokers=answered.brokers,
-        topics=tuple(topics.values()),
+        cluster_id=newer_view.cluster_id,
+        controller_id=newer_view.controller_id,
+        brokers=newer_view.brokers,
+        topics=tuple(topics_by_name.values()),
     )
 
 
@@ -177,7 +179,10 @@ def parse_coordinators(message: Any, keys: tuple[str, ...]) -> dict[str, tuple[i
         Key -> (error, broker id).
     """
     if message.__version__ >= 4:
-        return {row.key: (int(row.error_code), row.node_id) for row in message.coordinators}
+        return {
+            coordinator_row.key: (int(coordinator_row.error_code), coordinator_row.node_id)
+            for coordinator_row in message.coordinators
+        }
     return {keys[0]: (int(message.error_code), message.node_id)}
 
 

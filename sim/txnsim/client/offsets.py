@@ -68,33 +68,33 @@ async def list_offsets(
             timeout_ms=cluster.settings.request_timeout_ms,
         )
         message = await cluster.ask(broker_id, request)
-        answer: KeyedResponse[TopicPartition, FoundOffset] = KeyedResponse()
+        response: KeyedResponse[TopicPartition, FoundOffset] = KeyedResponse()
         for topic in message.topics:
-            for row in topic.partitions:
-                partition = TopicPartition(topic.name, row.partition_index)
-                error = ErrorCode(row.error_code)
+            for partition_row in topic.partitions:
+                partition = TopicPartition(topic.name, partition_row.partition_index)
+                error = ErrorCode(partition_row.error_code)
                 if error == ErrorCode.none:
-                    answer.completed[partition] = FoundOffset(
-                        offset=row.offset,
-                        timestamp_ms=row.timestamp,
-                        leader_epoch=getattr(row, "leader_epoch", -1),
+                    response.completed[partition] = FoundOffset(
+                        offset=partition_row.offset,
+                        timestamp_ms=partition_row.timestamp,
+                        leader_epoch=getattr(partition_row, "leader_epoch", -1),
                     )
                 elif error in _MOVED:
-                    answer.unmapped[partition] = error
+                    response.unmapped[partition] = error
                 elif error.retriable:
-                    answer.waiting[partition] = error
+                    response.waiting[partition] = error
                 else:
-                    answer.failed[partition] = ClientError(
+                    response.failed[partition] = ClientError(
                         f"ListOffsets of {partition}: {error.name.upper()}", error=error
                     )
-        return answer
+        return response
 
     return await run_by_key(
         cluster,
         timestamps,
-        name="ListOffsets",
+        request_name="ListOffsets",
         look_up=look_up_leaders,
-        ask=ask,
+        ask_broker=ask,
         timeout_ms=timeout_ms,
     )
 

@@ -29,16 +29,16 @@ def operator_login(security: SecurityOptions) -> tuple[str, ClientSecurity] | No
     if security.has_plain_listener and everybody_may:
         return None
     for listener in sorted(security.listeners, key=lambda listener: listener.protocol.has_tls):
-        authority = _authority(security, listener)
-        if not listener.protocol.has_sasl or (listener.protocol.has_tls and authority is None):
+        trust_root = _authority(security, listener)
+        if not listener.protocol.has_sasl or (listener.protocol.has_tls and trust_root is None):
             continue
-        for mechanism, name, password in _passwords(security, listener):
-            if not security.has_authorizer or user(name) in security.super_users:
+        for mechanism, user_name, password in _passwords(security, listener):
+            if not security.has_authorizer or user(user_name) in security.super_users:
                 return listener.name, ClientSecurity(
                     protocol=listener.protocol,
-                    tls=ClientTls(authority=authority, checks_host=False),
+                    tls=ClientTls(authority=trust_root, checks_host=False),
                     mechanism=mechanism,
-                    credential=Password(user=name, password=password),
+                    credential=Password(user=user_name, password=password),
                 )
     return None
 
@@ -67,6 +67,9 @@ def _passwords(
             **security.scram_users,
             **security.scram_users_of.get(mechanism, {}),
         }
-    for mechanism, users in users_by_mechanism.items():
+    for mechanism, password_by_user in users_by_mechanism.items():
         if mechanism in listener.mechanisms:
-            yield from ((mechanism, name, password) for name, password in sorted(users.items()))
+            yield from (
+                (mechanism, user_name, password)
+                for user_name, password in sorted(password_by_user.items())
+            )

@@ -257,11 +257,11 @@ class Producer:
             FatalError: The producer is finished.
             IllegalUseError: Transactional, but no transaction is open.
         """
-        target = TopicPartition(topic, partition)
+        topic_partition = TopicPartition(topic, partition)
         if self._fatal is not None:
             raise self._fatal
-        if self.transactional_id is not None and self.session.touch(target):
-            self._coordinated.want(target)
+        if self.transactional_id is not None and self.session.touch(topic_partition):
+            self._coordinated.want(topic_partition)
         clock = self._cluster.clock
         future: asyncio.Future[RecordMetadata] = asyncio.get_running_loop().create_future()
         # The failure reaches the caller through commit, even if it does not look at this future.
@@ -279,14 +279,14 @@ class Producer:
             ),
             future,
         )
-        lane = self._lanes.get(target)
+        lane = self._lanes.get(topic_partition)
         if lane is None:
-            lane = self._lanes[target] = _Lane()
+            lane = self._lanes[topic_partition] = _Lane()
         lane.queue.append(outgoing)
         if lane.task is None:
-            with self._cluster.trace.call("send", tp=str(target)):
+            with self._cluster.trace.call("send", tp=str(topic_partition)):
                 lane.task = self._cluster.tasks.spawn(
-                    self._run_lane(target, lane), name=f"produce to {target}"
+                    self._run_lane(topic_partition, lane), name=f"produce to {topic_partition}"
                 )
         return future
 
@@ -312,13 +312,13 @@ class Producer:
 
     # Delivery
 
-    async def _run_lane(self, target: TopicPartition, lane: _Lane) -> None:
+    async def _run_lane(self, topic_partition: TopicPartition, lane: _Lane) -> None:
         batch: list[_Outgoing] = []
         try:
             while lane.queue:
                 batch = self._take(lane.queue)
                 try:
-                    base_offset = await self._deliver(target, batch)
+                    base_offset = await self._deliver(topic_partition, batch)
                 except ClientError as error:
                     for outgoing in batch:
                         _fail(outgoing, error)
@@ -327,7 +327,7 @@ class Producer:
                         offset = base_offset + index if base_offset >= 0 else -1
                         if not outgoing.future.done():
                             outgoing.future.set_result(
-                                RecordMetadata(partition=target, offset=offset)
+                                RecordMetadata(partition=topic_partition, offset=offset)
                             )
         finally:
             lane.task = None
@@ -337,15 +337,15 @@ class Producer:
 
     def _take(self, queue: deque[_Outgoing]) -> list[_Outgoing]:
         batch = [queue.popleft()]
-        size = _size(batch[0].record)
+        batch_bytes = _size(batch[0].record)
         while queue and len(batch) < BATCH_RECORDS_MAX:
-            size += _size(queue[0].record)
-            if size > self._batch_bytes:
+            batch_bytes += _size(queue[0].record)
+            if batch_bytes > self._batch_bytes:
                 break
             batch.append(queue.popleft())
         return batch
 
-    async def _deliver(self, target: TopicPartition, batch: list[_Outgoing]) -> int:
+    async def _deliver(self, topic_partition: TopicPartition, batch: list[_Outgoing]) -> int:
         """Send one batch until it is acknowledged or given up; returns its first offset."""
         deadline = min(
             (outgoing.deadline for outgoing in batch), key=lambda deadline: deadline.left_ms
@@ -355,22 +355,24 @@ class Producer:
         )
         if self.transactional_id is not None:
             self.session.raise_error()
-            if not self.session.has(target):
-                await self._coordinated.add_partition(target, lambda: self._aborting, deadline)
+            if not self.session.has(topic_partition):
+                await self._coordinated.add_partition(
+                    topic_partition, lambda: self._aborting, deadline
+                )
         elif self._idempotent and self.session.identity == ProducerIdAndEpoch.NONE:
             await self._get_identity(deadline)
         records = [outgoing.record for outgoing in batch]
-        data = self._encode(target, records)
+        batch_data = self._encode(topic_partition, records)
         backoff = self._cluster.backoff()
-        unsaid = False
+        is_unsure = False
         try:
             while True:
                 try:
-                    error, offset = await self._attempt(target, data, deadline)
+                    error, offset = await self._attempt(topic_partition, batch_data, deadline)
                 except LOST as lost:
                     # A leader that does not answer may have lost its role (NetworkException is an
                     # InvalidMetadataException, and a time-out closes the connection).
-                    self._cluster.forget_leader(target.topic)
+                    self._cluster.forget_leader(topic_partition.topic)
                     error, offset = ErrorCode.network_exception, -1
                     if isinstance(lost, RequestTimeoutError):
                         error = ErrorCode.request_timed_out
@@ -378,41 +380,54 @@ class Producer:
                     raise self._fail_session(unsupported) from None
                 except RetriableError as nowhere:
                     raise self._given_up(nowhere) from None
-                unsaid |= error in _UNSAID
+                is_unsure |= error in _UNSAID
                 match react(operation, error):
                     case Reaction.DONE:
                         return offset
                     case Reaction.RETRY:
                         pass
                     case Reaction.LOOK_UP:
-                        self._cluster.forget_leader(target.topic)
+                        self._cluster.forget_leader(topic_partition.topic)
                     case Reaction.RESTART:
-                        data = await self._restart(target, records, deadline)
+                        batch_data = await self._restart(topic_partition, records, deadline)
                     case Reaction.GIVE_UP:
-                        raise self._fail_session(unexpected_error(f"Produce to {target}", error))
+                        raise self._fail_session(
+                            unexpected_error(f"Produce to {topic_partition}", error)
+                        )
                     case _:
-                        raise self._given_up(unexpected_error(f"Produce to {target}", error))
-                await self._pause(target, error, backoff, deadline)
+                        raise self._given_up(
+                            unexpected_error(f"Produce to {topic_partition}", error)
+                        )
+                await self._pause(topic_partition, error, backoff, deadline)
         except ClientError as error:
-            error.in_doubt |= unsaid
+            error.in_doubt |= is_unsure
             raise
 
     async def _pause(
-        self, target: TopicPartition, error: ErrorCode, backoff: Backoff, deadline: Deadline
+        self,
+        topic_partition: TopicPartition,
+        error: ErrorCode,
+        backoff: Backoff,
+        deadline: Deadline,
     ) -> None:
         """Wait before the next attempt; raise after the deadline or on an abort."""
-        late = deadline.has_passed
-        if late or self._aborting:
-            why = f"after {deadline.timeout_ms:.0f} ms" if late else "as the transaction is aborted"
+        is_late = deadline.has_passed
+        if is_late or self._aborting:
+            reason = (
+                f"after {deadline.timeout_ms:.0f} ms"
+                if is_late
+                else "as the transaction is aborted"
+            )
             raise self._given_up(
                 RetriableError(
-                    f"Produce to {target} given up {why}: {error.name.upper()}", error=error
+                    f"Produce to {topic_partition} given up {reason}: {error.name.upper()}",
+                    error=error,
                 )
             )
         await backoff.wait(deadline)
 
     async def _attempt(
-        self, target: TopicPartition, data: bytes, deadline: Deadline
+        self, topic_partition: TopicPartition, batch_data: bytes, deadline: Deadline
     ) -> tuple[ErrorCode, int]:
         """One Produce request; returns error and first offset.
 
@@ -422,12 +437,12 @@ class Producer:
             RequestTimeoutError: The same.
             NotSupportedError: The broker lacks the version that the transaction protocol needs.
         """
-        leader = await self._cluster.leader(target, deadline=deadline, create=True)
-        topic = self._cluster.view.topic(target.topic)
+        leader = await self._cluster.leader(topic_partition, deadline=deadline, create=True)
+        topic = self._cluster.view.topic(topic_partition.topic)
         timeout_ms = max(1.0, min(self._request_timeout_ms, deadline.left_ms))
         request = requests.produce(
-            {target: data},
-            topic_ids={target.topic: topic.topic_id if topic is not None else None},
+            {topic_partition: batch_data},
+            topic_ids={topic_partition.topic: topic.topic_id if topic is not None else None},
             transactional_id=self.transactional_id,
             acks=self._acks,
             timeout_ms=self._request_timeout_ms,
@@ -437,12 +452,14 @@ class Producer:
         message = await self._cluster.ask(leader.leader_id, request)
         if message is None:
             return ErrorCode.none, -1
-        answer = message.responses[0].partition_responses[0]
-        return ErrorCode(answer.error_code), answer.base_offset
+        partition_row = message.responses[0].partition_responses[0]
+        return ErrorCode(partition_row.error_code), partition_row.base_offset
 
-    def _encode(self, target: TopicPartition, records: Sequence[Record]) -> bytes:
+    def _encode(self, topic_partition: TopicPartition, records: Sequence[Record]) -> bytes:
         identity = self.session.identity
-        sequence = self.session.next_sequence(target, len(records)) if self._idempotent else -1
+        sequence = (
+            self.session.next_sequence(topic_partition, len(records)) if self._idempotent else -1
+        )
         return build_batch(
             records,
             timestamp_ms=self._cluster.clock.now_ms(),
@@ -506,13 +523,13 @@ class Producer:
         )
 
     async def _restart(
-        self, target: TopicPartition, records: Sequence[Record], deadline: Deadline
+        self, topic_partition: TopicPartition, records: Sequence[Record], deadline: Deadline
     ) -> bytes:
         """The same records under a bumped epoch, from sequence 0."""
         self._bump_locally()
         if self.session.identity == ProducerIdAndEpoch.NONE:
             await self._get_identity(deadline)
-        return self._encode(target, records)
+        return self._encode(topic_partition, records)
 
 
 def _size(record: Record) -> int:

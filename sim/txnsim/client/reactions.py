@@ -164,9 +164,9 @@ def react(operation: RequestKind, error: ErrorCode) -> Reaction:
     """How a producer reacts to an error."""
     if error == ErrorCode.none:
         return Reaction.DONE
-    row = REACTIONS[operation].get(error)
-    if row is not None:
-        return row
+    reaction_row = REACTIONS[operation].get(error)
+    if reaction_row is not None:
+        return reaction_row
     if error.retriable:
         refresh = operation in _PRODUCES and error in REFRESHING
         return Reaction.LOOK_UP if refresh else Reaction.RETRY

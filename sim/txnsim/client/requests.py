@@ -44,20 +44,22 @@ class Row:
 
     def build(self, schema: ModuleType) -> Any:
         """Build the struct from a version's schema."""
-        kind = getattr(schema, self.kind)
-        fields_of_kind = kind.__dataclass_fields__
-        values = {
+        row_class = getattr(schema, self.kind)
+        fields_of_kind = row_class.__dataclass_fields__
+        field_values = {
             # What the version has no field for may be of a class that it has not either.
-            name: _build_value(value, schema) if name in fields_of_kind else value
-            for name, value in self.fields.items()
+            field_name: _build_value(field_value, schema)
+            if field_name in fields_of_kind
+            else field_value
+            for field_name, field_value in self.fields.items()
         }
-        return build(kind, **values)
+        return build(row_class, **field_values)
 
 
 def _build_value(value: Any, schema: ModuleType) -> Any:
     """Build a row or a list of rows; any other value stays as it is."""
     if isinstance(value, list):
-        return tuple(row.build(schema) for row in value)
+        return tuple(nested_row.build(schema) for nested_row in value)
     return value.build(schema) if isinstance(value, Row) else value
 
 
@@ -100,18 +102,18 @@ def per_topic(
         under: The field for its partitions.
         topic_ids: Topic ids by name, if topics may be named by id.
     """
-    topics: dict[str, list[Any]] = {}
+    rows_by_topic: dict[str, list[Any]] = {}
     for partition in partitions:
-        topics.setdefault(partition.topic, []).append(
+        rows_by_topic.setdefault(partition.topic, []).append(
             partition.partition if row is None else row(partition)
         )
     return [
         Row(
             kind,
-            **{called: name, under: tuple(rows) if row is None else rows},
-            **({} if topic_ids is None else {"topic_id": topic_ids.get(name)}),
+            **{called: topic_name, under: tuple(partition_rows) if row is None else partition_rows},
+            **({} if topic_ids is None else {"topic_id": topic_ids.get(topic_name)}),
         )
-        for name, rows in topics.items()
+        for topic_name, partition_rows in rows_by_topic.items()
     ]
 
 
@@ -121,7 +123,7 @@ def metadata(topics: Sequence[str] | None, *, create: bool = False) -> Versioned
         ClientApi.METADATA,
         topics=None
         if topics is None
-        else [Row("MetadataRequestTopic", topic_id=None, name=name) for name in topics],
+        else [Row("MetadataRequestTopic", topic_id=None, name=topic_name) for topic_name in topics],
         allow_auto_topic_creation=create,
         include_cluster_authorized_operations=False,
         include_topic_authorized_operations=False,
@@ -166,18 +168,18 @@ def named_txn_markers(markers: Sequence[Marker]) -> VersionedRequest:
     """
 
     def place(marker: Marker) -> Callable[[TopicPartition], Row]:
-        start = -1 if marker.start_offset is None else marker.start_offset
+        start_offset = -1 if marker.start_offset is None else marker.start_offset
         return lambda partition: Row(
             "WritableTxnMarkerPartition",
             partition_index=partition.partition,
-            txn_start_offset=start,
+            txn_start_offset=start_offset,
         )
 
-    rows = [
+    marker_rows = [
         _marker(marker, per_topic("WritableTxnMarkerTopic", marker.partitions, place(marker)))
         for marker in markers
     ]
-    message = Row("WriteTxnMarkersRequest", markers=rows).build(kip_664)
+    message = Row("WriteTxnMarkersRequest", markers=marker_rows).build(kip_664)
     return VersionedRequest(
         api=ClientApi.WRITE_TXN_MARKERS, within=VersionRange(1, 1), build=lambda _schema: message
     )
@@ -185,7 +187,7 @@ def named_txn_markers(markers: Sequence[Marker]) -> VersionedRequest:
 
 def write_txn_markers(markers: Sequence[Marker]) -> VersionedRequest:
     """End transactions on partitions, past their coordinator."""
-    rows = [
+    marker_rows = [
         _marker(
             marker,
             per_topic("WritableTxnMarkerTopic", marker.partitions, under="partition_indexes"),
@@ -193,18 +195,18 @@ def write_txn_markers(markers: Sequence[Marker]) -> VersionedRequest:
         )
         for marker in markers
     ]
-    return asks(ClientApi.WRITE_TXN_MARKERS, markers=rows)
+    return asks(ClientApi.WRITE_TXN_MARKERS, markers=marker_rows)
 
 
-def _marker(marker: Marker, topics: list[Row], **more: int) -> Row:
+def _marker(marker: Marker, topic_rows: list[Row], **further_fields: int) -> Row:
     return Row(
         "WritableTxnMarker",
         producer_id=marker.producer_id,
         producer_epoch=marker.producer_epoch,
         transaction_result=marker.committed,
         coordinator_epoch=marker.coordinator_epoch,
-        topics=topics,
-        **more,
+        topics=topic_rows,
+        **further_fields,
     )
 
 
@@ -229,11 +231,11 @@ def list_transactions(filters: TransactionFilters = _ALL) -> VersionedRequest:
     """
 
     def make(schema: ModuleType) -> Any:
-        kind = schema.ListTransactionsRequest
-        refusal = filters.refusal(kind.__version__)
+        request_class = schema.ListTransactionsRequest
+        refusal = filters.refusal(request_class.__version__)
         if refusal is not None:
             raise NotSupportedError(refusal, error=ErrorCode.unsupported_version)
-        return build(kind, **filters.fields())
+        return build(request_class, **filters.fields())
 
     return VersionedRequest(api=ClientApi.LIST_TRANSACTIONS, build=make)
 
@@ -330,10 +332,16 @@ def list_offsets(
             timestamp=timestamps[partition],
         )
 
-    least = 7 if any(t == -3 for t in timestamps.values()) else 2 if isolation_level else 1
+    lowest_version = (
+        7
+        if any(timestamp == -3 for timestamp in timestamps.values())
+        else 2
+        if isolation_level
+        else 1
+    )
     return asks(
         ClientApi.LIST_OFFSETS,
-        VersionRange(least, ANY.highest),
+        VersionRange(lowest_version, ANY.highest),
         replica_id=-1,
         isolation_level=isolation_level,
         timeout=timeout_ms,
@@ -371,14 +379,19 @@ def create_topics(
                 for index, ids in enumerate(topic.assignments)
             ],
             configs=[
-                Row("CreatableTopicConfig", name=name, value=value) for name, value in topic.configs
+                Row("CreatableTopicConfig", name=config_name, value=config_value)
+                for config_name, config_value in topic.configs
             ],
         )
 
-    least = 4 if any(-1 in (t.partitions, t.replication_factor) for t in topics) else 2
+    lowest_version = (
+        4
+        if any(-1 in (new_topic.partitions, new_topic.replication_factor) for new_topic in topics)
+        else 2
+    )
     return asks(
         ClientApi.CREATE_TOPICS,
-        VersionRange(least, ANY.highest),
+        VersionRange(lowest_version, ANY.highest),
         topics=[row(topic) for topic in topics],
         timeout=timeout_ms,
         validate_only=validate_only,
@@ -389,7 +402,7 @@ def delete_topics(names: Sequence[str], *, timeout_ms: int) -> VersionedRequest:
     """Delete topics by name."""
     return asks(
         ClientApi.DELETE_TOPICS,
-        topics=[Row("DeleteTopicState", name=name, topic_id=None) for name in names],
+        topics=[Row("DeleteTopicState", name=topic_name, topic_id=None) for topic_name in names],
         topic_names=tuple(names),
         timeout=timeout_ms,
     )
@@ -444,16 +457,21 @@ def incremental_alter_configs(
     """Set or delete configuration entries."""
     resources: dict[tuple[int, str], list[Row]] = {}
     for change in changes:
-        rows = resources.setdefault((change.resource_type, change.resource_name), [])
+        config_rows = resources.setdefault((change.resource_type, change.resource_name), [])
         operation = 1 if change.value is None else 0
-        rows.append(
+        config_rows.append(
             Row("AlterableConfig", name=change.name, config_operation=operation, value=change.value)
         )
     return asks(
         ClientApi.INCREMENTAL_ALTER_CONFIGS,
         resources=[
-            Row("AlterConfigsResource", resource_type=kind, resource_name=name, configs=rows)
-            for (kind, name), rows in resources.items()
+            Row(
+                "AlterConfigsResource",
+                resource_type=resource_type,
+                resource_name=resource_name,
+                configs=config_rows,
+            )
+            for (resource_type, resource_name), config_rows in resources.items()
         ],
         validate_only=validate_only,
     )
@@ -486,8 +504,8 @@ def delete_records(before: Mapping[TopicPartition, int], *, timeout_ms: int) -> 
             "DeleteRecordsPartition", partition_index=partition.partition, offset=before[partition]
         )
 
-    topics = per_topic("DeleteRecordsTopic", before, row)
-    return asks(ClientApi.DELETE_RECORDS, topics=topics, timeout=timeout_ms)
+    topic_rows = per_topic("DeleteRecordsTopic", before, row)
+    return asks(ClientApi.DELETE_RECORDS, topics=topic_rows, timeout=timeout_ms)
 
 
 def alter_partition_reassignments(
@@ -501,8 +519,8 @@ def alter_partition_reassignments(
             "ReassignablePartition", partition_index=partition.partition, replicas=new_replicas
         )
 
-    topics = per_topic("ReassignableTopic", replicas, row)
-    return asks(ClientApi.ALTER_PARTITION_REASSIGNMENTS, timeout=timeout_ms, topics=topics)
+    topic_rows = per_topic("ReassignableTopic", replicas, row)
+    return asks(ClientApi.ALTER_PARTITION_REASSIGNMENTS, timeout=timeout_ms, topics=topic_rows)
 
 
 def elect_preferred_leaders(

@@ -173,9 +173,9 @@ class TxnSession(msgspec.Struct, eq=False):
         if committed or self.state is not SessionState.ABORTABLE_ERROR:
             self.raise_error()
             if self.state is not SessionState.IN_TRANSACTION:
-                verb = "commit" if committed else "abort"
+                operation_name = "commit" if committed else "abort"
                 raise IllegalUseError(
-                    f"{verb} in state {self.state.name}: a transaction is expected"
+                    f"{operation_name} in state {self.state.name}: a transaction is expected"
                 )
         # The plan is made before the features are looked at: rule 2.
         versions = self.protocol.end_versions

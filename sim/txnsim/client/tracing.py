@@ -54,17 +54,21 @@ class ClientTrace:
     # Calls
 
     @contextlib.contextmanager
-    def call(self, name: str, **args: object) -> Iterator[Call | None]:
+    def call(self, call_name: str, **call_args: object) -> Iterator[Call | None]:
         """Events inside have this call as their cause; yields None if nothing is recorded."""
         tracer = self._tracer
         if tracer is None or not tracer.on or _call.get() is not None:
             yield None
             return
-        data: dict[str, object] = {
-            "call": name,
-            "args": {key: value for key, value in args.items() if value is not None},
+        event_data: dict[str, object] = {
+            "call": call_name,
+            "args": {
+                arg_name: arg_value
+                for arg_name, arg_value in call_args.items()
+                if arg_value is not None
+            },
         }
-        event = tracer.emit("client.call", self.node, parents=(NO_CAUSE,), data=data)
+        event = tracer.emit("client.call", self.node, parents=(NO_CAUSE,), data=event_data)
         call = Call(event)
         token = _call.set(call)
         cause_before = tracer.caused_by(event)
@@ -78,7 +82,7 @@ class ClientTrace:
             _call.reset(token)
             causes = (call.answered, event)
             tracer.emit(
-                "client.result", self.node, parents=causes, data={"call": name, **call.result}
+                "client.result", self.node, parents=causes, data={"call": call_name, **call.result}
             )
 
     def trace_delivery(self, partition: TopicPartition, records: Iterable[ConsumedRecord]) -> None:
@@ -88,54 +92,60 @@ class ClientTrace:
             return
         causes = (tracer.cause,) if call is None else (call.answered, call.event)
         for record in records:
-            data = {
+            event_data = {
                 "tp": str(partition),
                 "offset": record.offset,
                 "key": _text(record.key),
                 "value": _text(record.value),
             }
-            tracer.emit("client.deliver", self.node, parents=causes, data=data)
+            tracer.emit("client.deliver", self.node, parents=causes, data=event_data)
 
     # Messages: at brief the broker's own events stand for them
 
     def sent(
-        self, line: str, peer: str, api: int, version: int, correlation: int, size: int
-    ) -> int:
-        """Trace a sent request. The receiver finds its cause by ``line``."""
-        tracer, call = self._tracer, _call.get()
-        assert tracer is not None, "asked for only while the trace is on"
-        answered = NO_CAUSE if call is None else call.answered
-        sent = tracer.emit(
-            "msg.send",
-            self.node,
-            parents=(tracer.cause, answered),
-            importance=0,
-            data=_message(peer, api, version, correlation, size),
-        )
-        tracer.post((line, correlation, False), sent)
-        return sent
-
-    def received(
         self,
-        line: str,
+        connection_id: str,
         peer: str,
         api: int,
         version: int,
         correlation: int,
-        size: int,
+        size_bytes: int,
+    ) -> int:
+        """Trace a sent request. The receiver finds its cause by ``connection_id``."""
+        tracer, call = self._tracer, _call.get()
+        assert tracer is not None, "asked for only while the trace is on"
+        answer_causes = NO_CAUSE if call is None else call.answered
+        sent_event = tracer.emit(
+            "msg.send",
+            self.node,
+            parents=(tracer.cause, answer_causes),
+            importance=0,
+            data=_message(peer, api, version, correlation, size_bytes),
+        )
+        tracer.post((connection_id, correlation, False), sent_event)
+        return sent_event
+
+    def received(
+        self,
+        connection_id: str,
+        peer: str,
+        api: int,
+        version: int,
+        correlation: int,
+        size_bytes: int,
         *,
-        sent: int,
+        sent_event: int,
         call: Call | None,
     ) -> None:
         tracer = self._tracer
         assert tracer is not None, "asked for only while the trace is on"
-        answer = tracer.take((line, correlation, True))
-        data = {**_message(peer, api, version, correlation, size), "response": True}
-        received = tracer.emit(
-            "msg.recv", self.node, parents=(answer, sent), importance=0, data=data
+        answer_cause = tracer.take((connection_id, correlation, True))
+        event_data = {**_message(peer, api, version, correlation, size_bytes), "response": True}
+        received_event = tracer.emit(
+            "msg.recv", self.node, parents=(answer_cause, sent_event), importance=0, data=event_data
         )
         if call is not None:
-            call.answered = received
+            call.answered = received_event
 
     @staticmethod
     def current_call() -> Call | None:
@@ -143,13 +153,15 @@ class ClientTrace:
         return _call.get()
 
 
-def _message(peer: str, api: int, version: int, correlation: int, size: int) -> dict[str, object]:
+def _message(
+    peer: str, api: int, version: int, correlation: int, size_bytes: int
+) -> dict[str, object]:
     return {
         "api": api_name(api),
         "version": version,
         "correlation": correlation,
         "peer": peer,
-        "bytes": size,
+        "bytes": size_bytes,
     }
 
 

@@ -23,8 +23,8 @@ class TxnRequests(msgspec.Struct, frozen=True):
         """Ask for an identity. With an expected identity (KIP-360) at least version 3 is needed,
         and version 6 for two-phase commit (KIP-939).
         """
-        least = 3 if self.producer_id >= 0 else 0
-        within = VersionRange(6, 6) if two_phase else VersionRange(least, 5)
+        lowest_version = 3 if self.producer_id >= 0 else 0
+        within = VersionRange(6, 6) if two_phase else VersionRange(lowest_version, 5)
         two_phase_fields = {"enable2_pc": True, "keep_prepared_txn": False} if two_phase else {}
         return asks(
             ClientApi.INIT_PRODUCER_ID,

@@ -38,8 +38,8 @@ class ClientApi(IntEnum):
         """Make the member: its value is the API key, and it has the range of versions."""
         api = int.__new__(cls, key)
         api._value_ = key
-        least, most = version_range(key)
-        api.ours = VersionRange(max(least, lowest), min(most, highest))
+        lowest_known, highest_known = version_range(key)
+        api.ours = VersionRange(max(lowest_known, lowest), min(highest_known, highest))
         return api
 
     PRODUCE = 0
@@ -178,7 +178,9 @@ class FinalizedFeatures(msgspec.Struct, frozen=True, kw_only=True):
         return dict(self.levels).get(feature, 0)
 
 
-def newer_features(earlier: FinalizedFeatures, answered: FinalizedFeatures) -> FinalizedFeatures:
+def newer_features(
+    features_before: FinalizedFeatures, features_answered: FinalizedFeatures
+) -> FinalizedFeatures:
     """Merge another answer: only a higher epoch replaces the known features
     (ApiVersions.update)."""
-    return answered if answered.epoch > earlier.epoch else earlier
+    return features_answered if features_answered.epoch > features_before.epoch else features_before

@@ -523,7 +523,7 @@ def test_a_call_is_a_root_and_its_result_is_due_to_the_last_answer() -> None:
         assert tracer.take((LINE, 9, False)) == sent
         answer = tracer.emit("msg.send", "broker/1")
         tracer.post((LINE, 9, True), answer)
-        trace.received(LINE, "broker/1", 26, 5, 9, 20, sent=sent, call=call)
+        trace.received(LINE, "broker/1", 26, 5, 9, 20, sent_event=sent, call=call)
         trace.trace_delivery(PLACE, [record(b"v" * 200), record(None)])
     _, call_event, request, answered, got, *delivered, result = tracer.events()
     assert (call_event.k, call_event.p, data(call_event)) == (
@@ -551,7 +551,7 @@ def test_at_brief_the_broker_stands_for_the_messages() -> None:
     with trace.call("commit") as call:
         assert call is not None
         assert trace.sent(LINE, "broker/1", 26, 5, 9, 80) == call.event
-        trace.received(LINE, "broker/1", 26, 5, 9, 20, sent=call.event, call=call)
+        trace.received(LINE, "broker/1", 26, 5, 9, 20, sent_event=call.event, call=call)
     assert [event.k for event in tracer.events()] == ["client.call", "client.result"]
 
 

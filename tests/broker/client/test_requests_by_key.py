@@ -70,7 +70,12 @@ class Script:
 
     async def run(self, cluster: Cluster, *keys: str) -> dict[str, str | ClientError]:
         return await run_by_key(
-            cluster, keys, name="Ask", look_up=self.look_up, ask=self.ask, timeout_ms=PATIENCE_MS
+            cluster,
+            keys,
+            request_name="Ask",
+            look_up=self.look_up,
+            ask_broker=self.ask,
+            timeout_ms=PATIENCE_MS,
         )
 
 

@@ -52,15 +52,15 @@ async def fetch_markers(
     try:
         log_start = await offset_of(cluster, partition, EARLIEST)
         # -1 where nothing is as late
-        start = await offset_of(cluster, partition, since_ms) if since_ms > 0 else log_start
-        if start < 0:
-            start = before_offset
-        markers, is_whole = await _fetch_between(cluster, partition, start, before_offset)
+        start_offset = await offset_of(cluster, partition, since_ms) if since_ms > 0 else log_start
+        if start_offset < 0:
+            start_offset = before_offset
+        markers, is_whole = await _fetch_between(cluster, partition, start_offset, before_offset)
     except ClientError:
         return NO_MARKERS
     if not is_whole:
         whole_since_ms = NEVER_WHOLE
-    elif start > log_start:
+    elif start_offset > log_start:
         whole_since_ms = since_ms
     elif log_start == 0:
         whole_since_ms = FROM_THE_START
@@ -82,15 +82,15 @@ async def fetch_markers(
 
 
 async def _fetch_between(
-    cluster: Cluster, partition: TopicPartition, start: int, end: int
+    cluster: Cluster, partition: TopicPartition, start_offset: int, end_offset: int
 ) -> tuple[list[SeenMarker], bool]:
     """The markers of all producers between two offsets, and whether none can be missing."""
     markers: list[SeenMarker] = []
     is_whole = True
-    offset = start
+    offset = start_offset
     bytes_read = 0
-    while offset < end:
-        answer = await fetch(
+    while offset < end_offset:
+        fetch_result = await fetch(
             cluster,
             partition.topic,
             partition.partition,
@@ -98,10 +98,10 @@ async def _fetch_between(
             isolation=IsolationLevel.READ_UNCOMMITTED,
             max_wait_ms=0,
         )
-        markers += (marker for marker in answer.markers if marker.offset < end)
-        is_whole = is_whole and answer.is_whole
-        bytes_read += answer.size_bytes
-        if answer.next_offset == offset or bytes_read > BYTES_MAX:
+        markers += (marker for marker in fetch_result.markers if marker.offset < end_offset)
+        is_whole = is_whole and fetch_result.is_whole
+        bytes_read += fetch_result.size_bytes
+        if fetch_result.next_offset == offset or bytes_read > BYTES_MAX:
             return markers, False
-        offset = answer.next_offset
+        offset = fetch_result.next_offset
     return markers, is_whole

@@ -39,21 +39,23 @@ class WaitingShareGroups(msgspec.Struct, frozen=True, kw_only=True):
 async def waiting_share_groups(admin: Admin, partition: TopicPartition) -> WaitingShareGroups:
     """Ask each broker for its share groups, and each group for its start offset and isolation."""
     try:
-        listed = await list_groups(admin, types=[SHARE])
+        listings = await list_groups(admin, types=[SHARE])
     except NotSupportedError:  # a broker that can't list types of groups has no share groups
         return WaitingShareGroups()
     except ClientError as failure:
         return WaitingShareGroups(untold=(str(failure),))
-    groups, untold = [], []
-    for group_id in (listing.group_id for listing in listed):
+    waiting_groups, failure_reasons = [], []
+    for group_id in (listing.group_id for listing in listings):
         try:
             positions = await share_positions(admin, group_id)
-            positions_here = [position for position in positions if position.partition == partition]
-            if positions_here and await reads_committed(admin, group_id):
-                groups.append(
-                    WaitingShareGroup(group_id=group_id, start_offset=positions_here[0].offset)
+            partition_positions = [
+                position for position in positions if position.partition == partition
+            ]
+            if partition_positions and await reads_committed(admin, group_id):
+                waiting_groups.append(
+                    WaitingShareGroup(group_id=group_id, start_offset=partition_positions[0].offset)
                 )
         except ClientError as failure:
             if failure.error != ErrorCode.group_id_not_found:  # else it has gone meanwhile
-                untold.append(str(failure))
-    return WaitingShareGroups(groups=tuple(groups), untold=tuple(untold[:1]))
+                failure_reasons.append(str(failure))
+    return WaitingShareGroups(groups=tuple(waiting_groups), untold=tuple(failure_reasons[:1]))

@@ -21,18 +21,18 @@ from txnsim.txn.past_decision import Decided
 def about_hanging(hanging: Sequence[JudgedTransaction], *, bootstrap: str) -> str | None:
     if not hanging:
         return None
-    lines = [f"{len(hanging)} transaction{'s hang' if len(hanging) > 1 else ' hangs'}:"]
+    text_lines = [f"{len(hanging)} transaction{'s hang' if len(hanging) > 1 else ' hangs'}:"]
     for finding in hanging:
         producer = finding.transaction.producer
         command = finding.command(program_at(bootstrap))
         assert command is not None, "what hangs has one"
-        lines += [
+        text_lines += [
             f"  {finding.transaction.partition} since offset {producer.txn_start_offset}: producer "
             f"{producer.producer_id}, epoch {producer.producer_epoch}: {finding.reason}",
             *([f"    {finding.decided}"] if finding.decided is not None else []),
             f"    {Decided.with_guess(command, finding.decided)}",
         ]
-    return "\n".join(lines)
+    return "\n".join(text_lines)
 
 
 async def about_exactly_once(
@@ -60,25 +60,29 @@ async def about_exactly_once(
     """
     reader = reader or TopicReader()
     source_records = await _records(admin, source, settle_ms, reader)
-    read = await _records(admin, target, settle_ms, reader)
-    names = [origin if isinstance(origin, str) else "what was given" for origin in (source, target)]
-    complaint = await reader.do(partial(_compare_records, source_records, read, derive))
-    return complaint and f"not exactly once, from {names[0]} to {names[1]}:\n{complaint}"
+    target_records = await _records(admin, target, settle_ms, reader)
+    topic_names = [
+        origin if isinstance(origin, str) else "what was given" for origin in (source, target)
+    ]
+    complaint = await reader.do(partial(_compare_records, source_records, target_records, derive))
+    return (
+        complaint and f"not exactly once, from {topic_names[0]} to {topic_names[1]}:\n{complaint}"
+    )
 
 
 def _compare_records(
     source_records: list[tuple[Value, Fate]],
-    read: list[tuple[Value, Fate]],
+    target_records: list[tuple[Value, Fate]],
     derive: Callable[[Any], Any] | None,
 ) -> str | None:
     comparison = compare(
         _derive_values(source_records, Fate.COMMITTED, derive),
-        [value for value, fate in read if fate is Fate.COMMITTED],
+        [value for value, fate in target_records if fate is Fate.COMMITTED],
         aborted=_derive_values(source_records, Fate.ABORTED, derive),
         # For a missing value the failure says that it was written.
         remarks={
             value: f"written there in a transaction that is {_WORDS[fate]}"
-            for value, fate in read
+            for value, fate in target_records
             if fate is not Fate.COMMITTED
         },
     )
@@ -100,11 +104,11 @@ async def _records(
 def _derive_values(
     records: Iterable[tuple[Value, Fate]], fate: Fate, derive: Callable[[Any], Any] | None
 ) -> list[Value]:
-    values = [value for value, own in records if own is fate]
+    source_values = [value for value, record_fate in records if record_fate is fate]
     if derive is None:
-        return values
+        return source_values
     derived: list[Value] = []
-    for value in values:
+    for value in source_values:
         derived_values = derive(value)
         derived += (
             map(_value, derived_values)

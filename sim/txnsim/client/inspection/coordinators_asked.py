@@ -56,8 +56,8 @@ async def check_sight(cluster: Cluster) -> None:
         ClientError: We may not describe every id, or no broker answered.
     """
     message = await cluster.ask_any(requests.describe_transactions((UNUSED_ID,)))
-    (row,) = message.transaction_states
-    if ErrorCode(row.error_code) is ErrorCode.transactional_id_authorization_failed:
+    (state_row,) = message.transaction_states
+    if ErrorCode(state_row.error_code) is ErrorCode.transactional_id_authorization_failed:
         raise ClientError(
             "Nothing can be said of transactions that seem to hang: this user may not describe"
             " every transactional id, and what it does not see looks the same",
@@ -72,11 +72,11 @@ async def unseen(cluster: Cluster, *, every_topic: bool) -> tuple[ClientError, .
     Raises:
         ClientError: No broker answered.
     """
-    missing: list[ClientError] = []
+    failures: list[ClientError] = []
     if every_topic:
         view = (await cluster.refresh((UNUSED_ID,))).topic(UNUSED_ID)
         if view is not None and view.error == ErrorCode.topic_authorization_failed:
-            missing.append(
+            failures.append(
                 ClientError(
                     "Not every topic was searched: this user may not describe all of them",
                     error=ErrorCode.topic_authorization_failed,
@@ -91,8 +91,8 @@ async def unseen(cluster: Cluster, *, every_topic: bool) -> tuple[ClientError, .
     except ClientError as failure:
         if failure.error != ErrorCode.transactional_id_authorization_failed:
             raise
-        missing.append(failure)
-    return tuple(missing)
+        failures.append(failure)
+    return tuple(failures)
 
 
 async def asked_while_all_serve(admin: Asking, producer_ids: set[int]) -> Known:
@@ -135,16 +135,23 @@ async def _leaders(cluster: Cluster) -> list[tuple[int, int]]:
     not exist or may not be described.
     """
     topic = (await cluster.refresh((TRANSACTION_STATE_TOPIC,))).topic(TRANSACTION_STATE_TOPIC)
-    rows = () if topic is None else sorted(topic.partitions, key=lambda row: row.partition)
-    return [(row.leader_id, row.leader_epoch) for row in rows]
+    partition_views = (
+        ()
+        if topic is None
+        else sorted(topic.partitions, key=lambda partition_view: partition_view.partition)
+    )
+    return [
+        (partition_view.leader_id, partition_view.leader_epoch)
+        for partition_view in partition_views
+    ]
 
 
 def _id_of_each(partitions: int) -> list[str]:
     """For each partition, an unused id that maps to it."""
     id_by_partition: dict[int, str] = {}
-    number = 0
+    suffix_number = 0
     while len(id_by_partition) < partitions:
-        name = f"{UNUSED_ID}-{number}"
-        id_by_partition.setdefault(partition_for(name, partitions), name)
-        number += 1
+        candidate_id = f"{UNUSED_ID}-{suffix_number}"
+        id_by_partition.setdefault(partition_for(candidate_id, partitions), candidate_id)
+        suffix_number += 1
     return list(id_by_partition.values())

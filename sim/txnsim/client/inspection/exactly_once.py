@@ -38,24 +38,24 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 
     def __str__(self) -> str:
         """One paragraph per kind of complaint."""
-        kinds = (
+        titled_counts = (
             ("missing", self.missing),
             ("more than once", self.repeated),
             ("aborted, but read", self.aborted_but_read),
             ("from nowhere", self.unexpected),
         )
-        lines: list[str] = []
-        for title, counts in kinds:
+        text_lines: list[str] = []
+        for title, counts in titled_counts:
             if counts:
-                lines.append(f"{title}: {_total(counts)}")
-                lines += [f"  {line}" for line in self._shown(counts)]
-        return "\n".join(lines)
+                text_lines.append(f"{title}: {_total(counts)}")
+                text_lines += [f"  {value_line}" for value_line in self._shown(counts)]
+        return "\n".join(text_lines)
 
     def _shown(self, counts: Mapping[Value, int]) -> Iterable[str]:
         for value, count in list(counts.items())[:SHOWN_MAX]:
-            times = f" × {count}" if count > 1 else ""
+            times_suffix = f" × {count}" if count > 1 else ""
             remark = f" ({self.remarks[value]})" if value in self.remarks else ""
-            yield f"{_text(value)}{times}{remark}"
+            yield f"{_text(value)}{times_suffix}{remark}"
         if len(counts) > SHOWN_MAX:
             yield f"… and {len(counts) - SHOWN_MAX} more"
 
@@ -76,28 +76,34 @@ def compare(
         remarks: Remarks on values.
     """
     owed_counts, read_counts = Counter(owed), Counter(read)
-    surplus = read_counts - owed_counts
-    never = set(aborted) - owed_counts.keys()
+    surplus_counts = read_counts - owed_counts
+    never_owed = set(aborted) - owed_counts.keys()
     return Comparison(
         missing=dict(owed_counts - read_counts),
-        repeated={value: count for value, count in surplus.items() if value in owed_counts},
-        aborted_but_read={value: count for value, count in surplus.items() if value in never},
+        repeated={value: count for value, count in surplus_counts.items() if value in owed_counts},
+        aborted_but_read={
+            value: count for value, count in surplus_counts.items() if value in never_owed
+        },
         unexpected={
             value: count
-            for value, count in surplus.items()
-            if value not in owed_counts and value not in never
+            for value, count in surplus_counts.items()
+            if value not in owed_counts and value not in never_owed
         },
         remarks=remarks or {},
     )
 
 
 def _total(counts: Mapping[Value, int]) -> str:
-    count = sum(counts.values())
-    return f"{count} record{'s' if count != 1 else ''}"
+    record_count = sum(counts.values())
+    return f"{record_count} record{'s' if record_count != 1 else ''}"
 
 
 def _text(value: Value) -> str:
     if value is None:
         return "null"
-    text = repr(value.decode("utf-8", "backslashreplace"))
-    return text if len(text) <= _VALUE_CHARACTERS_MAX else f"{text[:_VALUE_CHARACTERS_MAX]}…"
+    shown_text = repr(value.decode("utf-8", "backslashreplace"))
+    return (
+        shown_text
+        if len(shown_text) <= _VALUE_CHARACTERS_MAX
+        else f"{shown_text[:_VALUE_CHARACTERS_MAX]}…"
+    )

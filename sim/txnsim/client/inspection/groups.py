@@ -143,12 +143,12 @@ async def list_groups(
     """
     view = await admin.cluster.refresh()
     request = group_requests.list_groups(types=types, states=states)
-    listed = await asyncio.gather(
+    broker_listings = await asyncio.gather(
         *(_list_groups_of_broker(admin, broker.broker_id, request) for broker in view.brokers)
     )
     return tuple(
         sorted(
-            (listing for listings in listed for listing in listings),
+            (listing for listings in broker_listings for listing in listings),
             key=lambda listing: listing.group_id,
         )
     )
@@ -165,13 +165,13 @@ async def _list_groups_of_broker(
     )
     return [
         GroupListing(
-            group_id=row.group_id,
-            type=getattr(row, "group_type", "").lower(),
-            state=getattr(row, "group_state", ""),
-            protocol_type=row.protocol_type,
+            group_id=group_row.group_id,
+            type=getattr(group_row, "group_type", "").lower(),
+            state=getattr(group_row, "group_state", ""),
+            protocol_type=group_row.protocol_type,
             coordinator_id=broker_id,
         )
-        for row in message.groups
+        for group_row in message.groups
     ]
 
 
@@ -182,53 +182,59 @@ async def describe_group(admin: Admin, group_id: str) -> GroupDescription:
         ClientError: There is no such group, or we may not describe it.
     """
     coordinator_id = await admin.cluster.group_coordinator(group_id)
-    listed = await _list_groups_of_broker(admin, coordinator_id, group_requests.list_groups())
-    listing = next((listing for listing in listed if listing.group_id == group_id), None)
+    coordinator_listings = await _list_groups_of_broker(
+        admin, coordinator_id, group_requests.list_groups()
+    )
+    listing = next(
+        (listing for listing in coordinator_listings if listing.group_id == group_id), None
+    )
     if listing is None:
         raise ClientError(
             f"there is no group {group_id!r}, or it may not be described",
             error=ErrorCode.group_id_not_found,
         )
-    kind = listing.type or CLASSIC
-    if kind not in _DESCRIBED_BY:
-        raise ClientError(f"group {group_id!r} is of type {kind!r}, which is not known here")
+    group_type = listing.type or CLASSIC
+    if group_type not in _DESCRIBED_BY:
+        raise ClientError(f"group {group_id!r} is of type {group_type!r}, which is not known here")
     message = await _of_group(
         admin,
         f"group {group_id!r} was not described",
         group_id,
-        group_requests.describe_group(_DESCRIBED_BY[kind], group_id),
+        group_requests.describe_group(_DESCRIBED_BY[group_type], group_id),
         lambda answer: answer.groups[0],
     )
-    row = message.groups[0]
-    positions = await (share_positions if kind == SHARE else _committed_group_positions)(
+    group_row = message.groups[0]
+    positions = await (share_positions if group_type == SHARE else _committed_group_positions)(
         admin, group_id
     )
     configs: Mapping[str, str] = {}
-    if kind == SHARE:
+    if group_type == SHARE:
         configs = await _share_configs(admin, group_id)
         if positions:
             positions = await _held_back(admin, configs, positions)
     return GroupDescription(
         group_id=group_id,
-        type=kind,
-        state=row.group_state,
+        type=group_type,
+        state=group_row.group_state,
         coordinator_id=coordinator_id,
-        assignor=str(getattr(row, "assignor_name", None) or getattr(row, "protocol_data", "")),
-        epoch=getattr(row, "group_epoch", None),
-        assignment_epoch=getattr(row, "assignment_epoch", None),
-        members=tuple(_member(member, kind) for member in row.members),
+        assignor=str(
+            getattr(group_row, "assignor_name", None) or getattr(group_row, "protocol_data", "")
+        ),
+        epoch=getattr(group_row, "group_epoch", None),
+        assignment_epoch=getattr(group_row, "assignment_epoch", None),
+        members=tuple(_member(member, group_type) for member in group_row.members),
         positions=positions,
-        topology=_topology(row.topology) if kind == STREAMS else None,
+        topology=_topology(group_row.topology) if group_type == STREAMS else None,
         isolation_level=configs.get(ISOLATION_LEVEL),
         offset_reset=configs.get(OFFSET_RESET),
     )
 
 
-def _topology(row: Any) -> DescribedTopology | None:
-    if row is None:
+def _topology(topology_row: Any) -> DescribedTopology | None:
+    if topology_row is None:
         return None
     return DescribedTopology(
-        epoch=row.epoch,
+        epoch=topology_row.epoch,
         subtopologies=tuple(
             DescribedSubtopology(
                 subtopology_id=subtopology.subtopology_id,
@@ -239,64 +245,70 @@ def _topology(row: Any) -> DescribedTopology | None:
                 repartition_sinks=tuple(subtopology.repartition_sink_topics),
                 changelogs=tuple(topic.name for topic in subtopology.state_changelog_topics),
             )
-            for subtopology in row.subtopologies or ()
+            for subtopology in topology_row.subtopologies or ()
         ),
     )
 
 
-def _member(row: Any, kind: str) -> DescribedMember:
+def _member(member_row: Any, group_type: str) -> DescribedMember:
     assigned: Iterable[str]
     streams = None
-    if kind == CLASSIC:
-        assignment = read_assignment(row.member_assignment)
+    if group_type == CLASSIC:
+        assignment = read_assignment(member_row.member_assignment)
         assigned = (
             (f"{topic}-{index}" for topic, index in sorted(assignment.partitions))
             if assignment
             else ()
         )
-    elif kind == STREAMS:
-        assigned = _tasks(row.assignment.active_tasks)
+    elif group_type == STREAMS:
+        assigned = _tasks(member_row.assignment.active_tasks)
         streams = StreamsMember(
-            process_id=row.process_id,
-            topology_epoch=row.topology_epoch,
-            standby=_tasks(row.assignment.standby_tasks),
-            warmup=_tasks(row.assignment.warmup_tasks),
-            target=_tasks(row.target_assignment.active_tasks),
+            process_id=member_row.process_id,
+            topology_epoch=member_row.topology_epoch,
+            standby=_tasks(member_row.assignment.standby_tasks),
+            warmup=_tasks(member_row.assignment.warmup_tasks),
+            target=_tasks(member_row.target_assignment.active_tasks),
         )
     else:
-        topics = row.assignment.topic_partitions
-        assigned = (f"{topic.topic_name}-{index}" for topic in topics for index in topic.partitions)
+        assigned_topics = member_row.assignment.topic_partitions
+        assigned = (
+            f"{topic.topic_name}-{index}" for topic in assigned_topics for index in topic.partitions
+        )
     return DescribedMember(
-        member_id=row.member_id,
-        client_id=row.client_id,
-        client_host=row.client_host,
-        epoch=getattr(row, "member_epoch", None),
+        member_id=member_row.member_id,
+        client_id=member_row.client_id,
+        client_host=member_row.client_host,
+        epoch=getattr(member_row, "member_epoch", None),
         assigned=tuple(assigned),
         streams=streams,
     )
 
 
-def _tasks(rows: Iterable[Any]) -> tuple[str, ...]:
+def _tasks(task_rows: Iterable[Any]) -> tuple[str, ...]:
     """Task ids in the notation of Kafka Streams."""
     return tuple(
-        f"{task_row.subtopology_id}_{index}" for task_row in rows for index in task_row.partitions
+        f"{task_row.subtopology_id}_{index}"
+        for task_row in task_rows
+        for index in task_row.partitions
     )
 
 
 async def _committed_group_positions(admin: Admin, group_id: str) -> tuple[GroupPosition, ...]:
     """Committed positions; the lag is counted to the high watermark, as Kafka's tool does."""
     committed = await admin.committed_positions(group_id, None)
-    ends = await admin.list_offsets(dict.fromkeys(committed, LATEST)) if committed else {}
+    end_offsets = await admin.list_offsets(dict.fromkeys(committed, LATEST)) if committed else {}
     positions = []
     for partition in sorted(committed):
-        offset, end = committed[partition], ends[partition]
-        unknown = isinstance(end, ClientError)
+        offset, end_offset = committed[partition], end_offsets[partition]
+        is_end_unknown = isinstance(end_offset, ClientError)
         positions.append(
             GroupPosition(
                 partition=partition,
                 offset=offset,
-                lag=None if isinstance(end, ClientError) else max(0, end.offset - offset),
-                error=str(end) if unknown else "",
+                lag=None
+                if isinstance(end_offset, ClientError)
+                else max(0, end_offset.offset - offset),
+                error=str(end_offset) if is_end_unknown else "",
             )
         )
     return tuple(positions)
@@ -319,13 +331,13 @@ async def share_positions(admin: Admin, group_id: str) -> tuple[GroupPosition, .
         sorted(
             (
                 GroupPosition(
-                    partition=TopicPartition(topic.topic_name, row.partition_index),
-                    offset=_none_if_negative(row.start_offset),
-                    lag=_none_if_negative(getattr(row, "lag", -1)),
-                    error=code_name(row.error_code) if row.error_code else "",
+                    partition=TopicPartition(topic.topic_name, partition_row.partition_index),
+                    offset=_none_if_negative(partition_row.start_offset),
+                    lag=_none_if_negative(getattr(partition_row, "lag", -1)),
+                    error=code_name(partition_row.error_code) if partition_row.error_code else "",
                 )
                 for topic in message.groups[0].topics
-                for row in topic.partitions
+                for partition_row in topic.partitions
             ),
             key=lambda position: position.partition,
         )
@@ -365,30 +377,32 @@ async def _held_back(
     if not reads_committed and not begins_at_end:
         return positions
     latest_by_partition = dict.fromkeys((position.partition for position in positions), LATEST)
-    ends = await admin.list_offsets(latest_by_partition)
-    stable = starts = ends
+    log_ends = await admin.list_offsets(latest_by_partition)
+    last_stable_offsets = log_starts = log_ends
     if reads_committed:
-        stable = await admin.list_offsets(
+        last_stable_offsets = await admin.list_offsets(
             latest_by_partition, isolation=IsolationLevel.READ_COMMITTED
         )
     if begins_at_end:
-        starts = await admin.list_offsets(dict.fromkeys(latest_by_partition, EARLIEST))
+        log_starts = await admin.list_offsets(dict.fromkeys(latest_by_partition, EARLIEST))
 
     def with_causes(position: GroupPosition) -> GroupPosition:
         offsets = [
             offsets_by_partition[position.partition]
-            for offsets_by_partition in (starts, stable, ends)
+            for offsets_by_partition in (log_starts, last_stable_offsets, log_ends)
         ]
-        start, last_stable, end = (
+        log_start, last_stable, log_end = (
             None if isinstance(offset, ClientError) else offset.offset for offset in offsets
         )
-        if start is None or last_stable is None or end is None:
+        if log_start is None or last_stable is None or log_end is None:
             return position
-        is_at_end = start < end and position.offset in (None, end) and not position.error
+        is_at_end = (
+            log_start < log_end and position.offset in (None, log_end) and not position.error
+        )
         return msgspec.structs.replace(
             position,
-            waits_at=last_stable if last_stable < end else None,
-            begins_at=end if is_at_end else None,
+            waits_at=last_stable if last_stable < log_end else None,
+            begins_at=log_end if is_at_end else None,
         )
 
     return tuple(map(with_causes, positions))
@@ -434,9 +448,9 @@ async def alter_share_positions(
         lambda answer: answer,
     )
     for topic in message.responses:
-        for row in topic.partitions:
-            partition = TopicPartition(topic.topic_name, row.partition_index)
-            _raise(row, f"the start offset of {partition} was not altered")
+        for partition_row in topic.partitions:
+            partition = TopicPartition(topic.topic_name, partition_row.partition_index)
+            _raise(partition_row, f"the start offset of {partition} was not altered")
 
 
 async def delete_share_positions(admin: Admin, group_id: str, topic: str) -> None:
@@ -448,8 +462,8 @@ async def delete_share_positions(admin: Admin, group_id: str, topic: str) -> Non
     failure = f"offsets of topic {topic!r} were not deleted"
     request = group_requests.delete_share_group_offsets(group_id, [topic])
     message = await _of_group(admin, failure, group_id, request, lambda answer: answer)
-    for row in message.responses:
-        _raise(row, failure)
+    for topic_row in message.responses:
+        _raise(topic_row, failure)
 
 
 async def delete_group(admin: Admin, group_id: str) -> None:
@@ -472,16 +486,16 @@ async def _of_group(
     failure: str,
     group_id: str,
     request: VersionedRequest,
-    row_of: Callable[[Any], Any],
+    status_row_of: Callable[[Any], Any],
 ) -> Any:
     async def ask() -> Any:
         return await admin.cluster.ask_group_coordinator(group_id, request)
 
-    return await _ask_until_answered(admin, failure, ask, row_of)
+    return await _ask_until_answered(admin, failure, ask, status_row_of)
 
 
 async def _ask_until_answered(
-    admin: Admin, failure: str, ask: Callable[[], Any], row_of: Callable[[Any], Any]
+    admin: Admin, failure: str, send_request: Callable[[], Any], status_row_of: Callable[[Any], Any]
 ) -> Any:
     """The answer, once its row has no error; repeated while a coordinator moves or loads.
 
@@ -493,15 +507,15 @@ async def _ask_until_answered(
     deadline, backoff = admin.cluster.deadline(), admin.cluster.backoff()
     while True:
         try:
-            answer = await ask()
+            answer = await send_request()
         except LOST:
             if deadline.has_passed:
                 raise
         else:
-            row = row_of(answer)
-            error = ErrorCode(row.error_code)
+            status_row = status_row_of(answer)
+            error = ErrorCode(status_row.error_code)
             if error not in _MOVING:
-                _raise(row, failure)
+                _raise(status_row, failure)
                 return answer
             if deadline.has_passed:
                 raise RetriableError(f"{failure}: {code_name(error)}", error=error)
@@ -517,10 +531,11 @@ _MOVING: Final = frozenset(
 )
 
 
-def _raise(row: Any, failure: str) -> None:
-    error = ErrorCode(row.error_code)
+def _raise(status_row: Any, failure: str) -> None:
+    error = ErrorCode(status_row.error_code)
     if error != ErrorCode.none:
-        text = getattr(row, "error_message", None)
+        error_message = getattr(status_row, "error_message", None)
         raise ClientError(
-            f"{failure}: {code_name(error)}" + (f" ({text})" if text else ""), error=error
+            f"{failure}: {code_name(error)}" + (f" ({error_message})" if error_message else ""),
+            error=error,
         )

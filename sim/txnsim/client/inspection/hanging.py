@@ -29,13 +29,13 @@ class OpenTransaction(msgspec.Struct, frozen=True, kw_only=True):
     partition: TopicPartition
     producer: ProducerState
 
-    def is_that_of(self, row: ProducerState) -> bool:
+    def is_that_of(self, producer_row: ProducerState) -> bool:
         """Whether a later answer still shows this very transaction."""
         producer = self.producer
         return (producer.producer_id, producer.producer_epoch, producer.txn_start_offset) == (
-            row.producer_id,
-            row.producer_epoch,
-            row.txn_start_offset,
+            producer_row.producer_id,
+            producer_row.producer_epoch,
+            producer_row.txn_start_offset,
         )
 
     def is_older(self, than_ms: int, now_ms: int) -> bool:

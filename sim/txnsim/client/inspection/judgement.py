@@ -61,25 +61,25 @@ def judging(
     descriptions: Mapping[str, TransactionDescription | None],
 ) -> Iterator[JudgedTransaction]:
     """The judgements, computed one at a time."""
-    listed: dict[str, frozenset[TopicPartition]] = {}
+    listed_partitions: dict[str, frozenset[TopicPartition]] = {}
     for transaction in open_transactions:
         transactional_id = transactional_ids.get(transaction.producer.producer_id)
         description = None if transactional_id is None else descriptions.get(transactional_id)
-        coordinated = None
+        coordinator_view = None
         if description is not None:
-            partitions = listed.get(description.transactional_id)
+            partitions = listed_partitions.get(description.transactional_id)
             if partitions is None:
-                partitions = listed[description.transactional_id] = frozenset(
+                partitions = listed_partitions[description.transactional_id] = frozenset(
                     description.partitions
                 )
-            coordinated = _coordinator_view(
+            coordinator_view = _coordinator_view(
                 description, lists_partition=transaction.partition in partitions
             )
         verdict, reason = OpenTxnStatus.judge(
             transaction.producer.producer_id,
             transaction.producer.producer_epoch,
             transactional_id,
-            coordinated,
+            coordinator_view,
         )
         yield JudgedTransaction(
             transaction=transaction,
@@ -89,8 +89,8 @@ def judging(
             state=None if description is None else description.state,
             coordinator_id=None if description is None else description.coordinator_id,
             is_two_phase=verdict is OpenTxnStatus.ALIVE
-            and coordinated is not None
-            and coordinated.is_two_phase,
+            and coordinator_view is not None
+            and coordinator_view.is_two_phase,
             decided=_decision_on(transaction, description)
             if verdict is OpenTxnStatus.HANGING
             else None,

@@ -109,30 +109,32 @@ async def repair(
     """
     partition = finding.transaction.partition
     spec = AbortSpec.of(partition, finding.transaction.producer)
-    end = await admin.offset_of(partition, LATEST, IsolationLevel.READ_UNCOMMITTED)
+    log_end = await admin.offset_of(partition, LATEST, IsolationLevel.READ_UNCOMMITTED)
     outcome_so_far = msgspec.structs.replace(
         _attempt(finding, now_ms),
-        records=end - (finding.transaction.producer.txn_start_offset or 0),
+        records=log_end - (finding.transaction.producer.txn_start_offset or 0),
         last_stable_offset_before=await admin.offset_of(
             partition, LATEST, IsolationLevel.READ_COMMITTED
         ),
     )
     finding_now = await _judge_again(admin, finding, now_ms=now_ms)
     if finding_now is None or finding_now.verdict is not OpenTxnStatus.HANGING:
-        why = "it has ended" if finding_now is None else finding_now.reason
-        return msgspec.structs.replace(outcome_so_far, outcome=Outcome.NO_LONGER_HANGS, reason=why)
+        reason = "it has ended" if finding_now is None else finding_now.reason
+        return msgspec.structs.replace(
+            outcome_so_far, outcome=Outcome.NO_LONGER_HANGS, reason=reason
+        )
     decision = Decision.UNKNOWN if finding_now.decided is None else finding_now.decided.decision
-    written = guess if decision is Decision.UNKNOWN else decision
+    repair_done = guess if decision is Decision.UNKNOWN else decision
     outcome_so_far = msgspec.structs.replace(
-        outcome_so_far, decision=decision, marker="" if written is None else written.marker
+        outcome_so_far, decision=decision, marker="" if repair_done is None else repair_done.marker
     )
     if not outcome_so_far.marker:
-        why = f"{outcome_so_far.reason}. {finding_now.decided}"
-        return msgspec.structs.replace(outcome_so_far, outcome=Outcome.NEEDS_A_GUESS, reason=why)
+        reason = f"{outcome_so_far.reason}. {finding_now.decided}"
+        return msgspec.structs.replace(outcome_so_far, outcome=Outcome.NEEDS_A_GUESS, reason=reason)
     if dry_run:
         return outcome_so_far
     try:
-        if written is Decision.COMMITTED:
+        if repair_done is Decision.COMMITTED:
             # Kafka's Admin has no call for it.
             await admin.end(spec.marker(committed=True))
         else:
@@ -143,7 +145,7 @@ async def repair(
         )
     if await _judge_again(admin, finding, now_ms=now_ms) is None:
         outcome_so_far = _outcome_by_markers(
-            outcome_so_far, await _markers_since(admin, finding, end)
+            outcome_so_far, await _markers_since(admin, finding, log_end)
         )
     else:
         outcome_so_far = msgspec.structs.replace(outcome_so_far, outcome=Outcome.STILL_OPEN)
@@ -169,7 +171,7 @@ async def _markers_since(
     markers: list[SeenMarker] = []
     try:
         for _ in range(_FETCHES_MAX):
-            read = await fetch(
+            fetch_result = await fetch(
                 admin.cluster,
                 partition.topic,
                 partition.partition,
@@ -177,10 +179,10 @@ async def _markers_since(
                 isolation=IsolationLevel.READ_UNCOMMITTED,
                 max_wait_ms=0,
             )
-            markers += read.markers
-            if read.next_offset == offset:
+            markers += fetch_result.markers
+            if fetch_result.next_offset == offset:
                 break
-            offset = read.next_offset
+            offset = fetch_result.next_offset
     except ClientError:
         return ()  # it is ended, which is what matters
     producer_id = finding.transaction.producer.producer_id
@@ -215,14 +217,14 @@ def not_known(finding: JudgedTransaction, failure: ClientError, *, now_ms: int) 
 
 def _attempt(finding: JudgedTransaction, now_ms: int) -> Repair:
     producer = finding.transaction.producer
-    start = producer.txn_start_offset
-    assert start is not None, "a transaction without a start is not open"
+    start_offset = producer.txn_start_offset
+    assert start_offset is not None, "a transaction without a start is not open"
     return Repair(
         partition=finding.transaction.partition,
         producer_id=producer.producer_id,
         producer_epoch=producer.producer_epoch,
         coordinator_epoch=AbortSpec.of(finding.transaction.partition, producer).coordinator_epoch,
-        start_offset=start,
+        start_offset=start_offset,
         transactional_id=finding.transactional_id,
         reason=finding.reason,
         outcome=Outcome.WOULD_REPAIR,

@@ -148,33 +148,35 @@ async def _with_decision(admin: TransactionAdmin, finding: JudgedTransaction) ->
     producer = finding.transaction.producer
     partition = finding.transaction.partition
     assert producer.txn_start_offset is not None, "it is open"
-    due = None
+    due_ms = None
     try:
         # Where the last hour has no decision, all that the log has.
         for since_ms in (producer.last_timestamp_ms - BEFORE_MS, 0):
-            log = await read_coordinator_records(
+            coordinator_log = await read_coordinator_records(
                 admin.cluster, finding.transactional_id, since_ms=since_ms
             )
-            due = DueDecisions.on(partition, producer.producer_id, producer.producer_epoch, log)
-            if due is not None:
+            due_ms = DueDecisions.on(
+                partition, producer.producer_id, producer.producer_epoch, coordinator_log
+            )
+            if due_ms is not None:
                 break
     except ClientError:
         if finding.decided is None or finding.decided.decision is not Decision.UNKNOWN:
             return finding
         lacking_right = msgspec.structs.replace(finding.decided, lacks_right=True)
         return msgspec.structs.replace(finding, decided=lacking_right)
-    if due is None:
+    if due_ms is None:
         return finding
     markers = await fetch_markers(
         admin.cluster,
         partition,
         producer.producer_id,
         before_offset=producer.txn_start_offset,
-        since_ms=due.since_ms,
+        since_ms=due_ms.since_ms,
     )
     return msgspec.structs.replace(
         finding,
-        decided=Decided.by_log(due, markers, last_write_ms=producer.last_timestamp_ms),
+        decided=Decided.by_log(due_ms, markers, last_write_ms=producer.last_timestamp_ms),
     )
 
 
@@ -212,7 +214,10 @@ async def _ended_meanwhile(
             transaction
             for transaction in seeming
             if transaction.partition in producers
-            and not any(transaction.is_that_of(row) for row in producers[transaction.partition])
+            and not any(
+                transaction.is_that_of(producer_state)
+                for producer_state in producers[transaction.partition]
+            )
         )
     return frozenset(ended)
 
@@ -261,13 +266,13 @@ async def read_coordinator_records(
 async def _read(
     cluster: Cluster, partition: TopicPartition, transactional_id: str, *, since_ms: int
 ) -> tuple[CoordinatorRecord, ...]:
-    key = encode_key(TransactionalId(transactional_id))
+    record_key = encode_key(TransactionalId(transactional_id))
     # -1 where nothing is as late
     offset = await offset_of(cluster, partition, since_ms if since_ms > 0 else EARLIEST)
     records_read = 0
     notes: list[CoordinatorRecord] = []
     while offset >= 0:
-        result = await fetch(
+        fetch_result = await fetch(
             cluster,
             partition.topic,
             partition.partition,
@@ -275,29 +280,29 @@ async def _read(
             isolation=IsolationLevel.READ_UNCOMMITTED,
             max_wait_ms=0,
         )
-        for record in result.records:
-            if record.key == key:
-                entry = decode_record(key, record.value, rules=LATEST)
-                if isinstance(entry, TxnTransition):
-                    notes.append(_note_of(entry))
-        records_read += len(result.records)
-        if result.next_offset == offset:
+        for record in fetch_result.records:
+            if record.key == record_key:
+                transition = decode_record(record_key, record.value, rules=LATEST)
+                if isinstance(transition, TxnTransition):
+                    notes.append(_note_of(transition))
+        records_read += len(fetch_result.records)
+        if fetch_result.next_offset == offset:
             break
         if records_read > RECORDS_MAX:
             return ()
-        offset = result.next_offset
+        offset = fetch_result.next_offset
     return tuple(notes)
 
 
-def _note_of(entry: TxnTransition) -> CoordinatorRecord:
+def _note_of(transition: TxnTransition) -> CoordinatorRecord:
     return CoordinatorRecord(
-        state=entry.state.wire_name,
-        producer_id=entry.producer_id,
-        producer_epoch=entry.producer_epoch,
-        partitions=entry.partitions,
-        is_v2=entry.client_version >= 2,
-        timestamp_ms=entry.last_update_timestamp_ms,
-        start_timestamp_ms=entry.start_timestamp_ms
-        if entry.start_timestamp_ms >= 0
-        else entry.last_update_timestamp_ms,
+        state=transition.state.wire_name,
+        producer_id=transition.producer_id,
+        producer_epoch=transition.producer_epoch,
+        partitions=transition.partitions,
+        is_v2=transition.client_version >= 2,
+        timestamp_ms=transition.last_update_timestamp_ms,
+        start_timestamp_ms=transition.start_timestamp_ms
+        if transition.start_timestamp_ms >= 0
+        else transition.last_update_timestamp_ms,
     )

@@ -51,9 +51,9 @@ class TopicReader:
         self._kept = 0
         self.beside: Final = beside
 
-    async def do(self, work: Callable[[], T]) -> T:
+    async def do(self, call: Callable[[], T]) -> T:
         """Run the work, outside the event loop if possible; returns its result."""
-        return work() if self.beside is None else await self.beside(work)
+        return call() if self.beside is None else await self.beside(call)
 
     async def keep(self, records: Sequence[ConsumedRecord]) -> None:
         """Count records that are kept.
@@ -151,23 +151,25 @@ async def _partitions(admin: Admin, topic: str) -> list[int]:
     (view,) = (await admin.cluster.refresh((topic,))).topics
     if view.error or not view.partitions:
         raise ClientError(f"topic {topic!r} can't be read: there is none, or it has no leaders")
-    return sorted(row.partition for row in view.partitions)
+    return sorted(partition_view.partition for partition_view in view.partitions)
 
 
 async def _read_partition(
     admin: Admin, topic: str, partition: int, deadline: Deadline, reader: TopicReader
 ) -> list[ReadRecord]:
     last_stable = await _settled_end_offset(admin, topic, partition, deadline, reader)
-    every: list[ConsumedRecord] = []
+    all_records: list[ConsumedRecord] = []
     async for records in _fetch_all(
         admin, topic, partition, IsolationLevel.READ_UNCOMMITTED, reader
     ):
         await reader.keep(records)
-        every += records
-    committed: set[int] = set()
+        all_records += records
+    committed_offsets: set[int] = set()
     async for records in _fetch_all(admin, topic, partition, IsolationLevel.READ_COMMITTED, reader):
-        await reader.do(partial(_note_offsets, records, committed))
-    return await reader.do(partial(_judge_records, topic, partition, every, committed, last_stable))
+        await reader.do(partial(_note_offsets, records, committed_offsets))
+    return await reader.do(
+        partial(_judge_records, topic, partition, all_records, committed_offsets, last_stable)
+    )
 
 
 def _note_offsets(records: Sequence[ConsumedRecord], offsets: set[int]) -> None:
@@ -178,7 +180,7 @@ def _judge_records(
     topic: str,
     partition: int,
     records: Sequence[ConsumedRecord],
-    committed: set[int],
+    committed_offsets: set[int],
     last_stable: int,
 ) -> list[ReadRecord]:
     return [
@@ -189,14 +191,14 @@ def _judge_records(
             key=record.key,
             value=record.value,
             headers=record.headers,
-            fate=_fate(record.offset, committed, last_stable),
+            fate=_fate(record.offset, committed_offsets, last_stable),
         )
         for record in records
     ]
 
 
-def _fate(offset: int, committed: set[int], last_stable: int) -> Fate:
-    if offset in committed:
+def _fate(offset: int, committed_offsets: set[int], last_stable: int) -> Fate:
+    if offset in committed_offsets:
         return Fate.COMMITTED
     return Fate.OPEN if offset >= last_stable else Fate.ABORTED
 
@@ -220,11 +222,11 @@ async def _fetch_all(
 ) -> AsyncIterator[Sequence[ConsumedRecord]]:
     offset = -1
     while True:
-        result = await _fetch(admin, topic, partition, offset, isolation, reader.beside)
-        yield result.records
-        if result.next_offset == offset:
+        fetch_result = await _fetch(admin, topic, partition, offset, isolation, reader.beside)
+        yield fetch_result.records
+        if fetch_result.next_offset == offset:
             return
-        offset = result.next_offset
+        offset = fetch_result.next_offset
 
 
 async def _fetch(

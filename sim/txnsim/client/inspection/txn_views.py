@@ -108,47 +108,51 @@ class OpenSince(msgspec.Struct, frozen=True, kw_only=True):
     start_offset: int
 
 
-def parse_listing(broker_id: int, row: Any) -> TransactionListing:
+def parse_listing(broker_id: int, state_row: Any) -> TransactionListing:
     """Read a row of a ListTransactions answer."""
     return TransactionListing(
         coordinator_id=broker_id,
-        transactional_id=row.transactional_id,
-        producer_id=row.producer_id,
-        state=_state(row.transaction_state),
+        transactional_id=state_row.transactional_id,
+        producer_id=state_row.producer_id,
+        state=_state(state_row.transaction_state),
     )
 
 
-def parse_description(broker_id: int, row: Any) -> TransactionDescription:
+def parse_description(broker_id: int, state_row: Any) -> TransactionDescription:
     """Read a row of a DescribeTransactions answer."""
-    start_time_ms = time_ms(row.transaction_start_time)
-    updated = getattr(row, "transaction_last_update_time", None)
+    start_time_ms = time_ms(state_row.transaction_start_time)
+    last_update_ms = getattr(state_row, "transaction_last_update_time", None)
     return TransactionDescription(
         coordinator_id=broker_id,
-        transactional_id=row.transactional_id,
-        state=_state(row.transaction_state),
-        producer_id=row.producer_id,
-        producer_epoch=row.producer_epoch,
-        timeout_ms=duration_ms(row.transaction_timeout),
+        transactional_id=state_row.transactional_id,
+        state=_state(state_row.transaction_state),
+        producer_id=state_row.producer_id,
+        producer_epoch=state_row.producer_epoch,
+        timeout_ms=duration_ms(state_row.transaction_timeout),
         start_time_ms=start_time_ms if start_time_ms >= 0 else None,
         partitions=tuple(
-            TopicPartition(topic.topic, index) for topic in row.topics for index in topic.partitions
+            TopicPartition(topic.topic, index)
+            for topic in state_row.topics
+            for index in topic.partitions
         ),
-        last_update_time_ms=None if updated is None else time_ms(updated),
+        last_update_time_ms=None if last_update_ms is None else time_ms(last_update_ms),
     )
 
 
-def parse_producer(row: Any) -> ProducerState:
+def parse_producer(producer_row: Any) -> ProducerState:
     """Read an active producer of a DescribeProducers answer."""
-    start = row.current_txn_start_offset
+    start_offset = producer_row.current_txn_start_offset
     return ProducerState(
-        producer_id=row.producer_id,
-        producer_epoch=row.producer_epoch,
-        last_sequence=row.last_sequence,
-        last_timestamp_ms=row.last_timestamp,
-        coordinator_epoch=row.coordinator_epoch if row.coordinator_epoch >= 0 else None,
-        txn_start_offset=start if start >= 0 else None,
+        producer_id=producer_row.producer_id,
+        producer_epoch=producer_row.producer_epoch,
+        last_sequence=producer_row.last_sequence,
+        last_timestamp_ms=producer_row.last_timestamp,
+        coordinator_epoch=producer_row.coordinator_epoch
+        if producer_row.coordinator_epoch >= 0
+        else None,
+        txn_start_offset=start_offset if start_offset >= 0 else None,
     )
 
 
-def _state(name: str) -> str:
-    return name if name in STATES else UNKNOWN_STATE
+def _state(state_name: str) -> str:
+    return state_name if state_name in STATES else UNKNOWN_STATE

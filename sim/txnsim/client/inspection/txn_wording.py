@@ -15,63 +15,64 @@ _E = ErrorCode
 
 
 def producers_failure(
-    key: TopicPartition, error: ErrorCode, message: str | None, fixed_id: int | None
+    partition: TopicPartition, error: ErrorCode, message: str | None, fixed_id: int | None
 ) -> str:
     """The wording of DescribeProducersHandler."""
-    start = f"Failed to describe active producers for partition {key}"
+    message_start = f"Failed to describe active producers for partition {partition}"
     match error:
         case _E.not_leader_or_follower:
-            return f"{start} on brokerId {fixed_id}"
+            return f"{message_start} on brokerId {fixed_id}"
         case _E.invalid_topic_exception:
             reason = message or message_of(error)
             return (
-                f"Failed to fetch metadata for partition {key} due to invalid topic error: {reason}"
+                f"Failed to fetch metadata for partition {partition} due to invalid topic error: "
+                f"{reason}"
             )
         case _E.topic_authorization_failed:
-            return f"{start} due to authorization failure on topic `{key.topic}`"
+            return f"{message_start} due to authorization failure on topic `{partition.topic}`"
         case _:
-            return f"{start} due to unexpected error"
+            return f"{message_start} due to unexpected error"
 
 
-def describe_failure(key: str, error: ErrorCode) -> str:
+def describe_failure(transactional_id: str, error: ErrorCode) -> str:
     """The wording of DescribeTransactionsHandler."""
-    start = f"DescribeTransactions request for transactionalId `{key}` failed"
+    message_start = f"DescribeTransactions request for transactionalId `{transactional_id}` failed"
     match error:
         case _E.transactional_id_not_found:
-            return f"{start} because the ID could not be found"
+            return f"{message_start} because the ID could not be found"
         case _E.transactional_id_authorization_failed:
-            return f"{start} due to authorization failure"
+            return f"{message_start} due to authorization failure"
         case _:
-            return f"{start} due to unexpected error"
+            return f"{message_start} due to unexpected error"
 
 
-def fence_failure(key: str, error: ErrorCode) -> str:
+def fence_failure(transactional_id: str, error: ErrorCode) -> str:
     """The wording of FenceProducersHandler."""
-    start = f"InitProducerId request for transactionalId `{key}` failed due to"
+    message_start = f"InitProducerId request for transactionalId `{transactional_id}` failed due to"
     match error:
         case _E.cluster_authorization_failed:
-            return f"{start} cluster authorization failure"
+            return f"{message_start} cluster authorization failure"
         case _E.transactional_id_authorization_failed:
-            return f"{start} transactional ID authorization failure"
+            return f"{message_start} transactional ID authorization failure"
         case _:
-            return f"{start} unexpected error"
+            return f"{message_start} unexpected error"
 
 
 def marker_failure(subject: str, error: ErrorCode, coordinator_epoch: int) -> str:
     """The wording of AbortTransactionHandler."""
-    start = f"WriteTxnMarkers request with {subject} failed"
+    message_start = f"WriteTxnMarkers request with {subject} failed"
     match error:
         case _E.cluster_authorization_failed:
-            return f"{start} due to cluster authorization error"
+            return f"{message_start} due to cluster authorization error"
         case _E.invalid_producer_epoch:
-            return f"{start} due an invalid producer epoch"
+            return f"{message_start} due an invalid producer epoch"
         case _E.transaction_coordinator_fenced:
             return (
-                f"{start} since the provided coordinator epoch {coordinator_epoch} has been fenced"
-                " by the active coordinator"
+                f"{message_start} since the provided coordinator epoch {coordinator_epoch} has "
+                "been fenced by the active coordinator"
             )
         case _:
-            return f"{start} due to unexpected error: {message_of(error)}"
+            return f"{message_start} due to unexpected error: {message_of(error)}"
 
 
 _MESSAGES: Final = {
@@ -88,5 +89,5 @@ _MESSAGES: Final = {
 
 def message_of(error: int) -> str:
     """Kafka's sentence about an error code (``Errors``), or at least its name."""
-    code = _E(error)
-    return _MESSAGES.get(code, code.name.upper())
+    error_code = _E(error)
+    return _MESSAGES.get(error_code, error_code.name.upper())

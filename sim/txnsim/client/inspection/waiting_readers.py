@@ -130,7 +130,7 @@ async def _explain_by_the_log(
         return msgspec.structs.replace(
             explanation, sentences=_sentences(explanation, None, 0, program)
         )
-    read = await fetch(
+    fetch_result = await fetch(
         admin.cluster,
         partition.topic,
         partition.partition,
@@ -139,7 +139,7 @@ async def _explain_by_the_log(
         max_wait_ms=0,
         max_bytes=1,  # the first batch comes whole (KIP-74)
     )
-    first_record = next((record for record in read.records if record.transactional), None)
+    first_record = next((record for record in fetch_result.records if record.transactional), None)
     return msgspec.structs.replace(
         explanation,
         sentences=(withheld(stable, watermark), *_untold(explanation, first_record, program)),
@@ -164,9 +164,9 @@ def _explanation(
 
 
 def _start(finding: JudgedTransaction) -> int:
-    start = finding.transaction.producer.txn_start_offset
-    assert start is not None, "a transaction without a start is not open"
-    return start
+    start_offset = finding.transaction.producer.txn_start_offset
+    assert start_offset is not None, "a transaction without a start is not open"
+    return start_offset
 
 
 # Words
@@ -183,7 +183,7 @@ def _offline(view: PartitionMetadata) -> str:
 def _sentences(
     explanation: Explanation, holder: JudgedTransaction | None, now_ms: int, program: str
 ) -> tuple[str, ...]:
-    standing = Standing(
+    leader_text = Standing(
         partition=explanation.partition,
         cause=explanation.cause,
         last_stable_offset=explanation.last_stable_offset,
@@ -193,10 +193,13 @@ def _sentences(
         not_in_sync=[
             broker_id for broker_id in explanation.replicas if broker_id not in explanation.isr
         ],
-        share_groups=[(group.group_id, group.start_offset) for group in explanation.share_groups],
+        share_groups=[
+            (share_group.group_id, share_group.start_offset)
+            for share_group in explanation.share_groups
+        ],
         program=program,
     )
-    return standing.sentences()
+    return leader_text.sentences()
 
 
 def _held_by(holder: JudgedTransaction, now_ms: int) -> BlockingTxn:
@@ -226,13 +229,15 @@ def _untold(
     )
     if first_record is None:
         return ("The log does not tell whose transaction begins there.", untold)
-    where = f"--topic {explanation.partition.topic} --partition {explanation.partition.partition}"
+    partition_options = (
+        f"--topic {explanation.partition.topic} --partition {explanation.partition.partition}"
+    )
     return (
         f"That is where the transaction of producer id {first_record.producer_id}, epoch"
         f" {first_record.producer_epoch}, begins, as the record says that lies there.",
         untold,
         f"Where it hangs and was not committed, to end it and discard its records:"
-        f" {program} abort {where}"
+        f" {program} abort {partition_options}"
         f" --producer-id {first_record.producer_id} --producer-epoch {first_record.producer_epoch}"
         " --coordinator-epoch 0; if that is fenced, the partition has seen a marker of a later"
         " coordinator epoch, and a higher one is needed.",

@@ -154,10 +154,10 @@ class ClassicMembership(Membership):
         self._known_ms = self._cluster.clock.monotonic_ms()
 
     def _counts(self, topics: Iterable[str]) -> dict[str, int]:
-        topic_views = {name: self._cluster.view.topic(name) for name in topics}
+        topic_views = {topic_name: self._cluster.view.topic(topic_name) for topic_name in topics}
         return {
-            name: 0 if topic_view is None else len(topic_view.partitions)
-            for name, topic_view in topic_views.items()
+            topic_name: 0 if topic_view is None else len(topic_view.partitions)
+            for topic_name, topic_view in topic_views.items()
         }
 
     async def _join(self) -> Any:
@@ -228,15 +228,16 @@ class ClassicMembership(Membership):
         """See ``Membership``. A static member sends nothing: its session expires unless it comes
         back.
         """
-        options, member_id, state = self._options, self._member_id, self._place
+        options, member_id, membership_state = self._options, self._member_id, self._place
         self._fall_out()
-        if options.instance_id is not None or not member_id or state == "out":
+        if options.instance_id is not None or not member_id or membership_state == "out":
             return
         leaver = GroupMetadata(member_id=member_id)
         answer = await self._coordinator.ask(leave_group(options.group_id, leaver))
-        rows = (answer, *getattr(answer, "members", ()))
+        status_rows = (answer, *getattr(answer, "members", ()))
         error = next(
-            (member_row.error_code for member_row in rows if member_row.error_code), ErrorCode.none
+            (member_row.error_code for member_row in status_rows if member_row.error_code),
+            ErrorCode.none,
         )
         if error != ErrorCode.none:
             raise refusal_error("LeaveGroup", options.group_id, ErrorCode(error))
@@ -248,24 +249,26 @@ _VERSION = 0
 
 def write_subscription(topics: Iterable[str]) -> bytes:
     """Encode a consumer's subscription."""
-    names = sorted(topics)
-    out = [struct.pack("!hi", _VERSION, len(names))]
-    for name in names:
-        data = name.encode()
-        out.append(struct.pack("!h", len(data)) + data)
-    out.append(struct.pack("!i", -1))
-    return b"".join(out)
+    topic_names = sorted(topics)
+    encoded_parts = [struct.pack("!hi", _VERSION, len(topic_names))]
+    for topic_name in topic_names:
+        name_bytes = topic_name.encode()
+        encoded_parts.append(struct.pack("!h", len(name_bytes)) + name_bytes)
+    encoded_parts.append(struct.pack("!i", -1))
+    return b"".join(encoded_parts)
 
 
-def assigned_partitions(data: bytes) -> frozenset[TopicPartition]:
+def assigned_partitions(assignment_bytes: bytes) -> frozenset[TopicPartition]:
     """Decode the partitions that a member was assigned.
 
     Raises:
         ValueError: The leader of the generation sent something that is no assignment.
     """
-    assignment = read_assignment(data)
+    assignment = read_assignment(assignment_bytes)
     if assignment is None:
-        raise ValueError(f"the leader of the group sent {data.hex()}, which is no assignment")
+        raise ValueError(
+            f"the leader of the group sent {assignment_bytes.hex()}, which is no assignment"
+        )
     return frozenset(TopicPartition(topic, index) for topic, index in assignment.partitions)
 
 
@@ -283,27 +286,40 @@ def assign_range(
     Returns:
         Member id -> its assignment.
     """
-    shares: dict[str, dict[str, list[int]]] = {name: {} for name in members}
-    subscriptions = {name: read_subscription(data) for name, (_, data) in members.items()}
-    ordered = sorted(members, key=lambda name: (members[name][0] is None, members[name][0], name))
-    for topic, count in sorted(partitions.items()):
-        takers = [
-            name
-            for name in ordered
-            if (subscription := subscriptions[name]) is not None and topic in subscription.topics
+    member_shares: dict[str, dict[str, list[int]]] = {member_id: {} for member_id in members}
+    subscriptions = {
+        member_id: read_subscription(subscription_bytes)
+        for member_id, (_, subscription_bytes) in members.items()
+    }
+    ordered_members = sorted(
+        members,
+        key=lambda member_id: (members[member_id][0] is None, members[member_id][0], member_id),
+    )
+    for topic, partition_count in sorted(partitions.items()):
+        subscribed_members = [
+            member_id
+            for member_id in ordered_members
+            if (subscription := subscriptions[member_id]) is not None
+            and topic in subscription.topics
         ]
-        start = 0
-        for rank, name in enumerate(takers):
-            size = count // len(takers) + (rank < count % len(takers))
-            if size:
-                shares[name][topic] = list(range(start, start + size))
-            start += size
-    return {name: write_assignment(_VERSION, share) for name, share in shares.items()}
+        first_index = 0
+        for rank, member_id in enumerate(subscribed_members):
+            share_length = partition_count // len(subscribed_members) + (
+                rank < partition_count % len(subscribed_members)
+            )
+            if share_length:
+                member_shares[member_id][topic] = list(
+                    range(first_index, first_index + share_length)
+                )
+            first_index += share_length
+    return {
+        member_id: write_assignment(_VERSION, share) for member_id, share in member_shares.items()
+    }
 
 
 def subscribed_topics(members: Iterable[bytes]) -> frozenset[str]:
     """Every topic in one of these subscriptions."""
-    subscriptions = (read_subscription(data) for data in members)
+    subscriptions = (read_subscription(subscription_bytes) for subscription_bytes in members)
     return frozenset(
         topic
         for subscription in subscriptions
@@ -368,18 +384,18 @@ class ConsumerMembership(Membership):
             if self._must_join or self._says_topics:
                 await self._join()
                 continue
-            target = self._target
-            self._hold(target)
-            if await self._say(self._request(owned=self._by_id(target))):
-                self._confirmed = target
+            target_assignment = self._target
+            self._hold(target_assignment)
+            if await self._say(self._request(owned=self._by_id(target_assignment))):
+                self._confirmed = target_assignment
 
     async def _join(self) -> None:
         """Send the first heartbeat of a member, with all fields."""
         if self._must_join:
             self._lose_all()
         joining = (self._topics, self._options.rebalance_timeout_ms)
-        owned = self._by_id(self.assigned)
-        if await self._say(self._request(joining=joining, owned=owned)):
+        owned_partitions = self._by_id(self.assigned)
+        if await self._say(self._request(joining=joining, owned=owned_partitions)):
             self._says_topics = False
 
     def resubscribe(self, topics: tuple[str, ...]) -> None:
@@ -404,8 +420,10 @@ class ConsumerMembership(Membership):
         leaving: int | None = None,
     ) -> VersionedRequest:
         """Build a heartbeat; ``leaving`` is the epoch of one that leaves."""
-        who = self._who(leaving)
-        return consumer_group_heartbeat(self._options.group_id, who, joining=joining, owned=owned)
+        member_fields = self._who(leaving)
+        return consumer_group_heartbeat(
+            self._options.group_id, member_fields, joining=joining, owned=owned
+        )
 
     def _who(self, leaving: int | None) -> GroupMetadata:
         return self._now if leaving is None else self._with_epoch(leaving)
@@ -428,9 +446,9 @@ class ConsumerMembership(Membership):
             generation=answer.member_epoch,
             member_id=answer.member_id or self._now.member_id,
         )
-        target = await self._assigned_by(answer)
-        if target is not None:
-            self._target = target
+        target_assignment = await self._assigned_by(answer)
+        if target_assignment is not None:
+            self._target = target_assignment
         return True
 
     async def _assigned_by(self, answer: Any) -> frozenset[TopicPartition] | None:
@@ -440,33 +458,37 @@ class ConsumerMembership(Membership):
         return await self._by_name(answer.assignment.topic_partitions)
 
     def _ids(self) -> dict[str, UUID]:
-        topic_views = {name: self._cluster.view.topic(name) for name in self._topics}
+        topic_views = {
+            topic_name: self._cluster.view.topic(topic_name) for topic_name in self._topics
+        }
         return {
-            name: topic_view.topic_id
-            for name, topic_view in topic_views.items()
+            topic_name: topic_view.topic_id
+            for topic_name, topic_view in topic_views.items()
             if topic_view is not None and topic_view.topic_id is not None
         }
 
-    async def _by_name(self, rows: Sequence[Any]) -> frozenset[TopicPartition]:
+    async def _by_name(self, topic_rows: Sequence[Any]) -> frozenset[TopicPartition]:
         """Partitions by topic name; those of topics that the metadata does not know yet are left
         out.
         """
-        if not {row.topic_id for row in rows} <= set(self._ids().values()):
+        if not {topic_row.topic_id for topic_row in topic_rows} <= set(self._ids().values()):
             await self._cluster.refresh(self._topics)
-        names = {topic_id: name for name, topic_id in self._ids().items()}
+        topic_names = {topic_id: topic_name for topic_name, topic_id in self._ids().items()}
         return frozenset(
-            TopicPartition(names[row.topic_id], index)
-            for row in rows
-            if row.topic_id in names
-            for index in row.partitions
+            TopicPartition(topic_names[topic_row.topic_id], index)
+            for topic_row in topic_rows
+            if topic_row.topic_id in topic_names
+            for index in topic_row.partitions
         )
 
     def _by_id(self, partitions: Iterable[TopicPartition]) -> dict[UUID, list[int]]:
         """Partitions by topic id; those of deleted topics are left out."""
-        ids = self._ids()
+        topic_ids = self._ids()
         indexes_by_id: dict[UUID, list[int]] = {}
-        for partition in sorted(partition for partition in partitions if partition.topic in ids):
-            indexes_by_id.setdefault(ids[partition.topic], []).append(partition.partition)
+        for partition in sorted(
+            partition for partition in partitions if partition.topic in topic_ids
+        ):
+            indexes_by_id.setdefault(topic_ids[partition.topic], []).append(partition.partition)
         return indexes_by_id
 
     async def leave(self) -> None:
@@ -496,9 +518,9 @@ class ShareMembership(ConsumerMembership):
         leaving: int | None = None,
         **_owned: object,
     ) -> VersionedRequest:
-        who = self._who(leaving)
+        member_fields = self._who(leaving)
         topics = None if joining is None else joining[0]
-        return share_group_heartbeat(self._options.group_id, who, topics=topics)
+        return share_group_heartbeat(self._options.group_id, member_fields, topics=topics)
 
 
 class StreamsMembership(ConsumerMembership):
@@ -521,24 +543,30 @@ class StreamsMembership(ConsumerMembership):
         owned: Mapping[UUID, Collection[int]] | None = None,
         leaving: int | None = None,
     ) -> VersionedRequest:
-        who = self._who(leaving)
-        tasks = None if owned is None else {task for parts in owned.values() for task in parts}
-        return streams_group_heartbeat(self._options.group_id, who, joining=joining, tasks=tasks)
+        member_fields = self._who(leaving)
+        tasks = (
+            None
+            if owned is None
+            else {task for partition_indexes in owned.values() for task in partition_indexes}
+        )
+        return streams_group_heartbeat(
+            self._options.group_id, member_fields, joining=joining, tasks=tasks
+        )
 
     async def _assigned_by(self, answer: Any) -> frozenset[TopicPartition] | None:
         """Like the base class's, without tasks whose partitions the metadata does not know yet."""
         if answer.active_tasks is None:
             return None
-        tasks = {task for row in answer.active_tasks for task in row.partitions}
+        tasks = {task for task_row in answer.active_tasks for task in task_row.partitions}
         if len({partition.partition for partition in self._places(tasks)}) < len(tasks):
             await self._cluster.refresh(self._topics)
         return frozenset(self._places(tasks))
 
     def _places(self, tasks: Collection[int]) -> Iterator[TopicPartition]:
-        for name in self._topics:
-            topic_view = self._cluster.view.topic(name)
+        for topic_name in self._topics:
+            topic_view = self._cluster.view.topic(topic_name)
             partitions = 0 if topic_view is None else len(topic_view.partitions)
-            yield from (TopicPartition(name, task) for task in tasks if task < partitions)
+            yield from (TopicPartition(topic_name, task) for task in tasks if task < partitions)
 
 
 _PROTOCOLS: Final[Mapping[GroupProtocol, Callable[[Subscriber], Membership]]] = {
@@ -610,8 +638,8 @@ class Joining:
     @property
     def _current_membership(self) -> Membership:
         if self._membership is None:
-            group = self.options.group_id
-            raise IllegalUseError(f"this member of group {group!r} has to subscribe")
+            group_id = self.options.group_id
+            raise IllegalUseError(f"this member of group {group_id!r} has to subscribe")
         return self._membership
 
     async def subscribe(
@@ -691,7 +719,7 @@ class Joining:
     ) -> None:
         membership = self._current_membership
         deadline = self._cluster.deadline(timeout_ms)
-        looks = Backoff(self._cluster.clock, initial_ms=LOOK_FIRST_MS, max_ms=HEARTBEAT_MS)
+        look_count = Backoff(self._cluster.clock, initial_ms=LOOK_FIRST_MS, max_ms=HEARTBEAT_MS)
         failures = self._cluster.backoff()
         while True:
             if self._refused is not None:
@@ -713,7 +741,7 @@ class Joining:
                 raise RetriableError(
                     f"assigned is {assigned_text} after {deadline.timeout_ms:.0f} ms"
                 )
-            await looks.wait(deadline)
+            await look_count.wait(deadline)
 
     async def _beat(self) -> None:
         membership, clock = self._current_membership, self._cluster.clock
@@ -733,10 +761,10 @@ class Joining:
                     self._refused = error
 
     async def _end_heartbeats(self) -> None:
-        beating, self._beating = self._beating, None
-        if beating is not None:
-            beating.cancel()
-            await asyncio.gather(beating, return_exceptions=True)
+        heartbeat_task, self._beating = self._beating, None
+        if heartbeat_task is not None:
+            heartbeat_task.cancel()
+            await asyncio.gather(heartbeat_task, return_exceptions=True)
 
 
 class GroupMember(Joining):
@@ -798,39 +826,45 @@ class GroupMember(Joining):
         Raises:
             ClientError: Refused, or not answered.
         """
-        group = self.options.group_id
+        group_id = self.options.group_id
         request = offset_commit(
-            group,
+            group_id,
             self.metadata if metadata is None else metadata,
             self.positions if offsets is None else offsets,
         )
-        message = await self._cluster.ask_group_coordinator(group, request)
-        errors = [ErrorCode(row.error_code) for topic in message.topics for row in topic.partitions]
-        error = next((code for code in errors if code != ErrorCode.none), ErrorCode.none)
+        message = await self._cluster.ask_group_coordinator(group_id, request)
+        errors = [
+            ErrorCode(partition_row.error_code)
+            for topic in message.topics
+            for partition_row in topic.partitions
+        ]
+        error = next(
+            (error_code for error_code in errors if error_code != ErrorCode.none), ErrorCode.none
+        )
         if error != ErrorCode.none:
-            raise refusal_error("OffsetCommit", group, error)
+            raise refusal_error("OffsetCommit", group_id, error)
 
     # Inside
 
     async def _find_positions(
         self, deadline: Deadline, *, stable: bool, waits: bool
     ) -> dict[TopicPartition, int]:
-        new = sorted(self.assigned - self.positions.keys())
-        if not new:
+        new_partitions = sorted(self.assigned - self.positions.keys())
+        if not new_partitions:
             return {}
         backoff = self._cluster.backoff()
         while True:
             try:
                 committed = await committed_positions(
-                    self._cluster, self.options.group_id, new, stable=stable
+                    self._cluster, self.options.group_id, new_partitions, stable=stable
                 )
                 break
             except ClientError as error:
-                unstable = error.error == ErrorCode.unstable_offset_commit
-                if not (unstable and waits) or deadline.has_passed:
+                unstable_failures = error.error == ErrorCode.unstable_offset_commit
+                if not (unstable_failures and waits) or deadline.has_passed:
                     raise
             await backoff.wait(deadline)
-        for partition in new:
+        for partition in new_partitions:
             committed_offset = committed[partition]
             offset = await self._earliest(partition) if committed_offset < 0 else committed_offset
             if partition in self.assigned:
@@ -842,11 +876,11 @@ class GroupMember(Joining):
         return await offset_of(self._cluster, partition, EARLIEST)
 
     async def _read(self, partition: TopicPartition) -> list[tuple[int, FetchResult]]:
-        results: list[tuple[int, FetchResult]] = []
+        offsets_and_results: list[tuple[int, FetchResult]] = []
         while partition in self.positions:
             offset = self.positions[partition]
             try:
-                result = await fetch(
+                fetch_result = await fetch(
                     self._cluster,
                     partition.topic,
                     partition.partition,
@@ -864,8 +898,8 @@ class GroupMember(Joining):
             # The member gave the partition up meanwhile: it must not deliver these records.
             if partition not in self.positions:
                 break
-            results.append((offset, result))
-            self.positions[partition] = result.next_offset
-            if result.next_offset == offset:
+            offsets_and_results.append((offset, fetch_result))
+            self.positions[partition] = fetch_result.next_offset
+            if fetch_result.next_offset == offset:
                 break
-        return results
+        return offsets_and_results

@@ -67,7 +67,7 @@ class CoordinatorClient(msgspec.Struct, eq=False):
             ClientError: There is no coordinator for it.
         """
         cluster = self._cluster
-        timed = (
+        timed_request = (
             request
             if timeout_ms is None
             else msgspec.structs.replace(request, timeout_ms=timeout_ms)
@@ -75,7 +75,7 @@ class CoordinatorClient(msgspec.Struct, eq=False):
         if self._broker_id is None:
             self._broker_id = await cluster.group_coordinator(self._group_id, cluster.deadline())
         try:
-            message = await cluster.ask(self._broker_id, timed, lane=LANE)
+            message = await cluster.ask(self._broker_id, timed_request, lane=LANE)
             error = ErrorCode(message.error_code)
         except LOST as lost:
             error = lost.error or ErrorCode.network_exception
@@ -150,10 +150,10 @@ class Membership(ABC):
             ClientError: Refused, or not answered.
         """
 
-    def _hold(self, assigned: frozenset[TopicPartition]) -> None:
+    def _hold(self, assigned_partitions: frozenset[TopicPartition]) -> None:
         """Replace the assigned partitions and forget the positions of revoked ones."""
-        self.assigned = assigned
-        for partition in self._positions.keys() - assigned:
+        self.assigned = assigned_partitions
+        for partition in self._positions.keys() - assigned_partitions:
             del self._positions[partition]
 
 

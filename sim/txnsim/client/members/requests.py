@@ -50,8 +50,8 @@ def sync_group(
         protocol_type=CONSUMER,
         protocol_name=RANGE,
         assignments=[
-            Row("SyncGroupRequestAssignment", member_id=name, assignment=data)
-            for name, data in assignments.items()
+            Row("SyncGroupRequestAssignment", member_id=member_id, assignment=assignment_bytes)
+            for member_id, assignment_bytes in assignments.items()
         ],
     )
 
@@ -149,8 +149,12 @@ def streams_group_heartbeat(
     topics, timeout_ms = (None, -1) if joining is None else joining
     active = None
     if tasks is not None:
-        parts = tuple(sorted(tasks))
-        active = [Row("TaskIds", subtopology_id=PART, partitions=parts)] if parts else []
+        partition_indexes = tuple(sorted(tasks))
+        active = (
+            [Row("TaskIds", subtopology_id=PART, partitions=partition_indexes)]
+            if partition_indexes
+            else []
+        )
     no_tasks = None if tasks is None else ()
     return asks(
         ClientApi.STREAMS_GROUP_HEARTBEAT,
@@ -179,7 +183,7 @@ PART: Final = "0"
 
 
 def _topology(topics: Collection[str]) -> Row:
-    part = Row(
+    subtopology_row = Row(
         "Subtopology",
         subtopology_id=PART,
         source_topics=tuple(sorted(topics)),
@@ -189,7 +193,7 @@ def _topology(topics: Collection[str]) -> Row:
         repartition_source_topics=(),
         copartition_groups=(),
     )
-    return Row("Topology", epoch=0, subtopologies=[part])
+    return Row("Topology", epoch=0, subtopologies=[subtopology_row])
 
 
 def offset_commit(

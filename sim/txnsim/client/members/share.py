@@ -94,10 +94,10 @@ class Shared(msgspec.Struct, frozen=True, kw_only=True):
     def error(self) -> ErrorCode:
         """The first error among acknowledgements, else among partitions."""
         errors = [
-            *(result.error for result in self.said),
-            *(result.error for result in self.acquired),
+            *(outcome.error for outcome in self.said),
+            *(outcome.error for outcome in self.acquired),
         ]
-        return next((code for code in errors if code), ErrorCode.none)
+        return next((error_code for error_code in errors if error_code), ErrorCode.none)
 
 
 class ShareMember(Joining):
@@ -132,13 +132,15 @@ class ShareMember(Joining):
         """
         with self._suspend_rebalance_timeout():
             await self._settle(until, timeout_ms)
-            places = await self._by_leader()
-            for leader in self._sessions.keys() - places.keys():
-                places[leader] = {}  # it is told that the member has nothing there any more
+            epochs_by_leader = await self._by_leader()
+            for leader in self._sessions.keys() - epochs_by_leader.keys():
+                epochs_by_leader[
+                    leader
+                ] = {}  # it is told that the member has nothing there any more
             answers = await asyncio.gather(
                 *(
                     self._fetch(leader, epochs, max_wait_ms)
-                    for leader, epochs in sorted(places.items())
+                    for leader, epochs in sorted(epochs_by_leader.items())
                 )
             )
         acquired = tuple(batch for answer in answers for batch in answer.acquired)
@@ -154,9 +156,9 @@ class ShareMember(Joining):
             offsets: The offsets of the records.
             as_: ``accept``, ``release``, ``reject`` or ``renew``.
         """
-        named = Acknowledge[as_.upper()]
+        acknowledge_type = Acknowledge[as_.upper()]
         self._queued += [
-            Said(partition, first_offset, last_offset, named)
+            Said(partition, first_offset, last_offset, acknowledge_type)
             for first_offset, last_offset in _ranges(offsets)
         ]
 
@@ -216,7 +218,7 @@ class ShareMember(Joining):
         in_sessions = {
             partition for session in self._sessions.values() for partition in session.places
         }
-        lost = [
+        lost_acknowledgements = [
             acknowledgement
             for acknowledgement in self._queued
             if acknowledgement.place not in in_sessions
@@ -229,7 +231,7 @@ class ShareMember(Joining):
         error = ErrorCode.not_leader_or_follower
         acknowledgements = (
             *(acknowledgement for answer in answers for acknowledgement in answer),
-            *_all_with_error(lost, error),
+            *_all_with_error(lost_acknowledgements, error),
         )
         return tuple(
             acknowledgement
@@ -252,7 +254,10 @@ class ShareMember(Joining):
     ) -> Shared:
         session = self._sessions.setdefault(leader, _ShareSession())
         acknowledgements = [] if session.epoch == OPENING else self._take(session)
-        new, dropped = epochs.keys() - session.places, session.places - epochs.keys()
+        new_partitions, dropped_partitions = (
+            epochs.keys() - session.places,
+            session.places - epochs.keys(),
+        )
         session.places = set(epochs)
         session.learn_ids(self._cluster)
         if not epochs:
@@ -271,29 +276,32 @@ class ShareMember(Joining):
             is_renew_ack=any(
                 acknowledgement.type is Acknowledge.RENEW for acknowledgement in acknowledgements
             ),
-            topics=_topics("FetchTopic", "FetchPartition", new, acknowledgements, session),
-            forgotten_topics_data=_forgotten_topics(dropped, session),
+            topics=_topics(
+                "FetchTopic", "FetchPartition", new_partitions, acknowledgements, session
+            ),
+            forgotten_topics_data=_forgotten_topics(dropped_partitions, session),
             request_timeout_ms=self._cluster.settings.request_timeout_ms + max_wait_ms,
         )
         answer = await self._ask(leader, session, request)
         if isinstance(answer, ErrorCode):
             is_lost = answer in _LOST
-            failed = tuple(
+            failed_records = tuple(
                 AcquiredRecords(place=partition, error=answer, leader_epoch=epoch, is_lost=is_lost)
                 for partition, epoch in epochs.items()
             )
-            return Shared(acquired=failed, said=_all_with_error(acknowledgements, answer))
-        rows = session.rows(answer)
+            return Shared(acquired=failed_records, said=_all_with_error(acknowledgements, answer))
+        partition_rows = session.rows(answer)
         lock_ms = _ms(getattr(answer, "acquisition_lock_timeout", -1))
         # An answer leaves out a partition without new records.
         acquired = tuple(
-            self._read(partition, rows[partition], lock_ms, epoch)
-            if partition in rows
+            self._read(partition, partition_rows[partition], lock_ms, epoch)
+            if partition in partition_rows
             else AcquiredRecords(place=partition, leader_epoch=epoch)
             for partition, epoch in epochs.items()
         )
         return Shared(
-            acquired=acquired, said=_outcomes(acknowledgements, rows, "acknowledge_error_code")
+            acquired=acquired,
+            said=_outcomes(acknowledgements, partition_rows, "acknowledge_error_code"),
         )
 
     async def _acknowledge(self, leader: int) -> tuple[Said, ...]:
@@ -339,29 +347,33 @@ class ShareMember(Joining):
         return answer
 
     def _read(
-        self, partition: TopicPartition, row: Any, lock_ms: int, leader_epoch: int
+        self, partition: TopicPartition, partition_row: Any, lock_ms: int, leader_epoch: int
     ) -> AcquiredRecords:
         """The acquired records of a partition; offsets without a record are acknowledged as
         gaps.
         """
-        error = ErrorCode(row.error_code)
+        error = ErrorCode(partition_row.error_code)
         if error in REFRESHING:
             self._cluster.forget_leader(partition.topic)
-        counts = {
+        delivery_counts = {
             offset: acquired_range.delivery_count
-            for acquired_range in row.acquired_records
+            for acquired_range in partition_row.acquired_records
             for offset in range(acquired_range.first_offset, acquired_range.last_offset + 1)
         }
-        visible = visible_records(
+        visible_part = visible_records(
             partition,
-            row.records or b"",
-            fetch_offset=min(counts, default=0),
+            partition_row.records or b"",
+            fetch_offset=min(delivery_counts, default=0),
             isolation=IsolationLevel.READ_UNCOMMITTED,  # aborted ones were not acquired
         )
         records = tuple(
-            (record, counts[record.offset]) for record in visible.records if record.offset in counts
+            (record, delivery_counts[record.offset])
+            for record in visible_part.records
+            if record.offset in delivery_counts
         )
-        self.acknowledge(partition, counts.keys() - {record.offset for record, _ in records}, "gap")
+        self.acknowledge(
+            partition, delivery_counts.keys() - {record.offset for record, _ in records}, "gap"
+        )
         return AcquiredRecords(
             place=partition,
             error=error,
@@ -388,25 +400,27 @@ class _ShareSession:
                 self.ids[partition.topic] = topic.topic_id
 
     def rows(self, answer: Any) -> dict[TopicPartition, Any]:
-        names = {topic_id: name for name, topic_id in self.ids.items()}
+        topic_names = {topic_id: topic_name for topic_name, topic_id in self.ids.items()}
         return {
-            TopicPartition(names[topic.topic_id], row.partition_index): row
+            TopicPartition(
+                topic_names[topic.topic_id], partition_row.partition_index
+            ): partition_row
             for topic in answer.responses
-            if topic.topic_id in names
-            for row in topic.partitions
+            if topic.topic_id in topic_names
+            for partition_row in topic.partitions
         }
 
 
 def _topics(
     topic: str,
     partition: str,
-    new: Iterable[TopicPartition],
+    new_partitions: Iterable[TopicPartition],
     acknowledgements: list[Said],
     session: _ShareSession,
 ) -> list[Row]:
     """Rows of a request: partitions new to the session, partitions with acknowledgements."""
     batches: dict[TopicPartition, list[Row]] = {
-        topic_partition: [] for topic_partition in sorted(new)
+        topic_partition: [] for topic_partition in sorted(new_partitions)
     }
     for acknowledgement in acknowledgements:
         batches.setdefault(acknowledgement.place, []).append(
@@ -419,38 +433,45 @@ def _topics(
         )
 
     def row(topic_partition: TopicPartition) -> Row:
-        ordered = sorted(batches[topic_partition], key=lambda batch: batch.fields["first_offset"])
+        ordered_batches = sorted(
+            batches[topic_partition], key=lambda batch: batch.fields["first_offset"]
+        )
         return Row(
-            partition, partition_index=topic_partition.partition, acknowledgement_batches=ordered
+            partition,
+            partition_index=topic_partition.partition,
+            acknowledgement_batches=ordered_batches,
         )
 
-    rows: dict[str, list[Row]] = defaultdict(list)
+    rows_by_topic: dict[str, list[Row]] = defaultdict(list)
     for topic_partition in batches:
-        rows[topic_partition.topic].append(row(topic_partition))
+        rows_by_topic[topic_partition.topic].append(row(topic_partition))
     return [
-        Row(topic, topic_id=session.ids[name], partitions=partition_rows)
-        for name, partition_rows in rows.items()
+        Row(topic, topic_id=session.ids[topic_name], partitions=partition_rows)
+        for topic_name, partition_rows in rows_by_topic.items()
     ]
 
 
-def _forgotten_topics(places: Iterable[TopicPartition], session: _ShareSession) -> list[Row]:
-    topics: dict[str, list[int]] = defaultdict(list)
-    for partition in sorted(places):
-        topics[partition.topic].append(partition.partition)
+def _forgotten_topics(partitions: Iterable[TopicPartition], session: _ShareSession) -> list[Row]:
+    indexes_by_topic: dict[str, list[int]] = defaultdict(list)
+    for partition in sorted(partitions):
+        indexes_by_topic[partition.topic].append(partition.partition)
     return [
-        Row("ForgottenTopic", topic_id=session.ids[name], partitions=tuple(indexes))
-        for name, indexes in topics.items()
+        Row("ForgottenTopic", topic_id=session.ids[topic_name], partitions=tuple(indexes))
+        for topic_name, indexes in indexes_by_topic.items()
     ]
 
 
 def _outcomes(
-    acknowledgements: list[Said], rows: Mapping[TopicPartition, Any], field: str
+    acknowledgements: list[Said], partition_rows: Mapping[TopicPartition, Any], error_field: str
 ) -> tuple[Said, ...]:
     """Acknowledgements with the leader's error for each partition."""
-    errors = {partition: ErrorCode(getattr(row, field)) for partition, row in rows.items()}
-    unknown = ErrorCode.unknown_server_error
+    errors = {
+        partition: ErrorCode(getattr(partition_row, error_field))
+        for partition, partition_row in partition_rows.items()
+    }
+    unknown_error = ErrorCode.unknown_server_error
     return tuple(
-        _with_error(acknowledgement, errors.get(acknowledgement.place, unknown))
+        _with_error(acknowledgement, errors.get(acknowledgement.place, unknown_error))
         for acknowledgement in acknowledgements
     )
 
@@ -476,5 +497,9 @@ def _ranges(offsets: Iterable[int]) -> Iterator[tuple[int, int]]:
         yield first_offset, last_offset
 
 
-def _ms(value: Any) -> int:
-    return value if isinstance(value, int) else round(value.total_seconds() * 1_000)
+def _ms(milliseconds: Any) -> int:
+    return (
+        milliseconds
+        if isinstance(milliseconds, int)
+        else round(milliseconds.total_seconds() * 1_000)
+    )

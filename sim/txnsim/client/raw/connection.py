@@ -116,8 +116,8 @@ class RawConnection:
 
     def send(self, api_key: int, api_version: int, **values: Any) -> None:
         """Send one request without waiting."""
-        cls = codec.request_class(api_key, api_version)
-        self.send_message(api_key, api_version, message_from(cls, values))
+        message_class = codec.request_class(api_key, api_version)
+        self.send_message(api_key, api_version, message_from(message_class, values))
 
     def send_message(self, api_key: int, api_version: int, message: Any) -> None:
         """Send a request that is already built."""
@@ -139,8 +139,8 @@ class RawConnection:
 
     def ask_often(self, api_key: int, api_version: int, times: int, **values: Any) -> Iterator[Any]:
         """Send one request many times at once; yields the answers, the last one first."""
-        cls = codec.request_class(api_key, api_version)
-        message = message_from(cls, values)
+        message_class = codec.request_class(api_key, api_version)
+        message = message_from(message_class, values)
         frame = codec.encode_request(
             api_key, api_version, self._correlation_id, self._client_id, message
         )
@@ -148,24 +148,28 @@ class RawConnection:
         for answer in reversed(self._receive_frames(times)):
             yield codec.read_response(api_key, api_version, answer)[1]
 
-    def _receive_frames(self, count: int) -> list[bytes]:
+    def _receive_frames(self, frame_count: int) -> list[bytes]:
         """Read a number of frames in large pieces."""
         self._socket.settimeout(self._answer_timeout_s)
-        data = bytearray()
+        received_bytes = bytearray()
         frames: list[bytes] = []
         frame_start = 0
-        while len(frames) < count:
-            while len(data) - frame_start >= 4:
-                end = frame_start + 4 + int.from_bytes(data[frame_start : frame_start + 4], "big")
-                if len(data) < end:
+        while len(frames) < frame_count:
+            while len(received_bytes) - frame_start >= 4:
+                frame_end = (
+                    frame_start
+                    + 4
+                    + int.from_bytes(received_bytes[frame_start : frame_start + 4], "big")
+                )
+                if len(received_bytes) < frame_end:
                     break
-                frames.append(bytes(data[frame_start + 4 : end]))
-                frame_start = end
-            if len(frames) < count:
-                piece = self._socket.recv(_PIECE_BYTES)
-                assert piece, "the connection was closed between answers"
-                data += piece
-        assert frame_start == len(data), "more answers than requests"
+                frames.append(bytes(received_bytes[frame_start + 4 : frame_end]))
+                frame_start = frame_end
+            if len(frames) < frame_count:
+                received_piece = self._socket.recv(_PIECE_BYTES)
+                assert received_piece, "the connection was closed between answers"
+                received_bytes += received_piece
+        assert frame_start == len(received_bytes), "more answers than requests"
         return frames
 
     def send_bytes(self, data: bytes) -> None:
@@ -176,16 +180,16 @@ class RawConnection:
         """The next frame, or what happened instead."""
         self._socket.settimeout(self._answer_timeout_s if timeout_s is None else timeout_s)
         try:
-            head = self._read(4)
-            if len(head) < 4:
+            length_bytes = self._read(4)
+            if len(length_bytes) < 4:
                 return NoAnswer.CLOSED
-            size = struct.unpack(">i", head)[0]
-            frame = self._read(size)
+            frame_length = struct.unpack(">i", length_bytes)[0]
+            frame = self._read(frame_length)
         except TimeoutError:
             return NoAnswer.SILENT
         except ConnectionError:
             return NoAnswer.CLOSED
-        return frame if len(frame) == size else NoAnswer.CLOSED
+        return frame if len(frame) == frame_length else NoAnswer.CLOSED
 
     def silence(self) -> bytes | NoAnswer:
         """What arrives within a short while, when nothing or the end of the connection is
@@ -193,14 +197,14 @@ class RawConnection:
         """
         return self.receive_frame(timeout_s=_SILENCE_S)
 
-    def _read(self, size: int) -> bytes:
+    def _read(self, byte_count: int) -> bytes:
         pieces = []
-        while size > 0:
-            piece = self._socket.recv(size)
+        while byte_count > 0:
+            piece = self._socket.recv(byte_count)
             if not piece:
                 break
             pieces.append(piece)
-            size -= len(piece)
+            byte_count -= len(piece)
         return b"".join(pieces)
 
 
@@ -224,28 +228,28 @@ class _SecuredWorld(RealWorld):
         Raises:
             AuthenticationError: The broker refuses the login, or its certificate is not trusted.
         """
-        line: Any = super().connect(host, port, timeout_s=timeout_s)
+        socket_line: Any = super().connect(host, port, timeout_s=timeout_s)
         try:
             if self._tls is not None:
-                line = self._tls.wrap_socket(line, server_hostname=host)
+                socket_line = self._tls.wrap_socket(socket_line, server_hostname=host)
             if self._security.protocol.has_sasl:
-                self._log_in(line, f"{host}:{port}")
+                self._log_in(socket_line, f"{host}:{port}")
         except ssl.SSLError as error:
-            line.close()
+            socket_line.close()
             raise AuthenticationError(f"TLS with {host}:{port}: {error}") from error
         except BaseException:
-            line.close()
+            socket_line.close()
             raise
-        return cast("Line", line)
+        return cast("Line", socket_line)
 
-    def _log_in(self, line: Line, address: str) -> None:
+    def _log_in(self, socket_line: Line, address: str) -> None:
         login = Authentication(self._security, now_ms=wall_ms(), nonce=random_hex())
-        asking = RawConnection(address, line=line)
+        raw_connection = RawConnection(address, line=socket_line)
         request: VersionedRequest | None = login.handshake()
         while request is not None:
             message = request.build(codec.request_schema(request.api, _AUTHENTICATE))
-            asking.send_message(request.api, _AUTHENTICATE, message)
-            answer = asking.receive(request.api, _AUTHENTICATE)
+            raw_connection.send_message(request.api, _AUTHENTICATE, message)
+            answer = raw_connection.receive(request.api, _AUTHENTICATE)
             if isinstance(answer, NoAnswer):
                 raise AuthenticationError(f"at the login: {answer.value}")
             request = login.take(answer)
