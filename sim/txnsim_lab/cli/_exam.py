@@ -110,7 +110,7 @@ def run(args: argparse.Namespace) -> int:
 
         sources = driver_sources(args.driver, args.driver_source)
         miss_files = folders(
-            exam_run, command=_repeat_command(args), sources=sources, known=known_ids
+            exam_run, command=_repeat_command(args), sources=sources, known_ids=known_ids
         )
         write_all(args.misses, miss_files)
     if args.json:

@@ -115,11 +115,11 @@ class Application(DriverSession):
 
     # What the library is asked
 
-    def name(self, own: str) -> str:
+    def name(self, plain_name: str) -> str:
         """The name of a topic, an id or a group in the cluster, with the prefix of the
         situation.
         """
-        return self.target.prefix + own
+        return self.target.prefix + plain_name
 
     async def init(
         self,
@@ -177,16 +177,16 @@ class Application(DriverSession):
         """Begin a transaction, send the records, and leave it open; the records are
         acknowledged.
         """
-        entry = self.ledger.begin(*values)
+        transaction = self.ledger.begin(*values)
         await self.must("begin", producer=producer)
         for value in values:
             self.expect_done(await self.send(value, producer), f"sending {value}")
-        return entry
+        return transaction
 
-    async def must_send(self, entry: Entry, value: str, producer: str) -> None:
+    async def must_send(self, transaction: Entry, value: str, producer: str) -> None:
         """Send one more record in an open transaction."""
         self.expect_done(await self.send(value, producer), f"sending {value}")
-        entry.values = (*entry.values, value)
+        transaction.values = (*transaction.values, value)
 
     async def must_be_refused(self, value: str, producer: str) -> LibraryError:
         """Send a record with a fenced producer; returns the library's error.
@@ -199,14 +199,16 @@ class Application(DriverSession):
             raise MissError("the library told the older producer that its record is in the log")
         return answer.error
 
-    async def must_end(self, ledger_entry: Entry, producer: str = "p", how: str = "commit") -> None:
+    async def must_end(
+        self, ledger_entry: Entry, producer: str = "p", decision: str = "commit"
+    ) -> None:
         """End a transaction; the library must report this end.
 
         Raises:
             MissError: It reports another end, or none.
         """
-        await self.end(ledger_entry, producer=producer, how=how)
-        self.expect_told(ledger_entry, _END_OF[how])
+        await self.end(ledger_entry, producer=producer, decision=decision)
+        self.expect_told(ledger_entry, _END_OF[decision])
 
     async def must_transact(self, *values: str, end: str = "commit", **more: Any) -> None:
         """Make a whole transaction, whose end the library must report; see ``transact``.
@@ -254,7 +256,7 @@ class Application(DriverSession):
         Raises:
             NotAskedError: The driver has no such command.
         """
-        entry = self.ledger.begin(*values, group=group, position=position)
+        transaction = self.ledger.begin(*values, group=group, position=position)
         answer = await self.fill(values, producer, wait=wait)
         if group and answer.error is None:
             try:
@@ -262,12 +264,12 @@ class Application(DriverSession):
             except NotAskedError:
                 if needs_positions:
                     raise
-                entry.group = ""
+                transaction.group = ""
         if answer.error is None:
-            await self.end(entry, producer=producer, how=end)
+            await self.end(transaction, producer=producer, decision=end)
         else:
-            await self.give_up(entry, producer, answer.error)
-        return entry
+            await self.give_up(transaction, producer, answer.error)
+        return transaction
 
     async def fill(self, values: Sequence[str], producer: str, *, wait: bool = True) -> Answer:
         """Begin a transaction and send records, up to the first error."""
@@ -289,35 +291,37 @@ class Application(DriverSession):
             **({"consumer": member} if member else {}),
         )
 
-    async def end(self, entry: Entry, *, producer: str = "p", how: str = "commit") -> Told:
+    async def end(
+        self, transaction: Entry, *, producer: str = "p", decision: str = "commit"
+    ) -> Told:
         """End a transaction, obeying the library's errors; returns the end that the library
         reported.
         """
         for _ in range(REPEATS_MAX):
-            if how == "commit":
-                entry.told = Told.UNKNOWN
-            answer = await self.do(how, producer=producer)
+            if decision == "commit":
+                transaction.told = Told.UNKNOWN
+            answer = await self.do(decision, producer=producer)
             if answer.error is None:
-                entry.told = _END_OF[how]
-                return entry.told
+                transaction.told = _END_OF[decision]
+                return transaction.told
             if answer.error.fatal or not (answer.error.retriable or answer.error.abortable):
                 break
             if answer.error.abortable:
-                if how == "abort":
+                if decision == "abort":
                     break
-                how = "abort"
+                decision = "abort"
             await asyncio.sleep(PAUSE_S)
         await self.close(producer)
-        return entry.told
+        return transaction.told
 
-    async def give_up(self, entry: Entry, producer: str, error: LibraryError) -> Told:
+    async def give_up(self, transaction: Entry, producer: str, error: LibraryError) -> Told:
         """Abort after an error in the middle of a transaction; close the producer if the error is
         fatal.
         """
         if error.fatal:
             await self.close(producer)
-            return entry.told
-        return await self.end(entry, producer=producer, how="abort")
+            return transaction.told
+        return await self.end(transaction, producer=producer, decision="abort")
 
     async def close(self, name: str) -> None:
         """Close a producer or a consumer; the answer is ignored."""
@@ -339,8 +343,8 @@ class Application(DriverSession):
             if was_dead:
                 answer = await self.init(producer, transactional_id=self._ids[producer])
                 self.expect_done(answer, "init of a new producer")
-            entry = await self.transact(value + attempt, producer=producer)
-            if entry.told is Told.COMMITTED:
+            transaction = await self.transact(value + attempt, producer=producer)
+            if transaction.told is Told.COMMITTED:
                 return was_dead or attempt == "-2"
             await asyncio.sleep(AGAIN_S)
         raise MissError(f"the application can commit nothing more{self.after_errors}")
@@ -389,20 +393,20 @@ class Application(DriverSession):
         }
 
     async def poll(
-        self, count: int, *, to: int = -1, name: str = "c", partition: int = 1
+        self, count: int, *, end_offset: int = -1, name: str = "c", partition: int = 1
     ) -> list[str]:
         """Poll repeatedly; returns the values in order.
 
         Args:
             count: Poll until this number of values was read, and once more.
-            to: Poll until the reader has this position, if the library reports positions.
+            end_offset: Poll until the reader has this position, if the library reports positions.
             name: Name of the reader.
             partition: The partition of the position.
         """
         values: list[str] = []
         for is_last in (*[False] * POLLS_MAX, True):
-            stands = self.positions.get(partition, -1) if self.tells_positions else to
-            if len(values) >= count and stands >= to and not is_last:
+            position = self.positions.get(partition, -1) if self.tells_positions else end_offset
+            if len(values) >= count and position >= end_offset and not is_last:
                 continue
             values += await self.poll_once(name)
         return values
@@ -411,13 +415,16 @@ class Application(DriverSession):
         """Poll once; returns the values."""
         answer = await self.must("poll", consumer=name, timeout_ms=POLL_MS)
         self.tells_positions = answer.positions is not None
-        self.positions = {int(index): offset for index, offset in (answer.positions or {}).items()}
+        self.positions = {
+            int(partition_number): offset
+            for partition_number, offset in (answer.positions or {}).items()
+        }
         return [value for _, _, value in answer.records]
 
     async def ends(self, name: str = "c") -> dict[int, int]:
         """The end offsets by partition, as the library reports them."""
         answer = await self.must("end-offsets", consumer=name)
-        return {int(index): offset for index, offset in answer.ends.items()}
+        return {int(partition_number): offset for partition_number, offset in answer.ends.items()}
 
     def position(self, partition: int) -> int | None:
         """The reader's position after its last poll.
@@ -443,19 +450,21 @@ class Application(DriverSession):
         await neighbour.init()
         return neighbour
 
-    async def arm(self, *, must_strike: bool = True, **rule: Any) -> AsyncFault:
+    async def arm(self, *, must_strike: bool = True, **rule_fields: Any) -> AsyncFault:
         """Arm a fault on the driver's requests, unless the rule has another injection point.
 
         Raises:
             NotAskedError: The proxy in front of this cluster can't do it.
         """
-        if str(rule.get("point", "")).startswith("client."):
-            rule.setdefault("client_id", CLIENT)
-        if rule["action"] != "pass":
-            self.steps.append(f"fault {msgspec.json.encode(rule).decode()}")
-        rule |= {field: self.name(rule[field]) for field in NAMES if field in rule}
+        if str(rule_fields.get("point", "")).startswith("client."):
+            rule_fields.setdefault("client_id", CLIENT)
+        if rule_fields["action"] != "pass":
+            self.steps.append(f"fault {msgspec.json.encode(rule_fields).decode()}")
+        rule_fields |= {
+            field: self.name(rule_fields[field]) for field in NAMES if field in rule_fields
+        }
         try:
-            fault = await self._opened.faults.arm(may_miss=True, **rule)
+            fault = await self._opened.faults.arm(may_miss=True, **rule_fields)
         except (ValueError, ConfigError) as error:
             raise NotAskedError(f"not on this cluster: {error}") from None
         if must_strike:
@@ -483,15 +492,17 @@ class Application(DriverSession):
         """
         self.steps.append("the transaction runs out of time")
         await self.target.wait_out(WAITED_MS if self._can_move_clock else EXPIRING_MS)
-        admin, name = await self.target.admin(), self.name(ID)
+        admin, transactional_id = await self.target.admin(), self.name(ID)
         deadline = admin.cluster.deadline(TIMED_OUT_MS)
         while True:
-            description = (await admin.describe_transactions([name]))[name]
-            state = str(description) if isinstance(description, ClientError) else description.state
-            if state == "CompleteAbort":
+            description = (await admin.describe_transactions([transactional_id]))[transactional_id]
+            transaction_state = (
+                str(description) if isinstance(description, ClientError) else description.state
+            )
+            if transaction_state == "CompleteAbort":
                 return
-            if state not in UNDER_WAY or deadline.has_passed:
-                raise MissError(f"no transaction has timed out: {state}")
+            if transaction_state not in UNDER_WAY or deadline.has_passed:
+                raise MissError(f"no transaction has timed out: {transaction_state}")
             await asyncio.sleep(PAUSE_S)
 
     async def expect_end_at_coordinator(self) -> None:
@@ -501,10 +512,10 @@ class Application(DriverSession):
         Raises:
             MissError: It is still open.
         """
-        admin, name = await self.target.admin(), self.name(ID)
+        admin, transactional_id = await self.target.admin(), self.name(ID)
         deadline = admin.cluster.deadline(OVER_MS)
         while True:
-            description = (await admin.describe_transactions([name]))[name]
+            description = (await admin.describe_transactions([transactional_id]))[transactional_id]
             if isinstance(description, ClientError) or description.state in OVER:
                 return
             if deadline.has_passed:
@@ -521,11 +532,13 @@ class Application(DriverSession):
         """
         deadline = (await self.target.admin()).cluster.deadline(OVER_MS)
         while True:
-            stable = await self.end_of(partition, committed=True)
-            if stable == (end := await self.end_of(partition)):
+            stable_offset = await self.end_of(partition, committed=True)
+            if stable_offset == (end_offset := await self.end_of(partition)):
                 return
             if deadline.has_passed:
-                raise MissError(f"readers get to {stable} of {end}: a transaction is left open")
+                raise MissError(
+                    f"readers get to {stable_offset} of {end_offset}: a transaction is left open"
+                )
             await asyncio.sleep(PAUSE_S)
 
     @property
@@ -542,8 +555,8 @@ class Application(DriverSession):
     async def home_of_group(self, group: str) -> TopicPartition:
         """The partition of ``__consumer_offsets`` that keeps a group."""
         topic = await (await self.target.admin()).wait_for_topic(CONSUMER_OFFSETS_TOPIC)
-        index = partition_for(self.name(group), len(topic.partitions))
-        return TopicPartition(CONSUMER_OFFSETS_TOPIC, index)
+        partition_index = partition_for(self.name(group), len(topic.partitions))
+        return TopicPartition(CONSUMER_OFFSETS_TOPIC, partition_index)
 
     async def move_leader_of(self, partition: TopicPartition, *, to: int | None = None) -> None:
         """Move the leader of a partition to another replica.
@@ -557,7 +570,7 @@ class Application(DriverSession):
             TargetError: This cluster can't do it.
         """
         admin = await self.target.admin()
-        been: list[int] = []
+        visited_brokers: list[int] = []
         for move in range(1 if to is not None else self.moves):
             leadership = await admin.describe_partition(partition)
             candidates = [
@@ -567,11 +580,11 @@ class Application(DriverSession):
             ]
             if not candidates:
                 raise NotAskedError(f"no other replica of {partition} is in sync")
-            been.append(leadership.leader_id)
+            visited_brokers.append(leadership.leader_id)
             preferred = (
                 candidates
                 if move == 1
-                else [replica for replica in candidates if replica not in been]
+                else [replica for replica in candidates if replica not in visited_brokers]
             )
             await self.target.move_leader(
                 partition, self.target.number_of((preferred or candidates)[0])
@@ -665,21 +678,23 @@ class Application(DriverSession):
     async def committed_values(self) -> list[str]:
         """The values that a ``read_committed`` reader gets."""
         records = await self.records()
-        return [(r.value or b"").decode() for r in records if r.is_committed]
+        return [(record.value or b"").decode() for record in records if record.is_committed]
 
     async def position_of(self, group: str, topic: str = INPUT, partition: int = 0) -> int:
-        where = TopicPartition(self.name(topic), partition)
+        topic_partition = TopicPartition(self.name(topic), partition)
         admin = await self.target.admin()
-        return (await admin.committed_positions(self.name(group), [where]))[where]
+        return (await admin.committed_positions(self.name(group), [topic_partition]))[
+            topic_partition
+        ]
 
 
-async def together(*acts: Coroutine[Any, Any, Any]) -> list[Any]:
+async def together(*coroutines: Coroutine[Any, Any, Any]) -> list[Any]:
     """Run several acts at the same time. If one fails, the others are cancelled, so that no command
     is sent after the situation's end.
     """
     try:
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(act) for act in acts]
+        async with asyncio.TaskGroup() as task_group:
+            tasks = [task_group.create_task(coroutine) for coroutine in coroutines]
     except ExceptionGroup as failed:
         raise failed.exceptions[0] from None
     return [task.result() for task in tasks]
@@ -712,32 +727,41 @@ class Neighbour(msgspec.Struct, kw_only=True):
         self._identity = (answer.producer_id, answer.producer_epoch)
 
     async def transact(
-        self, to: TopicPartition, values: Sequence[str], *, committed: bool, compression: int = 0
+        self,
+        partition: TopicPartition,
+        values: Sequence[str],
+        *,
+        committed: bool,
+        compression: int = 0,
     ) -> None:
         """Make a whole transaction, and wait for its marker.
 
         Args:
-            to: The partition.
+            partition: The partition.
             values: Values of the records of one batch; without values, no batch is sent.
             committed: Whether it commits; otherwise it aborts.
             compression: The codec's number; 0 for none.
         """
         producer_id, epoch = self._identity
-        who = {"producer_id": producer_id, "producer_epoch": epoch}
-        added = TxnRequests(self.transactional_id, **who).add_partitions(partitions=[to])
-        await self._ask(added, _error_of_partition)
+        identity_fields = {"producer_id": producer_id, "producer_epoch": epoch}
+        add_request = TxnRequests(self.transactional_id, **identity_fields).add_partitions(
+            partitions=[partition]
+        )
+        await self._ask(add_request, _error_of_partition)
         if values:
-            await self._produce(to, values, compression)
-        ended = TxnRequests(self.transactional_id, **who).end(committed=committed, within=VERSION_1)
-        await self._ask(ended)
-        state = "CompleteCommit" if committed else "CompleteAbort"
-        await self.wait_for_state(self.transactional_id, state)
+            await self._produce(partition, values, compression)
+        end_request = TxnRequests(self.transactional_id, **identity_fields).end(
+            committed=committed, within=VERSION_1
+        )
+        await self._ask(end_request)
+        awaited_state = "CompleteCommit" if committed else "CompleteAbort"
+        await self.wait_for_state(self.transactional_id, awaited_state)
 
-    async def hang(self, admin: Admin, to: TopicPartition, value: str) -> None:
+    async def hang(self, admin: Admin, partition: TopicPartition, value: str) -> None:
         """Write a record of a transaction that no coordinator knows, so that none will end it."""
         await admin.set_broker_default(VERIFICATION, "false")
         try:
-            await self._produce(to, [value], 0)
+            await self._produce(partition, [value], 0)
         finally:
             await admin.set_broker_default(VERIFICATION, None)
 
@@ -763,10 +787,12 @@ class Neighbour(msgspec.Struct, kw_only=True):
             self.cluster.forget_coordinator(self.transactional_id)
             await backoff.wait(deadline)
 
-    async def _produce(self, to: TopicPartition, values: Sequence[str], compression: int) -> None:
+    async def _produce(
+        self, partition: TopicPartition, values: Sequence[str], compression: int
+    ) -> None:
         producer_id, epoch = self._identity
-        first_sequence = self._sequences.get(to, 0)
-        self._sequences[to] = first_sequence + len(values)
+        first_sequence = self._sequences.get(partition, 0)
+        self._sequences[partition] = first_sequence + len(values)
         now_ms = self.cluster.clock.now_ms()
         batch = build_batch(
             [Record(timestamp_ms=now_ms, key=None, value=value.encode()) for value in values],
@@ -777,9 +803,9 @@ class Neighbour(msgspec.Struct, kw_only=True):
             transactional=True,
             compression=compression,
         )
-        leader = await self.cluster.leader(to)
+        leader = await self.cluster.leader(partition)
         request = requests.produce(
-            {to: batch},
+            {partition: batch},
             topic_ids={},
             transactional_id=self.transactional_id,
             within=PRODUCE,
@@ -791,5 +817,5 @@ class Neighbour(msgspec.Struct, kw_only=True):
 def _error_of_partition(answer: Any) -> int:
     """The error of an AddPartitionsToTxn response for its only partition."""
     (topic,) = answer.results_by_topic_v3_and_below
-    (row,) = topic.results_by_partition
-    return int(row.partition_error_code)
+    (partition_result,) = topic.results_by_partition
+    return int(partition_result.partition_error_code)

@@ -77,15 +77,15 @@ class Driver:
 
     def __init__(
         self,
-        answers: asyncio.StreamReader,
-        commands: asyncio.StreamWriter,
+        answer_stream: asyncio.StreamReader,
+        command_stream: asyncio.StreamWriter,
         process: asyncio.subprocess.Process | None = None,
-        errors: BinaryIO | None = None,
+        error_output: BinaryIO | None = None,
     ) -> None:
-        self._answers = answers
-        self._commands = commands
+        self._answers = answer_stream
+        self._commands = command_stream
         self._process = process
-        self._errors = errors
+        self._errors = error_output
         """File with the standard error of the program."""
         self._number = 0
 
@@ -101,24 +101,24 @@ class Driver:
             ConfigError: There is no such program.
         """
         pipe = asyncio.subprocess.PIPE
-        with contextlib.ExitStack() as opened:
+        with contextlib.ExitStack() as exit_stack:
             try:
                 if command.startswith(TCP):
                     host, _, port = command.removeprefix(TCP).rpartition(":")
                     return cls(
                         *await asyncio.open_connection(host, int(port), limit=LINE_BYTES_MAX)
                     )
-                errors = opened.enter_context(tempfile.TemporaryFile("a+b"))
+                error_output = exit_stack.enter_context(tempfile.TemporaryFile("a+b"))
                 process = await asyncio.create_subprocess_exec(
-                    *shlex.split(command), stdin=pipe, stdout=pipe, stderr=errors,
+                    *shlex.split(command), stdin=pipe, stdout=pipe, stderr=error_output,
                     limit=LINE_BYTES_MAX,
                 )  # fmt: skip
             except (OSError, IndexError, TypeError, ValueError) as error:
                 raise ConfigError(f"--driver {command}: {problem_of(error)}") from None
-            opened.pop_all()  # it stays open as long as the program runs
+            exit_stack.pop_all()  # it stays open as long as the program runs
         assert process.stdin is not None
         assert process.stdout is not None
-        return cls(process.stdout, process.stdin, process, errors)
+        return cls(process.stdout, process.stdin, process, error_output)
 
     async def ask(self, do: str, **arguments: Any) -> Answer:
         """Send one command and wait for its answer.
@@ -127,9 +127,9 @@ class Driver:
             NoAnswerError: There is no answer.
         """
         self._number += 1
-        line = msgspec.json.encode({"id": self._number, "do": do, **arguments}) + b"\n"
+        command_line = msgspec.json.encode({"id": self._number, "do": do, **arguments}) + b"\n"
         try:
-            self._commands.write(line)
+            self._commands.write(command_line)
             await self._commands.drain()
             async with asyncio.timeout(HANGS_S):
                 line_read = await self._answers.readline()
@@ -155,8 +155,8 @@ class Driver:
         """The last lines that the program wrote to its standard error."""
         if self._errors is None:
             return ""
-        size = self._errors.seek(0, io.SEEK_END)
-        self._errors.seek(max(0, size - LAST_WORDS_BYTES))
+        output_size = self._errors.seek(0, io.SEEK_END)
+        self._errors.seek(max(0, output_size - LAST_WORDS_BYTES))
         lines = self._errors.read().decode("utf-8", "replace").strip().splitlines()
         return "".join(f"\n  {line}" for line in lines)
 

@@ -43,9 +43,9 @@ class Ledger(msgspec.Struct):
 
     def begin(self, *values: str, group: str = "", position: int = -1) -> Entry:
         """Record a transaction before it begins."""
-        entry = Entry(values=values, group=group, position=position)
-        self.entries.append(entry)
-        return entry
+        transaction = Entry(values=values, group=group, position=position)
+        self.entries.append(transaction)
+        return transaction
 
     def misses(self, committed: Sequence[str], positions: Mapping[str, int]) -> Iterator[str]:
         """The contradictions between the log and the answers.
@@ -54,52 +54,61 @@ class Ledger(msgspec.Struct):
             committed: The values that a ``read_committed`` reader gets.
             positions: Group -> its committed position; -1 if there is none.
         """
-        counts = Counter(committed)
-        for value, count in counts.items():
+        count_by_value = Counter(committed)
+        for value, count in count_by_value.items():
             if count > 1:
-                yield f"{short(value)} is in the log {count} times"
-            if not any(value in entry.values for entry in self.entries):
-                yield f"{short(value)} is in the log, and was never sent"
-        for entry in self.entries:
-            yield from self._of_records(entry, [value for value in entry.values if counts[value]])
+                yield f"{shorten_value(value)} is in the log {count} times"
+            if not any(value in transaction.values for transaction in self.entries):
+                yield f"{shorten_value(value)} is in the log, and was never sent"
+        for transaction in self.entries:
+            yield from self._record_contradictions(
+                transaction, [value for value in transaction.values if count_by_value[value]]
+            )
         for group, position in positions.items():
-            yield from self._of_positions(group, position, counts)
+            yield from self._position_contradictions(group, position, count_by_value)
 
-    def _of_records(self, entry: Entry, readable: list[str]) -> Iterator[str]:
-        missing = [value for value in entry.values if value not in readable]
-        match entry.told:
-            case Told.COMMITTED if missing:
-                yield f'the library says "committed", but readers do not get {values_text(missing)}'
+    def _record_contradictions(self, transaction: Entry, readable: list[str]) -> Iterator[str]:
+        missing_values = [value for value in transaction.values if value not in readable]
+        match transaction.told:
+            case Told.COMMITTED if missing_values:
+                missing_text = values_text(missing_values)
+                yield f'the library says "committed", but readers do not get {missing_text}'
             case Told.ABORTED if readable:
                 claim = 'the library says "aborted" or was never asked to commit'
                 yield f"{claim}, but readers get {values_text(readable)}"
-            case Told.UNKNOWN if missing and readable:
+            case Told.UNKNOWN if missing_values and readable:
                 claim = "half of a transaction is committed"
-                yield f"{claim}: {values_text(readable)} without {values_text(missing)}"
+                yield f"{claim}: {values_text(readable)} without {values_text(missing_values)}"
             case _:
                 pass
 
-    def _of_positions(self, group: str, position: int, counts: Counter[str]) -> Iterator[str]:
+    def _position_contradictions(
+        self, group: str, position: int, count_by_value: Counter[str]
+    ) -> Iterator[str]:
         """Contradictions about a group's position. A transaction counts as committed if its records
         are readable, whatever was reported.
         """
-        expected = -1
-        for entry in self.entries:
-            whole = entry.values and all(counts[value] for value in entry.values)
-            if entry.group == group and (whole or entry.told is Told.COMMITTED):
-                expected = entry.position
-        if position != expected:
+        expected_position = -1
+        for transaction in self.entries:
+            is_complete = transaction.values and all(
+                count_by_value[value] for value in transaction.values
+            )
+            if transaction.group == group and (is_complete or transaction.told is Told.COMMITTED):
+                expected_position = transaction.position
+        if position != expected_position:
             claim = f"the position of group {group} is {position}"
-            yield f"{claim}; by its transactions it has to be {expected}"
+            yield f"{claim}; by its transactions it has to be {expected_position}"
 
 
-def short(value: str) -> str:
+def shorten_value(record_value: str) -> str:
     """Shorten a large value for a message."""
     return (
-        value if len(value) <= SHOWN_CHARS else f"{value[:SHOWN_CHARS]}… ({len(value)} characters)"
+        record_value
+        if len(record_value) <= SHOWN_CHARS
+        else f"{record_value[:SHOWN_CHARS]}… ({len(record_value)} characters)"
     )
 
 
 def values_text(values: Sequence[str]) -> str:
     """Values for a message."""
-    return ", ".join(map(short, values))
+    return ", ".join(map(shorten_value, values))

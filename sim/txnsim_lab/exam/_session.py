@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import Any, Final
 
 from txnsim_lab.exam._driver import UNSUPPORTED, Answer, Driver, LibraryError
-from txnsim_lab.exam._ledger import Entry, Told, short, values_text
+from txnsim_lab.exam._ledger import Entry, Told, shorten_value, values_text
 from txnsim_lab.exam.results import MissError, NotAskedError
 
 UNTOLD: Final = ("bootstrap", "client_id")
@@ -48,7 +48,7 @@ class DriverSession:
         if answer.error is not None and not answer.ok:
             if answer.error.name == UNSUPPORTED:
                 raise NotAskedError(f"the driver has no command {verb}")
-            self.errors.append(f"{verb}: {_words(answer.error)}")
+            self.errors.append(f"{verb}: {_error_text(answer.error)}")
         elif not answer.ok:
             raise MissError(f"{verb} failed without an error")
         return answer
@@ -74,15 +74,15 @@ class DriverSession:
         if actual != expected:
             raise MissError(f"{subject}: {actual}; expected: {expected}")
 
-    def expect_told(self, entry: Entry, expected: Told) -> None:
+    def expect_told(self, transaction: Entry, expected: Told) -> None:
         """Compare the end that the library has reported for a transaction with the expected one.
 
         Raises:
             MissError: They differ.
         """
-        if entry.told is not expected:
-            of_values = f" with {values_text(entry.values)}" if entry.values else ""
-            claim = f'the library says "{entry.told}" of the transaction{of_values}'
+        if transaction.told is not expected:
+            of_values = f" with {values_text(transaction.values)}" if transaction.values else ""
+            claim = f'the library says "{transaction.told}" of the transaction{of_values}'
             raise MissError(f'{claim}, and "{expected}" was expected{self.after_errors}')
 
     def expect_done(self, answer: Answer, subject: str) -> None:
@@ -92,7 +92,7 @@ class DriverSession:
             MissError: It has failed.
         """
         if answer.error is not None:
-            raise MissError(f"{subject} failed: {_words(answer.error)}")
+            raise MissError(f"{subject} failed: {_error_text(answer.error)}")
 
     @asynccontextmanager
     async def within(self, seconds: float, subject: str) -> AsyncIterator[None]:
@@ -119,44 +119,53 @@ class DriverSession:
 
 def without_repeats(steps: Iterable[str]) -> Iterator[str]:
     for step, repeats in groupby(steps):
-        count = len(list(repeats))
-        yield step if count == 1 else f"{step} ({count} times)"
+        repeat_count = len(list(repeats))
+        yield step if repeat_count == 1 else f"{step} ({repeat_count} times)"
 
 
 def _command_text(verb: str, arguments: Mapping[str, Any]) -> str:
-    words = (
-        f"{name}={_argument_text(value)}" for name, value in arguments.items() if name not in UNTOLD
+    argument_texts = (
+        f"{argument_name}={_argument_text(argument_value)}"
+        for argument_name, argument_value in arguments.items()
+        if argument_name not in UNTOLD
     )
-    return " ".join((verb, *words))
+    return " ".join((verb, *argument_texts))
 
 
-def _argument_text(value: Any) -> str:
-    match value:
+def _argument_text(argument_value: Any) -> str:
+    match argument_value:
         case bool():
-            return str(value).lower()
+            return str(argument_value).lower()
         case list():
-            return ",".join(":".join(map(str, row)) for row in value)
+            return ",".join(":".join(map(str, argument_row)) for argument_row in argument_value)
         case _:
-            return short(str(value))
+            return shorten_value(str(argument_value))
 
 
 def _answer_text(answer: Answer) -> str:
     if answer.error is not None:
-        return _words(answer.error)
-    words = [f"offset {answer.offset}"] if answer.offset >= 0 else []
+        return _error_text(answer.error)
+    answer_parts = [f"offset {answer.offset}"] if answer.offset >= 0 else []
     if answer.records:
-        words.append(f"records {values_text([value for _, _, value in answer.records])}")
-    for name, places in (
+        answer_parts.append(f"records {values_text([value for _, _, value in answer.records])}")
+    for places_name, offset_by_partition in (
         *(("positions", answer.positions), ("ends", answer.ends)),
         ("failed", answer.failed),
     ):
-        if places:
-            words.append(
-                f"{name} {', '.join(f'{index}:{offset}' for index, offset in places.items())}"
+        if offset_by_partition:
+            offset_texts = (
+                f"{partition_number}:{offset}"
+                for partition_number, offset in offset_by_partition.items()
             )
-    return ", ".join(("done", *words))
+            answer_parts.append(f"{places_name} {', '.join(offset_texts)}")
+    return ", ".join(("done", *answer_parts))
 
 
-def _words(error: LibraryError) -> str:
-    kinds = [kind for kind in ("retriable", "abortable", "fatal") if getattr(error, kind)]
-    return f"{error.name} ({', '.join(kinds) or 'no word on what to do'}) {error.message}".rstrip()
+def _error_text(error: LibraryError) -> str:
+    error_kinds = [
+        error_kind
+        for error_kind in ("retriable", "abortable", "fatal")
+        if getattr(error, error_kind)
+    ]
+    kinds_text = ", ".join(error_kinds) or "no word on what to do"
+    return f"{error.name} ({kinds_text}) {error.message}".rstrip()

@@ -63,19 +63,19 @@ class Sharers:
         await create_topic(self._app.target, self._app.name(JOBS))
         admin = await self._app.target.admin()
         try:
-            for name, value in self._configs.items():
-                await admin.set_group_config(self._app.name(GROUP), name, value)
+            for config_name, config_value in self._configs.items():
+                await admin.set_group_config(self._app.name(GROUP), config_name, config_value)
         except ClientError as refused:
             raise NotAskedError(f"the cluster: {refused}") from None
 
-    async def join(self, name: str = "m", *, client_id: str = CLIENT) -> None:
+    async def join(self, member_name: str = "m", *, client_id: str = CLIENT) -> None:
         """Subscribe a member with explicit acknowledgement."""
-        self._app.dead.discard(name)
-        self._app.opened.add(name)
-        self._held[name] = []
+        self._app.dead.discard(member_name)
+        self._app.opened.add(member_name)
+        self._held[member_name] = []
         await self._app.must(
             "share-subscribe",
-            consumer=name,
+            consumer=member_name,
             bootstrap=self._app.target.bootstrap,
             client_id=client_id,
             group=self._app.name(GROUP),
@@ -83,15 +83,15 @@ class Sharers:
             request_timeout_ms=REQUEST_TIMEOUT_MS,
         )
 
-    async def poll(self, name: str = "m") -> list[str]:
+    async def poll(self, member_name: str = "m") -> list[str]:
         """Poll once; if the library reports an error, return no values.
 
         Raises:
             MissError: A record is delivered again that must not be.
         """
-        answer = await self._app.do("share-poll", consumer=name, timeout_ms=POLL_MS)
-        self._held[name] = [(partition, value) for partition, _, value in answer.records]
-        values = [value for _, value in self._held[name]]
+        answer = await self._app.do("share-poll", consumer=member_name, timeout_ms=POLL_MS)
+        self._held[member_name] = [(partition, value) for partition, _, value in answer.records]
+        values = [value for _, value in self._held[member_name]]
         for value in values:
             if value in self.done:
                 raise MissError(f"the library called {value} accepted, and gives it again")
@@ -99,82 +99,89 @@ class Sharers:
                 raise MissError(f"the library called {value} rejected, and gives it again")
         return values
 
-    async def get(self, name: str = "m") -> list[str]:
+    async def get(self, member_name: str = "m") -> list[str]:
         """Poll until records come.
 
         Raises:
             MissError: No record comes.
         """
         for _ in range(POLLS_MAX):
-            if values := await self.poll(name):
+            if values := await self.poll(member_name):
                 return values
-        raise MissError(f"{name} gets nothing{self._app.after_errors}")
+        raise MissError(f"{member_name} gets nothing{self._app.after_errors}")
 
-    async def gets_nothing(self, name: str = "m", *, subject: str = "the member gets") -> None:
+    async def gets_nothing(
+        self, member_name: str = "m", *, subject: str = "the member gets"
+    ) -> None:
         """Poll a few times; no record may come.
 
         Raises:
             MissError: A record comes.
         """
         for _ in range(EMPTY_POLLS):
-            self._app.expect(await self.poll(name), [], subject)
+            self._app.expect(await self.poll(member_name), [], subject)
 
-    async def say(self, how: How, name: str = "m") -> bool:
+    async def say(self, acknowledge_type: How, member_name: str = "m") -> bool:
         """Acknowledge every record of the last poll, and commit the acknowledgements.
 
         Returns:
             Whether the library reports no failure.
         """
-        records, failed = self._held[name], set[int]()
-        if how != "renew":
-            self._held[name] = []
-        answer = await self._app.do("acknowledge", consumer=name, how=how)
+        records, failed_partitions = self._held[member_name], set[int]()
+        if acknowledge_type != "renew":
+            self._held[member_name] = []
+        answer = await self._app.do("acknowledge", consumer=member_name, how=acknowledge_type)
         if answer.error is None:
-            answer = await self._app.do("share-commit", consumer=name, patience_ms=PATIENCE_MS)
-            failed = {int(partition) for partition in answer.failed}
-        values = [value for partition, value in records if partition not in failed]
+            answer = await self._app.do(
+                "share-commit", consumer=member_name, patience_ms=PATIENCE_MS
+            )
+            failed_partitions = {int(partition) for partition in answer.failed}
+        values = [value for partition, value in records if partition not in failed_partitions]
         if answer.error is not None:
             return False
-        if how == "accept":
+        if acknowledge_type == "accept":
             self.done.update(values)
-        elif how == "reject":
+        elif acknowledge_type == "reject":
             self.rejected.update(values)
-        return not failed
+        return not failed_partitions
 
-    async def must_say(self, how: How, name: str = "m") -> None:
+    async def must_say(self, acknowledge_type: How, member_name: str = "m") -> None:
         """Acknowledge as ``say`` does, which must succeed.
 
         Raises:
             MissError: The library reports a failure.
         """
-        if not await self.say(how, name):
-            raise MissError(f"{how} failed{self._app.after_errors}")
+        if not await self.say(acknowledge_type, member_name):
+            raise MissError(f"{acknowledge_type} failed{self._app.after_errors}")
 
-    async def work(self, *names: str, wanted: Collection[str]) -> None:
+    async def work(self, *member_names: str, wanted_values: Collection[str]) -> None:
         """Let members poll and accept until the wanted values are accepted and poll are empty.
 
         Raises:
             MissError: A value is missing, or there is an additional one.
         """
-        idle = 0
+        empty_polls = 0
         for _ in range(POLLS_MAX):
-            for name in names or ("m",):
-                values = await self.poll(name)
-                idle = 0 if values else idle + 1
+            for member_name in member_names or ("m",):
+                values = await self.poll(member_name)
+                empty_polls = 0 if values else empty_polls + 1
                 if values:
-                    await self.say("accept", name)
-            if idle >= EMPTY_POLLS and self.done >= set(wanted):
+                    await self.say("accept", member_name)
+            if empty_polls >= EMPTY_POLLS and self.done >= set(wanted_values):
                 break
-        missing = sorted(set(wanted) - self.done)
-        if missing:
+        missing_values = sorted(set(wanted_values) - self.done)
+        if missing_values:
             raise MissError(
-                f"{', '.join(missing)} never came, or was never accepted{self._app.after_errors}"
+                f"{', '.join(missing_values)} never came, or was never accepted"
+                f"{self._app.after_errors}"
             )
-        if extra := sorted(self.done - set(wanted)):
-            raise MissError(f"{', '.join(extra)} was given, though it was never committed")
+        if unwanted_values := sorted(self.done - set(wanted_values)):
+            raise MissError(
+                f"{', '.join(unwanted_values)} was given, though it was never committed"
+            )
 
     async def forget(self) -> None:
         """Remove the configs of the group."""
         admin = await self._app.target.admin()
-        for name in self._configs:
-            await admin.set_group_config(self._app.name(GROUP), name, None)
+        for config_name in self._configs:
+            await admin.set_group_config(self._app.name(GROUP), config_name, None)

@@ -109,65 +109,71 @@ async def compare(
     Raises:
         ConfigError: A driver can't be started, or does not speak the contract.
     """
-    pair = _Pair(sides, targets)
+    compared_pair = _Pair(sides, targets)
     differences: list[SituationDifference] = []
     try:
-        names = await pair.begin()
-        questions = [
+        library_names = await compared_pair.begin()
+        asked_situations = [
             (situation, level)
             for situation in by_hints(situations, bounds.hints)
             for level in bounds.levels
             if level in situation.levels
         ]
-        for situation, level in questions:
-            difference = await pair.compare(situation, level)
+        for situation, level in asked_situations:
+            difference = await compared_pair.compare(situation, level)
             tell(f"{situation.name}@{level}", difference)
             differences += [difference] if difference else []
-        near = [
+        near_situations = [
             (situation, asked_level)
-            for situation, asked_level in questions
-            if any(_concerns(situation, asked_level, difference) for difference in differences)
+            for situation, asked_level in asked_situations
+            if any(
+                _is_of_situation(situation, asked_level, difference) for difference in differences
+            )
         ]
-        drawn = 0
+        acts_drawn = 0
         end_ms = clock.monotonic_us() // 1_000 + round(bounds.minutes * 60_000)
-        for variant, level, words in variants(near or questions, bounds.seed):
+        for variant, level, acts_text in variants(near_situations or asked_situations, bounds.seed):
             if clock.monotonic_us() // 1_000 >= end_ms:
                 break
-            difference = await pair.compare(variant, level, drawn=words)
-            drawn += 1
-            tell(f"{variant.name}@{level} {words}", difference)
+            difference = await compared_pair.compare(variant, level, acts_drawn=acts_text)
+            acts_drawn += 1
+            tell(f"{variant.name}@{level} {acts_text}", difference)
             differences += [difference] if difference else []
     finally:
-        await pair.end()
+        await compared_pair.end()
     return Comparison(
-        one=names[0],
-        other=names[1],
-        situations=len(questions),
-        variants=drawn,
+        one=library_names[0],
+        other=library_names[1],
+        situations=len(asked_situations),
+        variants=acts_drawn,
         seed=bounds.seed,
         differences=tuple(differences),
     )
 
 
-def _concerns(situation: Situation, level: int, difference: SituationDifference) -> bool:
+def _is_of_situation(situation: Situation, level: int, difference: SituationDifference) -> bool:
     return (situation.name, level) == (difference.situation, difference.level)
 
 
 class _Pair:
     """Plays situations with two drivers in turn."""
 
-    def __init__(self, sides: tuple[ComparedDriver, ComparedDriver], targets: Targets) -> None:
-        self._sides = sides
-        self._exams = [Exam(side.command, targets) for side in sides]
+    def __init__(
+        self, compared_drivers: tuple[ComparedDriver, ComparedDriver], targets: Targets
+    ) -> None:
+        self._sides = compared_drivers
+        self._exams = [
+            Exam(compared_driver.command, targets) for compared_driver in compared_drivers
+        ]
 
     async def begin(self) -> list[str]:
         """Start both drivers; returns their libraries and versions."""
-        who = [await exam.begin() for exam in self._exams]
-        names = [f"{answer.library} {answer.version}" for answer in who]
-        levels = [side.level for side in self._sides]
+        driver_answers = [await exam.begin() for exam in self._exams]
+        library_names = [f"{answer.library} {answer.version}" for answer in driver_answers]
+        levels = [compared_driver.level for compared_driver in self._sides]
         return [
-            name if level is None else f"{name} at transaction.version {level}"
-            for name, level in zip(names, levels, strict=True)
+            library_name if level is None else f"{library_name} at transaction.version {level}"
+            for library_name, level in zip(library_names, levels, strict=True)
         ]
 
     async def end(self) -> None:
@@ -175,14 +181,14 @@ class _Pair:
             await exam.end()
 
     async def compare(
-        self, situation: Situation, level: int, *, drawn: str = ""
+        self, situation: Situation, level: int, *, acts_drawn: str = ""
     ) -> SituationDifference | None:
         results = await self._play_both(situation, level)
-        if not part(*results):
+        if not results_differ(*results):
             return None
-        times = 1
+        play_count = 1
         for _ in range(TIMES - 1):
-            times += part(*await self._play_both(situation, level))
+            play_count += results_differ(*await self._play_both(situation, level))
         return SituationDifference(
             situation=situation.name,
             level=level,
@@ -190,19 +196,21 @@ class _Pair:
             about=situation.about,
             one=results[0],
             other=results[1],
-            times=times,
-            drawn=drawn,
+            times=play_count,
+            drawn=acts_drawn,
         )
 
     async def _play_both(self, situation: Situation, level: int) -> tuple[Result, Result]:
         results = [
-            await exam.play(situation, level if side.level is None else side.level)
-            for exam, side in zip(self._exams, self._sides, strict=True)
+            await exam.play(
+                situation, level if compared_driver.level is None else compared_driver.level
+            )
+            for exam, compared_driver in zip(self._exams, self._sides, strict=True)
         ]
         return results[0], results[1]
 
 
-def part(result: Result, other_result: Result) -> bool:
+def results_differ(result: Result, other_result: Result) -> bool:
     """Whether two results differ in a way that users notice."""
     return (result.outcome, result.choices) != (other_result.outcome, other_result.choices)
 
@@ -212,18 +220,18 @@ def part(result: Result, other_result: Result) -> bool:
 
 def by_hints(situations: Sequence[Situation], hints: Iterable[str]) -> list[Situation]:
     """Sort situations by the number of words that they share with the hints; stable."""
-    hint_words = _words(" ".join(hints))
+    hint_words = _word_stems(" ".join(hints))
 
     def score(situation: Situation) -> int:
-        words = _words(
+        situation_words = _word_stems(
             f"{situation.name} {situation.asks} {situation.yardstick} {' '.join(situation.about)}"
         )
-        return len(hint_words & words)
+        return len(hint_words & situation_words)
 
     return sorted(situations, key=score, reverse=True)
 
 
-def _words(text: str) -> set[str]:
+def _word_stems(text: str) -> set[str]:
     """The words of a text, cut to their first letters, so that ``committed`` equals ``commit``."""
     return {word[:_STEM] for word in _WORD.findall(text.lower()) if word not in _COMMON_WORDS}
 
@@ -232,33 +240,39 @@ def _words(text: str) -> set[str]:
 
 
 def variants(
-    near: Sequence[tuple[Situation, int]], seed: int
+    near_situations: Sequence[tuple[Situation, int]], seed: int
 ) -> Iterator[tuple[Situation, int, str]]:
     """An endless series of situations with acts between their commands; the same for the same
     seed.
     """
-    draw = SeededRng(seed).stream("exam.variants")
-    names = sorted(ACTS)
-    while near:
-        situation, level = draw.choice(near)
+    rng = SeededRng(seed).stream("exam.variants")
+    act_names = sorted(ACTS)
+    while near_situations:
+        situation, level = rng.choice(near_situations)
         acts = sorted(
-            (1 + draw.randrange(COMMANDS_MAX), draw.choice(names))
-            for _ in range(1 + draw.randrange(ACTS_MAX))
+            (1 + rng.randrange(COMMANDS_MAX), rng.choice(act_names))
+            for _ in range(1 + rng.randrange(ACTS_MAX))
         )
-        words = ", ".join(f"{name} before command {number}" for number, name in acts)
-        yield msgspec.structs.replace(situation, play=with_acts(situation.play, acts)), level, words
+        acts_text = ", ".join(
+            f"{act_name} before command {command_number}" for command_number, act_name in acts
+        )
+        yield (
+            msgspec.structs.replace(situation, play=with_acts(situation.play, acts)),
+            level,
+            acts_text,
+        )
 
 
-def with_acts(play: Play, acts: Sequence[tuple[int, str]]) -> Play:
+def with_acts(play: Play, numbered_acts: Sequence[tuple[int, str]]) -> Play:
     """A situation in which acts come before the commands of these numbers."""
 
     async def play_with_acts(app: Application) -> None:
-        remaining = list(acts)
+        remaining_acts = list(numbered_acts)
 
-        async def between(number: int) -> None:
-            while remaining and remaining[0][0] <= number:
+        async def between(command_number: int) -> None:
+            while remaining_acts and remaining_acts[0][0] <= command_number:
                 try:
-                    await ACTS[remaining.pop(0)[1]](app)
+                    await ACTS[remaining_acts.pop(0)[1]](app)
                 except (NotAskedError, TargetError) as reason:
                     app.steps.append(f"not done: {reason}")
 

@@ -78,15 +78,15 @@ class TopicWriter:
         await self._target.clean(self.place)
 
     @contextlib.asynccontextmanager
-    async def producers(self, *names: str) -> AsyncIterator[list[Producer]]:
+    async def producers(self, *id_suffixes: str) -> AsyncIterator[list[Producer]]:
         """Open transactional producers; their transactions may stay open."""
         producers = [
             Producer(
                 self.cluster,
-                transactional_id=f"{self.place.topic}-{name}",
+                transactional_id=f"{self.place.topic}-{id_suffix}",
                 transaction_timeout_ms=self._lasting_ms,
             )
-            for name in names
+            for id_suffix in id_suffixes
         ]
         try:
             for producer in producers:
@@ -99,9 +99,9 @@ class TopicWriter:
     async def put(self, producer: Producer, *values: str, key: str = "") -> None:
         """Send records, each in a batch of its own, and wait for each acknowledgement."""
         for value in values:
-            content = value.encode()
-            name = key.encode() if key else None
-            await producer.send(self.place.topic, self.place.partition, content, key=name)
+            value_bytes = value.encode()
+            key_bytes = key.encode() if key else None
+            await producer.send(self.place.topic, self.place.partition, value_bytes, key=key_bytes)
 
     async def transact(
         self, producer: Producer, *values: str, end: str = "commit", key: str = ""
@@ -124,35 +124,44 @@ class FixtureTopic(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def topic_of(
-    topic: str, about: str, values: str, stable: int, end: int, **more: Any
+    topic: str,
+    description: str,
+    values: str,
+    stable_offset: int,
+    end_offset: int,
+    **fixture_fields: Any,
 ) -> Callable[[Write], FixtureTopic]:
     """Decorate a coroutine function that writes a topic; ``values`` are separated by spaces."""
     expected = Expected(
-        topic=topic, about=about, values=tuple(values.split()), stable=stable, end=end
+        topic=topic,
+        about=description,
+        values=tuple(values.split()),
+        stable=stable_offset,
+        end=end_offset,
     )
-    return lambda write: FixtureTopic(expected=expected, write=write, **more)
+    return lambda write: FixtureTopic(expected=expected, write=write, **fixture_fields)
 
 
 @topic_of("position-on-marker", "The last record has a marker behind it.", "a b", 3, 3)
 async def on_marker(writer: TopicWriter) -> None:
     """Write the offsets: 0 a, 1 b, 2 COMMIT."""
-    async with writer.producers("p") as (p,):
-        await writer.transact(p, "a", "b")
+    async with writer.producers("p") as (producer,):
+        await writer.transact(producer, "a", "b")
 
 
 @topic_of("nothing-aborted", "Transactions of two producers overlap. The list of aborted ones is"
           " empty.", "a b c d", 6, 6)  # fmt: skip
 async def nothing_aborted(writer: TopicWriter) -> None:
     """Write the offsets: 0 a, 1 b, 2 c, 3 COMMIT, 4 d, 5 COMMIT."""
-    async with writer.producers("p", "q") as (p, q):
-        p.begin()
-        q.begin()
-        await writer.put(p, "a")
-        await writer.put(q, "b")
-        await writer.put(p, "c")
-        await p.commit()
-        await writer.put(q, "d")
-        await q.commit()
+    async with writer.producers("p", "q") as (committing_producer, open_producer):
+        committing_producer.begin()
+        open_producer.begin()
+        await writer.put(committing_producer, "a")
+        await writer.put(open_producer, "b")
+        await writer.put(committing_producer, "c")
+        await committing_producer.commit()
+        await writer.put(open_producer, "d")
+        await open_producer.commit()
 
 
 @topic_of(
@@ -299,10 +308,10 @@ async def write_fixture(
         ClientError: The topic exists already, or a broker refuses.
         TargetError: It can't be written on this cluster.
     """
-    name = target.prefix + fixture.expected.topic
-    await create_topic(target, name, configs=fixture.configs)
-    await fixture.write(TopicWriter(target, (await target.admin()).cluster, name, lasting_ms))
-    return name
+    topic_name = target.prefix + fixture.expected.topic
+    await create_topic(target, topic_name, configs=fixture.configs)
+    await fixture.write(TopicWriter(target, (await target.admin()).cluster, topic_name, lasting_ms))
+    return topic_name
 
 
 def short_values(values: Sequence[str]) -> tuple[str, ...]:

@@ -45,7 +45,7 @@ def folders(
     *,
     command: str,
     sources: Mapping[str, bytes] | None = None,
-    known: Collection[str] = (),
+    known_ids: Collection[str] = (),
 ) -> dict[str, bytes]:
     """The files of all folders by path: one folder for each miss that is not known.
 
@@ -53,35 +53,38 @@ def folders(
         run: The run of the exam.
         command: The command that played the run; ``--only`` and the level are added.
         sources: Files of the driver, by name.
-        known: Ids of misses that are left out.
+        known_ids: Ids of misses that are left out.
 
     Raises:
         ConfigError: A recording is too long for a page.
     """
     files: dict[str, bytes] = {}
     sources = sources or {}
-    for miss in run.misses(known):
-        own = miss.folder
+    for miss in run.misses(known_ids):
+        miss_folder = miss.folder
         repeat_command = f"{command} --only {miss.situation} --transaction-version {miss.level}"
-        text = "\n".join(_report(run, miss, repeat_command, sorted(sources)))
-        files[f"{own}/{TEXT}"] = text.encode() + b"\n"
-        files[f"{own}/story.txt"] = "\n".join(map(_one_line, miss.story)).encode() + b"\n"
-        files[f"{own}/versions.json"] = msgspec.json.format(
+        report_text = "\n".join(_report(run, miss, repeat_command, sorted(sources)))
+        files[f"{miss_folder}/{TEXT}"] = report_text.encode() + b"\n"
+        files[f"{miss_folder}/story.txt"] = "\n".join(map(_one_line, miss.story)).encode() + b"\n"
+        files[f"{miss_folder}/versions.json"] = msgspec.json.format(
             msgspec.json.encode(_versions(run, miss)), indent=1
         )
-        files |= {f"{own}/{DRIVER}/{name}": data for name, data in sources.items()}
+        files |= {
+            f"{miss_folder}/{DRIVER}/{file_name}": file_bytes
+            for file_name, file_bytes in sources.items()
+        }
         if miss.recording:
             recording = Recording.of(miss.id, miss.recording.splitlines())
-            files[f"{own}/{PAGE}"] = one_file([(miss.id, recording)]).encode()
+            files[f"{miss_folder}/{PAGE}"] = one_file([(miss.id, recording)]).encode()
     return files
 
 
-def driver_sources(command: str, named: Sequence[Path] = ()) -> dict[str, bytes]:
+def driver_sources(command: str, further_paths: Sequence[Path] = ()) -> dict[str, bytes]:
     """Read the text files that a driver's command names, and further files.
 
     Args:
         command: The value of ``--driver``.
-        named: Further files.
+        further_paths: Further files.
 
     Raises:
         ConfigError: A further file can't be read.
@@ -89,10 +92,10 @@ def driver_sources(command: str, named: Sequence[Path] = ()) -> dict[str, bytes]
     sources: dict[str, bytes] = {}
     for path in map(Path, shlex.split(command)):
         if path.is_file() and path.stat().st_size <= SOURCE_BYTES_MAX:
-            data = path.read_bytes()
-            if b"\0" not in data:  # an interpreter is no file of the driver's own
-                sources[path.name] = data
-    for path in named:
+            file_bytes = path.read_bytes()
+            if b"\0" not in file_bytes:  # an interpreter is no file of the driver's own
+                sources[path.name] = file_bytes
+    for path in further_paths:
         try:
             sources[path.name] = path.read_bytes()
         except OSError as error:
@@ -115,11 +118,11 @@ def _versions(run: ExamRun, miss: Result) -> dict[str, object]:
 
 
 def _report(run: ExamRun, miss: Result, repeat_command: str, sources: list[str]) -> Iterator[str]:
-    library = _plain(f"{run.library} {run.version}")
+    library = _escape_markup(f"{run.library} {run.version}")
     yield f"# {library}: {miss.situation}, at transaction.version {miss.level}\n\n{miss.asks}\n"
     yield f"## What was done\n\n{_OBEYS}\n"
     steps = (_one_line(step).replace("`", "'") for step in miss.steps)
-    yield from (f"{number}. `{step}`" for number, step in enumerate(steps, 1))
+    yield from (f"{step_number}. `{step}`" for step_number, step in enumerate(steps, 1))
     yield f"\n## What was expected\n\n{miss.yardstick.replace('``', '`')}\n\n{_LAWS}\n"
     yield "## What was seen\n"
     yield from _bullets(miss.because)
@@ -131,9 +134,12 @@ def _report(run: ExamRun, miss: Result, repeat_command: str, sources: list[str])
     yield f"\n## Play it again\n\n    {repeat_command}\n"
     yield f"This takes txnsim {VERSION}, a simulator of a Kafka cluster, and the driver, a small"
     yield "program between the exam and the library (docs/exam.md in txnsim says more of it)."
-    yield f"{_of_driver(sources)}\n"
+    yield f"{_driver_file_links(sources)}\n"
     yield "## Versions\n"
-    yield from _bullets(f"{name}: {value}" for name, value in _versions(run, miss).items())
+    yield from _bullets(
+        f"{version_name}: {version_value}"
+        for version_name, version_value in _versions(run, miss).items()
+    )
     yield "\n## What happened in the cluster\n"
     yield from (f"    {_one_line(line)}" for line in miss.story)
     if miss.recording:
@@ -141,22 +147,28 @@ def _report(run: ExamRun, miss: Result, repeat_command: str, sources: list[str])
 
 
 def _bullets(lines: Iterable[str]) -> Iterator[str]:
-    return (f"- {_plain(line)}" for line in lines)
+    return (f"- {_escape_markup(line)}" for line in lines)
 
 
-def _one_line(text: str) -> str:
+def _one_line(driver_text: str) -> str:
     """Shorten a text of a driver or its library, and escape control characters."""
-    cut = text if len(text) <= SAID_MAX else f"{text[:SAID_MAX]} … {len(text) - SAID_MAX} more"
-    return escape_unprintable(cut)
+    shortened_text = (
+        driver_text
+        if len(driver_text) <= SAID_MAX
+        else f"{driver_text[:SAID_MAX]} … {len(driver_text) - SAID_MAX} more"
+    )
+    return escape_unprintable(shortened_text)
 
 
-def _plain(text: str) -> str:
+def _escape_markup(markup_text: str) -> str:
     """One line of text, with Markdown and HTML characters escaped."""
-    words = " ".join(_one_line(text).split())
-    return _MARKUP.sub(lambda match: f"&#{ord(match[0])};", words)
+    single_spaced = " ".join(_one_line(markup_text).split())
+    return _MARKUP.sub(lambda match: f"&#{ord(match[0])};", single_spaced)
 
 
-def _of_driver(sources: list[str]) -> str:
+def _driver_file_links(sources: list[str]) -> str:
     if not sources:
         return "Its files are not in this folder."
-    return f"Its files: {', '.join(f'[{name}]({DRIVER}/{name})' for name in sources)}."
+    return (
+        f"Its files: {', '.join(f'[{file_name}]({DRIVER}/{file_name})' for file_name in sources)}."
+    )

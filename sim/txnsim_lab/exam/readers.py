@@ -58,9 +58,9 @@ def expected_topics(*, on_disk: bool) -> tuple[Expected, ...]:
           "a b", 3, 3)  # fmt: skip
 async def cut_short(writer: TopicWriter) -> None:
     """Write 0 a, 1 b, 2 COMMIT, 3 a record in a batch that is truncated afterwards."""
-    async with writer.producers("p") as (p,), Producer(writer.cluster) as plain:
-        await writer.transact(p, "a", "b")
-        await writer.put(plain, "cut")
+    async with writer.producers("p") as (producer,), Producer(writer.cluster) as plain_producer:
+        await writer.transact(producer, "a", "b")
+        await writer.put(plain_producer, "cut")
 
 
 @contextlib.asynccontextmanager
@@ -75,8 +75,8 @@ async def library(*, port: int = 0) -> AsyncIterator[AsyncSimulatedKafka]:
         target = simulated_target(kafka)
         admin = await target.admin()
         for fixture in FIXTURE_TOPICS:
-            name = await write_fixture(target, fixture, lasting_ms=LASTING_MS)
-            offsets = {TopicPartition(name, 0): fixture.expected.stable}
+            topic_name = await write_fixture(target, fixture, lasting_ms=LASTING_MS)
+            offsets = {TopicPartition(topic_name, 0): fixture.expected.stable}
             await admin.commit_positions(GROUP, offsets)
         yield kafka
 
@@ -108,15 +108,18 @@ def misses(topics: Sequence[Expected], statements: Sequence[Said]) -> Iterator[s
             and (values_text := short_values(answer.values)) != topic.values
         ):
             yield _wrong(topic, "values", _value_list(values_text), _value_list(topic.values))
-        for name, field in SIDE.items():
-            stated, right = getattr(answer, name), getattr(topic, field, 0)
-            if stated is not None and stated != right:
-                yield _wrong(topic, name, stated, right)
+        for side_name, expected_field in SIDE.items():
+            stated_value, expected_value = (
+                getattr(answer, side_name),
+                getattr(topic, expected_field, 0),
+            )
+            if stated_value is not None and stated_value != expected_value:
+                yield _wrong(topic, side_name, stated_value, expected_value)
 
 
-def _wrong(topic: Expected, subject: str, stated: object, right: object) -> str:
-    return f"{topic.topic}: {subject} {stated}; expected: {right}. {topic.about}"
+def _wrong(topic: Expected, subject: str, stated_value: object, expected_value: object) -> str:
+    return f"{topic.topic}: {subject} {stated_value}; expected: {expected_value}. {topic.about}"
 
 
-def _value_list(values: Sequence[str]) -> str:
-    return " ".join(values) or "nothing"
+def _value_list(record_values: Sequence[str]) -> str:
+    return " ".join(record_values) or "nothing"

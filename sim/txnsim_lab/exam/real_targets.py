@@ -127,15 +127,15 @@ class RealTargets:
         )
         loop = ClusterLoop(asyncio.get_running_loop())
         faults = AsyncFaults(_Proxied(loop, cluster.proxy.injector))
-        since = len(environment.tracer)
+        first_event = len(environment.tracer)
         leftovers: list[Left] = []
         try:
             if cluster.brokers is not None:
                 await cluster.brokers.mend()
             async with real_target(target, on_leftovers=leftovers.extend):
-                for name, partitions in TOPICS.items():
-                    await create_topic(target, prefix + name, partitions=partitions)
-                yield Opened(target=target, faults=faults, since=since)
+                for topic_name, partitions in TOPICS.items():
+                    await create_topic(target, prefix + topic_name, partitions=partitions)
+                yield Opened(target=target, faults=faults, since=first_event)
         except (TargetError, ClientError) as error:  # brokers that did not come back whole
             await self.close()
             raise NotAskedError(f"the cluster: {error}") from None
@@ -153,7 +153,7 @@ class RealTargets:
         await self.close()
         environment = real_environment(trace_level=TraceLevel.BRIEF)
         if not self.is_ours:
-            context = cluster_there(environment, self._on, self._settings)
+            cluster_context = cluster_there(environment, self._on, self._settings)
         else:
             version = version_of(self._on)
             self._say(f"starting {self.about} at transaction.version {level} …")
@@ -164,7 +164,7 @@ class RealTargets:
                 transaction_version=level,
                 properties={**SHORT_SETTINGS, "transaction.state.log.num.partitions": "6"},
             )
-            context = apache_cluster(environment, options)
-        cluster = await self._closing.enter_async_context(context)
+            cluster_context = apache_cluster(environment, options)
+        cluster = await self._closing.enter_async_context(cluster_context)
         self._cluster = (level, cluster, environment)
         return cluster, environment

@@ -85,15 +85,15 @@ class ExamRun(msgspec.Struct, frozen=True, kw_only=True):
     def count(self, outcome: SituationOutcome) -> int:
         return sum(result.outcome is outcome for result in self.results)
 
-    def misses(self, known: Collection[str] = ()) -> Iterator[Result]:
+    def misses(self, known_ids: Collection[str] = ()) -> Iterator[Result]:
         missed = (result for result in self.results if result.outcome is SituationOutcome.MISSED)
-        return (result for result in missed if result.id not in known)
+        return (result for result in missed if result.id not in known_ids)
 
 
 def known_misses(lines: Iterable[str]) -> frozenset[str]:
     """Read a file of known misses: one ``situation@level`` per line; ``#`` begins a comment."""
-    stripped = (line.partition("#")[0].strip() for line in lines)
-    return frozenset(line for line in stripped if line)
+    plain_lines = (line.partition("#")[0].strip() for line in lines)
+    return frozenset(line for line in plain_lines if line)
 
 
 STYLE: Final = (
@@ -141,22 +141,22 @@ def page(run: ExamRun, *, misses: str = "", known: Collection[str] = ()) -> str:
 
 
 def _row(result: Result) -> str:
-    name = escape(result.situation)
+    situation_cell = escape(result.situation)
     if result.outcome in UNDER_WORDS:
-        name = f'<a href="#{escape(result.id)}">{name}</a>'
+        situation_cell = f'<a href="#{escape(result.id)}">{situation_cell}</a>'
     return (
-        f"<tr><td>{escape(result.kind)}<td>{name}<br><small>{escape(result.asks)}</small>"
+        f"<tr><td>{escape(result.kind)}<td>{situation_cell}<br><small>{escape(result.asks)}</small>"
         f'<td>{result.level}<td class="{result.outcome.partition(" ")[0]}">{result.outcome}'
     )
 
 
-def _stories(run: ExamRun, misses: str, known: Collection[str]) -> Iterator[str]:
+def _stories(run: ExamRun, misses: str, known_ids: Collection[str]) -> Iterator[str]:
     for result in (candidate for candidate in run.results if candidate.outcome in UNDER_WORDS):
         yield f'<h2 id="{escape(result.id)}">{escape(result.id)}</h2><p>{escape(result.asks)}</p>'
         reasons = map(escape_unprintable, result.because)
         yield f"<ul>{''.join(f'<li>{escape(reason)}' for reason in reasons)}</ul>"
         yield f"<p>What was expected: {escape(result.yardstick)}</p>"
-        has_folder = result.outcome is SituationOutcome.MISSED and result.id not in known
+        has_folder = result.outcome is SituationOutcome.MISSED and result.id not in known_ids
         if misses and result.recording and has_folder:
             link = f"{misses}/{result.folder}/{PAGE}"
             yield f'<p><a href="{escape(link)}">What happened, step by step</a>'

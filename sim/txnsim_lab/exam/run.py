@@ -49,7 +49,7 @@ async def run_exam(
     results: list[Result] = []
     is_stopped = False
     try:
-        who = await exam.begin()
+        driver_description = await exam.begin()
         try:
             for level in (level for level in levels if level in exam.targets.levels):
                 for situation in situations:
@@ -61,11 +61,11 @@ async def run_exam(
     finally:
         await exam.end()
     return ExamRun(
-        library=who.library,
-        version=who.version,
-        language=who.language,
-        runtime=who.runtime,
-        contract=who.contract,
+        library=driver_description.library,
+        version=driver_description.version,
+        language=driver_description.language,
+        runtime=driver_description.runtime,
+        contract=driver_description.contract,
         kafka=exam.targets.about,
         speaks=exam.speaks,
         results=tuple(results),
@@ -107,7 +107,7 @@ class Exam:
     async def play(self, situation: Situation, level: int) -> Result:
         """Play one situation."""
         loop = asyncio.get_running_loop()
-        began = loop.time()
+        start_s = loop.time()
         if self._driver is None:
             self._driver = await Driver.start(self._command)
         result: Result | None = None
@@ -119,38 +119,38 @@ class Exam:
                 result = _result(
                     situation, level, SituationOutcome.DOES_NOT_APPLY, because=(str(reason),)
                 )
-        return msgspec.structs.replace(result, seconds=round(loop.time() - began, 2))
+        return msgspec.structs.replace(result, seconds=round(loop.time() - start_s, 2))
 
     async def _play_situation(
         self, situation: Situation, level: int, opened: Opened, driver: Driver
     ) -> Result:
         app = Application(opened, driver)
-        adds = await app.requests("AddPartitionsToTxn")
-        sends = await app.requests("Produce")
-        outcome, because = await self._outcome(situation, app)
+        add_requests = await app.requests("AddPartitionsToTxn")
+        send_requests = await app.requests("Produce")
+        outcome, reasons = await self._outcome(situation, app)
         await opened.faults.disarm_all()
-        if level == NEWEST and sends.matched and not adds.matched:
+        if level == NEWEST and send_requests.matched and not add_requests.matched:
             self.speaks = NEWEST
-        is_version_1 = level < NEWEST or adds.matched
+        is_version_1 = level < NEWEST or add_requests.matched
         if outcome is SituationOutcome.MISSED and situation.needs_version_2 and is_version_1:
             outcome = SituationOutcome.PROTOCOL
-        missed = outcome in (SituationOutcome.MISSED, SituationOutcome.PROTOCOL)
-        story = opened.story() if missed else []
-        if missed or not await self._close_open(app):
+        is_missed = outcome in (SituationOutcome.MISSED, SituationOutcome.PROTOCOL)
+        story = opened.story() if is_missed else []
+        if is_missed or not await self._close_clients(app):
             await driver.end()
             self._driver = None
         return _result(
             situation,
             level,
             outcome,
-            because=tuple(because),
+            because=tuple(reasons),
             errors=tuple(app.errors),
             choices=tuple(app.choices),
-            yardstick=situation.yardstick if missed else "",
-            steps=tuple(without_repeats(app.steps)) if missed else (),
+            yardstick=situation.yardstick if is_missed else "",
+            steps=tuple(without_repeats(app.steps)) if is_missed else (),
             story=tuple(story[-STORY_LINES_MAX:]),
-            recording=await opened.recording() if missed else b"",
-            about=situation.about if missed else (),
+            recording=await opened.recording() if is_missed else b"",
+            about=situation.about if is_missed else (),
         )
 
     async def _outcome(
@@ -158,7 +158,7 @@ class Exam:
     ) -> tuple[SituationOutcome, list[str]]:
         try:
             await situation.play(app)
-            because = await app.judge(situation.groups)
+            reasons = await app.judge(situation.groups)
         except (NotAskedError, TargetError) as reason:
             return SituationOutcome.DOES_NOT_APPLY, [str(reason)]
         except (MissError, NoAnswerError) as reason:
@@ -169,14 +169,14 @@ class Exam:
             return SituationOutcome.DOES_NOT_APPLY, [
                 f"what was to be struck did not come: {reason}"
             ]
-        if because:
-            return SituationOutcome.MISSED, because
-        idle = [fault.rule for fault in app.must_strike if not fault.struck]
-        if idle:
-            return SituationOutcome.DOES_NOT_APPLY, [f"it never sends {idle[0].api}"]
+        if reasons:
+            return SituationOutcome.MISSED, reasons
+        idle_fault = [fault.rule for fault in app.must_strike if not fault.struck]
+        if idle_fault:
+            return SituationOutcome.DOES_NOT_APPLY, [f"it never sends {idle_fault[0].api}"]
         return SituationOutcome.PASSED, []
 
-    async def _close_open(self, app: Application) -> bool:
+    async def _close_clients(self, app: Application) -> bool:
         """Close all open producers and consumers while the cluster still runs; False if the driver
         hangs.
         """
@@ -188,14 +188,16 @@ class Exam:
         return True
 
 
-def _result(situation: Situation, level: int, outcome: SituationOutcome, **more: Any) -> Result:
+def _result(
+    situation: Situation, level: int, outcome: SituationOutcome, **result_fields: Any
+) -> Result:
     return Result(
         situation=situation.name,
         kind=situation.kind,
         level=level,
         asks=situation.asks,
         outcome=outcome,
-        **more,
+        **result_fields,
     )
 
 
@@ -213,19 +215,21 @@ def choose_situations(
         ConfigError: A word matches no situation.
     """
     for word in only:
-        if not any(_matches(situation, word) for situation in situations):
+        if not any(_has_word_as_prefix(situation, word) for situation in situations):
             names = ", ".join(situation.name for situation in situations)
             raise ConfigError(f"--only {word}: no situation is called so; there are {names}")
     matching = [
         situation
         for situation in situations
-        if not only or any(_matches(situation, word) for word in only)
+        if not only or any(_has_word_as_prefix(situation, word) for word in only)
     ]
     if not core:
         return matching
-    newest = ((situation, max(situation.levels)) for situation in matching if situation.core)
-    return [msgspec.structs.replace(situation, levels=(level,)) for situation, level in newest]
+    newest_levels = ((situation, max(situation.levels)) for situation in matching if situation.core)
+    return [
+        msgspec.structs.replace(situation, levels=(level,)) for situation, level in newest_levels
+    ]
 
 
-def _matches(situation: Situation, word: str) -> bool:
-    return situation.name.startswith(word) or situation.kind.startswith(word)
+def _has_word_as_prefix(situation: Situation, name_prefix: str) -> bool:
+    return situation.name.startswith(name_prefix) or situation.kind.startswith(name_prefix)

@@ -23,7 +23,7 @@ from txnsim_lab.exam.compare import (
     SituationDifference,
     by_hints,
     compare,
-    part,
+    results_differ,
     variants,
     with_acts,
 )
@@ -104,9 +104,11 @@ def result(outcome: SituationOutcome, **fields: Any) -> Result:
 
 def test_what_a_user_would_see_parts_two_results() -> None:
     passed = result(SituationOutcome.PASSED, seconds=1.0, errors=("a",))
-    assert not part(passed, result(SituationOutcome.PASSED, seconds=2.0))
-    assert part(passed, result(SituationOutcome.MISSED))
-    assert part(passed, result(SituationOutcome.PASSED, choices=("it closes the producer",)))
+    assert not results_differ(passed, result(SituationOutcome.PASSED, seconds=2.0))
+    assert results_differ(passed, result(SituationOutcome.MISSED))
+    assert results_differ(
+        passed, result(SituationOutcome.PASSED, choices=("it closes the producer",))
+    )
 
 
 def test_hints_bring_situations_with_their_words_to_the_front() -> None:

@@ -69,10 +69,10 @@ async def test_what_is_renewed_is_held_on() -> None:
 async def test_work_names_what_is_missing_and_what_is_too_much() -> None:
     empty = [got()] * POLLS_MAX
     with pytest.raises(MissError, match="b never came, or was never accepted"):
-        await sharers(got("a"), DONE, DONE, *empty).work(wanted=("a", "b"))
+        await sharers(got("a"), DONE, DONE, *empty).work(wanted_values=("a", "b"))
     with pytest.raises(MissError, match="lost was given, though it was never committed"):
-        await sharers(got("a", "lost"), DONE, DONE, *empty).work(wanted=("a",))
-    await sharers(got("a"), DONE, DONE, *empty[:EMPTY_POLLS]).work(wanted=("a",))
+        await sharers(got("a", "lost"), DONE, DONE, *empty).work(wanted_values=("a",))
+    await sharers(got("a"), DONE, DONE, *empty[:EMPTY_POLLS]).work(wanted_values=("a",))
 
 
 async def test_a_member_gets_nothing_or_something() -> None:

@@ -36,17 +36,17 @@ the broker before.
 MOVES: Final = 3
 
 
-def there_back_and_on(base: Situation) -> Situation:
+def there_back_and_on(base_situation: Situation) -> Situation:
     """The variant of a situation with three moves instead of one."""
 
     async def play(app: Application) -> None:
         app.moves = MOVES
-        await base.play(app)
+        await base_situation.play(app)
 
     return msgspec.structs.replace(
-        base,
-        name=f"{base.name}-there-back-and-on",
-        asks=f"{base.asks} It moves there, back, and on.",
+        base_situation,
+        name=f"{base_situation.name}-there-back-and-on",
+        asks=f"{base_situation.asks} It moves there, back, and on.",
         play=play,
         about=(),
         core=False,

@@ -74,13 +74,13 @@ _ASKS: Final = {
 }
 
 
-def _answer_with_error(api: str, error: str, then: Then) -> Play:
+def _answer_with_error(api: str, error: str, expected_reaction: Then) -> Play:
     """Plays a transaction with records and positions; one request is answered with an error."""
-    is_repeated = then == "asked again"
+    is_repeated = expected_reaction == "asked again"
     needs_positions = api in OF_POSITIONS
 
     async def play(app: Application) -> None:
-        rule = await app.arm(
+        fault = await app.arm(
             point="client.request",
             api=api,
             limit=2 if is_repeated else 1,
@@ -93,9 +93,9 @@ def _answer_with_error(api: str, error: str, then: Then) -> Play:
             await app.close("p")
         else:
             await app.transact(*_RECORDS, needs_positions=needs_positions, **_POSITIONS)
-        await app.disarm(rule)
+        await app.disarm(fault)
         takes_new = await app.goes_on()
-        if takes_new is (then == "aborted") and not is_repeated and rule.struck:
+        if takes_new is (expected_reaction == "aborted") and not is_repeated and fault.struck:
             app.choices.append(_CHOICES[takes_new])
 
     return play
@@ -120,20 +120,20 @@ _YARDSTICK: Final[dict[Then, str]] = {
 }
 
 
-def _rows() -> list[Situation]:
+def _situations_of_errors() -> list[Situation]:
     return [
         situation(
             f"{api}-{error}".lower().replace("_", "-"),
             "middle",
-            f"{api} is answered {error}, {_ASKS[then]}",
-            yardstick=_YARDSTICK[then].format(error=error, api=api),
+            f"{api} is answered {error}, {_ASKS[expected_reaction]}",
+            yardstick=_YARDSTICK[expected_reaction].format(error=error, api=api),
             levels=levels,
             groups=("g",),
-            core=not number,
-        )(_answer_with_error(api, error, then))
-        for api, then, levels, errors in _TABLE
-        for number, error in enumerate(errors.split())
+            core=not error_index,
+        )(_answer_with_error(api, error, expected_reaction))
+        for api, expected_reaction, levels, errors in _TABLE
+        for error_index, error in enumerate(errors.split())
     ]
 
 
-SITUATIONS: Final[tuple[Situation, ...]] = tuple(_rows())
+SITUATIONS: Final[tuple[Situation, ...]] = tuple(_situations_of_errors())

@@ -31,12 +31,12 @@ async def by_newer(app: Application) -> None:
     (KIP-98). The Java client throws ProducerFencedException; such a producer can only be closed.
     """
     await app.must_init("old")
-    entry = await app.open("lost-1", producer="old")
+    transaction = await app.open("lost-1", producer="old")
     await app.must_init("new")
     await app.must_transact("kept-1", producer="new")
     refused = await app.do("commit", producer="old")
     if refused.error is None:
-        entry.told = Told.COMMITTED
+        transaction.told = Told.COMMITTED
         raise MissError("the library told the older producer that it has committed")
     if refused.error.retriable:
         raise MissError(f"the library told the older producer to try again{app.after_errors}")
@@ -67,9 +67,9 @@ async def timed_out(app: Application) -> None:
     producer.
     """
     await app.must_init(transaction_timeout_ms=app.expiring_ms)
-    entry = await app.open("lost-1")
+    transaction = await app.open("lost-1")
     await app.time_out()
-    if await app.end(entry) is Told.COMMITTED:
+    if await app.end(transaction) is Told.COMMITTED:
         raise MissError('the library says "committed", though the coordinator has aborted it')
     await app.goes_on()
 
@@ -81,14 +81,14 @@ async def timed_out_sending(app: Application) -> None:
     again: nobody would end it. The Java client fails it.
     """
     await app.must_init(transaction_timeout_ms=app.expiring_ms)
-    entry = await app.open("lost-1")
+    transaction = await app.open("lost-1")
     await app.time_out()
     answer = await app.send("lost-3")
     if answer.error is not None and answer.error.fatal:
         await app.close("p")
     else:
-        await app.end(entry, how="abort" if answer.error else "commit")
-        entry.values = (*entry.values, "lost-3")
+        await app.end(transaction, decision="abort" if answer.error else "commit")
+        transaction.values = (*transaction.values, "lost-3")
     await app.goes_on()
 
 
@@ -100,10 +100,10 @@ async def by_administrator(app: Application) -> None:
     transaction is being aborted (KAFKA-16570). The next call of the producer fails.
     """
     await app.must_init()
-    entry = await app.open("lost-1")
+    transaction = await app.open("lost-1")
     await app.must("fence", bootstrap=app.target.bootstrap, client_id=CLIENT,
                     transactional_id=app.name(ID))  # fmt: skip
-    if await app.end(entry) is Told.COMMITTED:
+    if await app.end(transaction) is Told.COMMITTED:
         raise MissError('the library says "committed", though an administrator has fenced it')
     await app.close("p")
     await app.goes_on()
@@ -117,16 +117,18 @@ async def by_own_late_init(app: Application) -> None:
     that the producer is dead, or that the transaction must be aborted, and an application that
     obeys must be able to go on.
     """
-    late = await app.arm(point="client.request", api="InitProducerId", limit=1, action="hold")
+    late_request = await app.arm(
+        point="client.request", api="InitProducerId", limit=1, action="hold"
+    )
     await app.must_init()
-    entry = await app.open("a-1")
-    answered = await app.arm(
+    transaction = await app.open("a-1")
+    answered_fault = await app.arm(
         must_strike=False, point="client.response", api="InitProducerId", action="pass"
     )
-    await app.release(late)
-    await answered.wait_until_struck(timeout_ms=2 * REQUEST_TIMEOUT_MS)
+    await app.release(late_request)
+    await answered_fault.wait_until_struck(timeout_ms=2 * REQUEST_TIMEOUT_MS)
     await asyncio.sleep(0.3)  # the markers of the abort
-    await app.end(entry)
+    await app.end(transaction)
     await app.goes_on()
 
 
@@ -185,9 +187,9 @@ async def init_lost(app: Application) -> None:
         app.must_init(patience_ms=LOST_MS // 2, request_timeout_ms=LOST_MS),
         lost.wait_until_struck(),
     )
-    entry = await app.open("a-1")
+    transaction = await app.open("a-1")
     await asyncio.sleep(LOST_MS * 1.5 / 1_000)
-    await app.must_end(entry)
+    await app.must_end(transaction)
     await app.goes_on()
 
 

@@ -58,10 +58,10 @@ async def coordinator_moves(app: Application) -> None:
 async def without_records(app: Application) -> None:
     """The Java client sends EndTxn where a group was added, and the positions count."""
     await app.must_init()
-    entry = app.ledger.begin(group="g", position=3)
+    transaction = app.ledger.begin(group="g", position=3)
     await app.must("begin", producer="p")
     app.expect_done(await app.send_offsets("g", 3), "sending the positions")
-    await app.must_end(entry)
+    await app.must_end(transaction)
 
 
 PROTOCOLS: Final = ("classic", "consumer")
@@ -83,7 +83,7 @@ def _rebalance_during(protocol: str, step: str) -> Play:
         await app.must_init()
         await app.subscribe("m", "g", protocol)
         app.expect(await app.poll(3, name="m"), list(INPUTS), "the member reads")
-        entry = app.ledger.begin("a-1", group="g", position=3)
+        transaction = app.ledger.begin("a-1", group="g", position=3)
         acts: dict[str, Callable[[], Awaitable[Answer]]] = {
             "begin": lambda: app.do("begin", producer="p"),
             "record": lambda: app.send("a-1"),
@@ -97,9 +97,9 @@ def _rebalance_during(protocol: str, step: str) -> Play:
                 await _another_joins(app, protocol)
         assert answer is not None
         if answer.error is None:
-            await app.end(entry)
+            await app.end(transaction)
         else:
-            await app.give_up(entry, "p", answer.error)
+            await app.give_up(transaction, "p", answer.error)
         await app.goes_on()
 
     return play
@@ -140,8 +140,8 @@ def _expel_member(protocol: str) -> Play:
         silent = await app.arm(must_strike=False, point="client.request", api=api, action="drop")
         app.steps.append("another member joins the group, which gives the silent one up")
         await app.kafka.members.join("g", ["input"], protocol=cast("GroupProtocol", protocol))
-        entry = await app.transact("a-1", group="g", position=3, member="m")
-        if entry.told is Told.COMMITTED:
+        transaction = await app.transact("a-1", group="g", position=3, member="m")
+        if transaction.told is Told.COMMITTED:
             app.choices.append("it sends positions without its member's generation (KIP-447)")
         await app.disarm(silent)
         await app.goes_on()
@@ -149,7 +149,7 @@ def _expel_member(protocol: str) -> Play:
     return play
 
 
-def _pending(protocol: str) -> Play:
+def _pending_positions(protocol: str) -> Play:
     """A member asks for positions that are in an open transaction."""
 
     async def play(app: Application) -> None:
@@ -161,8 +161,8 @@ def _pending(protocol: str) -> Play:
         await app.fill_input(*INPUTS)
         await app.must_init()
         await app.must_transact("before-1", group="g", position=1)
-        entry = await app.open("a-1")
-        entry.group, entry.position = "g", 2
+        transaction = await app.open("a-1")
+        transaction.group, transaction.position = "g", 2
         app.expect_done(await app.send_offsets("g", 2), "sending the positions")
         fetches = await app.requests("OffsetFetch")
         await app.subscribe("m", "g", protocol)
@@ -172,7 +172,7 @@ def _pending(protocol: str) -> Play:
             polls += fetches.matched > 0
             if polls == PENDING_POLLS:
                 break
-        await app.must_end(entry, "p", "commit")
+        await app.must_end(transaction, "p", "commit")
         app.expect(await app.poll(1, name="m"), ["i-3"], "then it gets")
 
     return play
@@ -195,7 +195,7 @@ def _situations_of(protocol: str) -> Iterator[Situation]:
         f"pending-positions-{protocol}", "groups", f"A group's positions ({group}) lie in an open"
         " transaction, and a member asks where it goes on: does it wait for the end?",
         groups=("g",), about=("confluent-kafka-go #525", "aiokafka #920"), core=True,
-    )(_pending(protocol))  # fmt: skip
+    )(_pending_positions(protocol))  # fmt: skip
 
 
 SITUATIONS: Final[tuple[Situation, ...]] = (

@@ -26,21 +26,21 @@ HEALED_WITHIN_S: Final = 10
 """Time after the fault within which a client must have resumed, or reported an error."""
 
 
-def _lasts(api: str, action: Any, requests_per_s_max: int) -> Play:
+def _transact_amid_fault(api: str, action: Any, requests_per_s_max: int) -> Play:
     """Plays a transaction in the middle of some seconds in which a fault strikes one API."""
 
     async def play(app: Application) -> None:
         """The Java client waits for retry.backoff.ms before it asks again, and goes on when the
         fault is over. A library may also give an error that says what the application has to do.
         """
-        rule = await app.arm(point="client.request", api=api, action=action)
+        fault = await app.arm(point="client.request", api=api, action=action)
         loop = asyncio.get_running_loop()
         requests = await app.requests()
 
         async def heal() -> float:
             await asyncio.sleep(LASTS_S)
             rate = requests.matched / LASTS_S
-            await app.disarm(rule)
+            await app.disarm(fault)
             return rate
 
         async def begin() -> float:
@@ -48,18 +48,18 @@ def _lasts(api: str, action: Any, requests_per_s_max: int) -> Play:
             await app.must_transact("a-1", "b-2", group="g", position=3)
             return loop.time()
 
-        began = loop.time()
-        ended, rate = await together(begin(), heal())
+        start_s = loop.time()
+        end_s, rate = await together(begin(), heal())
         if rate > requests_per_s_max:
             raise MissError(f"{rate:.0f} requests per second while {api} is struck")
-        if (late := ended - began - LASTS_S) > HEALED_WITHIN_S:
-            raise MissError(f"the application goes on only {late:.0f} s after {api} is healed")
+        if (late_s := end_s - start_s - LASTS_S) > HEALED_WITHIN_S:
+            raise MissError(f"the application goes on only {late_s:.0f} s after {api} is healed")
         await app.goes_on()
 
     return play
 
 
-def _reads(api: str, action: Any, requests_per_s_max: int) -> Play:
+def _read_amid_fault(api: str, action: Any, requests_per_s_max: int) -> Play:
     """Reads while a fault strikes the reader's requests for some seconds."""
 
     async def play(app: Application) -> None:
@@ -68,7 +68,7 @@ def _reads(api: str, action: Any, requests_per_s_max: int) -> Play:
         """
         await app.must_init()
         await app.must_transact("a-1", "b-1")
-        rule = await app.arm(point="client.request", api=api, action=action)
+        fault = await app.arm(point="client.request", api=api, action=action)
         requests = await app.requests()
         values, healed = list[str](), asyncio.Event()
 
@@ -80,7 +80,7 @@ def _reads(api: str, action: Any, requests_per_s_max: int) -> Play:
         async def heal() -> float:
             await asyncio.sleep(LASTS_S)
             rate = requests.matched / LASTS_S
-            await app.disarm(rule)
+            await app.disarm(fault)
             healed.set()
             return rate
 
@@ -118,27 +118,35 @@ _CORE: Final = ("endtxn-breaks-long", "endtxn-refused-long", "produce-refused-lo
                 "initproducerid-refused-long", "listoffsets-refused-long")  # fmt: skip
 
 
-def _table(
+def _liveness_situations(
     api: str, error: str, levels: tuple[int, ...], play: Callable[..., Play]
 ) -> list[Situation]:
-    refused = (("refused", _error(error), REQUESTS_PER_S_MAX, f"{error} answers"),)
+    refused_rows = (("refused", _error(error), REQUESTS_PER_S_MAX, f"{error} answers"),)
     return [
         situation(
-            f"{api}-{name}-long".lower(),
+            f"{api}-{fault_name}-long".lower(),
             "liveness",
-            f"For {LASTS_S} seconds {words} {api}: is there no storm, and does it then go on?",
+            f"For {LASTS_S} seconds {fault_text} {api}: is there no storm, and does it then go on?",
             levels=levels,
-            groups=("g",) if play is _lasts else (),
-            core=f"{api}-{name}-long".lower() in _CORE,
-        )(play(api, action, most))
-        for name, action, most, words in (
-            *(refused if error else ()),
-            *(_BREAKS if play is _lasts else _BREAKS[:1]),
+            groups=("g",) if play is _transact_amid_fault else (),
+            core=f"{api}-{fault_name}-long".lower() in _CORE,
+        )(play(api, action, requests_max))
+        for fault_name, action, requests_max, fault_text in (
+            *(refused_rows if error else ()),
+            *(_BREAKS if play is _transact_amid_fault else _BREAKS[:1]),
         )
     ]
 
 
 SITUATIONS: Final[tuple[Situation, ...]] = (
-    *(row for api, error, levels in _REQUESTS for row in _table(api, error, levels, _lasts)),
-    *(row for api, error in _READS for row in _table(api, error, ALL, _reads)),
+    *(
+        row
+        for api, error, levels in _REQUESTS
+        for row in _liveness_situations(api, error, levels, _transact_amid_fault)
+    ),
+    *(
+        row
+        for api, error in _READS
+        for row in _liveness_situations(api, error, ALL, _read_amid_fault)
+    ),
 )

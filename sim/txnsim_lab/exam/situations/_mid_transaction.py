@@ -63,10 +63,10 @@ async def lost_in_flight(app: Application) -> None:
     """
     await app.must_init()
     await app.must_transact("a-1")
-    rule = await app.arm(api="Produce", limit=1, **_BEFORE)
+    fault = await app.arm(api="Produce", limit=1, **_BEFORE)
     values = ("b-1", "c-1", "d-1", "e-1", "f-1")
     await app.must_transact(*values, wait=False)
-    await app.disarm(rule)
+    await app.disarm(fault)
     order = [
         (record.value or b"").decode() for record in await app.records() if record.partition == 1
     ]
@@ -80,11 +80,11 @@ async def leader_moves(app: Application) -> None:
     the record to the new one.
     """
     await app.must_init()
-    entry = await app.open("a-1")
+    transaction = await app.open("a-1")
     await app.move_leader(1)
     app.expect_done(await app.send("b-1"), "sending b-1 behind the move")
-    entry.values = ("a-1", "b-1")
-    await app.must_end(entry)
+    transaction.values = ("a-1", "b-1")
+    await app.must_end(transaction)
     await app.goes_on()
 
 
@@ -128,12 +128,12 @@ async def level_raised(app: Application) -> None:
     """The Java client takes up the newer protocol between two transactions (KIP-890)."""
     await app.must_init()
     await app.must_transact("a-1", group="g", position=1)
-    entry = await app.open("b-2")
+    transaction = await app.open("b-2")
     app.steps.append("transaction.version is raised to 2")
     await (await app.kafka.rebuilt.admin()).update_features({"transaction.version": 2})
-    await app.must_end(entry)
-    for number, value in enumerate(("c-1", "d-2", "e-1"), 2):
-        await app.must_transact(value, group="g", position=number)
+    await app.must_end(transaction)
+    for position, value in enumerate(("c-1", "d-2", "e-1"), 2):
+        await app.must_transact(value, group="g", position=position)
     await app.goes_on()
 
 
@@ -146,18 +146,18 @@ async def rolling_upgrade(app: Application) -> None:
     """
     await app.must_init()
     await app.must_transact("a-1", group="g", position=1)
-    for number in sorted(await app.kafka.brokers.states()):
-        entry = await app.open(f"b{number}-1", f"b{number}-2")
-        app.steps.append(f"broker {number} is stopped, and started as {REFERENCE.name}")
-        await app.kafka.brokers.stop(number)
-        await app.kafka.brokers.start(number, as_version=REFERENCE.name)
-        await app.must_end(entry)
+    for broker_number in sorted(await app.kafka.brokers.states()):
+        transaction = await app.open(f"b{broker_number}-1", f"b{broker_number}-2")
+        app.steps.append(f"broker {broker_number} is stopped, and started as {REFERENCE.name}")
+        await app.kafka.brokers.stop(broker_number)
+        await app.kafka.brokers.start(broker_number, as_version=REFERENCE.name)
+        await app.must_end(transaction)
     admin = await app.kafka.rebuilt.admin()
     app.steps.append("metadata.version and transaction.version are raised")
     newest = REFERENCE.features["metadata.version"].max_level
     await admin.update_features({"metadata.version": newest, "transaction.version": 2})
-    for number, value in enumerate(("c-1", "d-2"), 2):
-        await app.must_transact(value, group="g", position=number)
+    for broker_number, value in enumerate(("c-1", "d-2"), 2):
+        await app.must_transact(value, group="g", position=broker_number)
     await app.goes_on()
 
 
@@ -185,14 +185,14 @@ async def second_partition_refused(app: Application) -> None:
     if await leaders.of(TOPIC, 0) != leader:
         await leaders.move(TOPIC, 0, to=leader)
     await app.must_init()
-    entry = await app.open("a-1")
+    transaction = await app.open("a-1")
     refused = {"do": "error", "error": "TOPIC_AUTHORIZATION_FAILED"}
     await app.arm(point="client.request", api="AddPartitionsToTxn", limit=1, action=refused)
-    entry.values = ("a-1", "b-1", "b-2")
-    for value in entry.values[1:]:
+    transaction.values = ("a-1", "b-1", "b-2")
+    for value in transaction.values[1:]:
         await app.send(value, wait=False)
-    await app.end(entry)
-    await _aborts(app, entry)
+    await app.end(transaction)
+    await _expect_aborted(app, transaction)
 
 
 @situation("every-record-refused", "middle", "The only record is too large for its topic, and its"
@@ -204,21 +204,21 @@ async def every_record_refused(app: Application) -> None:
     """
     await create_topic(app.target, app.name("narrow"), configs={"max.message.bytes": "200"})
     await app.must_init()
-    entry = app.ledger.begin()
+    transaction = app.ledger.begin()
     await app.must("begin", producer="p")
     value = "".join(sha256(bytes([index])).hexdigest() for index in range(64))  # hard to compress
     sent = await app.do("send", producer="p", topic=app.name("narrow"), partition=0,
                          value=value, wait=True)  # fmt: skip
     if sent.error is None:
         raise MissError("the library says that it has sent a record that was refused")
-    await app.give_up(entry, "p", sent.error)
-    await _aborts(app, entry)
+    await app.give_up(transaction, "p", sent.error)
+    await _expect_aborted(app, transaction)
 
 
-async def _aborts(app: Application, entry: Entry) -> None:
+async def _expect_aborted(app: Application, transaction: Entry) -> None:
     """Checks that a transaction which a live producer reports as aborted has ended in the log."""
     if "p" not in app.dead:
-        app.expect_told(entry, Told.ABORTED)
+        app.expect_told(transaction, Told.ABORTED)
         await app.expect_end_at_coordinator()
     await app.goes_on()
 

@@ -62,10 +62,10 @@ async def position_behind_marker(app: Application) -> None:
     """In the Java client ``position()`` skips markers."""
     await app.must_init()
     await app.must_transact("a-1")
-    end = await app.end_of(1)
+    end_offset = await app.end_of(1)
     await app.consumer()
-    app.expect(await app.poll(1, to=end), ["a-1"], "the reader gets")
-    app.expect(app.position(1), end, "the reader's position, where the log ends")
+    app.expect(await app.poll(1, end_offset=end_offset), ["a-1"], "the reader gets")
+    app.expect(app.position(1), end_offset, "the reader's position, where the log ends")
 
 
 @situation("lag-is-zero", "readers", "All is read, and the reader commits where it stands: is its"
@@ -74,11 +74,13 @@ async def lag_is_zero(app: Application) -> None:
     """The Java client's ``commitSync()`` commits the position, which is after the marker."""
     await app.must_init()
     await app.must_transact("a-1")
-    end = await app.end_of(1)
+    end_offset = await app.end_of(1)
     await app.consumer()
     app.expect(await app.poll(1), ["a-1"], "the reader gets")
     await app.must("commit-positions", consumer="c")
-    app.expect(await app.position_of("readers", "t", 1), end, "the committed position, lag zero")
+    app.expect(
+        await app.position_of("readers", "t", 1), end_offset, "the committed position, lag zero"
+    )
 
 
 @situation("commits-each-record", "readers", "The reader commits where it stands as soon as it has"
@@ -90,12 +92,14 @@ async def commits_each_record(app: Application) -> None:
     """
     await app.must_init()
     await app.must_transact("a-1")
-    end = await app.end_of(1)
+    end_offset = await app.end_of(1)
     await app.consumer()
     answer = await app.must("poll-first", consumer="c", timeout_ms=FIRST_MS)
     app.expect([value for _, _, value in answer.records], ["a-1"], "the reader gets")
     await app.must("commit-positions", consumer="c")
-    app.expect(await app.position_of("readers", "t", 1), end, "the committed position, lag zero")
+    app.expect(
+        await app.position_of("readers", "t", 1), end_offset, "the committed position, lag zero"
+    )
 
 
 @situation("nothing-but-aborted", "readers", "A partition has aborted transactions only: does the"
@@ -107,10 +111,10 @@ async def nothing_but_aborted(app: Application) -> None:
     await app.must_init()
     for value in ("lost-1", "lost-3", "lost-5"):
         await app.must_transact(value, end="abort")
-    end = await app.end_of(1)
+    end_offset = await app.end_of(1)
     await app.consumer()
-    app.expect(await app.poll(0, to=end), [], "the reader gets")
-    app.expect(app.position(1), end, "the reader's position, where the log ends")
+    app.expect(await app.poll(0, end_offset=end_offset), [], "the reader gets")
+    app.expect(app.position(1), end_offset, "the reader's position, where the log ends")
 
 
 @situation("seek-to-marker", "readers", "A reader seeks to the offset of a marker: does it get the"
@@ -249,20 +253,20 @@ async def former_leader(app: Application) -> None:
     await app.must_transact("a-1")
     await app.consumer()
     app.expect(await app.poll(1), ["a-1"], "the reader gets")
-    former = {"do": "error", "error": "NOT_LEADER_OR_FOLLOWER"}
-    where: dict[str, Any] = {"topic": "t", "partition": 1}
+    former_leader_id = {"do": "error", "error": "NOT_LEADER_OR_FOLLOWER"}
+    partition_fields: dict[str, Any] = {"topic": "t", "partition": 1}
     metadata_requests = await app.requests("Metadata")
     await app.arm(
         point="client.request",
         api="ListOffsets",
         until=metadata_requests.id,
-        action=former,
-        **where,
+        action=former_leader_id,
+        **partition_fields,
     )
     app.expect((await app.ends()).get(1), await app.end_of(1), "the end that it is told")
 
 
-def _reads(fixture: FixtureTopic, **fault: Any) -> Play:
+def _read_fixture(fixture: FixtureTopic, **fault: Any) -> Play:
     """Reads a fixture topic from its beginning.
 
     Args:
@@ -279,7 +283,7 @@ def _reads(fixture: FixtureTopic, **fault: Any) -> Play:
             await app.arm(point="client.response", **fault)
         await app.consumer(topic=fixture.expected.topic, partitions=1)
         values, stable = fixture.expected.values, fixture.expected.stable
-        values_read = short_values(await app.poll(len(values), to=stable, partition=0))
+        values_read = short_values(await app.poll(len(values), end_offset=stable, partition=0))
         app.expect(values_read, values, f"the reader of {topic} gets")
         if app.tells_positions:
             app.expect(app.position(0), stable, "its position in the end")
@@ -287,10 +291,10 @@ def _reads(fixture: FixtureTopic, **fault: Any) -> Play:
     return play
 
 
-def _fixture(fixture: FixtureTopic, *, core: bool = False) -> Situation:
+def _fixture_situation(fixture: FixtureTopic, *, core: bool = False) -> Situation:
     name = f"reads-{fixture.expected.topic}"
     asks = f"{fixture.expected.about} Does the reader get what is committed, and to its end?"
-    return situation(name, "readers", asks, core=core)(_reads(fixture))
+    return situation(name, "readers", asks, core=core)(_read_fixture(fixture))
 
 
 @situation("reads-unsorted-list-of-one", "readers", "The list of one producer's aborted"
@@ -323,10 +327,10 @@ SITUATIONS: Final[tuple[Situation, ...]] = (
     end_is_stable,
     *_MARKER_OF_A_LATER_LEADER,
     *(
-        _fixture(fixture, core=fixture.expected.topic in ("overlapping", "compacted"))
+        _fixture_situation(fixture, core=fixture.expected.topic in ("overlapping", "compacted"))
         for fixture in FIXTURE_TOPICS
     ),
     situation("reads-unsorted-list", "readers", "The list of aborted transactions comes in another"
               " order than that of offsets: are all of them left out?")(
-                  _reads(overlapping, api="Fetch", action=_UNSORTED)),
+                  _read_fixture(overlapping, api="Fetch", action=_UNSORTED)),
 )  # fmt: skip

@@ -26,7 +26,7 @@ TOO_LARGE: Final = 1_100_000
 """Characters of a record that is larger than any library sends by default."""
 
 
-def _error(error: str) -> dict[str, Any]:
+def _error_action(error: str) -> dict[str, Any]:
     return {"do": "error", "error": error}
 
 
@@ -59,16 +59,16 @@ async def fenced_slowly(app: Application) -> None:
 async def while_recovering(app: Application) -> None:
     """PRODUCER_FENCED of InitProducerId is fatal in the Java client (KIP-588)."""
     await app.must_init("old")
-    entry = await app.open("lost-1", producer="old")
-    gap = _error("OUT_OF_ORDER_SEQUENCE_NUMBER")
+    transaction = await app.open("lost-1", producer="old")
+    gap = _error_action("OUT_OF_ORDER_SEQUENCE_NUMBER")
     await app.arm(point="client.request", api="Produce", limit=1, action=gap)
     refused = await app.must_be_refused("lost-3", "old")
     await app.must_init("new")
     async with app.within(LEARNS_S, "that the older producer learns that it is dead"):
-        await app.give_up(entry, "old", refused)
+        await app.give_up(transaction, "old", refused)
         if "old" not in app.dead:
-            entry = await app.transact("lost-5", producer="old")
-            if entry.told is Told.COMMITTED:
+            transaction = await app.transact("lost-5", producer="old")
+            if transaction.told is Told.COMMITTED:
                 raise MissError("the older producer has committed")
     await app.goes_on("new")
 
@@ -82,17 +82,17 @@ async def needs_new_epoch(app: Application) -> None:
     producer dead at once is a choice.
     """
     await app.must_init()
-    entry = await app.open("a-1")
-    forgotten = _error("UNKNOWN_PRODUCER_ID")
+    transaction = await app.open("a-1")
+    forgotten = _error_action("UNKNOWN_PRODUCER_ID")
     await app.arm(point="client.request", api="Produce", limit=1, action=forgotten)
     answer = await app.send("b-2")
     if answer.error is None:
-        entry.values = ("a-1", "b-2")
-        await app.must_end(entry)
+        transaction.values = ("a-1", "b-2")
+        await app.must_end(transaction)
     elif answer.error.fatal:
         await app.close("p")
     else:
-        await app.end(entry, how="abort")
+        await app.end(transaction, decision="abort")
         if app.dead:
             raise MissError(f"to abort was right, and then the producer is dead{app.after_errors}")
     await app.goes_on()
@@ -135,11 +135,11 @@ async def abort_behind_slow_markers(app: Application) -> None:
     await app.arm(point="peer.request", api="WriteTxnMarkers", action=slow)
     for index in range(4):
         await app.must_transact(f"a{index}-1")
-        entry = app.ledger.begin(f"b{index}-2")
+        transaction = app.ledger.begin(f"b{index}-2")
         await app.must("begin", producer="p")
-        await app.send(*entry.values, wait=False)
+        await app.send(*transaction.values, wait=False)
         await asyncio.sleep(0.1)
-        await app.must_end(entry, how="abort")
+        await app.must_end(transaction, decision="abort")
         if app.dead:
             raise MissError(f"the producer is dead{app.after_errors}")
 
@@ -194,21 +194,34 @@ async def lost_then_refused(app: Application) -> None:
     client commits, other libraries abort and go on.
     """
     await app.must_init()
-    entry = await app.open("a-1")
-    target: dict[str, Any] = {"topic": "t", "partition": 1, "limit": 1}
-    broken = await app.arm(point="client.request", api="Produce", action="disconnect", **target)
-    late = {"do": "delay", "delay_ms": 400}
-    await app.arm(point="client.request", api="Produce", after=broken.id, action=late, **target)
-    busy = _error("NOT_ENOUGH_REPLICAS")
-    await app.arm(
-        must_strike=False, point="log.append", role="leader", after=broken.id, action=busy, **target
+    transaction = await app.open("a-1")
+    partition_fields: dict[str, Any] = {"topic": "t", "partition": 1, "limit": 1}
+    disconnect_fault = await app.arm(
+        point="client.request", api="Produce", action="disconnect", **partition_fields
     )
-    entry.values = ("a-1", "b-1", "c-1", "d-1")
-    for value in entry.values[1:]:
+    delay_action = {"do": "delay", "delay_ms": 400}
+    await app.arm(
+        point="client.request",
+        api="Produce",
+        after=disconnect_fault.id,
+        action=delay_action,
+        **partition_fields,
+    )
+    refuse_action = _error_action("NOT_ENOUGH_REPLICAS")
+    await app.arm(
+        must_strike=False,
+        point="log.append",
+        role="leader",
+        after=disconnect_fault.id,
+        action=refuse_action,
+        **partition_fields,
+    )
+    transaction.values = ("a-1", "b-1", "c-1", "d-1")
+    for value in transaction.values[1:]:
         answer = await app.send(value, wait=False)
         app.expect_done(answer, f"handing over {value}")
         await asyncio.sleep(0.03)  # each is a batch of its own
-    await app.end(entry)
+    await app.end(transaction)
     if app.dead:
         raise MissError(f"the producer is dead{app.after_errors}")
     await app.goes_on()
@@ -223,7 +236,10 @@ async def topic_unknown(app: Application) -> None:
     """
     await app.must_init()
     await app.must_transact("a-1")
-    unknown, moved = _error("UNKNOWN_TOPIC_OR_PARTITION"), _error("NOT_LEADER_OR_FOLLOWER")
+    unknown, moved = (
+        _error_action("UNKNOWN_TOPIC_OR_PARTITION"),
+        _error_action("NOT_LEADER_OR_FOLLOWER"),
+    )
     forgets = await app.arm(
         point="client.response", api="Metadata", action=unknown, must_strike=False
     )
@@ -245,11 +261,11 @@ async def closes_after_timeout(app: Application) -> None:
     """An application that gives up must be able to leave. The Java client's ``close`` returns."""
     await app.must_init(patience_ms=CLOSES_S * 1_500)
     lost = await app.arm(point="client.request", api="Produce", action="drop")
-    entry = app.ledger.begin("a-1")
+    transaction = app.ledger.begin("a-1")
     await app.must("begin", producer="p")
     await app.send("a-1", wait=False)
     answer = await app.do("commit", producer="p")
-    entry.told = Told.UNKNOWN if answer.error else Told.COMMITTED
+    transaction.told = Told.UNKNOWN if answer.error else Told.COMMITTED
     await app.disarm(lost)
     await asyncio.sleep(0.5)
     async with app.within(CLOSES_S, "closing the producer"):
@@ -297,11 +313,11 @@ async def aborted_and_compressed(app: Application) -> None:
 async def both_die(app: Application) -> None:
     """The Java client sends FindCoordinator for each of the two when the connection is lost."""
     await app.must_init()
-    both = await app.kafka.leaders.coordinator_of(ID)
-    await _coordinate(app, both)
+    shared_broker = await app.kafka.leaders.coordinator_of(ID)
+    await _coordinate(app, shared_broker)
     await app.must_transact("a-1", group="g", position=3)
-    app.steps.append(f"broker {both} dies, which coordinates both")
-    await app.kill(both)
+    app.steps.append(f"broker {shared_broker} dies, which coordinates both")
+    await app.kill(shared_broker)
     await asyncio.sleep(1)
     await app.must_transact("b-2", group="g", position=4)
 
@@ -314,7 +330,7 @@ async def breaks_at_first(app: Application) -> None:
     broker already.
     """
     await app.must_init()
-    broker = await _elsewhere(app)
+    broker = await _broker_without_role(app)
     await app.arm(point="connection.open", broker=broker, limit=3, action="disconnect")
     await app.must_transact("a-1", group="g", position=3)
 
@@ -325,8 +341,8 @@ async def breaks_at_first(app: Application) -> None:
 async def unreachable(app: Application) -> None:
     """The Java client throws TimeoutException after ``max.block.ms``, here four seconds."""
     await app.must_init(patience_ms=SHORT_MS)
-    broker = await _elsewhere(app)
-    silent = await _out_of_reach(app, broker)
+    broker = await _broker_without_role(app)
+    silent = await _cut_off_broker(app, broker)
     await app.transact("a-1", group="g", position=3)
     for rule in silent:
         await app.disarm(rule)
@@ -341,10 +357,10 @@ async def unreachable_then_moves(app: Application) -> None:
     it sends FindCoordinator again.
     """
     await app.must_init()
-    broker = await _elsewhere(app)
-    entry = await app.open("a-1")
-    entry.group, entry.position = "g", 3
-    silent = await _out_of_reach(app, broker)
+    broker = await _broker_without_role(app)
+    transaction = await app.open("a-1")
+    transaction.group, transaction.position = "g", 3
+    silent = await _cut_off_broker(app, broker)
 
     async def move() -> None:
         await asyncio.sleep(UNREACHABLE_S)
@@ -356,7 +372,7 @@ async def unreachable_then_moves(app: Application) -> None:
     for rule in silent:
         await app.disarm(rule)
     app.expect_done(answer, "sending the positions")
-    await app.must_end(entry)
+    await app.must_end(transaction)
 
 
 @situation("coordinator-moves-before-offsets", "groups", "The coordinator of the transaction moves"
@@ -367,31 +383,33 @@ async def moves_before_offsets(app: Application) -> None:
     FindCoordinator, and the request again.
     """
     await app.must_init()
-    entry = await app.open("a-1")
-    entry.group, entry.position = "g", 3
+    transaction = await app.open("a-1")
+    transaction.group, transaction.position = "g", 3
     await app.move_coordinator()
     async with app.within(FOUND_S, "finding the new coordinator"):
         app.expect_done(await app.send_offsets("g", 3), "sending the positions")
-        await app.must_end(entry)
+        await app.must_end(transaction)
 
 
-async def _out_of_reach(app: Application, broker: int) -> list[AsyncFault]:
+async def _cut_off_broker(app: Application, broker: int) -> list[AsyncFault]:
     """Makes a running broker unreachable, on new and on open connections."""
-    where: dict[str, Any] = {"broker": broker, "action": "drop", "must_strike": False}
-    return [await app.arm(point=point, **where) for point in ("connection.open", "client.request")]
+    rule_fields: dict[str, Any] = {"broker": broker, "action": "drop", "must_strike": False}
+    return [
+        await app.arm(point=point, **rule_fields) for point in ("connection.open", "client.request")
+    ]
 
 
 async def _coordinate(app: Application, broker: int) -> None:
     """Makes a broker the coordinator of the group."""
-    home = await app.kafka.topics.of_group("g")
-    if await app.kafka.leaders.of(home.topic, home.partition) != broker:
-        await app.kafka.leaders.move(home.topic, home.partition, to=broker)
+    home_partition = await app.kafka.topics.of_group("g")
+    if await app.kafka.leaders.of(home_partition.topic, home_partition.partition) != broker:
+        await app.kafka.leaders.move(home_partition.topic, home_partition.partition, to=broker)
 
 
-async def _elsewhere(app: Application) -> int:
+async def _broker_without_role(app: Application) -> int:
     """Makes a broker the coordinator of the group that the producer needs for nothing else."""
-    busy = {await app.kafka.leaders.of("t", 1), await app.kafka.leaders.coordinator_of(ID)}
-    broker = min(set(await app.kafka.brokers.states()) - busy)
+    busy_brokers = {await app.kafka.leaders.of("t", 1), await app.kafka.leaders.coordinator_of(ID)}
+    broker = min(set(await app.kafka.brokers.states()) - busy_brokers)
     await _coordinate(app, broker)
     return broker
 

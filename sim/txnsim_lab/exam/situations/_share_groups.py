@@ -71,7 +71,7 @@ async def around_aborted(app: Application, sharers: Sharers) -> None:
     await app.must_end(first_entry, "p", "commit")
     await app.must_transact("d-2", producer="q")
     await sharers.join()
-    await sharers.work(wanted=("a-1", "b-1", "c-1", "d-2"))
+    await sharers.work(wanted_values=("a-1", "b-1", "c-1", "d-2"))
 
 
 @_asks("share-uncommitted-gets-aborted", "A transaction was aborted, and the group reads"
@@ -85,7 +85,7 @@ async def uncommitted_gets_aborted(app: Application, sharers: Sharers) -> None:
     await app.must_transact("lost-1", end="abort")
     await app.must_transact("a-1")
     await sharers.join()
-    await sharers.work(wanted=("a-1", "lost-1"))
+    await sharers.work(wanted_values=("a-1", "lost-1"))
 
 
 @_asks("share-stops-at-open", "A transaction is open: does the member get nothing behind it, and"
@@ -98,10 +98,10 @@ async def stops_at_open(app: Application, sharers: Sharers) -> None:
     open_entry = await app.open("b-1", producer="p")
     await app.must_transact("c-1", producer="q")
     await sharers.join()
-    await sharers.work(wanted=("a-1",))
+    await sharers.work(wanted_values=("a-1",))
     await sharers.gets_nothing(subject="behind the open transaction the member gets")
     await app.must_end(open_entry, "p", "commit")
-    await sharers.work(wanted=("a-1", "b-1", "c-1"))
+    await sharers.work(wanted_values=("a-1", "b-1", "c-1"))
 
 
 @_asks("share-behind-hanging", "A transaction hangs until an operator ends it: is the member still"
@@ -116,13 +116,13 @@ async def behind_hanging(app: Application, sharers: Sharers) -> None:
     await neighbour.hang(admin, partition, "ghost")
     await app.must_transact("b-1")
     await sharers.join()
-    await sharers.work(wanted=("a-1",))
+    await sharers.work(wanted_values=("a-1",))
     await sharers.gets_nothing(subject="behind the hanging transaction the member gets")
     app.steps.append("an operator aborts it")
     for producer in await admin.producers_of(partition):
         if producer.txn_start_offset is not None:
             await admin.abort_transaction(AbortSpec.of(partition, producer))
-    await sharers.work(wanted=("a-1", "b-1"))
+    await sharers.work(wanted_values=("a-1", "b-1"))
 
 
 @_asks("share-behind-timed-out", "A transaction runs out of time, and its coordinator aborts it:"
@@ -136,7 +136,7 @@ async def behind_timed_out(app: Application, sharers: Sharers) -> None:
     await sharers.join()
     await sharers.gets_nothing(subject="behind the open transaction the member gets")
     await app.time_out()
-    await sharers.work(wanted=("a-1",))
+    await sharers.work(wanted_values=("a-1",))
 
 
 @_asks("share-release", "The member gives a record back: does it get it again, and can it accept it"
@@ -148,7 +148,7 @@ async def release(app: Application, sharers: Sharers) -> None:
     await sharers.join()
     app.expect(await sharers.get(), ["a-1"], "the member gets")
     await sharers.must_say("release")
-    await sharers.work(wanted=("a-1",))
+    await sharers.work(wanted_values=("a-1",))
 
 
 @_asks("share-reject", "The member rejects a record: is it never given again, and do others come?",
@@ -161,7 +161,7 @@ async def reject(app: Application, sharers: Sharers) -> None:
     app.expect(await sharers.get(), ["bad-1"], "the member gets")
     await sharers.must_say("reject")
     await app.must_transact("a-1", "b-2")
-    await sharers.work(wanted=("a-1", "b-2"))
+    await sharers.work(wanted_values=("a-1", "b-2"))
 
 
 @_asks("share-renew", "The member renews the lock of a record for longer than a lock lasts: is the"
@@ -195,7 +195,7 @@ async def delivery_limit(app: Application, sharers: Sharers) -> None:
         await sharers.must_say("release")
     await sharers.gets_nothing(subject="after the last delivery the member gets")
     await app.must_transact("a-1")
-    await sharers.work(wanted=("a-1",))
+    await sharers.work(wanted_values=("a-1",))
 
 
 @_asks("share-lock-runs-out", "A member takes longer than a lock lasts, and accepts: is it told"
@@ -214,7 +214,7 @@ async def lock_runs_out(app: Application, sharers: Sharers) -> None:
         raise MissError("the library says that a record was accepted that another member has")
     await sharers.must_say("accept", "n")
     await app.must_transact("b-1")
-    await sharers.work("m", "n", wanted=("a-1", "b-1"))
+    await sharers.work("m", "n", wanted_values=("a-1", "b-1"))
 
 
 @_asks("share-member-closes", "A member closes without a word on what it got: does another one get"
@@ -228,7 +228,7 @@ async def member_closes(app: Application, sharers: Sharers) -> None:
     await sharers.join("n", client_id=OTHER)
     async with app.within(SOON_S, "that the other member gets what was not acknowledged"):
         await app.close("m")
-        await sharers.work("n", wanted=("a-1",))
+        await sharers.work("n", wanted_values=("a-1",))
 
 
 @_asks("share-connection-lost", "The connections of a member break while it has records: is it told"
@@ -251,7 +251,7 @@ async def connection_lost(app: Application, sharers: Sharers) -> None:
             await sharers.say("accept")
     await app.disarm(cut)
     await app.disarm(settled)
-    await sharers.work(wanted=("a-1", "b-2"))
+    await sharers.work(wanted_values=("a-1", "b-2"))
 
 
 def _answer_lost(api: str) -> _Shared:
@@ -267,7 +267,7 @@ def _answer_lost(api: str) -> _Shared:
         await sharers.say("accept")
         sharers.done.add("a-1")  # the leader has it, also if the library does not know
         await app.must_transact("b-1")
-        await sharers.work(wanted=("a-1", "b-1"))
+        await sharers.work(wanted_values=("a-1", "b-1"))
 
     return play
 
@@ -287,7 +287,7 @@ def _refuse_session(error: str) -> _Shared:
                           must_strike=False)  # fmt: skip
         await sharers.say("accept")
         await app.must_transact("b-1")
-        await sharers.work(wanted=("a-1", "b-1"))
+        await sharers.work(wanted_values=("a-1", "b-1"))
 
     return play
 
@@ -323,7 +323,7 @@ async def leader_moves(app: Application, sharers: Sharers) -> None:
     await app.move_leader(0)
     await sharers.say("accept")
     await app.must_transact("b-1")
-    await sharers.work(wanted=("a-1", "b-1"))
+    await sharers.work(wanted_values=("a-1", "b-1"))
 
 
 @_asks("share-leader-dies", "The broker of the leader dies while a member has its record: is it"
@@ -339,7 +339,7 @@ async def leader_dies(app: Application, sharers: Sharers) -> None:
     await app.kill(await admin.leader_of(TopicPartition(app.name(JOBS), 0)))
     await sharers.say("accept")
     await app.goes_on(value="b")
-    await sharers.work(wanted=("a-1", "b-1"))
+    await sharers.work(wanted_values=("a-1", "b-1"))
 
 
 @_asks("share-coordinator-moves", "The group gets another coordinator: does the member go on?")
@@ -348,10 +348,10 @@ async def coordinator_moves(app: Application, sharers: Sharers) -> None:
     await app.must_init()
     await app.must_transact("a-1")
     await sharers.join()
-    await sharers.work(wanted=("a-1",))
+    await sharers.work(wanted_values=("a-1",))
     await app.move_group(GROUP)
     await app.must_transact("b-1", "c-2")
-    await sharers.work(wanted=("a-1", "b-1", "c-2"))
+    await sharers.work(wanted_values=("a-1", "b-1", "c-2"))
 
 
 @_asks("share-two-members", "Two members share a partition: does one of them get each record,"
@@ -365,7 +365,7 @@ async def two_members(app: Application, sharers: Sharers) -> None:
     for start in range(0, 8, 4):
         await app.must_transact(*values[start : start + 4], end="commit")
         await app.must_transact(f"lost{start}-1", end="abort")
-    await sharers.work("m", "n", wanted=values)
+    await sharers.work("m", "n", wanted_values=values)
 
 
 SITUATIONS: Final = (

@@ -134,10 +134,10 @@ async def abort_while_completing(app: Application) -> None:
     await app.arm(point="peer.request", api="WriteTxnMarkers", action=delay)
     for lost, value in (("lost-1", "a-1"), ("lost-3", "b-1")):
         await app.must_transact(value)
-        entry = app.ledger.begin(lost)
+        transaction = app.ledger.begin(lost)
         await app.must("begin", producer="p")
         await app.send(lost, wait=False)
-        await app.must_end(entry, "p", "abort")
+        await app.must_end(transaction, "p", "abort")
     await app.goes_on()
 
 
@@ -154,7 +154,7 @@ async def abort_without_leader(app: Application) -> None:
     slow = await app.arm(point="peer.request", api="WriteTxnMarkers",
                          action={"do": "delay", "delay_ms": COMPLETING_MS})  # fmt: skip
     await app.must_transact("a-1")
-    entry = app.ledger.begin("lost-1", "lost-2")
+    transaction = app.ledger.begin("lost-1", "lost-2")
     await app.must("begin", producer="p")
     await app.send("lost-1", wait=False)
     await asyncio.sleep(WAITING_S)
@@ -169,7 +169,7 @@ async def abort_without_leader(app: Application) -> None:
         await app.do("send", producer="p", topic=app.name(INPUT), partition=0, value="lost-2",
                      wait=False)  # fmt: skip
         app.expect_done(await app.do("abort", producer="p"), "the abort")
-        entry.told = Told.ABORTED
+        transaction.told = Told.ABORTED
 
     await together(abort_with_slow_markers(), comes_back())
     await app.disarm(slow)
@@ -188,11 +188,11 @@ async def markers_slow_offsets(app: Application) -> None:
     delay = {"do": "delay", "delay_ms": 1_000}
     await app.arm(point="peer.request", api="WriteTxnMarkers", action=delay)
     await app.must_transact("b-2", group="g", position=2)
-    entry = app.ledger.begin("c-3", group="g", position=3)
+    transaction = app.ledger.begin("c-3", group="g", position=3)
     await app.must("begin", producer="p")
     app.expect_done(await app.send_offsets("g", 3), "sending the positions")
     app.expect_done(await app.send("c-3"), "sending c-3 behind the positions")
-    await app.must_end(entry)
+    await app.must_end(transaction)
 
 
 @situation("commit-late", "end unknown", "The commit is held for longer than the library waits;"
@@ -255,9 +255,9 @@ def _while_coordinator(disturb: Callable[[Application], Awaitable[None]]) -> Pla
         request has timed out. The commit succeeds.
         """
         await app.must_init()
-        entry = await app.open("a-1", "b-2")
+        transaction = await app.open("a-1", "b-2")
         await disturb(app)
-        await app.must_end(entry)
+        await app.must_end(transaction)
         await app.goes_on()
 
     return play
@@ -307,18 +307,18 @@ async def coordinator_gone(app: Application) -> None:
     may be called again. No library may wait for ever.
     """
     await app.must_init(patience_ms=SHORT_MS)
-    entry = await app.open("a-1", "b-2")
+    transaction = await app.open("a-1", "b-2")
     lost = await app.arm(**_ASKED, api="EndTxn", action="drop")
     away = {"do": "error", "error": "COORDINATOR_NOT_AVAILABLE"}
     nowhere = await app.arm(**_ASKED, api="FindCoordinator", action=away, must_strike=False)
     answer = await app.do("commit", producer="p")
-    entry.told = Told.COMMITTED if answer.error is None else Told.UNKNOWN
+    transaction.told = Told.COMMITTED if answer.error is None else Told.UNKNOWN
     await app.disarm(lost)
     await app.disarm(nowhere)
     if answer.error is not None and answer.error.retriable:
-        await app.end(entry)
+        await app.end(transaction)
     elif answer.error is not None:
-        await app.give_up(entry, "p", answer.error)
+        await app.give_up(transaction, "p", answer.error)
     await app.goes_on()
 
 
@@ -352,17 +352,17 @@ async def abort_after_unknown(app: Application) -> None:
     """
     await app.must_init()
     late = await app.arm(point="client.request", api="EndTxn", limit=1, action="hold")
-    entry = await app.open("a-1", "b-2")
-    entry.told = Told.UNKNOWN
+    transaction = await app.open("a-1", "b-2")
+    transaction.told = Told.UNKNOWN
     answer = await app.do("commit", producer="p")
     if answer.error is None:
-        entry.told = Told.COMMITTED  # it was sent again in time, so its end is known
+        transaction.told = Told.COMMITTED  # it was sent again in time, so its end is known
     elif (await app.do("abort", producer="p")).error is None:
-        entry.told = Told.ABORTED
+        transaction.told = Told.ABORTED
     await app.release(late)
     await asyncio.sleep(0.5)
-    if entry.told is Told.UNKNOWN:
-        await app.end(entry)
+    if transaction.told is Told.UNKNOWN:
+        await app.end(transaction)
     await app.goes_on()
 
 
@@ -374,9 +374,9 @@ async def closes_with_unknown_end(app: Application) -> None:
     that stays open blocks readers until it times out, and is aborted then.
     """
     await app.must_init(patience_ms=SHORT_MS)
-    entry = await app.open("a-1")
+    transaction = await app.open("a-1")
     lost = await app.arm(**_ASKED, api="EndTxn", action="drop")
-    entry.told = Told.UNKNOWN
+    transaction.told = Told.UNKNOWN
     await app.do("commit", producer="p")
     await app.disarm(lost)
     await app.close("p")

@@ -122,19 +122,19 @@ class Worker:
     async def transact(self, *values: str, inputs: Taken | None = None) -> Entry:
         """Writes records, and commits them with the positions of the inputs."""
         app, position = self._app, -1 if inputs is None else inputs.following
-        entry = app.ledger.begin(*values, group=GROUP if inputs else "", position=position)
+        transaction = app.ledger.begin(*values, group=GROUP if inputs else "", position=position)
         answer = await app.fill(values, self.name)
         if inputs is not None and not self._is_tied and answer.error is None:
             answer = await app.send_offsets(
                 GROUP, position, producer=self.name, member=self._member
             )
         if answer.error is not None:
-            await app.give_up(entry, self.name, answer.error)
+            await app.give_up(transaction, self.name, answer.error)
         else:
-            await app.end(entry, producer=self.name)
-        if inputs is not None and entry.told is not Told.COMMITTED and not self._is_dead:
+            await app.end(transaction, producer=self.name)
+        if inputs is not None and transaction.told is not Told.COMMITTED and not self._is_dead:
             await self._go_back(inputs)
-        return entry
+        return transaction
 
     @property
     def _is_dead(self) -> bool:
@@ -177,8 +177,8 @@ class Worker:
             batch = await self.take()
             values = [f"{value}.{number}" for value in batch.values]
             async with fault_context if fault_context is not None and not number else nullcontext():
-                entry = await self.transact(*values, inputs=batch)
-            if entry.told is Told.COMMITTED:
+                transaction = await self.transact(*values, inputs=batch)
+            if transaction.told is Told.COMMITTED:
                 finished |= set(batch.values)
             if finished >= set(inputs):
                 break
