@@ -22,13 +22,13 @@ def uncleanable_logs(history: History) -> tuple[Anomaly, ...]:
         proof = _uncleaned_key(history, transaction)
         if proof is not None:
             cleaned, read_index, key = proof
-            because = (
+            reason = (
                 f"{transaction.topic_partition}: the cleaner had its turn and left several"
                 f" records of key {key!r} "
                 f"behind {transaction.start_offset}, where a transaction hangs"
             )
             evidence = (cleaned, read_index, *transaction.evidence)
-            anomalies.append(convict(Kind.UNCLEANABLE_LOG, because, *evidence))
+            anomalies.append(convict(Kind.UNCLEANABLE_LOG, reason, *evidence))
     return tuple(anomalies)
 
 
@@ -36,25 +36,25 @@ def _uncleaned_key(history: History, transaction: Hanging) -> tuple[int, int, st
     """The cleaner's last run, the Read that showed two records of one key that are older than the
     run, and the key; None if there is no such key.
     """
-    turns = [
+    cleaning_indexes = [
         index
         for index, cleaning in history.all_of(Cleaned)
         if cleaning.place == transaction.topic_partition
     ]
-    if not turns:
+    if not cleaning_indexes:
         return None
-    turn = turns[-1]
+    last_cleaning = cleaning_indexes[-1]
     high_watermarks = [
         read.high_watermark
         for index, read in history.reads(transaction.topic_partition)
-        if index < turn
+        if index < last_cleaning
     ]
     candidates = range(transaction.start_offset, max(high_watermarks, default=0))
     seen_at: dict[str, int] = {}
     for index, read in history.reads(transaction.topic_partition):
-        for record in read.records if index > turn else ():
+        for record in read.records if index > last_cleaning else ():
             if record.key is None or record.offset not in candidates:
                 continue
             if seen_at.setdefault(record.key, record.offset) != record.offset:
-                return turn, index, record.key
+                return last_cleaning, index, record.key
     return None

@@ -77,12 +77,12 @@ def stuck_coordinators(history: History) -> tuple[Anomaly, ...]:
             continue
         if spell.last_index == spell.index or spell.waited_ms <= timeout_ms + spell.grace_ms:
             continue
-        because = (
+        reason = (
             f"{transactional_id} has been {spell.trouble} for {spell.waited_ms} ms, longer than "
             f"its timeout of {timeout_ms}"
         )
         stuck[transactional_id] = convict(
-            Kind.STUCK_COORDINATOR, because, spell.index, spell.last_index
+            Kind.STUCK_COORDINATOR, reason, spell.index, spell.last_index
         )
     return tuple(stuck.values())
 
@@ -97,12 +97,12 @@ def stuck_partitions(history: History) -> set[TopicPartition]:
         stuck = history[first_index]
         if not isinstance(stuck, Described):
             continue  # an answer to a producer
-        for index, described in history.all_of(Described):
+        for index, description in history.all_of(Described):
             if (
                 first_index <= index <= last_index
-                and described.transactional_id == stuck.transactional_id
+                and description.transactional_id == stuck.transactional_id
             ):
-                partitions.update(described.partitions)
+                partitions.update(description.partitions)
     return partitions
 
 
@@ -150,12 +150,12 @@ def _spells_of_decided(history: History) -> dict[str, _Spell]:
     return spells
 
 
-def _is_overdue(described: Described) -> bool:
+def _is_overdue(description: Described) -> bool:
     """Whether the coordinator should have aborted the transaction by now."""
-    timeout_ms, start_ms = described.timeout_ms, described.start_ms
-    if described.state != ONGOING or timeout_ms is None or start_ms is None or start_ms < 0:
+    timeout_ms, start_ms = description.timeout_ms, description.start_ms
+    if description.state != ONGOING or timeout_ms is None or start_ms is None or start_ms < 0:
         return False
-    return timeout_ms != TIMEOUT_NEVER_MS and described.at_ms - start_ms > timeout_ms
+    return timeout_ms != TIMEOUT_NEVER_MS and description.at_ms - start_ms > timeout_ms
 
 
 def _spells_of_busy(history: History) -> dict[str, _Spell]:

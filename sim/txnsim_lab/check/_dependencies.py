@@ -86,7 +86,7 @@ def _dependencies(history: History) -> Dependencies:
 
 
 def _is_visible(transaction: Transaction, visible: Visibility) -> bool:
-    return any(visible.sights_of(wrote) for _, wrote in transaction.writes)
+    return any(visible.sights_of(write) for _, write in transaction.writes)
 
 
 def _write_write(
@@ -95,16 +95,16 @@ def _write_write(
     edges = set()
     for partition, log in sorted(logs.items()):
         last_offsets: dict[tuple[str, str], int] = {}
-        for offset, wrote in sorted(log.items()):
-            if wrote.key is not None and wrote.transaction in committed:
-                last_offsets[wrote.key, wrote.transaction] = offset
+        for offset, write in sorted(log.items()):
+            if write.key is not None and write.transaction in committed:
+                last_offsets[write.key, write.transaction] = offset
         versions: dict[str, list[tuple[int, str]]] = defaultdict(list)
         for (key, label), offset in last_offsets.items():
             versions[key].append((offset, label))
         for key, writers in versions.items():
             for (_, earlier), (offset, later) in pairwise(sorted(writers)):
-                why = f"{later} overwrote {earlier}'s {key!r} at {partition}@{offset}"
-                edges.add(Edge(earlier, later, why))
+                explanation = f"{later} overwrote {earlier}'s {key!r} at {partition}@{offset}"
+                edges.add(Edge(earlier, later, explanation))
     return tuple(sorted(edges))
 
 
@@ -118,13 +118,13 @@ def _write_read(committed: dict[str, Transaction], visible: Visibility) -> tuple
                 if record.value is None:
                     continue
                 writers = {
-                    wrote.transaction
-                    for _, wrote in visible.writers.get((read.place, record.value), ())
+                    write.transaction
+                    for _, write in visible.writers.get((read.place, record.value), ())
                 }
                 writer = writers.pop() if len(writers) == 1 else None
                 if writer in committed and writer != reader:
-                    why = f"{reader} read {writer}'s {record.value!r} at {read.place}"
-                    edges.add(Edge(writer, reader, why))
+                    explanation = f"{reader} read {writer}'s {record.value!r} at {read.place}"
+                    edges.add(Edge(writer, reader, explanation))
     return tuple(sorted(edges))
 
 
@@ -136,11 +136,13 @@ def _read_write(
         for _, read in transaction.reads:
             if not read.whole or read.isolation is not Isolation.READ_COMMITTED or read.error:
                 continue
-            for offset, wrote in logs.get(read.place, {}).items():
-                writer = wrote.transaction
+            for offset, write in logs.get(read.place, {}).items():
+                writer = write.transaction
                 if writer in committed and writer != reader and offset >= read.next_offset:
-                    why = f"{reader} read {read.place} before {writer} wrote {wrote.value!r} there"
-                    edges.add(Edge(reader, writer, why))
+                    explanation = (
+                        f"{reader} read {read.place} before {writer} wrote {write.value!r} there"
+                    )
+                    edges.add(Edge(reader, writer, explanation))
     return tuple(sorted(edges))
 
 
@@ -150,17 +152,17 @@ def _sessions(
     edges: dict[str, set[Edge]] = defaultdict(set)
     for partition, log in logs.items():
         last_labels: dict[str, str] = {}
-        for offset, wrote in sorted(log.items()):
-            if wrote.transaction is None or wrote.transaction not in committed:
+        for offset, write in sorted(log.items()):
+            if write.transaction is None or write.transaction not in committed:
                 continue
-            owner = committed[wrote.transaction].transactional_id
+            owner = committed[write.transaction].transactional_id
             if owner is None:
                 continue
-            earlier = last_labels.get(owner, wrote.transaction)
-            if earlier != wrote.transaction:
-                why = f"{wrote.transaction} wrote {partition}@{offset} behind {earlier}"
-                edges[owner].add(Edge(earlier, wrote.transaction, why))
-            last_labels[owner] = wrote.transaction
+            earlier = last_labels.get(owner, write.transaction)
+            if earlier != write.transaction:
+                explanation = f"{write.transaction} wrote {partition}@{offset} behind {earlier}"
+                edges[owner].add(Edge(earlier, write.transaction, explanation))
+            last_labels[owner] = write.transaction
     return {owner: tuple(sorted(session_edges)) for owner, session_edges in sorted(edges.items())}
 
 
@@ -176,12 +178,14 @@ def circle(edges: Iterable[Edge], *, through: Iterable[Edge] | None = None) -> t
             graph occur once in the circle.
     """
     graph: dict[str, list[Edge]] = defaultdict(list)
-    allowed, closing = tuple(edges), tuple(through or ())
-    circular_edges = frozenset(_between_circles((*allowed, *closing)))
-    for edge in allowed:
+    plain_edges, closing_edges = tuple(edges), tuple(through or ())
+    circular_edges = frozenset(_between_circles((*plain_edges, *closing_edges)))
+    for edge in plain_edges:
         if edge in circular_edges:
             graph[edge.earlier].append(edge)
-    candidates = sorted(circular_edges if through is None else circular_edges.intersection(closing))
+    candidates = sorted(
+        circular_edges if through is None else circular_edges.intersection(closing_edges)
+    )
     circles = (
         (edge, *path)
         for edge in candidates
@@ -202,36 +206,38 @@ def _without_dead_ends(
     """Remove the edges to which no circle leads (Kahn's algorithm). ``ends`` has the two ends of
     each edge in the direction of travel.
     """
-    leaving: dict[str, list[str]] = defaultdict(list)
-    coming: dict[str, int] = defaultdict(int)
-    for start, goal in ends.values():
-        leaving[start].append(goal)
-        coming[goal] += 1
-    free = [start for start in leaving if start not in coming]
-    for node in free:  # grows on the way
-        for goal in leaving.get(node, ()):
-            coming[goal] -= 1
-            if not coming[goal]:
-                free.append(goal)
-    unreachable = set(free)
+    next_labels: dict[str, list[str]] = defaultdict(list)
+    incoming_counts: dict[str, int] = defaultdict(int)
+    for from_label, to_label in ends.values():
+        next_labels[from_label].append(to_label)
+        incoming_counts[to_label] += 1
+    dead_labels = [from_label for from_label in next_labels if from_label not in incoming_counts]
+    for label in dead_labels:  # grows on the way
+        for to_label in next_labels.get(label, ()):
+            incoming_counts[to_label] -= 1
+            if not incoming_counts[to_label]:
+                dead_labels.append(to_label)
+    unreachable = set(dead_labels)
     return tuple(edge for edge in edges if ends[edge][0] not in unreachable)
 
 
-def _path(graph: dict[str, list[Edge]], start: str, goal: str) -> tuple[Edge, ...] | None:
+def _path(
+    graph: dict[str, list[Edge]], first_label: str, last_label: str
+) -> tuple[Edge, ...] | None:
     came_by: dict[str, Edge] = {}
-    queue = deque([start])
+    queue = deque([first_label])
     while queue:
         node = queue.popleft()
         for edge in graph.get(node, ()):
-            if edge.later != start and edge.later not in came_by:
+            if edge.later != first_label and edge.later not in came_by:
                 came_by[edge.later] = edge
                 queue.append(edge.later)
-    if goal not in came_by:
+    if last_label not in came_by:
         return None
     path: list[Edge] = []
-    while goal != start:
-        path.append(came_by[goal])
-        goal = came_by[goal].earlier
+    while last_label != first_label:
+        path.append(came_by[last_label])
+        last_label = came_by[last_label].earlier
     return tuple(reversed(path))
 
 
@@ -270,8 +276,8 @@ def _circle(kind: Kind, graph: Dependencies, path: tuple[Edge, ...]) -> Anomaly:
     members = [graph.transactions[edge.earlier] for edge in path]
     evidence = [index for member in members for index, _ in (*member.writes, *member.ends)]
     reads = [index for member in members for index, _ in member.reads]
-    used = [] if kind is Kind.DIRTY_WRITE else reads
-    return convict(kind, ", and ".join(edge.why for edge in path), *evidence, *used)
+    read_indexes_used = [] if kind is Kind.DIRTY_WRITE else reads
+    return convict(kind, ", and ".join(edge.why for edge in path), *evidence, *read_indexes_used)
 
 
 # Lost updates
@@ -298,32 +304,32 @@ def lost_updates(history: History) -> tuple[Anomaly, ...]:
     anomalies = []
     for (register_name, partition, version), updates in sorted(readers.items()):
         if len(updates) > 1:
-            labels = sorted(updates)
-            because = (
-                f"{' and '.join(labels)} each replaced {register_name} as it stood at"
+            updating_labels = sorted(updates)
+            reason = (
+                f"{' and '.join(updating_labels)} each replaced {register_name} as it stood at"
                 f" {partition}@{version}"
             )
-            evidence = [index for label in labels for index in updates[label]]
-            anomalies.append(convict(Kind.LOST_UPDATE, because, *evidence))
+            evidence = [index for label in updating_labels for index in updates[label]]
+            anomalies.append(convict(Kind.LOST_UPDATE, reason, *evidence))
     return tuple(anomalies)
 
 
 def _replaced_keys(transaction: Transaction) -> list[tuple[_Register, list[int]]]:
     replacements = []
-    for index, wrote in transaction.acknowledged:
-        if wrote.key is None:
+    for index, write in transaction.acknowledged:
+        if write.key is None:
             continue
         versions = [
             (record.offset, read_index)
             for read_index, read in transaction.reads
-            if read_index < index and read.place == wrote.place
+            if read_index < index and read.place == write.place
             if read.isolation is Isolation.READ_COMMITTED and not read.error
             for record in read.records
-            if record.key == wrote.key
+            if record.key == write.key
         ]
         if versions:
             version, read_index = max(versions)
-            replacements.append(((f"key {wrote.key!r}", wrote.place, version), [read_index, index]))
+            replacements.append(((f"key {write.key!r}", write.place, version), [read_index, index]))
     return replacements
 
 

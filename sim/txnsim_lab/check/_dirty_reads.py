@@ -24,8 +24,8 @@ def aborted_reads(history: History) -> tuple[Anomaly, ...]:
     anomalies = []
     for (partition, value), sights in visible.sights.items():
         writers = [
-            history.transaction_of(wrote)
-            for _, wrote in visible.writers.get((partition, value), ())
+            history.transaction_of(write)
+            for _, write in visible.writers.get((partition, value), ())
         ]
         if not writers or not all(writer and writer.fate.aborted for writer in writers):
             continue
@@ -60,13 +60,15 @@ def intermediate_reads(history: History) -> tuple[Anomaly, ...]:
         culprit = _find_read_amid_writes(transaction, history, visible)
         if culprit is None:
             continue
-        (early_at, early), read_index, (late_at, late) = culprit
-        because = (
-            f"{history[read_index].who} read {early.value!r} of {transaction.label} at"
-            f" {early.place}, and "
-            f"afterwards it wrote {late.value!r} there"
+        (early_index, early_write), read_index, (late_index, late_write) = culprit
+        reason = (
+            f"{history[read_index].who} read {early_write.value!r} of {transaction.label} at"
+            f" {early_write.place}, and "
+            f"afterwards it wrote {late_write.value!r} there"
         )
-        anomalies.append(convict(Kind.INTERMEDIATE_READ, because, early_at, read_index, late_at))
+        anomalies.append(
+            convict(Kind.INTERMEDIATE_READ, reason, early_index, read_index, late_index)
+        )
     return tuple(anomalies)
 
 
@@ -76,17 +78,21 @@ def _find_read_amid_writes(
     """A write of a transaction, the index of a Read that returned it, and a later write of the
     transaction; None if each Read came after all writes, or after the request for the end.
     """
-    for index, wrote in transaction.writes:
-        for sight in visible.sights_of(wrote):
-            for late in transaction.acknowledged:
-                follows = late[0] > sight.index and late[1].place == wrote.place
-                if follows and not _end_asked(transaction, history, sight.index, late[0]):
-                    return (index, wrote), sight.index, late
+    for index, write in transaction.writes:
+        for sight in visible.sights_of(write):
+            for later_write in transaction.acknowledged:
+                follows = later_write[0] > sight.index and later_write[1].place == write.place
+                if follows and not _end_asked(transaction, history, sight.index, later_write[0]):
+                    return (index, write), sight.index, later_write
     return None
 
 
-def _end_asked(transaction: Transaction, history: History, read: int, late: int) -> bool:
+def _end_asked(
+    transaction: Transaction, history: History, read_index: int, later_index: int
+) -> bool:
     return any(
-        end.asked_ms <= history[read].at_ms if end.asked_ms is not None else index < late
+        end.asked_ms <= history[read_index].at_ms
+        if end.asked_ms is not None
+        else index < later_index
         for index, end in transaction.ends
     )

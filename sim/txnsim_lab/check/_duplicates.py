@@ -22,23 +22,23 @@ def duplicates(history: History) -> tuple[Anomaly, ...]:
     sights_by_item: dict[str, dict[tuple[TopicPartition, int], tuple[int, str]]] = defaultdict(dict)
     for (partition, value), sights in visible.sights.items():
         writers = visible.writers.get((partition, value), ())
-        items = {wrote.item for _, wrote in writers}
+        items = {write.item for _, write in writers}
         item = items.pop() if len(items) == 1 else None
-        if item is None and len({wrote.transaction for _, wrote in writers}) != 1:
+        if item is None and len({write.transaction for _, write in writers}) != 1:
             continue  # of no program that was seen, or of several that used one name
-        name = (
+        record_name = (
             f"{value!r} on {partition}" if item is None else f"item {item!r} on {partition.topic}"
         )
         for sight in sights:
-            sights_by_item[name].setdefault((partition, sight.offset), (sight.index, value))
+            sights_by_item[record_name].setdefault((partition, sight.offset), (sight.index, value))
     anomalies = []
-    for name, places in sorted(sights_by_item.items()):
-        if len(places) > 1:
-            listed = ", ".join(
+    for record_name, sight_by_offset in sorted(sights_by_item.items()):
+        if len(sight_by_offset) > 1:
+            offset_list = ", ".join(
                 f"{value!r} at {partition}@{offset}"
-                for (partition, offset), (_, value) in places.items()
+                for (partition, offset), (_, value) in sight_by_offset.items()
             )
-            evidence = [index for index, _ in places.values()]
-            because = f"{name} is visible {len(places)} times: {listed}"
-            anomalies.append(convict(Kind.DUPLICATE, because, *evidence))
+            evidence = [index for index, _ in sight_by_offset.values()]
+            reason = f"{record_name} is visible {len(sight_by_offset)} times: {offset_list}"
+            anomalies.append(convict(Kind.DUPLICATE, reason, *evidence))
     return tuple(anomalies)

@@ -52,11 +52,11 @@ def false_fencing(history: History) -> tuple[Anomaly, ...]:
     for transaction in history.transactions().values():
         answers = answers_of.get(transaction.label, [])
         for index, answer in answers:
-            because = _false(transaction, answers, index, lives)
-            if because:
+            reason = _why_answer_is_false(transaction, answers, index, lives)
+            if reason:
                 evidence = (transaction.heard_of, index)
-                anomalies.append(convict(Kind.FALSE_FENCING, because, *evidence))
-            if because or isinstance(answer, Ended):
+                anomalies.append(convict(Kind.FALSE_FENCING, reason, *evidence))
+            if reason or isinstance(answer, Ended):
                 break  # from here on it is over, or may be
     return tuple(anomalies)
 
@@ -92,7 +92,7 @@ def lives_of(history: History) -> dict[str, Life]:
     users = _ids_of_producers(history)
     last_seen: dict[str, int] = {}
     for index, observation in enumerate(history):
-        since = last_seen.get(observation.who, -1)
+        previous_index = last_seen.get(observation.who, -1)
         last_seen[observation.who] = index
         concerned: Iterable[str | None]
         match observation:
@@ -108,7 +108,7 @@ def lives_of(history: History) -> dict[str, Life]:
                 continue  # nothing that ends transactions or takes ids over
         for owner in concerned:
             if owner is not None:
-                lives.setdefault(owner, []).append(_Event(since, index, observation))
+                lives.setdefault(owner, []).append(_Event(previous_index, index, observation))
     return lives
 
 
@@ -121,7 +121,7 @@ def _ids_of_producers(history: History) -> dict[int | None, set[str]]:
     return ids
 
 
-def _false(
+def _why_answer_is_false(
     transaction: Transaction,
     answers: Sequence[tuple[int, Answer]],
     index: int,
@@ -133,7 +133,7 @@ def _false(
     if owner is None or not (is_wrong_state or answer.error in FENCED):
         return ""
     life = lives[owner]
-    if has_cause(life, transaction, answer, answered=index):
+    if has_cause(life, transaction, answer, answer_index=index):
         return ""
     if is_wrong_state:
         if not _took_part(answers, index):
@@ -142,7 +142,7 @@ def _false(
             f"{answer.who} got {WRONG_STATE} at the end of {transaction.label}, though it had "
             f"begun it, had not ended it, and no producer took over {owner}"
         )
-    timeout_ms = last_timeout_ms(life, (Initialised, Described), answered=index)
+    timeout_ms = last_timeout_ms(life, (Initialised, Described), answer_index=index)
     if timeout_ms is None or answer.at_ms - transaction.heard_of_ms >= timeout_ms:
         return ""
     return (
@@ -154,30 +154,32 @@ def _false(
 # What excuses the brokers
 
 
-def has_cause(life: Life, transaction: Transaction, answer: Answer, *, answered: int) -> bool:
+def has_cause(life: Life, transaction: Transaction, answer: Answer, *, answer_index: int) -> bool:
     """Whether another client, or the producer itself, may have caused the error."""
     return _has_other_cause(
-        life, began=transaction.heard_of, answered=answered, who=answer.who
-    ) or _has_foreign_identity(life, answered=answered, answer=answer)
+        life, begin_index=transaction.heard_of, answer_index=answer_index, producer_name=answer.who
+    ) or _has_foreign_identity(life, answer_index=answer_index, answer=answer)
 
 
-def _has_other_cause(life: Life, *, began: int, answered: int, who: str) -> bool:
+def _has_other_cause(
+    life: Life, *, begin_index: int, answer_index: int, producer_name: str
+) -> bool:
     """Whether another request may have led to the error."""
     producer_ids = _producer_ids(life)
     owner, newest = "", (-1, -1)
     unfinished: set[str] = set()
     for event in life:
         observation = event.observation
-        if event.history_index > answered:
+        if event.history_index > answer_index:
             # Asked for before, and answered later: it may have taken effect in between.
-            if event.since < answered and _may_end(observation, producer_ids):
+            if event.since < answer_index and _may_end(observation, producer_ids):
                 return True
             continue
         match observation:
             case Initialised():
                 # Without an answer it may still be on its way, whatever came since.
                 is_loose = observation.outcome is Outcome.UNKNOWN
-                if (event.history_index > began or is_loose) and _may_fence(observation):
+                if (event.history_index > begin_index or is_loose) and _may_fence(observation):
                     return True
                 if observation.outcome is not Outcome.OK:
                     owner = "" if _may_fence(observation) else owner
@@ -187,7 +189,7 @@ def _has_other_cause(life: Life, *, began: int, answered: int, who: str) -> bool
                         (observation.producer_id, observation.producer_epoch),
                     )
                     unfinished.clear()
-            case Began() if event.history_index < began:
+            case Began() if event.history_index < begin_index:
                 unfinished.add(observation.transaction)
             case Ended() if observation.outcome is Outcome.OK:
                 unfinished.discard(observation.transaction)
@@ -196,7 +198,7 @@ def _has_other_cause(life: Life, *, began: int, answered: int, who: str) -> bool
                     return True
             case _:
                 pass  # a look, or the transaction in question, or nothing that has happened
-    return owner != who or bool(unfinished)
+    return owner != producer_name or bool(unfinished)
 
 
 def _is_older(initialised: Initialised, newest: tuple[int, int]) -> bool:
@@ -240,19 +242,19 @@ def _may_fence(initialised: Initialised) -> bool:
     )
 
 
-def _has_foreign_identity(life: Life, *, answered: int, answer: Answer) -> bool:
+def _has_foreign_identity(life: Life, *, answer_index: int, answer: Answer) -> bool:
     """Whether the request had another identity than its producer had got; or whether another client
     has used a higher epoch of this producer, which raises the epoch at a leader.
     """
     identity, newest = _Identity(), (-1, -1)
     for event in life:
         observation = event.observation
-        is_over = event.history_index < answered
+        is_over = event.history_index < answer_index
         if isinstance(observation, Initialised):
             if is_over and observation.outcome is Outcome.OK and not _is_older(observation, newest):
                 newest = observation.producer_id, observation.producer_epoch
                 identity.adopt(*newest)
-        elif isinstance(observation, Answer) and event.since < answered:
+        elif isinstance(observation, Answer) and event.since < answer_index:
             if observation.outcome is not Outcome.FAILED and identity.is_exceeded_by(observation):
                 return True
             if is_over and observation.outcome is Outcome.OK:
@@ -309,14 +311,14 @@ class _Identity:
 
 
 def last_timeout_ms(
-    life: Life, told_by: tuple[type[Initialised | Described], ...], *, answered: int
+    life: Life, answer_kinds: tuple[type[Initialised | Described], ...], *, answer_index: int
 ) -> int | None:
     """The last observed transaction timeout, from answers of the given kinds."""
     return next(
         (
             event.observation.timeout_ms
             for event in reversed(life)
-            if event.history_index < answered and isinstance(event.observation, told_by)
+            if event.history_index < answer_index and isinstance(event.observation, answer_kinds)
             if event.observation.timeout_ms is not None
         ),
         None,
@@ -328,5 +330,5 @@ def _took_part(answers: Sequence[tuple[int, Answer]], index: int) -> bool:
     producer does not add partitions itself (transactions v2), a leader has accepted a record.
     """
     earlier = [answer for answer_index, answer in answers if answer_index < index]
-    added = [answer for answer in earlier if isinstance(answer, Added)]
-    return any(answer.outcome is Outcome.OK for answer in (added or earlier))
+    added_partitions = [answer for answer in earlier if isinstance(answer, Added)]
+    return any(answer.outcome is Outcome.OK for answer in (added_partitions or earlier))

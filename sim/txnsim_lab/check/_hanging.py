@@ -48,11 +48,11 @@ class Hanging(msgspec.Struct, frozen=True, kw_only=True):
     evidence: tuple[int, ...]
     """Indexes of the observations: open, not listed, still open, readers blocked."""
 
-    def holds(self, wrote: Wrote) -> bool:
+    def holds(self, write: Wrote) -> bool:
         return (
-            wrote.place == self.topic_partition
-            and wrote.producer_id == self.producer_id
-            and wrote.offset >= self.start_offset
+            write.place == self.topic_partition
+            and write.producer_id == self.producer_id
+            and write.offset >= self.start_offset
         )
 
 
@@ -73,18 +73,18 @@ def _hanging(history: History) -> tuple[Hanging, ...]:
         if pinned is None:
             continue
         read_index, read = pinned
-        for producer_id, start in _open_at(history, last_looks[partition]):
-            if start > read.last_stable_offset:
+        for producer_id, start_offset in _open_at(history, last_looks[partition]):
+            if start_offset > read.last_stable_offset:
                 continue  # another one is before it
             proof = _proof_without_owner(
-                history, partition, producer_id, start, owners[producer_id]
+                history, partition, producer_id, start_offset, owners[producer_id]
             )
             if proof:
                 hanging_transactions.append(
                     Hanging(
                         topic_partition=partition,
                         producer_id=producer_id,
-                        start_offset=start,
+                        start_offset=start_offset,
                         last_stable_offset=read.last_stable_offset,
                         high_watermark=read.high_watermark,
                         evidence=tuple(sorted({*proof, last_looks[partition], read_index})),
@@ -104,8 +104,8 @@ def _ids_by_producer(history: History) -> dict[int, set[str]]:
     ids: dict[int, set[str]] = defaultdict(set)
     for _, initialised in history.all_of(Initialised):
         ids[initialised.producer_id].add(initialised.transactional_id)
-    for _, described in history.all_of(Described):
-        ids[described.producer_id].add(described.transactional_id)
+    for _, description in history.all_of(Described):
+        ids[description.producer_id].add(description.transactional_id)
     return ids
 
 
@@ -132,30 +132,32 @@ def _last_read_held_back(history: History, partition: TopicPartition) -> tuple[i
 
 
 def _proof_without_owner(
-    history: History, partition: TopicPartition, producer_id: int, start: int, ids: set[str]
+    history: History, partition: TopicPartition, producer_id: int, start_offset: int, ids: set[str]
 ) -> tuple[int, ...]:
     """Indexes of the observations: open, not listed, open again; empty if one is missing or
     contradicted later.
     """
     open_first: int | None = None
-    denied: int | None = None
+    denial_index: int | None = None
     proof: tuple[int, ...] = ()
     for index, observation in enumerate(history):
-        if _says_open(observation, partition, producer_id, start):
+        if _says_open(observation, partition, producer_id, start_offset):
             if open_first is None:
                 open_first = index
-            if denied is not None:
-                proof = (open_first, denied, index)
+            if denial_index is not None:
+                proof = (open_first, denial_index, index)
             continue
-        word = _word_of_coordinator(observation, partition, producer_id, ids)
-        if word is True:
-            denied, proof = None, ()
-        elif word is False and open_first is not None:
-            denied = index
+        coordinator_says_open = _word_of_coordinator(observation, partition, producer_id, ids)
+        if coordinator_says_open is True:
+            denial_index, proof = None, ()
+        elif coordinator_says_open is False and open_first is not None:
+            denial_index = index
     return proof
 
 
-def _says_open(observation: Seen, partition: TopicPartition, producer_id: int, start: int) -> bool:
+def _says_open(
+    observation: Seen, partition: TopicPartition, producer_id: int, start_offset: int
+) -> bool:
     """Whether a leader's answer shows the transaction as open: it names it, or the last stable
     offset equals its start.
     """
@@ -164,13 +166,13 @@ def _says_open(observation: Seen, partition: TopicPartition, producer_id: int, s
             observation.place == partition
             and not observation.error
             and any(
-                producer.producer_id == producer_id and producer.start_offset == start
+                producer.producer_id == producer_id and producer.start_offset == start_offset
                 for producer in observation.producers
             )
         )
     if not isinstance(observation, Read) or observation.place != partition or observation.error:
         return False
-    return observation.last_stable_offset == start < observation.high_watermark
+    return observation.last_stable_offset == start_offset < observation.high_watermark
 
 
 def _word_of_coordinator(
@@ -187,12 +189,12 @@ def _word_of_coordinator(
         }:
             return False  # the only id that ever had this producer id has another one now, or none
         case Listed():
-            listed = [
+            listings_of_producer = [
                 listing
                 for listing in observation.transactions
                 if listing.producer_id == producer_id
             ]
-            if any(listing.state in OPEN_STATES for listing in listed):
+            if any(listing.state in OPEN_STATES for listing in listings_of_producer):
                 return None  # which partitions, DescribeTransactions would say
             return False
         case _:

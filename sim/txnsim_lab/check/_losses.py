@@ -26,56 +26,56 @@ def losses(history: History) -> tuple[Anomaly, ...]:
     - nothing of it is visible, it was committed and had several records: the commit is lost;
     - it was committed and had one record: that write is lost.
     """
-    books = _Books(history)
+    books = _LossProofs(history)
     anomalies: list[Anomaly] = []
-    for index, wrote in history.writes():
-        if wrote.transaction is None and wrote.outcome is Outcome.OK:
-            proof = books.proof_of_loss(index, wrote, since=None)
+    for index, write in history.writes():
+        if write.transaction is None and write.outcome is Outcome.OK:
+            proof = books.proof_of_loss(index, write, end_index=None)
             if proof:
-                anomalies.append(_lost_write(wrote, "", index, *proof))
+                anomalies.append(_lost_write(write, "", index, *proof))
     for transaction in history.transactions().values():
-        anomalies += _of_transaction(transaction, books)
+        anomalies += _losses_of_transaction(transaction, books)
     return tuple(anomalies)
 
 
-class _Books:
+class _LossProofs:
     """The fate of each record of a history."""
 
     def __init__(self, history: History) -> None:
         self._seen: Visibility = visibility(history)
         self._hanging: tuple[Hanging, ...] = hanging(history)
 
-    def proof_of_loss(self, index: int, wrote: Wrote, *, since: int | None) -> tuple[int, ...]:
+    def proof_of_loss(self, index: int, write: Wrote, *, end_index: int | None) -> tuple[int, ...]:
         """Indexes of observations which prove that no reader will see the record any more; empty if
         there is no proof.
         """
         if index in self._seen.misses:
             return (self._seen.misses[index],)
-        if since is None or self._seen.sights_of(wrote):
+        if end_index is None or self._seen.sights_of(write):
             return ()
         for transaction in self._hanging:
-            if transaction.holds(wrote) and transaction.evidence[-1] > since:
+            if transaction.holds(write) and transaction.evidence[-1] > end_index:
                 return transaction.evidence
         return ()
 
-    def deliveries(self, wrote: Wrote) -> tuple[int, ...]:
+    def deliveries(self, write: Wrote) -> tuple[int, ...]:
         """Index of the first delivery of the record; empty if there is none."""
-        return tuple(sight.index for sight in self._seen.sights_of(wrote))[:1]
+        return tuple(sight.index for sight in self._seen.sights_of(write))[:1]
 
 
-def _of_transaction(transaction: Transaction, books: _Books) -> list[Anomaly]:
-    since = max(
+def _losses_of_transaction(transaction: Transaction, books: _LossProofs) -> list[Anomaly]:
+    end_index = max(
         (index for index, end in transaction.ends if end.commit and end.outcome is Outcome.OK),
         default=None,
     )
     lost_writes = {}
     visible: dict[_Name, tuple[int, ...]] = {}
-    for index, wrote in transaction.acknowledged:
-        proof = books.proof_of_loss(index, wrote, since=since)
+    for index, write in transaction.acknowledged:
+        proof = books.proof_of_loss(index, write, end_index=end_index)
         if proof:
-            lost_writes[index] = (wrote, proof)
-        if sights := books.deliveries(wrote):
-            visible[_name(index, wrote)] = sights
+            lost_writes[index] = (write, proof)
+        if sights := books.deliveries(write):
+            visible[_name(index, write)] = sights
     if not lost_writes:
         return []
     proofs = [
@@ -83,9 +83,9 @@ def _of_transaction(transaction: Transaction, books: _Books) -> list[Anomaly]:
     ]
     ends = [index for index, _ in transaction.ends]
     anomalies = []
-    names = {_name(index, wrote) for index, (wrote, _) in lost_writes.items()}
-    if visible and len(names | visible.keys()) > 1:
-        missing = ", ".join(_record_name(wrote) for wrote, _ in lost_writes.values())
+    lost_names = {_name(index, write) for index, (write, _) in lost_writes.items()}
+    if visible and len(lost_names | visible.keys()) > 1:
+        missing = ", ".join(_record_name(write) for write, _ in lost_writes.values())
         anomalies.append(
             convict(
                 Kind.TORN_TRANSACTION,
@@ -95,28 +95,28 @@ def _of_transaction(transaction: Transaction, books: _Books) -> list[Anomaly]:
                 *ends,
             )
         )
-    if since is None:
+    if end_index is None:
         return anomalies
-    if not visible and len(lost_writes) == len(transaction.acknowledged) and len(names) > 1:
-        because = f"{transaction.label} was acknowledged as committed, and nothing of it is there"
-        return [convict(Kind.LOST_COMMIT, because, *proofs, *ends)]
-    for index, (wrote, proof) in lost_writes.items():
-        anomalies.append(_lost_write(wrote, f" of {transaction.label}", index, *proof, *ends))
+    if not visible and len(lost_writes) == len(transaction.acknowledged) and len(lost_names) > 1:
+        reason = f"{transaction.label} was acknowledged as committed, and nothing of it is there"
+        return [convict(Kind.LOST_COMMIT, reason, *proofs, *ends)]
+    for index, (write, proof) in lost_writes.items():
+        anomalies.append(_lost_write(write, f" of {transaction.label}", index, *proof, *ends))
     return anomalies
 
 
 _Name = tuple[TopicPartition, str | int]
 
 
-def _name(index: int, wrote: Wrote) -> _Name:
+def _name(index: int, write: Wrote) -> _Name:
     """One name for all attempts to write a record; a tombstone is named by its index."""
-    return wrote.place, index if wrote.value is None else wrote.value
+    return write.place, index if write.value is None else write.value
 
 
-def _lost_write(wrote: Wrote, owner: str, *evidence: int) -> Anomaly:
-    because = f"{_record_name(wrote)}{owner} was acknowledged and committed, and no reader gets it"
-    return convict(Kind.LOST_WRITE, because, *evidence)
+def _lost_write(write: Wrote, owner: str, *evidence: int) -> Anomaly:
+    reason = f"{_record_name(write)}{owner} was acknowledged and committed, and no reader gets it"
+    return convict(Kind.LOST_WRITE, reason, *evidence)
 
 
-def _record_name(wrote: Wrote) -> str:
-    return f"{wrote.value!r} on {wrote.place}"
+def _record_name(write: Wrote) -> str:
+    return f"{write.value!r} on {write.place}"

@@ -31,24 +31,24 @@ def out_of_order(history: History) -> tuple[Anomaly, ...]:
     """
     visible = visibility(history)
     sessions: dict[_Session, list[tuple[int, int, Wrote]]] = defaultdict(list)
-    for index, wrote in history.writes():
-        if None not in (wrote.producer_id, wrote.producer_epoch, wrote.sequence):
-            assert wrote.producer_id is not None
-            assert wrote.producer_epoch is not None
-            assert wrote.sequence is not None
-            session = (wrote.producer_id, wrote.producer_epoch, wrote.place)
-            sessions[session].append((wrote.sequence, index, wrote))
+    for index, write in history.writes():
+        if None not in (write.producer_id, write.producer_epoch, write.sequence):
+            assert write.producer_id is not None
+            assert write.producer_epoch is not None
+            assert write.sequence is not None
+            session = (write.producer_id, write.producer_epoch, write.place)
+            sessions[session].append((write.sequence, index, write))
     anomalies = []
     for session in sorted(sessions):
         attempts = sorted(sessions[session], key=lambda attempt: attempt[:2])
         culprit = _find_overtaking(attempts, visible)
         if culprit is not None:
             (_, low_at, low), (_, high_at, high) = culprit
-            because = (
+            reason = (
                 f"producer {session[0]} epoch {session[1]} sent {low.value!r} before "
                 f"{high.value!r} to {session[2]}, which came first"
             )
-            anomalies.append(convict(Kind.OUT_OF_ORDER, because, low_at, high_at))
+            anomalies.append(convict(Kind.OUT_OF_ORDER, reason, low_at, high_at))
     return tuple(anomalies)
 
 
@@ -59,7 +59,9 @@ def _find_overtaking(
     attempts: list[_Attempt], visible: Visibility
 ) -> tuple[_Attempt, _Attempt] | None:
     """A record, and one with a higher sequence that overtook it."""
-    accepted = [candidate for candidate in attempts if candidate[2].outcome is Outcome.OK]
+    accepted = [
+        attempt_before for attempt_before in attempts if attempt_before[2].outcome is Outcome.OK
+    ]
     for low in attempts:
         high = next(
             (
@@ -74,11 +76,11 @@ def _find_overtaking(
     return None
 
 
-def _follows(sequence: int, other: int) -> bool:
+def _follows(sequence: int, earlier_sequence: int) -> bool:
     """Whether one sequence comes after another. Sequences start again at 0 after the largest one,
     so the order of two that are far apart is unknown.
     """
-    return 0 < (sequence - other) % SEQUENCES < SEQUENCES // 2
+    return 0 < (sequence - earlier_sequence) % SEQUENCES < SEQUENCES // 2
 
 
 def _overtook(low: _Attempt, high: _Attempt) -> bool:
@@ -91,10 +93,12 @@ def _overtook(low: _Attempt, high: _Attempt) -> bool:
 
 def _undeliverable(sequence: int, attempts: list[_Attempt], visible: Visibility) -> bool:
     """Whether a record is not in the log: every attempt was refused, and no reader has got it."""
-    same_sequence = [wrote for number, _, wrote in attempts if number == sequence]
+    same_sequence = [
+        write for attempt_sequence, _, write in attempts if attempt_sequence == sequence
+    ]
     return all(
-        wrote.outcome is Outcome.FAILED and (wrote.place, wrote.value) not in visible.sights
-        for wrote in same_sequence
+        write.outcome is Outcome.FAILED and (write.place, write.value) not in visible.sights
+        for write in same_sequence
     )
 
 
@@ -110,15 +114,17 @@ def readers_went_back(history: History) -> tuple[Anomaly, ...]:
     for index, read in history.committed_reads():
         if read.last_stable_offset == UNKNOWN_OFFSET:
             continue
-        view = (read.who, read.place, read.leader_epoch)
-        furthest_read = furthest.get(view)
+        reader_and_partition = (read.who, read.place, read.leader_epoch)
+        furthest_read = furthest.get(reader_and_partition)
         if furthest_read is None or read.last_stable_offset >= furthest_read[1].last_stable_offset:
-            furthest[view] = (index, read)
-        elif view not in anomalies:
-            because = (
+            furthest[reader_and_partition] = (index, read)
+        elif reader_and_partition not in anomalies:
+            reason = (
                 f"{read.who} could read up to {furthest_read[1].last_stable_offset} on"
                 f" {read.place}, and "
                 f"then only up to {read.last_stable_offset}"
             )
-            anomalies[view] = convict(Kind.READER_WENT_BACK, because, furthest_read[0], index)
+            anomalies[reader_and_partition] = convict(
+                Kind.READER_WENT_BACK, reason, furthest_read[0], index
+            )
     return tuple(anomalies.values())

@@ -27,19 +27,19 @@ def positions_before_decision(history: History) -> tuple[Anomaly, ...]:
     for index, read in history.all_of(PositionsRead):
         for position in () if read.error else read.positions:
             sent_by = senders.get((read.group, position.place, position.offset), [])
-            culprits = [_early(transactions, sent, read) for _, sent in sent_by]
+            culprits = [_sent_before_decision(transactions, sent, read) for _, sent in sent_by]
             if not sent_by or None in culprits:
                 continue
-            because = (
+            reason = (
                 f"{read.who} got {position.offset} as the position of {read.group} on "
                 f"{position.place}, which {culprits[0]} had sent and not committed"
             )
             evidence = [index, *(sent_index for sent_index, _ in sent_by)]
-            anomalies.append(convict(Kind.POSITIONS_BEFORE_DECISION, because, *evidence))
+            anomalies.append(convict(Kind.POSITIONS_BEFORE_DECISION, reason, *evidence))
     return tuple(anomalies)
 
 
-def _early(
+def _sent_before_decision(
     transactions: Mapping[str, Transaction], sent: SentOffsets, read: PositionsRead
 ) -> str | None:
     """The transaction if it was still uncommitted at the read; None if it was committed, or if

@@ -36,42 +36,42 @@ def refused_producers(history: History) -> tuple[Anomaly, ...]:
     and nothing that was asked in the name of its id has been granted since.
     """
     anomalies = []
-    lives, answered = lives_of(history), answers_to(history)
+    lives, answers_by_label = lives_of(history), answers_to(history)
     for transaction in history.transactions().values():
         owner = transaction.transactional_id
-        answers = answered.get(transaction.label, [])
+        answers = answers_by_label.get(transaction.label, [])
         for index, answer in answers:
             if isinstance(answer, Ended):
                 break  # false-fencing judges ends; from here on it is over
             if owner is None or answer.error not in REFUSALS:
                 continue
             life = lives[owner]
-            if has_cause(life, transaction, answer, answered=index):
+            if has_cause(life, transaction, answer, answer_index=index):
                 break
             if _is_granted_since(life, index) or _was_left_out(answers, answer):
                 break
-            timeout_ms = last_timeout_ms(life, (Initialised,), answered=index)
+            timeout_ms = last_timeout_ms(life, (Initialised,), answer_index=index)
             if timeout_ms is None or answer.at_ms - transaction.heard_of_ms >= timeout_ms:
                 break  # its coordinator may have aborted it by then
-            because = (
+            reason = (
                 f"{answer.who} got {answer.error} in {transaction.label}, which it had begun "
                 f"as it should; no client took over {owner}, and nothing was granted to it any more"
             )
-            anomalies.append(convict(Kind.REFUSED_PRODUCER, because, transaction.heard_of, index))
+            anomalies.append(convict(Kind.REFUSED_PRODUCER, reason, transaction.heard_of, index))
             break
     return tuple(anomalies)
 
 
-def _was_left_out(answers: Sequence[tuple[int, Answer]], refused: Answer) -> bool:
+def _was_left_out(answers: Sequence[tuple[int, Answer]], refused_answer: Answer) -> bool:
     """Whether a producer that adds partitions itself has not added this one: then the refusal is
     right (KIP-890's buggy client).
     """
-    added = [answer for _, answer in answers if isinstance(answer, Added)]
-    if not added or isinstance(refused, Added):
+    additions = [answer for _, answer in answers if isinstance(answer, Added)]
+    if not additions or isinstance(refused_answer, Added):
         return False
-    accepted = [addition for addition in added if addition.outcome is Outcome.OK]
-    if isinstance(refused, Wrote):
-        return not any(refused.place in addition.partitions for addition in accepted)
+    accepted = [addition for addition in additions if addition.outcome is Outcome.OK]
+    if isinstance(refused_answer, Wrote):
+        return not any(refused_answer.place in addition.partitions for addition in accepted)
     return not any(not addition.partitions for addition in accepted)
 
 

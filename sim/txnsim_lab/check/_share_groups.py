@@ -99,17 +99,21 @@ def aborted_deliveries(history: History) -> tuple[Anomaly, ...]:
         for index, fetch, record in consumption.deliveries():
             if record.value is None or fetch.isolation is not Isolation.READ_COMMITTED:
                 continue
-            wrote = visible.writers.get((consumption.topic_partition, record.value), ())
-            by = [(write_index, history.transaction_of(writer)) for write_index, writer in wrote]
-            if not by or not all(writer and writer.fate.aborted for _, writer in by):
+            write = visible.writers.get((consumption.topic_partition, record.value), ())
+            indexed_writers = [
+                (write_index, history.transaction_of(writer)) for write_index, writer in write
+            ]
+            if not indexed_writers or not all(
+                writer and writer.fate.aborted for _, writer in indexed_writers
+            ):
                 continue
-            because = (
+            reason = (
                 f"{fetch.who} of {consumption.group} was given {record.value!r} at "
                 f"{consumption.topic_partition}@{record.offset}, which was not committed"
             )
-            ends = (end for _, writer in by if writer for end, _ in writer.ends)
-            evidence = (index, *(write_index for write_index, _ in by), *ends)
-            anomalies.append(convict(Kind.ABORTED_READ, because, *evidence))
+            ends = (end for _, writer in indexed_writers if writer for end, _ in writer.ends)
+            evidence = (index, *(write_index for write_index, _ in indexed_writers), *ends)
+            anomalies.append(convict(Kind.ABORTED_READ, reason, *evidence))
     return tuple(anomalies)
 
 
@@ -145,14 +149,14 @@ def delivered_after_acknowledgement(history: History) -> tuple[Anomaly, ...]:
                     and _follows(fetch, final)
                     and not consumption.is_set_between(final_index, index)
                 ):
-                    because = (
+                    reason = (
                         f"{final.who} of {consumption.group} has ended "
                         f"{consumption.topic_partition}@{record.offset} ({final.type}), and"
                         f" {fetch.who} was "
                         "given it again"
                     )
                     kind = Kind.DELIVERED_AFTER_ACKNOWLEDGEMENT
-                    anomalies.append(convict(kind, because, final_index, index))
+                    anomalies.append(convict(kind, reason, final_index, index))
     return tuple(anomalies)
 
 
@@ -165,18 +169,18 @@ def two_owners(history: History) -> tuple[Anomaly, ...]:
         deliveries: dict[int, list[_Delivery]] = defaultdict(list)
         for delivery in consumption.deliveries():
             for earlier in deliveries[delivery.record.offset]:
-                if _holds(consumption, earlier, delivery):
-                    because = (
+                if _overlaps(consumption, earlier, delivery):
+                    reason = (
                         f"{earlier.fetch.who} and {delivery.fetch.who} of {consumption.group} have "
                         f"{consumption.topic_partition}@{delivery.record.offset} at the same time"
                     )
                     evidence = (earlier.history_index, delivery.history_index)
-                    anomalies.append(convict(Kind.TWO_OWNERS, because, *evidence))
+                    anomalies.append(convict(Kind.TWO_OWNERS, reason, *evidence))
             deliveries[delivery.record.offset].append(delivery)
     return tuple(anomalies)
 
 
-def _holds(consumption: _Consumption, earlier: _Delivery, later: _Delivery) -> bool:
+def _overlaps(consumption: _Consumption, earlier: _Delivery, later: _Delivery) -> bool:
     """Whether the first member's lock was in force until the second answer came."""
     earlier_fetch, later_fetch = earlier.fetch, later.fetch
     if earlier_fetch.asked_ms is None or earlier_fetch.lock_ms is None:
@@ -213,18 +217,18 @@ def never_delivered(history: History) -> tuple[Anomaly, ...]:
     for consumption in history.derived(_consumptions):
         if not _is_fully_observed(consumption):
             continue
-        for commit_index, wrote in _undelivered_writes(history, consumption):
+        for commit_index, write in _undelivered_writes(history, consumption):
             index = next(
-                (index for index, start in consumption.starts if start.start_offset > wrote.offset),
+                (index for index, start in consumption.starts if start.start_offset > write.offset),
                 -1,
             )
-            if index > commit_index and _was_before(consumption, wrote.offset, index):
-                because = (
+            if index > commit_index and _started_at_or_below(consumption, write.offset, index):
+                reason = (
                     f"{consumption.group} starts behind"
-                    f" {consumption.topic_partition}@{wrote.offset}, and no "
-                    f"member was given {wrote.value!r}"
+                    f" {consumption.topic_partition}@{write.offset}, and no "
+                    f"member was given {write.value!r}"
                 )
-                anomalies.append(convict(Kind.NEVER_DELIVERED, because, commit_index, index))
+                anomalies.append(convict(Kind.NEVER_DELIVERED, reason, commit_index, index))
     return tuple(anomalies)
 
 
@@ -237,30 +241,30 @@ def starving_groups(history: History) -> tuple[Anomaly, ...]:
     } | stuck_partitions(history)
     anomalies = []
     for consumption in history.derived(_consumptions):
-        in_vain = _in_vain(consumption)
+        in_vain = _fetches_in_vain(consumption)
         is_known = _is_fully_observed(
             consumption
         ) and consumption.topic_partition.topic not in deleted_topics(history)
         if not in_vain or not is_known or consumption.topic_partition in explained:
             continue
         (first_at, first_fetch), (last_at, last_fetch) = in_vain[0], in_vain[-1]
-        for commit_index, wrote in _undelivered_writes(history, consumption):
-            was_before = _was_before(consumption, wrote.offset, first_at)
+        for commit_index, write in _undelivered_writes(history, consumption):
+            was_before = _started_at_or_below(consumption, write.offset, first_at)
             waited_ms = last_fetch.at_ms - first_fetch.at_ms
             if commit_index < first_at and was_before and waited_ms > patience_of(history):
-                because = (
+                reason = (
                     f"{consumption.group} has got nothing of {consumption.topic_partition} for"
                     f" {waited_ms} "
-                    f"ms, where {wrote.value!r} at {wrote.offset} waits"
+                    f"ms, where {write.value!r} at {write.offset} waits"
                 )
                 anomalies.append(
-                    convict(Kind.STARVING_READER, because, commit_index, first_at, last_at)
+                    convict(Kind.STARVING_READER, reason, commit_index, first_at, last_at)
                 )
                 break
     return tuple(anomalies)
 
 
-def _in_vain(consumption: _Consumption) -> list[tuple[int, ShareFetched]]:
+def _fetches_in_vain(consumption: _Consumption) -> list[tuple[int, ShareFetched]]:
     """The answers at the end that have neither an error nor records."""
     empty_fetches: list[tuple[int, ShareFetched]] = []
     for index, fetch in consumption.fetches:
@@ -278,14 +282,14 @@ def _is_fully_observed(consumption: _Consumption) -> bool:
     return is_seen and not any(start.is_set for _, start in consumption.starts)
 
 
-def _was_before(consumption: _Consumption, offset: int, until: int) -> bool:
+def _started_at_or_below(consumption: _Consumption, offset: int, last_index: int) -> bool:
     """Whether an observation before an index shows a start offset at or below this offset."""
     starts = (
-        start_index < until and 0 <= start.start_offset <= offset
+        start_index < last_index and 0 <= start.start_offset <= offset
         for start_index, start in consumption.starts
     )
     deliveries = (
-        delivery.history_index < until and delivery.record.offset <= offset
+        delivery.history_index < last_index and delivery.record.offset <= offset
         for delivery in consumption.deliveries()
     )
     return any(starts) or any(deliveries)
@@ -299,21 +303,21 @@ def _undelivered_writes(history: History, consumption: _Consumption) -> Iterator
     begins = (read.log_start_offset for _, read in history.reads(consumption.topic_partition))
     log_start_offset = max(begins, default=UNKNOWN_OFFSET)
     lost = visibility(history).misses
-    for index, wrote in history.writes():
-        transaction = history.transaction_of(wrote)
+    for index, write in history.writes():
+        transaction = history.transaction_of(write)
         is_demanded = (
-            wrote.place == consumption.topic_partition
-            and wrote.outcome is Outcome.OK
-            and wrote.value is not None
-            and wrote.key is None
-            and wrote.offset >= max(log_start_offset, 0)
-            and wrote.offset not in delivered_offsets
+            write.place == consumption.topic_partition
+            and write.outcome is Outcome.OK
+            and write.value is not None
+            and write.key is None
+            and write.offset >= max(log_start_offset, 0)
+            and write.offset not in delivered_offsets
             and index not in lost
         )
         if not is_demanded or (transaction is not None and not transaction.fate.committed):
             continue
         ends = () if transaction is None else (end_index for end_index, _ in transaction.ends)
-        yield max((index, *ends)), wrote
+        yield max((index, *ends)), write
 
 
 def _follows(later: Observation, earlier: Observation) -> bool:

@@ -61,9 +61,11 @@ def skipped_input(history: History) -> tuple[Anomaly, ...]:
     Members are those who have sent positions of the group, or for whom they were sent.
     """
     anomalies = []
-    for (name, partition), group in sorted(_groups(history).items()):
+    for (group_name, partition), group in sorted(_groups(history).items()):
         reads = tuple(
-            pair for pair in history.committed_reads(partition) if pair[1].who in group.senders
+            indexed_read
+            for indexed_read in history.committed_reads(partition)
+            if indexed_read[1].who in group.senders
         )
         if not reads:
             continue  # the history does not say what its members read
@@ -71,12 +73,13 @@ def skipped_input(history: History) -> tuple[Anomaly, ...]:
         if missed:
             offsets = sorted(missed)
             unlisted_text = f" and {len(offsets) - _NAMED} more" if len(offsets) > _NAMED else ""
-            because = (
-                f"the position of {name} on {partition} was {group.reached}, and no member of the "
-                f"group has processed {', '.join(map(str, offsets[:_NAMED]))}{unlisted_text}"
+            reason = (
+                f"the position of {group_name} on {partition} was {group.reached}, and no "
+                f"member of the group has processed "
+                f"{', '.join(map(str, offsets[:_NAMED]))}{unlisted_text}"
             )
             evidence = (group.index, missed[offsets[0]])
-            anomalies.append(convict(Kind.SKIPPED_INPUT, because, *evidence))
+            anomalies.append(convict(Kind.SKIPPED_INPUT, reason, *evidence))
     return tuple(anomalies)
 
 
@@ -117,11 +120,11 @@ def _unprocessed_records(
             processed |= offsets
     first_offset = min(read.asked for _, read in reads)
     missed: dict[int, int] = {}
-    start, replaced = _unreadable_records(history, partition)
+    start_offset, replaced = _unreadable_records(history, partition)
     for index, read in history.committed_reads(partition):
         for record in read.records:
             offset = record.offset
-            if not max(first_offset, start) <= offset < group.reached or offset in processed:
+            if not max(first_offset, start_offset) <= offset < group.reached or offset in processed:
                 continue
             if offset in delivered and offset < group.vouched and not names_inputs:
                 continue  # it was done again, from memory perhaps: its position was committed
@@ -138,22 +141,26 @@ def _processed_inputs(
     """
     outputs: set[int] = set()
     names_inputs = False
-    own = group.transactions | {read.transaction for _, read in reads}
-    for wrote in history.derived(_writes_by_input).get(partition, ()):
+    transactions_of_group = group.transactions | {read.transaction for _, read in reads}
+    for write in history.derived(_writes_by_input).get(partition, ()):
         inputs = {
-            input_record.offset for input_record in wrote.of if input_record.place == partition
+            input_record.offset for input_record in write.of if input_record.place == partition
         }
-        names_inputs |= bool(inputs) and wrote.transaction is not None and wrote.transaction in own
-        if wrote.outcome is not Outcome.FAILED and not _has_aborted(history, wrote.transaction):
+        names_inputs |= (
+            bool(inputs)
+            and write.transaction is not None
+            and write.transaction in transactions_of_group
+        )
+        if write.outcome is not Outcome.FAILED and not _has_aborted(history, write.transaction):
             outputs |= inputs
     return outputs, names_inputs
 
 
 def _writes_by_input(history: History) -> dict[TopicPartition, list[Wrote]]:
     writes: dict[TopicPartition, list[Wrote]] = defaultdict(list)
-    for _, wrote in history.writes():
-        for partition in {input_record.place for input_record in wrote.of}:
-            writes[partition].append(wrote)
+    for _, write in history.writes():
+        for partition in {input_record.place for input_record in write.of}:
+            writes[partition].append(write)
     return writes
 
 
@@ -165,11 +172,11 @@ def _unreadable_records(history: History, partition: TopicPartition) -> tuple[in
     """The highest observed start offset of the log, and the offsets that the cleaner may have
     removed.
     """
-    start = 0
+    start_offset = 0
     newest: dict[str, int] = {}
     replaced: set[int] = set()
     for _, read in history.reads(partition):
-        start = max(start, read.log_start_offset)
+        start_offset = max(start_offset, read.log_start_offset)
         for record in read.records:
             if record.key is None:
                 continue
@@ -177,4 +184,4 @@ def _unreadable_records(history: History, partition: TopicPartition) -> tuple[in
             if newest_offset is not None and newest_offset != record.offset:
                 replaced.add(min(newest_offset, record.offset))
             newest[record.key] = max(record.offset, -1 if newest_offset is None else newest_offset)
-    return start, replaced
+    return start_offset, replaced

@@ -51,42 +51,45 @@ def starving_readers(history: History) -> tuple[Anomaly, ...]:
     deleted = deleted_topics(history)
     patience_ms = patience_of(history)
     anomalies = []
-    for (who, partition), tail in sorted(_standing(history).items()):
+    for (reader_name, partition), last_reads in sorted(_standing(history).items()):
         is_explained = partition in explained or partition.topic in deleted
-        if not is_explained and len(tail) > 1:
-            anomalies += _starving(who, partition, tail, patience_ms)
+        if not is_explained and len(last_reads) > 1:
+            anomalies += _starving(reader_name, partition, last_reads, patience_ms)
     return tuple(anomalies)
 
 
 def _starving(
-    who: str, partition: TopicPartition, tail: list[tuple[int, Read]], patience_ms: int
+    reader_name: str,
+    partition: TopicPartition,
+    last_reads: list[tuple[int, Read]],
+    patience_ms: int,
 ) -> list[Anomaly]:
     """The anomalies in a reader's last Reads of a partition, which returned no records."""
-    last_at, last_read = tail[-1]
-    if all(read.last_stable_offset > read.asked for _, read in tail[-2:]):
-        because = (
-            f"{who} gets nothing at {partition}@{last_read.asked}, though readers may go up to "
-            f"{last_read.last_stable_offset}"
+    last_at, last_read = last_reads[-1]
+    if all(read.last_stable_offset > read.asked for _, read in last_reads[-2:]):
+        reason = (
+            f"{reader_name} gets nothing at {partition}@{last_read.asked}, though readers may go "
+            f"up to {last_read.last_stable_offset}"
         )
-        return [convict(Kind.STARVING_READER, because, tail[-2][0], last_at)]
-    first_at, first_read = _first_read_held_back(tail)
+        return [convict(Kind.STARVING_READER, reason, last_reads[-2][0], last_at)]
+    first_at, first_read = _first_read_held_back(last_reads)
     waited_ms = last_read.at_ms - first_read.at_ms
     if waited_ms > patience_ms:
-        because = (
-            f"{who} has been held at {partition}@{last_read.asked} for {waited_ms} ms, below "
-            f"{last_read.high_watermark}; no transaction may be open for so long"
+        reason = (
+            f"{reader_name} has been held at {partition}@{last_read.asked} for {waited_ms} ms, "
+            f"below {last_read.high_watermark}; no transaction may be open for so long"
         )
-        return [convict(Kind.STARVING_READER, because, first_at, last_at)]
+        return [convict(Kind.STARVING_READER, reason, first_at, last_at)]
     return []
 
 
-def _first_read_held_back(tail: list[tuple[int, Read]]) -> tuple[int, Read]:
+def _first_read_held_back(last_reads: list[tuple[int, Read]]) -> tuple[int, Read]:
     """The first Read at which the present last stable offset blocked the reader. Before that, there
     may have been no records after it, and the reader only waited for new ones.
     """
-    first_at, first_read = tail[-1]
+    first_at, first_read = last_reads[-1]
     last_read = first_read
-    for index, read in reversed(tail):
+    for index, read in reversed(last_reads):
         if not read.last_stable_offset == last_read.last_stable_offset < read.high_watermark:
             break
         first_at, first_read = index, read
@@ -97,12 +100,12 @@ def _standing(history: History) -> dict[tuple[str, TopicPartition], list[tuple[i
     """(reader, partition) -> its last Reads, all from one offset and without records."""
     tails: dict[tuple[str, TopicPartition], list[tuple[int, Read]]] = defaultdict(list)
     for index, read in history.committed_reads():
-        tail = tails[read.who, read.place]
+        last_reads = tails[read.who, read.place]
         stands = not read.records and read.next_offset == read.asked
-        if not stands or (tail and tail[-1][1].asked != read.asked):
-            tail.clear()
+        if not stands or (last_reads and last_reads[-1][1].asked != read.asked):
+            last_reads.clear()
         if stands and read.last_stable_offset != UNKNOWN_OFFSET:
-            tail.append((index, read))
+            last_reads.append((index, read))
     return tails
 
 

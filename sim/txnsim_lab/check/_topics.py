@@ -39,8 +39,10 @@ def with_distinct_topics(history: History) -> History:
             deletions[deleted.topic].append((index, deleted))
     if not deletions:
         return history
-    names = _Names(deletions)
-    return History(names.rename(index, observation) for index, observation in enumerate(history))
+    topic_names = _Names(deletions)
+    return History(
+        topic_names.rename(index, observation) for index, observation in enumerate(history)
+    )
 
 
 def deleted_topics(history: History) -> frozenset[str]:
@@ -114,23 +116,23 @@ class _Names:
         that came before the deletion was requested, and for requests that were sent after the
         deletion was confirmed. A confirmed deletion also ends the doubt about earlier ones.
         """
-        number, in_doubt = 0, False
+        deletion_count, in_doubt = 0, False
         sent_ms = -1 if observation.asked_ms is None else observation.asked_ms
         for deletion_index, deleted in self._deletions.get(topic, ()):
             if index < deletion_index and observation.at_ms <= deleted.asked_ms:
                 break
-            number += 1
+            deletion_count += 1
             in_doubt = deleted.outcome is not Outcome.OK or sent_ms <= deleted.at_ms
-        return f"{topic}{IN_DOUBT}{index}" if in_doubt else _name(topic, number)
+        return f"{topic}{IN_DOUBT}{index}" if in_doubt else _name(topic, deletion_count)
 
     def _all_names_of(self, partitions: Sequence[TopicPartition]) -> tuple[TopicPartition, ...]:
         """The partitions of all topics with this name: a coordinator knows only the name."""
         return tuple(
-            TopicPartition(_name(partition.topic, number), partition.partition)
+            TopicPartition(_name(partition.topic, deletion_count), partition.partition)
             for partition in partitions
-            for number in range(len(self._deletions.get(partition.topic, ())) + 1)
+            for deletion_count in range(len(self._deletions.get(partition.topic, ())) + 1)
         )
 
 
-def _name(topic: str, number: int) -> str:
-    return topic if number == 0 else f"{topic}{AGAIN}{number + 1}"
+def _name(topic: str, deletion_count: int) -> str:
+    return topic if deletion_count == 0 else f"{topic}{AGAIN}{deletion_count + 1}"

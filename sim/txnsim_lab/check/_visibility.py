@@ -48,12 +48,12 @@ class Visibility(msgspec.Struct, frozen=True, kw_only=True):
     it.
     """
 
-    def sights_of(self, wrote: Wrote) -> tuple[Sight, ...]:
+    def sights_of(self, write: Wrote) -> tuple[Sight, ...]:
         """Every delivery of a record to readers, if this attempt may have written it."""
-        if wrote.value is None:
+        if write.value is None:
             return ()
-        name = (wrote.place, wrote.value)
-        if wrote.outcome is Outcome.FAILED and not _failed_everywhere(self.writers[name]):
+        name = (write.place, write.value)
+        if write.outcome is Outcome.FAILED and not _failed_everywhere(self.writers[name]):
             return ()  # another attempt has written it
         return self.sights.get(name, ())
 
@@ -65,59 +65,63 @@ def visibility(history: History) -> Visibility:
 
 def _visibility(history: History) -> Visibility:
     writers: dict[Name, list[tuple[int, Wrote]]] = defaultdict(list)
-    for index, wrote in history.writes():
-        if wrote.value is not None:
-            writers[wrote.place, wrote.value].append((index, wrote))
+    for index, write in history.writes():
+        if write.value is not None:
+            writers[write.place, write.value].append((index, write))
     sights: dict[Name, list[Sight]] = defaultdict(list)
     for index, read in history.committed_reads():
         for record in read.records:
             if record.value is not None:
                 sights[read.place, record.value].append(Sight(index, record.offset))
     return Visibility(
-        writers={name: _effective(attempts) for name, attempts in writers.items()},
+        writers={name: _attempts_with_effect(attempts) for name, attempts in writers.items()},
         sights={name: tuple(value_sights) for name, value_sights in sights.items()},
         misses=_misses(history, sights),
     )
 
 
-def _effective(attempts: list[tuple[int, Wrote]]) -> tuple[tuple[int, Wrote], ...]:
+def _attempts_with_effect(attempts: list[tuple[int, Wrote]]) -> tuple[tuple[int, Wrote], ...]:
     """The attempts that may have had an effect; all of them if all were refused."""
     if _failed_everywhere(attempts):
         return tuple(attempts)
-    return tuple(pair for pair in attempts if pair[1].outcome is not Outcome.FAILED)
+    return tuple(
+        indexed_write
+        for indexed_write in attempts
+        if indexed_write[1].outcome is not Outcome.FAILED
+    )
 
 
 def _failed_everywhere(attempts: Iterable[tuple[int, Wrote]]) -> bool:
-    return all(wrote.outcome is Outcome.FAILED for _, wrote in attempts)
+    return all(write.outcome is Outcome.FAILED for _, write in attempts)
 
 
 def _misses(history: History, sights: Mapping[Name, list[Sight]]) -> dict[int, int]:
     """Index of each write that a Read passed without returning it -> index of the Read."""
     due: dict[TopicPartition, list[tuple[int, int, Wrote]]] = defaultdict(list)
     excused = _Superseded(history)
-    for index, wrote in history.writes():
-        if wrote.outcome is not Outcome.OK or wrote.value is None or excused.covers(wrote):
+    for index, write in history.writes():
+        if write.outcome is not Outcome.OK or write.value is None or excused.covers(write):
             continue
-        if wrote.offset == UNKNOWN_OFFSET:
+        if write.offset == UNKNOWN_OFFSET:
             continue  # "not there" would need a reader of everything, and nothing deleted meanwhile
-        if not _seen_elsewhere(wrote, sights.get((wrote.place, wrote.value), ())):
-            due[wrote.place].append((wrote.offset, index, wrote))
+        if not _seen_elsewhere(write, sights.get((write.place, write.value), ())):
+            due[write.place].append((write.offset, index, write))
     misses: dict[int, int] = {}
     for partition, written in due.items():
-        written.sort(key=lambda entry: entry[:2])
+        written.sort(key=lambda offset_and_write: offset_and_write[:2])
         offsets = [offset for offset, _, _ in written]
         for read_index, read in history.committed_reads(partition):
             delivered = {(record.offset, record.value) for record in read.records}
             passed = slice(bisect_left(offsets, read.asked), bisect_left(offsets, read.next_offset))
-            for offset, index, wrote in written[passed]:
-                if (offset, wrote.value) not in delivered:
+            for offset, index, write in written[passed]:
+                if (offset, write.value) not in delivered:
                     misses.setdefault(index, read_index)
     return misses
 
 
-def _seen_elsewhere(wrote: Wrote, sights: Iterable[Sight]) -> bool:
+def _seen_elsewhere(write: Wrote, sights: Iterable[Sight]) -> bool:
     """Whether the record is at another offset than the acknowledgement said."""
-    return any(sight.offset != wrote.offset for sight in sights)
+    return any(sight.offset != write.offset for sight in sights)
 
 
 class _Superseded:
@@ -127,10 +131,10 @@ class _Superseded:
         self._last: dict[tuple[TopicPartition, str], int] = {}
         self._in_doubt: set[tuple[TopicPartition, str]] = set()
         """Records that may be in any of several topics with the same name."""
-        for _, wrote in history.writes():
-            if wrote.key is not None and wrote.outcome is not Outcome.FAILED:
-                placed = wrote.outcome is Outcome.OK and wrote.offset != UNKNOWN_OFFSET
-                self._note(wrote.place, wrote.key, wrote.offset if placed else _ANYWHERE)
+        for _, write in history.writes():
+            if write.key is not None and write.outcome is not Outcome.FAILED:
+                placed = write.outcome is Outcome.OK and write.offset != UNKNOWN_OFFSET
+                self._note(write.place, write.key, write.offset if placed else _ANYWHERE)
         for _, read in history.reads():
             for record in read.records:
                 if record.key is not None:
@@ -142,11 +146,11 @@ class _Superseded:
             self._in_doubt.add((any_of, key))
         self._last[partition, key] = max(offset, self._last.get((partition, key), offset))
 
-    def covers(self, wrote: Wrote) -> bool:
-        if wrote.key is None:
+    def covers(self, write: Wrote) -> bool:
+        if write.key is None:
             return False
-        later = self._last[wrote.place, wrote.key] > wrote.offset
-        return later or (own_name(wrote.place), wrote.key) in self._in_doubt
+        later = self._last[write.place, write.key] > write.offset
+        return later or (own_name(write.place), write.key) in self._in_doubt
 
 
 def writers_by_offset(
@@ -156,32 +160,32 @@ def writers_by_offset(
     and a Read differ, the Read counts; if two answers or two Reads differ, neither counts. A value
     that several transactions have written counts for none of them.
     """
-    answered: dict[TopicPartition, dict[int, Wrote | None]] = defaultdict(dict)
+    write_by_offset: dict[TopicPartition, dict[int, Wrote | None]] = defaultdict(dict)
     read: dict[TopicPartition, dict[int, Wrote | None]] = defaultdict(dict)
-    for _, wrote in history.writes():
-        if wrote.outcome is Outcome.OK and wrote.offset != UNKNOWN_OFFSET:
-            _note(answered[wrote.place], wrote.offset, wrote)
+    for _, write in history.writes():
+        if write.outcome is Outcome.OK and write.offset != UNKNOWN_OFFSET:
+            _note(write_by_offset[write.place], write.offset, write)
     for (partition, value), sights in visible.sights.items():
-        writers = [wrote for _, wrote in visible.writers.get((partition, value), ())]
-        if len({wrote.transaction for wrote in writers}) == 1:
+        writers = [write for _, write in visible.writers.get((partition, value), ())]
+        if len({write.transaction for write in writers}) == 1:
             for sight in sights:
                 _note(read[partition], sight.offset, writers[0])
     return {
         partition: {
-            offset: wrote
-            for offset, wrote in (log | read.get(partition, {})).items()
-            if wrote is not None
+            offset: write
+            for offset, write in (log | read.get(partition, {})).items()
+            if write is not None
         }
-        for partition, log in (read | answered).items()
+        for partition, log in (read | write_by_offset).items()
     }
 
 
-def _record(wrote: Wrote) -> tuple[str | None, str | None, str | None]:
-    return wrote.transaction, wrote.key, wrote.value
+def _record(write: Wrote) -> tuple[str | None, str | None, str | None]:
+    return write.transaction, write.key, write.value
 
 
-def _note(log: dict[int, Wrote | None], offset: int, wrote: Wrote) -> None:
+def _note(log: dict[int, Wrote | None], offset: int, write: Wrote) -> None:
     """Note a record; None at an offset with two different records."""
-    noted = log.setdefault(offset, wrote)
-    if noted is None or _record(noted) != _record(wrote):
+    noted = log.setdefault(offset, write)
+    if noted is None or _record(noted) != _record(write):
         log[offset] = None

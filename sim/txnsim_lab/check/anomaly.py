@@ -82,6 +82,6 @@ class Anomaly(msgspec.Struct, frozen=True, kw_only=True):
     """Indexes of the observations that prove it, in order."""
 
 
-def convict(kind: Kind, because: str, *evidence: int) -> Anomaly:
+def convict(kind: Kind, reason: str, *evidence: int) -> Anomaly:
     """Make an anomaly; sort the evidence and remove duplicates."""
-    return Anomaly(kind=kind, because=because, evidence=tuple(sorted(set(evidence))))
+    return Anomaly(kind=kind, because=reason, evidence=tuple(sorted(set(evidence))))

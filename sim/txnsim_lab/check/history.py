@@ -65,9 +65,9 @@ class History:
     def __getitem__(self, index: int) -> Seen:
         return self._seen[index]
 
-    def until(self, length: int) -> History:
+    def until(self, observation_count: int) -> History:
         """The first observations of the history, up to a number."""
-        return History(self._seen[:length])
+        return History(self._seen[:observation_count])
 
     # Queries
 
@@ -126,20 +126,20 @@ class History:
         return b"".join(_ENCODER.encode(observation) + b"\n" for observation in self._seen)
 
     @classmethod
-    def from_lines(cls, text: bytes) -> History:
+    def from_lines(cls, json_lines: bytes) -> History:
         """Read a history from JSON lines; empty lines and lines with ``#`` are skipped.
 
         Raises:
             HistoryError: A line is no observation.
         """
         history = cls()
-        for number, line in enumerate(text.split(b"\n"), 1):
+        for line_number, line in enumerate(json_lines.split(b"\n"), 1):
             if not line.strip() or line.lstrip().startswith(b"#"):
                 continue
             try:
                 history.add(_decoder().decode(line))
             except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-                raise HistoryError(f"line {number}: {error}") from None
+                raise HistoryError(f"line {line_number}: {error}") from None
         return history
 
 

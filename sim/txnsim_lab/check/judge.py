@@ -106,20 +106,20 @@ def _refuse_shared_values(history: History) -> None:
     belong to one transaction, and are acknowledged at one offset.
     """
     first_writes: dict[tuple[TopicPartition, str], tuple[int, Wrote]] = {}
-    for index, wrote in history.writes():
-        if wrote.value is None or wrote.outcome is Outcome.FAILED:
+    for index, write in history.writes():
+        if write.value is None or write.outcome is Outcome.FAILED:
             continue
-        name = (wrote.place, wrote.value)
-        first_index, first_write = first_writes.get(name, (index, wrote))
-        if first_write.transaction != wrote.transaction or _elsewhere(first_write, wrote):
+        name = (write.place, write.value)
+        first_index, first_write = first_writes.get(name, (index, write))
+        if first_write.transaction != write.transaction or _elsewhere(first_write, write):
             raise HistoryError(
-                f"observations {first_index + 1} and {index + 1}: the value {wrote.value!r}"
+                f"observations {first_index + 1} and {index + 1}: the value {write.value!r}"
                 " names two "
-                f"records of {own_name(wrote.place)}; each record needs a value of its own, and "
+                f"records of {own_name(write.place)}; each record needs a value of its own, and "
                 "item says that two are the same work"
             )
         if name not in first_writes or first_write.offset == UNKNOWN_OFFSET:
-            first_writes[name] = (index, wrote)
+            first_writes[name] = (index, write)
 
 
 def _elsewhere(write: Wrote, other_write: Wrote) -> bool:
