@@ -110,7 +110,7 @@ async def repair(
     partition = finding.transaction.partition
     spec = AbortSpec.of(partition, finding.transaction.producer)
     log_end = await admin.offset_of(partition, LATEST, IsolationLevel.READ_UNCOMMITTED)
-    outcome_so_far = msgspec.structs.replace(
+    attempt = msgspec.structs.replace(
         _attempt(finding, now_ms),
         records=log_end - (finding.transaction.producer.txn_start_offset or 0),
         last_stable_offset_before=await admin.offset_of(
@@ -120,37 +120,35 @@ async def repair(
     finding_now = await _judge_again(admin, finding, now_ms=now_ms)
     if finding_now is None or finding_now.verdict is not OpenTxnStatus.HANGING:
         reason = "it has ended" if finding_now is None else finding_now.reason
-        return msgspec.structs.replace(
-            outcome_so_far, outcome=Outcome.NO_LONGER_HANGS, reason=reason
-        )
+        return msgspec.structs.replace(attempt, outcome=Outcome.NO_LONGER_HANGS, reason=reason)
     decision = Decision.UNKNOWN if finding_now.decided is None else finding_now.decided.decision
-    repair_done = guess if decision is Decision.UNKNOWN else decision
-    outcome_so_far = msgspec.structs.replace(
-        outcome_so_far, decision=decision, marker="" if repair_done is None else repair_done.marker
+    decision_to_write = guess if decision is Decision.UNKNOWN else decision
+    attempt = msgspec.structs.replace(
+        attempt,
+        decision=decision,
+        marker="" if decision_to_write is None else decision_to_write.marker,
     )
-    if not outcome_so_far.marker:
-        reason = f"{outcome_so_far.reason}. {finding_now.decided}"
-        return msgspec.structs.replace(outcome_so_far, outcome=Outcome.NEEDS_A_GUESS, reason=reason)
+    if not attempt.marker:
+        reason = f"{attempt.reason}. {finding_now.decided}"
+        return msgspec.structs.replace(attempt, outcome=Outcome.NEEDS_A_GUESS, reason=reason)
     if dry_run:
-        return outcome_so_far
+        return attempt
     try:
-        if repair_done is Decision.COMMITTED:
+        if decision_to_write is Decision.COMMITTED:
             # Kafka's Admin has no call for it.
             await admin.end(spec.marker(committed=True))
         else:
             await admin.abort_transaction(spec)
     except ClientError as refused:
         return msgspec.structs.replace(
-            outcome_so_far, outcome=Outcome.REFUSED, reason=str(refused), error=refused.error
+            attempt, outcome=Outcome.REFUSED, reason=str(refused), error=refused.error
         )
     if await _judge_again(admin, finding, now_ms=now_ms) is None:
-        outcome_so_far = _outcome_by_markers(
-            outcome_so_far, await _markers_since(admin, finding, log_end)
-        )
+        attempt = _outcome_by_markers(attempt, await _markers_since(admin, finding, log_end))
     else:
-        outcome_so_far = msgspec.structs.replace(outcome_so_far, outcome=Outcome.STILL_OPEN)
+        attempt = msgspec.structs.replace(attempt, outcome=Outcome.STILL_OPEN)
     return msgspec.structs.replace(
-        outcome_so_far,
+        attempt,
         last_stable_offset_after=await admin.offset_of(
             partition, LATEST, IsolationLevel.READ_COMMITTED
         ),
