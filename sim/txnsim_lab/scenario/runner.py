@@ -211,12 +211,10 @@ async def run_on(
         program=any(player_cast.program for player_cast in casts.values()),
     )
     _name_run(environment.tracer, scenario_run)
-    start_ms = environment.clock.monotonic_ms()
-    first_event = len(environment.tracer)
+    start_ms, first_event = environment.clock.monotonic_ms(), len(environment.tracer)
     recorder = Recorder(environment.clock, environment.tracer)
-    notes = _RunNotes(
-        remarks=[player_cast.remark for player_cast in casts.values() if player_cast.remark]
-    )
+    remarks = [player_cast.remark for player_cast in casts.values() if player_cast.remark]
+    notes = _RunNotes(remarks=remarks)
     try:
         async with (
             target_context as target,

@@ -90,10 +90,8 @@ def with_further_features(plan: Plan, *, older_releases: Sequence[str]) -> Plan:
         features |= {HELD}
         world = _fully_replicated(dice, world)
         partitions = [*_replicated_partitions(world, tracks, plan.groups)]
-        tracks = (
-            *tracks,
-            Track(CLUSTER, tuple(_moves_while_held(dice, world.brokers, partitions))),
-        )
+        moves = tuple(_moves_while_held(dice, world.brokers, partitions))
+        tracks = (*tracks, Track(CLUSTER, moves))
     dice = Dice(plan.seed, KEYED)
     if (compacted := [*_compacted_topics(world)]) and dice.happens(defaults.KEYED_RECORDS):
         features |= {KEYED}
@@ -128,12 +126,8 @@ def with_further_features(plan: Plan, *, older_releases: Sequence[str]) -> Plan:
     if plan.workload is None:
         world, tracks, stranger_features = _with_share_and_other_tracks(plan, world, tracks)
         features |= stranger_features
-    return msgspec.structs.replace(
-        plan,
-        world=world,
-        tracks=tracks,
-        features=tuple(sorted({*plan.features, *features})),
-    )
+    all_features = tuple(sorted({*plan.features, *features}))
+    return msgspec.structs.replace(plan, world=world, tracks=tracks, features=all_features)
 
 
 def _with_share_and_other_tracks(

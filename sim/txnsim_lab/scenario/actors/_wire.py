@@ -192,7 +192,7 @@ class WireActor(ClientActor):
 
         Args:
             call: The call.
-            asking: Sends the requests of the call.
+            broker_calls: Sends the requests of the call.
             batches: The batches of the first request, one per partition.
             answers: Filled with the answer for each partition.
             answer: The answer to the first request as a whole.
