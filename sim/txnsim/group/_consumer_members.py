@@ -66,7 +66,7 @@ def member_of(
     records: list[ConsumerRecord],
     *,
     new_id: Callable[[], str],
-    rules: Rules,
+    release_rules: Rules,
 ) -> ConsumerMember | Rejection:
     """The member; a new one if it joins.
 
@@ -80,22 +80,22 @@ def member_of(
         if isinstance(member, Rejection):
             return member
         return _check_epoch(member, command) or member
-    existing = None if instance_id is None else group.static_member(instance_id)
-    if existing is None:
+    static_member = None if instance_id is None else group.static_member(instance_id)
+    if static_member is None:
         known_member = group.members.get(member_id)
         if known_member is None:
             return ConsumerMember(member_id=member_id)
-        is_welcome = rules.fenced_members_join_again or command.classic is not None
-        return known_member if is_welcome else _check_epoch(known_member, command) or known_member
-    speaks_classic = existing.uses_classic_protocol or command.classic is not None
-    if not speaks_classic and existing.member_epoch != LEFT_FOR_A_WHILE:
+        may_rejoin = release_rules.fenced_members_join_again or command.classic is not None
+        return known_member if may_rejoin else _check_epoch(known_member, command) or known_member
+    speaks_classic = static_member.uses_classic_protocol or command.classic is not None
+    if not speaks_classic and static_member.member_epoch != LEFT_FOR_A_WHILE:
         return Rejection(
             error=ErrorCode.unreleased_instance_id,
             reason=f"Static member {member_id} with instance id {instance_id} "
             "cannot join the group because the instance id is owned by "
-            f"{existing.member_id} member.",
+            f"{static_member.member_id} member.",
         )
-    return _replace(group, existing, member_id, records)
+    return _replace_static_member(group, static_member, member_id, records)
 
 
 def sender_of(
@@ -120,17 +120,19 @@ def sender_of(
 
 def subscribing(member: ConsumerMember, command: ConsumerHeartbeat) -> ConsumerMember:
     """The member with the changes that the heartbeat brings."""
-    names = command.topic_names
-    timeout_ms = command.rebalance_timeout_ms
+    topic_names = command.topic_names
+    rebalance_timeout_ms = command.rebalance_timeout_ms
     return msgspec.structs.replace(
         member,
         instance_id=member.instance_id if command.instance_id is None else command.instance_id,
         rack_id=member.rack_id if command.rack_id is None else command.rack_id,
-        rebalance_timeout_ms=member.rebalance_timeout_ms if timeout_ms == -1 else timeout_ms,
+        rebalance_timeout_ms=member.rebalance_timeout_ms
+        if rebalance_timeout_ms == -1
+        else rebalance_timeout_ms,
         server_assignor=member.server_assignor
         if command.server_assignor is None
         else command.server_assignor,
-        topic_names=member.topic_names if names is None else frozenset(names),
+        topic_names=member.topic_names if topic_names is None else frozenset(topic_names),
         topic_regex=member.topic_regex
         if command.topic_regex is None
         else command.topic_regex or None,
@@ -167,34 +169,41 @@ def _check_epoch(member: ConsumerMember, command: ConsumerHeartbeat) -> Rejectio
         and command.owned <= set(member.assigned)
     ):
         return None
-    word = "greater" if epoch > member.member_epoch else "smaller"
+    comparison = "greater" if epoch > member.member_epoch else "smaller"
     return Rejection(
         error=ErrorCode.fenced_member_epoch,
-        reason=f"The consumer group member has a {word} member epoch ({epoch}) than the one known "
-        f"by the group coordinator ({member.member_epoch}). The member must abandon all its"
+        reason=f"The consumer group member has a {comparison} member epoch ({epoch}) than the one "
+        f"known by the group coordinator ({member.member_epoch}). The member must abandon all its"
         " partitions and rejoin.",
     )
 
 
-def _replace(
-    group: ConsumerGroup, old: ConsumerMember, new_id: str, records: list[ConsumerRecord]
+def _replace_static_member(
+    group: ConsumerGroup, old_member: ConsumerMember, new_id: str, records: list[ConsumerRecord]
 ) -> ConsumerMember:
     """Transfer the state of a static member to its new instance
     (GroupMetadataManager.replaceMember).
     """
     group_id = group.group_id
-    new = msgspec.structs.replace(old, member_id=new_id, member_epoch=0, previous_member_epoch=0)
-    records += member_tombstones(group_id, old.member_id)
-    records.append(subscription_record(group_id, new))
-    records.append(target_record(group, new_id, group.target.get(old.member_id, frozenset())))
-    records.append(current_record(group_id, new))
-    return new
+    new_member = msgspec.structs.replace(
+        old_member, member_id=new_id, member_epoch=0, previous_member_epoch=0
+    )
+    records += member_tombstones(group_id, old_member.member_id)
+    records.append(subscription_record(group_id, new_member))
+    records.append(
+        target_record(group, new_id, group.target.get(old_member.member_id, frozenset()))
+    )
+    records.append(current_record(group_id, new_member))
+    return new_member
 
 
 def member_tombstones(group_id: str, member_id: str) -> tuple[ConsumerRecord, ...]:
     """All tombstones of a member in deletion order."""
-    kinds = (CurrentDeleted, TargetDeleted, SubscriptionDeleted)
-    return tuple(kind(group_id=group_id, member_id=member_id) for kind in kinds)
+    tombstone_classes = (CurrentDeleted, TargetDeleted, SubscriptionDeleted)
+    return tuple(
+        tombstone_class(group_id=group_id, member_id=member_id)
+        for tombstone_class in tombstone_classes
+    )
 
 
 def subscription_record(group_id: str, member: ConsumerMember) -> SubscriptionStored:
@@ -222,12 +231,12 @@ def current_record(group_id: str, member: ConsumerMember) -> CurrentStored:
         member_epoch=member.member_epoch,
         previous_member_epoch=member.previous_member_epoch,
         state=member.state,
-        assigned=_epochs(member.assigned),
-        pending_revocation=_epochs(member.pending_revocation),
+        assigned=_sorted_epochs(member.assigned),
+        pending_revocation=_sorted_epochs(member.pending_revocation),
     )
 
 
-def _epochs(assigned: Mapping[TopicIdPartition, int]) -> Epochs:
+def _sorted_epochs(assigned: Mapping[TopicIdPartition, int]) -> Epochs:
     return tuple(sorted((topic, index, epoch) for (topic, index), epoch in assigned.items()))
 
 

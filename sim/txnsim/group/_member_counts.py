@@ -17,7 +17,7 @@ from txnsim.group.consumer_records import ClassicMetadata
 from txnsim.metadata.image import ClusterImage
 
 Source = frozenset[str] | str
-_NO_NAMES: Final[frozenset[str]] = frozenset()
+_NO_TOPIC_NAMES: Final[frozenset[str]] = frozenset()
 
 NAMES_MAX: Final = 200_000
 """Limit of names in all subscriptions of a group, counting equal subscriptions once: a member that
@@ -49,11 +49,11 @@ class Tally:
 
     __slots__ = (
         "_hash",
-        "_names",
         "_resolved",
-        "_settled",
+        "_source_counts",
         "_sources",
-        "_users",
+        "_stable_counts",
+        "_user_counts",
         "assignors",
         "classic",
         "classic_protocols",
@@ -62,12 +62,12 @@ class Tally:
     )
 
     def __init__(self) -> None:
-        self._users: Counter[Source] = Counter()
+        self._user_counts: Counter[Source] = Counter()
         self._sources: dict[frozenset[str], frozenset[str]] = {}
         self._resolved: dict[str, frozenset[str]] = {}
-        self._names: Counter[str] = Counter()
+        self._source_counts: Counter[str] = Counter()
         """Topic name -> number of subscribed sources that contain it."""
-        self._settled: Counter[int] = Counter()
+        self._stable_counts: Counter[int] = Counter()
         """Epoch -> number of members that are stable at it."""
         self._hash = TopicsHash()
         self.assignors: Counter[str] = Counter()
@@ -83,45 +83,57 @@ class Tally:
 
     def copy(self) -> Tally:
         """An independent copy."""
-        later = Tally()
-        for name in ("_users", "_names", "_settled", "assignors", "classic_protocols"):
-            setattr(later, name, Counter(getattr(self, name)))
-        for name in ("_sources", "_resolved", "regexes"):
-            setattr(later, name, dict(getattr(self, name)))
-        later._hash = self._hash.copy()
-        later.classic, later.names_total = self.classic, self.names_total
-        return later
+        copied_tally = Tally()
+        for attribute in (
+            "_user_counts",
+            "_source_counts",
+            "_stable_counts",
+            "assignors",
+            "classic_protocols",
+        ):
+            setattr(copied_tally, attribute, Counter(getattr(self, attribute)))
+        for attribute in ("_sources", "_resolved", "regexes"):
+            setattr(copied_tally, attribute, dict(getattr(self, attribute)))
+        copied_tally._hash = self._hash.copy()
+        copied_tally.classic, copied_tally.names_total = self.classic, self.names_total
+        return copied_tally
 
     # Changes
 
-    def share_names(self, names: frozenset[str]) -> frozenset[str]:
+    def share_names(self, topic_names: frozenset[str]) -> frozenset[str]:
         """The equal set of another member, to be shared; else the argument itself."""
-        return self._sources.get(names, names)
+        return self._sources.get(topic_names, topic_names)
 
-    def replace(self, old: Counted | None, new: Counted | None) -> None:
+    def replace(self, old_member: Counted | None, new_member: Counted | None) -> None:
         """Update the counts for a member that joined, changed its subscription or epoch, or
         left.
         """
-        if old is not None and new is not None and _subscribes_as(old, new):
-            self._count_settled(old, -1)
-            self._count_settled(new, 1)
+        if (
+            old_member is not None
+            and new_member is not None
+            and _has_same_subscription(old_member, new_member)
+        ):
+            self._count_settled(old_member, -1)
+            self._count_settled(new_member, 1)
             return
-        old_sources = () if old is None else tuple(_sources(old))
-        new_sources = () if new is None else tuple(_sources(new))
+        old_sources = () if old_member is None else tuple(_sources(old_member))
+        new_sources = () if new_member is None else tuple(_sources(new_member))
         self._count_names(*self._name_changes(old_sources, new_sources, {}))
         for source in new_sources:
             self._count_source(source, 1)
         for source in old_sources:
             self._count_source(source, -1)
-        for member, sign in ((old, -1), (new, 1)):
+        for member, sign in ((old_member, -1), (new_member, 1)):
             if member is None:
                 continue
             self._count_settled(member, sign)
-            _count(self.assignors, member.server_assignor, sign)
+            _add_to_count(self.assignors, member.server_assignor, sign)
             if member.classic is not None:
                 self.classic += sign
-                for name in {name for name, _ in member.classic.protocols}:
-                    _count(self.classic_protocols, name, sign)
+                for protocol_name in {
+                    protocol_name for protocol_name, _ in member.classic.protocols
+                }:
+                    _add_to_count(self.classic_protocols, protocol_name, sign)
 
     def count_resolved(self, regex: str, topics: frozenset[str]) -> None:
         """Count the topics that a regular expression matches; an empty set removes them."""
@@ -133,16 +145,16 @@ class Tally:
 
     # Queries
 
-    def has_subscriber(self, name: str) -> bool:
-        return name in self._names
+    def has_subscriber(self, topic_name: str) -> bool:
+        return topic_name in self._source_counts
 
     def settled_count(self, epoch: int) -> int:
         """Number of members that are stable at an epoch."""
-        return self._settled[epoch]
+        return self._stable_counts[epoch]
 
-    def refusal(self, names: frozenset[str]) -> Rejection | None:
+    def refusal(self, topic_names: frozenset[str]) -> Rejection | None:
         """Why nobody may subscribe to these names; None if the limit allows it."""
-        if names in self._users or self.names_total + len(names) <= NAMES_MAX:
+        if topic_names in self._user_counts or self.names_total + len(topic_names) <= NAMES_MAX:
             return None
         return Rejection(
             error=ErrorCode.group_max_size_reached,
@@ -160,12 +172,14 @@ class Tally:
         """The topics hash of the group after members leave and join, and after lookups of regular
         expressions.
         """
-        self._hash.refresh(self._names, image)
-        changed = self._changed_in(image, leaving, joining, resolved or {})
-        counts = self._names
-        new_topics = [name for name in changed if name not in counts]
+        self._hash.refresh(self._source_counts, image)
+        count_changes = self._source_count_changes(image, leaving, joining, resolved or {})
+        source_counts = self._source_counts
+        new_topics = [topic_name for topic_name in count_changes if topic_name not in source_counts]
         removed_topics = [
-            name for name, change in changed.items() if name in counts and not counts[name] + change
+            topic_name
+            for topic_name, count_change in count_changes.items()
+            if topic_name in source_counts and not source_counts[topic_name] + count_change
         ]
         return self._hash.value_with(new_topics, removed_topics, image)
 
@@ -173,18 +187,20 @@ class Tally:
         self, image: ClusterImage, *, leaving: Iterable[Counted], joining: Iterable[Counted]
     ) -> set[str]:
         """Existing subscribed topics after members leave and join."""
-        counts = self._names
-        topics = set(image.existing(counts))
-        for name, change in self._changed_in(image, leaving, joining, {}).items():
-            if counts[name] + change:
-                topics.add(name)
+        source_counts = self._source_counts
+        topics = set(image.existing(source_counts))
+        for topic_name, count_change in self._source_count_changes(
+            image, leaving, joining, {}
+        ).items():
+            if source_counts[topic_name] + count_change:
+                topics.add(topic_name)
             else:
-                topics.discard(name)
+                topics.discard(topic_name)
         return topics
 
     # Parts
 
-    def _changed_in(
+    def _source_count_changes(
         self,
         image: ClusterImage,
         leaving: Iterable[Counted],
@@ -192,17 +208,17 @@ class Tally:
         resolved: Mapping[str, frozenset[str]],
     ) -> Counter[str]:
         """Change of the number of sources per existing topic."""
-        added, removed = self._name_changes(
+        added_name_sets, removed_name_sets = self._name_changes(
             [source for member in leaving for source in _sources(member)],
             [source for member in joining for source in _sources(member)],
             resolved,
         )
-        changed: Counter[str] = Counter()
-        for topic_names in added:
-            changed.update(image.existing(topic_names))
-        for topic_names in removed:
-            changed.subtract(image.existing(topic_names))
-        return changed
+        count_changes: Counter[str] = Counter()
+        for topic_names in added_name_sets:
+            count_changes.update(image.existing(topic_names))
+        for topic_names in removed_name_sets:
+            count_changes.subtract(image.existing(topic_names))
+        return count_changes
 
     def _name_changes(
         self,
@@ -211,76 +227,76 @@ class Tally:
         resolved: Mapping[str, frozenset[str]],
     ) -> tuple[list[frozenset[str]], list[frozenset[str]]]:
         """The sets of names to count from now on, and those to stop counting."""
-        net: Counter[Source] = Counter(new_sources)
-        net.subtract(old_sources)
-        net.update(dict.fromkeys(resolved, 0))
-        added, removed = [], []
-        for source, change in net.items():
-            users = self._users[source]
-            topics_before = self._topics(source) if users else _NO_NAMES
-            topics_after = _NO_NAMES
-            if users + change:
+        user_changes: Counter[Source] = Counter(new_sources)
+        user_changes.subtract(old_sources)
+        user_changes.update(dict.fromkeys(resolved, 0))
+        added_name_sets, removed_name_sets = [], []
+        for source, user_change in user_changes.items():
+            user_count = self._user_counts[source]
+            topics_before = self._topics_of_source(source) if user_count else _NO_TOPIC_NAMES
+            topics_after = _NO_TOPIC_NAMES
+            if user_count + user_change:
                 topics_after = (
                     resolved[source]
                     if isinstance(source, str) and source in resolved
-                    else self._topics(source)
+                    else self._topics_of_source(source)
                 )
             if topics_before is not topics_after:
-                added.append(topics_after)
-                removed.append(topics_before)
-        return added, removed
+                added_name_sets.append(topics_after)
+                removed_name_sets.append(topics_before)
+        return added_name_sets, removed_name_sets
 
-    def _topics(self, source: Source) -> frozenset[str]:
-        return self._resolved.get(source, _NO_NAMES) if isinstance(source, str) else source
+    def _topics_of_source(self, source: Source) -> frozenset[str]:
+        return self._resolved.get(source, _NO_TOPIC_NAMES) if isinstance(source, str) else source
 
     def _count_names(
-        self, added: Iterable[frozenset[str]], removed: Iterable[frozenset[str]]
+        self, added_name_sets: Iterable[frozenset[str]], removed_name_sets: Iterable[frozenset[str]]
     ) -> None:
         """Update the counts in one pass: a member may have 20,000 names, each a cache miss of the
         processor.
         """
-        counts = self._names
-        for names in added:
-            counts.update(names)
-            self._hash.note_changes(names, counts, 1)
-        for names in removed:
-            for name in names:
-                users = counts[name] - 1
-                if users:
-                    counts[name] = users
+        source_counts = self._source_counts
+        for topic_names in added_name_sets:
+            source_counts.update(topic_names)
+            self._hash.note_changes(topic_names, source_counts, 1)
+        for topic_names in removed_name_sets:
+            for topic_name in topic_names:
+                source_count = source_counts[topic_name] - 1
+                if source_count:
+                    source_counts[topic_name] = source_count
                 else:
-                    counts.pop(name)  # del calls a function for each
-            self._hash.note_changes(names, counts, 0)
+                    source_counts.pop(topic_name)  # del calls a function for each
+            self._hash.note_changes(topic_names, source_counts, 0)
 
     def _count_source(self, source: Source, sign: int) -> None:
-        users = self._users[source] + sign
+        user_count = self._user_counts[source] + sign
         if isinstance(source, str):
-            if users:
-                self.regexes[source] = users
+            if user_count:
+                self.regexes[source] = user_count
             else:
                 self.regexes.pop(source, None)
-        elif users == sign == 1:
+        elif user_count == sign == 1:
             self._sources[source] = source
             self.names_total += len(source)
-        elif not users:
+        elif not user_count:
             self._sources.pop(source, None)
             self.names_total -= len(source)
-        if users:
-            self._users[source] = users
+        if user_count:
+            self._user_counts[source] = user_count
         else:
-            self._users.pop(source, None)
+            self._user_counts.pop(source, None)
 
     def _count_settled(self, member: Counted, sign: int) -> None:
         if member.is_stable:
-            _count(self._settled, member.member_epoch, sign)
+            _add_to_count(self._stable_counts, member.member_epoch, sign)
 
 
-def _subscribes_as(old: Counted, new: Counted) -> bool:
+def _has_same_subscription(old_member: Counted, new_member: Counted) -> bool:
     return (
-        old.topic_names is new.topic_names
-        and old.topic_regex == new.topic_regex
-        and old.server_assignor == new.server_assignor
-        and old.classic is new.classic
+        old_member.topic_names is new_member.topic_names
+        and old_member.topic_regex == new_member.topic_regex
+        and old_member.server_assignor == new_member.server_assignor
+        and old_member.classic is new_member.classic
     )
 
 
@@ -291,7 +307,7 @@ def _sources(member: Counted) -> Iterator[Source]:
         yield member.topic_regex
 
 
-def _count(counts: Counter[Any], key: str | int | None, sign: int) -> None:
+def _add_to_count(counts: Counter[Any], key: str | int | None, sign: int) -> None:
     if key is None:
         return
     count = counts[key] + sign

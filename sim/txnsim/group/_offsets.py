@@ -42,35 +42,35 @@ class _Position(msgspec.Struct, eq=False):
         return None if position is None else position.record
 
 
-def _next(
+def _position_after_commit(
     position: _Position | None,
     record: OffsetCommitted,
     record_offset: int,
     visible_from: int,
-    replicated: int,
+    high_watermark: int,
 ) -> _Position:
     """The position after a commit; the previous one is kept for readers below the high
     watermark.
     """
-    if position is not None and position.visible_from < replicated:
+    if position is not None and position.visible_from < high_watermark:
         position.previous = None
-    if visible_from < replicated:
+    if visible_from < high_watermark:
         position = None
     return _Position(record, record_offset, visible_from, position)
 
 
-_ByPartition = dict[TopicPartition, _Position]
-_Pending = dict[str, dict[TopicPartition, tuple[OffsetCommitted, int]]]
+_PositionsByPartition = dict[TopicPartition, _Position]
+_PendingCommits = dict[str, dict[TopicPartition, tuple[OffsetCommitted, int]]]
 
 
 class GroupOffsets(msgspec.Struct, eq=False):
     """The positions of all groups of one partition of ``__consumer_offsets``."""
 
-    _committed: dict[str, _ByPartition] = {}
-    _pending: dict[ProducerId, _Pending] = {}
-    _open: dict[str, dict[TopicPartition, set[ProducerId]]] = {}
+    _committed: dict[str, _PositionsByPartition] = {}
+    _pending: dict[ProducerId, _PendingCommits] = {}
+    _open_producers: dict[str, dict[TopicPartition, set[ProducerId]]] = {}
     """Producers with pending positions, by group and partition: the inverse of ``_pending``."""
-    _places: dict[str, dict[tuple[str, TopicPartition], None]] = {}
+    _positions_by_topic: dict[str, dict[tuple[str, TopicPartition], None]] = {}
     """Topic -> (group, partition) pairs with a position, committed or pending."""
     _tombstones: dict[tuple[str, TopicPartition], None] = {}
     """Deleted positions that readers below an older high watermark still see."""
@@ -87,7 +87,7 @@ class GroupOffsets(msgspec.Struct, eq=False):
         *,
         record_offset: int,
         producer_id: ProducerId | None,
-        replicated: int,
+        high_watermark: int,
     ) -> None:
         """Apply a commit record.
 
@@ -95,49 +95,55 @@ class GroupOffsets(msgspec.Struct, eq=False):
             record: The commit.
             record_offset: Its offset in the log.
             producer_id: The producer of its transaction; None outside of one.
-            replicated: High watermark; an older position below it need not be kept.
+            high_watermark: High watermark; an older position below it need not be kept.
         """
         if producer_id is None:
             self._put_position(
                 record,
                 record_offset=record_offset,
                 visible_from=record_offset,
-                replicated=replicated,
+                high_watermark=high_watermark,
             )
             return
-        groups = self._pending.setdefault(producer_id, {})
-        pending = groups.setdefault(record.group_id, {})
+        pending_by_group = self._pending.setdefault(producer_id, {})
+        pending = pending_by_group.setdefault(record.group_id, {})
         topic_partition = record.topic_partition
         if topic_partition not in pending:
             self.pending_counts[producer_id] = self.pending_counts.get(producer_id, 0) + 1
         pending[topic_partition] = (record, record_offset)
-        partitions = self._open.setdefault(record.group_id, {})
-        partitions.setdefault(topic_partition, set()).add(producer_id)
-        self._places.setdefault(topic_partition.topic, {})[record.group_id, topic_partition] = None
+        open_partitions = self._open_producers.setdefault(record.group_id, {})
+        open_partitions.setdefault(topic_partition, set()).add(producer_id)
+        self._positions_by_topic.setdefault(topic_partition.topic, {})[
+            record.group_id, topic_partition
+        ] = None
 
-    def apply_delete(self, record: OffsetDeleted, *, record_offset: int, replicated: int) -> None:
+    def apply_delete(
+        self, record: OffsetDeleted, *, record_offset: int, high_watermark: int
+    ) -> None:
         """Apply a tombstone: remove the position and the pending ones for it."""
         group_id, topic_partition = record.group_id, record.topic_partition
         positions = self._committed.get(group_id)
         position = None if positions is None else positions.get(topic_partition)
         if positions is not None and position is not None:
-            if record_offset < replicated or position.below(replicated) is None:
-                self._drop(group_id, topic_partition)
+            if record_offset < high_watermark or position.below(high_watermark) is None:
+                self._drop_position(group_id, topic_partition)
             else:
                 self._tombstones[group_id, topic_partition] = None
                 positions[topic_partition] = _Position(
                     None, record_offset=record_offset, visible_from=record_offset, previous=position
                 )
-        for producer_id in self._open.get(group_id, {}).get(topic_partition, set()).copy():
-            self._close(group_id, topic_partition, producer_id)
-            groups = self._pending[producer_id]
-            del groups[group_id][topic_partition]
+        for producer_id in (
+            self._open_producers.get(group_id, {}).get(topic_partition, set()).copy()
+        ):
+            self._remove_open_producer(group_id, topic_partition, producer_id)
+            pending_by_group = self._pending[producer_id]
+            del pending_by_group[group_id][topic_partition]
             self.pending_counts[producer_id] -= 1
-            if not groups[group_id]:
-                del groups[group_id]
+            if not pending_by_group[group_id]:
+                del pending_by_group[group_id]
 
     def apply_marker(
-        self, producer_id: ProducerId, *, committed: bool, marker_offset: int, replicated: int
+        self, producer_id: ProducerId, *, committed: bool, marker_offset: int, high_watermark: int
     ) -> None:
         """Apply a transaction marker; it changes nothing if nothing is pending.
 
@@ -147,27 +153,27 @@ class GroupOffsets(msgspec.Struct, eq=False):
         for group_id, pending in self._pending.pop(producer_id, {}).items():
             if not committed:
                 for topic_partition in pending:
-                    self._close(group_id, topic_partition, producer_id)
+                    self._remove_open_producer(group_id, topic_partition, producer_id)
                 continue
             # Partitions stay in the index: a transaction may have 50,000 positions.
-            producers = self._open[group_id]
+            open_partitions = self._open_producers[group_id]
             positions = self._committed.setdefault(group_id, {})
             for topic_partition, (record, record_offset) in pending.items():
-                producer_offsets = producers[topic_partition]
-                producer_offsets.discard(producer_id)
-                if not producer_offsets:
-                    del producers[topic_partition]
+                open_producers = open_partitions[topic_partition]
+                open_producers.discard(producer_id)
+                if not open_producers:
+                    del open_partitions[topic_partition]
                 position = positions.get(topic_partition)
                 if (
                     position is None
                     or position.record is None
                     or record_offset > position.record_offset
                 ):
-                    positions[topic_partition] = _next(
-                        position, record, record_offset, marker_offset, replicated
+                    positions[topic_partition] = _position_after_commit(
+                        position, record, record_offset, marker_offset, high_watermark
                     )
-            if not producers:
-                del self._open[group_id]
+            if not open_partitions:
+                del self._open_producers[group_id]
 
     def pending_of(self, producer_id: ProducerId) -> tuple[tuple[str, TopicPartition, int], ...]:
         """(group, partition, offset) of each position that the producer's next marker decides."""
@@ -177,15 +183,15 @@ class GroupOffsets(msgspec.Struct, eq=False):
             for topic_partition, (record, _) in pending.items()
         )
 
-    def prune(self, *, replicated: int) -> None:
+    def prune(self, *, high_watermark: int) -> None:
         """Drop positions that were kept for readers of an older high watermark."""
         for group_id, topic_partition in tuple(self._tombstones):
             position = self._committed.get(group_id, {}).get(topic_partition)
             if position is None or position.record is not None:
                 del self._tombstones[group_id, topic_partition]
-            elif position.visible_from < replicated:
+            elif position.visible_from < high_watermark:
                 del self._tombstones[group_id, topic_partition]
-                self._drop(group_id, topic_partition)
+                self._drop_position(group_id, topic_partition)
 
     # Queries
 
@@ -194,7 +200,7 @@ class GroupOffsets(msgspec.Struct, eq=False):
     ) -> OffsetCommitted | None:
         """The group's position, as of the records below an offset."""
         position = self._committed.get(group_id, {}).get(topic_partition)
-        if position is None or (self._deleted and self._is_old(position)):
+        if position is None or (self._deleted and self._is_of_deleted_topic(position)):
             return None
         return position.below(below)
 
@@ -206,7 +212,7 @@ class GroupOffsets(msgspec.Struct, eq=False):
         """The group's positions, in the order of their first commit."""
         for position in self._committed.get(group_id, {}).values():
             record = position.below(below)
-            if record is not None and not (self._deleted and self._is_old(position)):
+            if record is not None and not (self._deleted and self._is_of_deleted_topic(position)):
                 yield record
 
     def places_in(self, group_id: str) -> tuple[TopicPartition, ...]:
@@ -219,11 +225,11 @@ class GroupOffsets(msgspec.Struct, eq=False):
 
     def count_of(self, topic: str) -> int:
         """Number of (group, partition) pairs with a position on the topic."""
-        return len(self._places.get(topic, ()))
+        return len(self._positions_by_topic.get(topic, ()))
 
     def places_of(self, topic: str) -> tuple[tuple[str, TopicPartition], ...]:
         """(group, partition) of each position on a topic, committed or pending."""
-        return tuple(self._places.get(topic, ()))
+        return tuple(self._positions_by_topic.get(topic, ()))
 
     # Deleted topics whose tombstones are still being written
 
@@ -241,10 +247,10 @@ class GroupOffsets(msgspec.Struct, eq=False):
             return False
         return all(
             self._pending[producer_id][group_id][topic_partition][1] < end_offset
-            for producer_id in self._open.get(group_id, {}).get(topic_partition, ())
+            for producer_id in self._open_producers.get(group_id, {}).get(topic_partition, ())
         )
 
-    def _is_old(self, position: _Position) -> bool:
+    def _is_of_deleted_topic(self, position: _Position) -> bool:
         if not self._deleted or position.record is None:
             return False
         end_offset = self._deleted.get(position.record.topic_partition.topic, -1)
@@ -252,10 +258,10 @@ class GroupOffsets(msgspec.Struct, eq=False):
 
     def is_pending(self, group_id: str, topic_partition: TopicPartition) -> bool:
         """Whether a transaction has a pending position there."""
-        return topic_partition in self._open.get(group_id, {})
+        return topic_partition in self._open_producers.get(group_id, {})
 
     def pending_partitions(self, group_id: str) -> tuple[TopicPartition, ...]:
-        return tuple(self._open.get(group_id, {}))
+        return tuple(self._open_producers.get(group_id, {}))
 
     def pending_producers(self) -> tuple[ProducerId, ...]:
         return tuple(self._pending)
@@ -263,41 +269,43 @@ class GroupOffsets(msgspec.Struct, eq=False):
     # Parts
 
     def _put_position(
-        self, record: OffsetCommitted, *, record_offset: int, visible_from: int, replicated: int
+        self, record: OffsetCommitted, *, record_offset: int, visible_from: int, high_watermark: int
     ) -> None:
         positions = self._committed.setdefault(record.group_id, {})
         topic_partition = record.topic_partition
-        self._places.setdefault(topic_partition.topic, {})[record.group_id, topic_partition] = None
-        positions[topic_partition] = _next(
-            positions.get(topic_partition), record, record_offset, visible_from, replicated
+        self._positions_by_topic.setdefault(topic_partition.topic, {})[
+            record.group_id, topic_partition
+        ] = None
+        positions[topic_partition] = _position_after_commit(
+            positions.get(topic_partition), record, record_offset, visible_from, high_watermark
         )
 
-    def _drop(self, group_id: str, topic_partition: TopicPartition) -> None:
+    def _drop_position(self, group_id: str, topic_partition: TopicPartition) -> None:
         positions = self._committed[group_id]
         del positions[topic_partition]
         if not positions:
             del self._committed[group_id]
-        self._forget(group_id, topic_partition)
+        self._unindex_position(group_id, topic_partition)
 
-    def _forget(self, group_id: str, topic_partition: TopicPartition) -> None:
+    def _unindex_position(self, group_id: str, topic_partition: TopicPartition) -> None:
         """Remove a partition from the index unless it still has a position."""
         if topic_partition in self._committed.get(
             group_id, ()
-        ) or topic_partition in self._open.get(group_id, ()):
+        ) or topic_partition in self._open_producers.get(group_id, ()):
             return
-        places = self._places.get(topic_partition.topic, {})
-        places.pop((group_id, topic_partition), None)
-        if not places:
-            self._places.pop(topic_partition.topic, None)
+        topic_positions = self._positions_by_topic.get(topic_partition.topic, {})
+        topic_positions.pop((group_id, topic_partition), None)
+        if not topic_positions:
+            self._positions_by_topic.pop(topic_partition.topic, None)
 
-    def _close(
+    def _remove_open_producer(
         self, group_id: str, topic_partition: TopicPartition, producer_id: ProducerId
     ) -> None:
-        partitions = self._open[group_id]
-        producers = partitions[topic_partition]
-        producers.discard(producer_id)
-        if not producers:
-            del partitions[topic_partition]
-            if not partitions:
-                del self._open[group_id]
-            self._forget(group_id, topic_partition)
+        open_partitions = self._open_producers[group_id]
+        open_producers = open_partitions[topic_partition]
+        open_producers.discard(producer_id)
+        if not open_producers:
+            del open_partitions[topic_partition]
+            if not open_partitions:
+                del self._open_producers[group_id]
+            self._unindex_position(group_id, topic_partition)

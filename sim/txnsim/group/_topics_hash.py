@@ -23,80 +23,95 @@ DEVIATIONS: Final = (
 )
 
 
-def topics_hash(names: Iterable[str], image: ClusterImage) -> int:
+def topics_hash(topic_names: Iterable[str], image: ClusterImage) -> int:
     """The hash of these topics; missing ones don't count, and it is 0 without topics."""
-    existing_topics = image.existing(frozenset(names))
-    return _to_signed(sum(_number(image.topics[name]) for name in existing_topics))
+    existing_topics = image.existing(frozenset(topic_names))
+    return _to_signed(sum(_summand(image.topics[topic_name]) for topic_name in existing_topics))
 
 
 class TopicsHash:
     """The topics hash of a group, updated topic by topic as subscriptions change."""
 
-    __slots__ = ("_changed", "_counted", "_image", "_sum")
+    __slots__ = ("_changed", "_counted_topics", "_image", "_sum")
 
     def __init__(self) -> None:
         self._image: ClusterImage | None = None
-        self._counted: dict[str, tuple[TopicImage, int]] = {}
+        self._counted_topics: dict[str, tuple[TopicImage, int]] = {}
         """Subscribed topic -> its image and its summand."""
         self._sum = 0
         self._changed: set[str] = set()
 
     def copy(self) -> TopicsHash:
         """An independent copy."""
-        later = TopicsHash()
-        later._image, later._sum = self._image, self._sum
-        later._counted, later._changed = dict(self._counted), set(self._changed)
-        return later
+        copied_hash = TopicsHash()
+        copied_hash._image, copied_hash._sum = self._image, self._sum
+        copied_hash._counted_topics, copied_hash._changed = (
+            dict(self._counted_topics),
+            set(self._changed),
+        )
+        return copied_hash
 
-    def note_changes(self, names: AbstractSet[str], counts: Counter[str], count: int) -> None:
-        """Update the subscribed topics: of ``names``, those whose count equals ``count`` (1 after
-        their first subscriber joined, 0 after their last one left).
+    def note_changes(
+        self, topic_names: AbstractSet[str], subscriber_counts: Counter[str], changed_count: int
+    ) -> None:
+        """Update the subscribed topics: of ``topic_names``, those whose count equals
+        ``changed_count`` (1 after their first subscriber joined, 0 after their last one left).
         """
         if self._image is not None:  # else all count as changed at first
-            existing_topics = self._image.existing(names)
-            self._changed.update([name for name in existing_topics if counts[name] == count])
+            existing_topics = self._image.existing(topic_names)
+            self._changed.update(
+                [
+                    topic_name
+                    for topic_name in existing_topics
+                    if subscriber_counts[topic_name] == changed_count
+                ]
+            )
 
-    def refresh(self, names: Mapping[str, int], image: ClusterImage) -> None:
+    def refresh(self, subscribed_names: Mapping[str, int], image: ClusterImage) -> None:
         """Update the sum for the current subscriptions and the metadata image."""
         if self._image is not image:
             if self._image is None or self._image.topics is not image.topics:
-                self._changed = set((image.topics.keys() & names.keys()) | self._counted.keys())
+                self._changed = set(
+                    (image.topics.keys() & subscribed_names.keys()) | self._counted_topics.keys()
+                )
             self._image = image
         if not self._changed:
             return
-        for name in self._changed:
-            self._count(name, image.topics.get(name) if name in names else None)
+        for topic_name in self._changed:
+            self._count_topic(
+                topic_name, image.topics.get(topic_name) if topic_name in subscribed_names else None
+            )
         self._changed.clear()
 
     def value_with(
         self, added_topics: Iterable[str], removed_topics: Iterable[str], image: ClusterImage
     ) -> int:
         """The hash with existing topics added to the subscribed ones, and others removed."""
-        total = self._sum
-        for name in added_topics:
-            total += _number(image.topics[name])
-        for name in self._counted.keys() & removed_topics:
-            total -= self._counted[name][1]
-        return _to_signed(total)
+        summand_total = self._sum
+        for topic_name in added_topics:
+            summand_total += _summand(image.topics[topic_name])
+        for topic_name in self._counted_topics.keys() & removed_topics:
+            summand_total -= self._counted_topics[topic_name][1]
+        return _to_signed(summand_total)
 
-    def _count(self, name: str, topic: TopicImage | None) -> None:
-        counted = self._counted.get(name)
-        if counted is not None:
-            if counted[0] is topic:
+    def _count_topic(self, topic_name: str, topic: TopicImage | None) -> None:
+        counted_topic = self._counted_topics.get(topic_name)
+        if counted_topic is not None:
+            if counted_topic[0] is topic:
                 return
-            self._sum -= counted[1]
-            del self._counted[name]
+            self._sum -= counted_topic[1]
+            del self._counted_topics[topic_name]
         if topic is not None:
-            number = _number(topic)
-            self._counted[name] = topic, number
-            self._sum += number
+            summand = _summand(topic)
+            self._counted_topics[topic_name] = topic, summand
+            self._sum += summand
 
 
-def _number(topic: TopicImage) -> int:
+def _summand(topic: TopicImage) -> int:
     digest = hashlib.blake2b(digest_size=8)
     digest.update(f"{topic.topic_id}/{len(topic.partitions)};".encode())
     return int.from_bytes(digest.digest(), "big")
 
 
-def _to_signed(total: int) -> int:
-    return (total + (1 << 63)) % (1 << 64) - (1 << 63)
+def _to_signed(unsigned_sum: int) -> int:
+    return (unsigned_sum + (1 << 63)) % (1 << 64) - (1 << 63)

@@ -59,34 +59,34 @@ def _uniform_homogeneous(
     """All members have the same subscription: their numbers of partitions differ by one at most."""
     topics = sorted(members[0].topics)
     owned = frozenset[TopicIdPartition]().union(*(member.owned for member in members))
-    free = [(topic, index) for topic in topics for index in range(partitions[topic])]
+    free_partitions = [(topic, index) for topic in topics for index in range(partitions[topic])]
     if owned:
-        free = [partition for partition in free if partition not in owned]
-    total = sum(partitions[topic] for topic in topics)
-    quota_min, extra = divmod(total, len(members))
+        free_partitions = [partition for partition in free_partitions if partition not in owned]
+    partition_count = sum(partitions[topic] for topic in topics)
+    quota_min, extra_count = divmod(partition_count, len(members))
     target: dict[str, list[TopicIdPartition]] = {}
-    unfilled: list[tuple[str, int]] = []
+    unfilled_quotas: list[tuple[str, int]] = []
     for index, member in enumerate(members):
-        quota = quota_min + (extra > 0)
-        has_extra = extra > 0
+        quota = quota_min + (extra_count > 0)
+        has_extra = extra_count > 0
         kept_partitions = []
-        for partition in sorted(_valid(member, partitions)):
+        for partition in sorted(_keepable_partitions(member, partitions)):
             if quota > 0:
                 quota -= 1
                 kept_partitions.append(partition)
             else:
-                free.append(partition)
-        if quota > 0 and has_extra and len(members) - index > extra:
+                free_partitions.append(partition)
+        if quota > 0 and has_extra and len(members) - index > extra_count:
             # A later member may own that many already.
             quota -= 1
             has_extra = False
         if quota > 0:
-            unfilled.append((member.member_id, quota))
-        extra -= has_extra
+            unfilled_quotas.append((member.member_id, quota))
+        extra_count -= has_extra
         target[member.member_id] = kept_partitions
-    pool = iter(free)
-    for member_id, quota in unfilled:
-        target[member_id].extend(islice(pool, quota))
+    remaining_free = iter(free_partitions)
+    for member_id, quota in unfilled_quotas:
+        target[member_id].extend(islice(remaining_free, quota))
     return {member_id: frozenset(kept_partitions) for member_id, kept_partitions in target.items()}
 
 
@@ -97,20 +97,20 @@ def _uniform_heterogeneous(
     partition goes to the member with the fewest partitions. Then partitions move from the member
     with the most to the one with the fewest, as long as that balances the target.
     """
-    target = {member.member_id: set(_valid(member, partitions)) for member in members}
+    target = {member.member_id: set(_keepable_partitions(member, partitions)) for member in members}
     takers = _Takers(members, target)
     assigned_partitions = frozenset[TopicIdPartition]().union(*target.values())
     for topic in takers.topics():
         for index in range(partitions[topic]):
             if (topic, index) not in assigned_partitions:
                 takers.give((topic, index), takers.least(topic))
-    _even_out(target, takers)
+    _balance(target, takers)
     return {
         member_id: frozenset(member_partitions) for member_id, member_partitions in target.items()
     }
 
 
-def _valid(
+def _keepable_partitions(
     member: AssignableMember, partitions: Mapping[uuid.UUID, int]
 ) -> frozenset[TopicIdPartition]:
     """Partitions that a member had and may keep. A large set is checked topic by topic, because
@@ -118,12 +118,12 @@ def _valid(
     """
     invalid_partitions = []
     topic: uuid.UUID | None = None
-    number = 0
+    partition_count = 0
     for partition in member.owned:
         if partition[0] is not topic:
             topic = partition[0]
-            number = partitions[topic] if topic in member.topics else 0
-        if partition[1] >= number:
+            partition_count = partitions[topic] if topic in member.topics else 0
+        if partition[1] >= partition_count:
             invalid_partitions.append(partition)
     return member.owned.difference(invalid_partitions) if invalid_partitions else member.owned
 
@@ -140,22 +140,26 @@ class _Takers:
         self, members: list[AssignableMember], target: dict[str, set[TopicIdPartition]]
     ) -> None:
         self._target = target
-        self._line_of: dict[str, list[tuple[int, int, str]]] = {}
-        self._order = {member.member_id: number for number, member in enumerate(members)}
-        lines: dict[frozenset[uuid.UUID], list[tuple[int, int, str]]] = {}
-        for number, member in enumerate(members):
-            line = lines.setdefault(member.topics, [])
-            line.append((len(target[member.member_id]), number, member.member_id))
-            self._line_of[member.member_id] = line
-        self._lines: dict[uuid.UUID, list[list[tuple[int, int, str]]]] = {}
-        self._count: Counter[uuid.UUID] = Counter()
-        for topics, line in lines.items():
+        self._heap_of: dict[str, list[tuple[int, int, str]]] = {}
+        self._order = {
+            member.member_id: member_order for member_order, member in enumerate(members)
+        }
+        heaps_by_topics: dict[frozenset[uuid.UUID], list[tuple[int, int, str]]] = {}
+        for member_order, member in enumerate(members):
+            heap = heaps_by_topics.setdefault(member.topics, [])
+            heap.append((len(target[member.member_id]), member_order, member.member_id))
+            self._heap_of[member.member_id] = heap
+        self._heaps_by_topic: dict[uuid.UUID, list[list[tuple[int, int, str]]]] = {}
+        self._subscriber_counts: Counter[uuid.UUID] = Counter()
+        for topics, heap in heaps_by_topics.items():
             for topic in topics:
-                self._lines.setdefault(topic, []).append(line)
-                self._count[topic] += len(line)
-            heapify(line)
-        self._fewest = [entry for line in lines.values() for entry in line]
-        heapify(self._fewest)
+                self._heaps_by_topic.setdefault(topic, []).append(heap)
+                self._subscriber_counts[topic] += len(heap)
+            heapify(heap)
+        self._members_by_count = [
+            heap_entry for heap in heaps_by_topics.values() for heap_entry in heap
+        ]
+        heapify(self._members_by_count)
         self.steps = 0
         """Number of heap lookups so far."""
         self.giver: str | None = None
@@ -163,25 +167,27 @@ class _Takers:
 
     def topics(self) -> list[uuid.UUID]:
         """The topics, those with the fewest subscribers first."""
-        return sorted(self._count, key=lambda topic: (self._count[topic], topic))
+        return sorted(
+            self._subscriber_counts, key=lambda topic: (self._subscriber_counts[topic], topic)
+        )
 
     def least(self, topic: uuid.UUID) -> str:
         """The member that gets the topic's next partition."""
-        lines, target = self._lines[topic], self._target
-        self.steps += len(lines)
-        least: tuple[int, int, str] | None = None
-        for line in lines:
-            entry = line[0]
-            if len(target[entry[2]]) != entry[0]:
-                entry = self._first_valid(line)
-            if least is None or entry < least:
-                least = entry
-        assert least is not None, "a topic has takers"
-        return least[2]
+        topic_heaps, target = self._heaps_by_topic[topic], self._target
+        self.steps += len(topic_heaps)
+        least_entry: tuple[int, int, str] | None = None
+        for heap in topic_heaps:
+            heap_entry = heap[0]
+            if len(target[heap_entry[2]]) != heap_entry[0]:
+                heap_entry = self._first_valid_entry(heap)
+            if least_entry is None or heap_entry < least_entry:
+                least_entry = heap_entry
+        assert least_entry is not None, "a topic has takers"
+        return least_entry[2]
 
     def fewest(self) -> int:
         """The smallest number of partitions of any member."""
-        return self._first_valid(self._fewest)[0]
+        return self._first_valid_entry(self._members_by_count)[0]
 
     def give(self, partition: TopicIdPartition, member_id: str) -> None:
         self._target[member_id].add(partition)
@@ -189,21 +195,21 @@ class _Takers:
 
     def has_changed(self, member_id: str) -> None:
         """Update the heaps after a member's number of partitions has changed."""
-        entry = len(self._target[member_id]), self._order[member_id], member_id
-        for heap in (self._line_of[member_id], self._fewest):
+        heap_entry = len(self._target[member_id]), self._order[member_id], member_id
+        for heap in (self._heap_of[member_id], self._members_by_count):
             if heap[0][2] == member_id:
-                heapreplace(heap, entry)
+                heapreplace(heap, heap_entry)
             else:
-                heappush(heap, entry)
+                heappush(heap, heap_entry)
 
-    def _first_valid(self, line: list[tuple[int, int, str]]) -> tuple[int, int, str]:
+    def _first_valid_entry(self, heap: list[tuple[int, int, str]]) -> tuple[int, int, str]:
         """The first valid entry of a heap; outdated entries stay in it."""
         target = self._target
-        while (number := len(target[line[0][2]])) != line[0][0]:
-            if number < line[0][0] and line[0][2] == self.giver:
+        while (partition_count := len(target[heap[0][2]])) != heap[0][0]:
+            if partition_count < heap[0][0] and heap[0][2] == self.giver:
                 break
-            heappop(line)
-        return line[0]
+            heappop(heap)
+        return heap[0]
 
 
 _ROUNDS_MAX: Final = 16
@@ -212,13 +218,13 @@ _STEPS_MAX: Final = 100_000
 """Limit of steps for balancing; a group that needs more stays unbalanced."""
 
 
-def _even_out(target: dict[str, set[TopicIdPartition]], takers: _Takers) -> None:
+def _balance(target: dict[str, set[TopicIdPartition]], takers: _Takers) -> None:
     """Move partitions until the target is balanced. Each move brings two members closer, so it
     terminates.
     """
     steps_max = takers.steps + _STEPS_MAX
     for _ in range(_ROUNDS_MAX):
-        moved = False
+        any_moved = False
         for giver in sorted(target, key=lambda member_id: -len(target[member_id])):
             if len(target[giver]) - takers.fewest() <= 1:
                 continue  # nobody has so few that it may take from this one
@@ -237,8 +243,8 @@ def _even_out(target: dict[str, set[TopicIdPartition]], takers: _Takers) -> None
             takers.giver = None
             if has_given:
                 takers.has_changed(giver)
-                moved = True
-        if not moved:
+                any_moved = True
+        if not any_moved:
             return
 
 
@@ -246,30 +252,32 @@ def assign_range(members: list[AssignableMember], partitions: Mapping[uuid.UUID,
     """Give each subscriber adjacent partitions of a topic: static members first, by instance id,
     then the others by member id (RangeAssignor).
     """
-    ordered = sorted(
+    ordered_members = sorted(
         members,
         key=lambda member: (member.instance_id is None, member.instance_id or member.member_id),
     )
     target: dict[str, set[TopicIdPartition]] = {member.member_id: set() for member in members}
-    lines: dict[frozenset[uuid.UUID], list[tuple[int, str]]] = {}
-    for number, member in enumerate(ordered):
-        lines.setdefault(member.topics, []).append((number, member.member_id))
+    subscribers_by_topics: dict[frozenset[uuid.UUID], list[tuple[int, str]]] = {}
+    for member_order, member in enumerate(ordered_members):
+        subscribers_by_topics.setdefault(member.topics, []).append((member_order, member.member_id))
     subscribers: dict[uuid.UUID, list[list[tuple[int, str]]]] = {}
-    for topics, line in lines.items():
+    for topics, ordered_subscribers in subscribers_by_topics.items():
         for topic in topics:
-            subscribers.setdefault(topic, []).append(line)
+            subscribers.setdefault(topic, []).append(ordered_subscribers)
     for topic in sorted(subscribers):
-        lines_of_topic = subscribers[topic]
-        quota, extra = divmod(partitions[topic], sum(map(len, lines_of_topic)))
+        subscriber_lists = subscribers[topic]
+        quota, extra_count = divmod(partitions[topic], sum(map(len, subscriber_lists)))
         # Without a quota only the first ones get something: the others are not looked at.
-        in_order = merge(*lines_of_topic) if len(lines_of_topic) > 1 else lines_of_topic[0]
-        start = 0
-        for index, (_, member_id) in enumerate(in_order):
-            end = start + quota + (index < extra)
-            if end == start:
+        merged_subscribers = (
+            merge(*subscriber_lists) if len(subscriber_lists) > 1 else subscriber_lists[0]
+        )
+        first_index = 0
+        for index, (_, member_id) in enumerate(merged_subscribers):
+            end_index = first_index + quota + (index < extra_count)
+            if end_index == first_index:
                 break
-            target[member_id].update((topic, number) for number in range(start, end))
-            start = end
+            target[member_id].update((topic, number) for number in range(first_index, end_index))
+            first_index = end_index
     return {
         member_id: frozenset(member_partitions) for member_id, member_partitions in target.items()
     }
@@ -298,22 +306,22 @@ def assign_simple(
         assignable: Topic -> its initialised partitions.
     """
     topics = sorted({topic for member in members for topic in member.topics})
-    owned = {member.member_id: set(member.owned) for member in members}
+    owned_by_member = {member.member_id: set(member.owned) for member in members}
     topic_partitions = {
         topic: [(topic, index) for index in assignable.get(topic, ())] for topic in topics
     }
     if not topics:
-        return {member_id: frozenset() for member_id in owned}
+        return {member_id: frozenset() for member_id in owned_by_member}
     if all(member.topics == members[0].topics for member in members):
         kept_partitions = {
             member_id: {
                 partition for partition in member_partitions if partition[0] in topic_partitions
             }
-            for member_id, member_partitions in owned.items()
+            for member_id, member_partitions in owned_by_member.items()
         }
-        _share(
+        _share_evenly(
             [partition for topic in topics for partition in topic_partitions[topic]],
-            list(owned),
+            list(owned_by_member),
             kept_partitions,
         )
         return {
@@ -321,81 +329,90 @@ def assign_simple(
             for member_id, member_partitions in kept_partitions.items()
         }
     for topic in topics:
-        of_topic = {
+        owned_of_topic = {
             member_id: {partition for partition in member_partitions if partition[0] == topic}
-            for member_id, member_partitions in owned.items()
+            for member_id, member_partitions in owned_by_member.items()
         }
         owned_before = {
             member_id: frozenset(member_partitions)
-            for member_id, member_partitions in of_topic.items()
+            for member_id, member_partitions in owned_of_topic.items()
         }
-        subscribed = [member.member_id for member in members if topic in member.topics]
-        _share(topic_partitions[topic], subscribed, of_topic)
-        for member_id, member_partitions in of_topic.items():
-            owned[member_id] = (owned[member_id] - owned_before[member_id]) | member_partitions
+        subscriber_ids = [member.member_id for member in members if topic in member.topics]
+        _share_evenly(topic_partitions[topic], subscriber_ids, owned_of_topic)
+        for member_id, member_partitions in owned_of_topic.items():
+            owned_by_member[member_id] = (
+                owned_by_member[member_id] - owned_before[member_id]
+            ) | member_partitions
     return {
-        member_id: frozenset(member_partitions) for member_id, member_partitions in owned.items()
+        member_id: frozenset(member_partitions)
+        for member_id, member_partitions in owned_by_member.items()
     }
 
 
-def _share(
+def _share_evenly(
     partitions: Sequence[TopicIdPartition],
-    subscribed: Sequence[str],
-    owned: Mapping[str, set[TopicIdPartition]],
+    subscriber_ids: Sequence[str],
+    owned_by_member: Mapping[str, set[TopicIdPartition]],
 ) -> None:
     """Give members an even number of partitions, each partition to ``sharing`` members."""
-    sharing = -(-len(subscribed) // len(partitions)) if partitions else 0
-    share = sharing * len(partitions) / len(subscribed)
-    quota = dict.fromkeys(owned, 0)
-    for number, member_id in enumerate(subscribed):
-        quota[member_id] = ceil(share * (number + 1)) - ceil(share * number)
-    for member_id, member_partitions in owned.items():
+    holders_per_partition = -(-len(subscriber_ids) // len(partitions)) if partitions else 0
+    partitions_per_member = holders_per_partition * len(partitions) / len(subscriber_ids)
+    quota = dict.fromkeys(owned_by_member, 0)
+    for index, member_id in enumerate(subscriber_ids):
+        quota[member_id] = ceil(partitions_per_member * (index + 1)) - ceil(
+            partitions_per_member * index
+        )
+    for member_id, member_partitions in owned_by_member.items():
         for partition in sorted(member_partitions)[
             : max(0, len(member_partitions) - quota[member_id])
         ]:
             member_partitions.discard(partition)
     holders: dict[TopicIdPartition, list[str]] = {partition: [] for partition in partitions}
-    for member_id, member_partitions in owned.items():
+    for member_id, member_partitions in owned_by_member.items():
         for partition in member_partitions:
             holders.setdefault(partition, []).append(member_id)
-    for partition, having in holders.items():
-        surplus = max(0, len(having) - sharing)
-        for member_id in having[:surplus]:
-            owned[member_id].discard(partition)
-        del having[:surplus]
-    _fill(
+    for partition, holder_ids in holders.items():
+        surplus_count = max(0, len(holder_ids) - holders_per_partition)
+        for member_id in holder_ids[:surplus_count]:
+            owned_by_member[member_id].discard(partition)
+        del holder_ids[:surplus_count]
+    _fill_quotas(
         holders,
-        sharing,
+        holders_per_partition,
         quota,
-        [member_id for member_id in subscribed if len(owned[member_id]) < quota[member_id]],
-        owned,
+        [
+            member_id
+            for member_id in subscriber_ids
+            if len(owned_by_member[member_id]) < quota[member_id]
+        ],
+        owned_by_member,
     )
 
 
-def _fill(
+def _fill_quotas(
     holders: Mapping[TopicIdPartition, list[str]],
-    sharing: int,
+    holders_per_partition: int,
     quota: Mapping[str, int],
-    unfilled: list[str],
-    owned: Mapping[str, set[TopicIdPartition]],
+    unfilled_ids: list[str],
+    owned_by_member: Mapping[str, set[TopicIdPartition]],
 ) -> None:
     """Go round the members that lack partitions. After a round in which no member takes one, the
     remaining partitions stay unassigned (assignRemainingPartitions).
     """
     index, has_given = 0, False
-    for partition, having in sorted(holders.items()):
-        while unfilled and len(having) < sharing:
-            if index == len(unfilled):
+    for partition, holder_ids in sorted(holders.items()):
+        while unfilled_ids and len(holder_ids) < holders_per_partition:
+            if index == len(unfilled_ids):
                 if not has_given:
                     return
                 index, has_given = 0, False
-            member_id = unfilled[index]
+            member_id = unfilled_ids[index]
             index += 1
-            if partition in owned[member_id]:
+            if partition in owned_by_member[member_id]:
                 continue
-            owned[member_id].add(partition)
-            having.append(member_id)
+            owned_by_member[member_id].add(partition)
+            holder_ids.append(member_id)
             has_given = True
-            if len(owned[member_id]) >= quota[member_id]:
+            if len(owned_by_member[member_id]) >= quota[member_id]:
                 index -= 1
-                del unfilled[index]
+                del unfilled_ids[index]

@@ -45,9 +45,9 @@ from txnsim.group.records import ClassicGroupStored
 from txnsim.group.state import ClassicGroupState
 from txnsim.settings import Settings
 
-_S = ClassicGroupState
+_State = ClassicGroupState
 
-_NONE: Final = ErrorCode.none
+_NO_ERROR: Final = ErrorCode.none
 
 
 NEW_MEMBER_JOIN_TIMEOUT_MS: Final = 300_000
@@ -83,67 +83,70 @@ class ClassicProtocol:
         now_ms: int,
     ) -> Effects:
         """Handle a client that wants to join the next generation."""
-        out: Effects = []
+        effects: Effects = []
         if len(command.protocols) > PROTOCOLS_MAX:
-            refuse_join(out, waiter, ErrorCode.invalid_request, command.member_id)
+            refuse_join(effects, waiter, ErrorCode.invalid_request, command.member_id)
         elif not self._has_room(group, command.member_id):
             group.remove(command.member_id)
-            refuse_join(out, waiter, ErrorCode.group_max_size_reached, NO_MEMBER)
-        elif group.state is _S.DEAD:
-            refuse_join(out, waiter, ErrorCode.coordinator_not_available, command.member_id)
+            refuse_join(effects, waiter, ErrorCode.group_max_size_reached, NO_MEMBER)
+        elif group.state is _State.DEAD:
+            refuse_join(effects, waiter, ErrorCode.coordinator_not_available, command.member_id)
         elif not group.supports(command.protocol_type, command.protocols):
-            refuse_join(out, waiter, ErrorCode.inconsistent_group_protocol, command.member_id)
+            refuse_join(effects, waiter, ErrorCode.inconsistent_group_protocol, command.member_id)
         elif command.member_id == NO_MEMBER:
-            self._join_new(group, command, waiter, now_ms, out)
+            self._join_new_member(group, command, waiter, now_ms, effects)
         else:
-            self._join_known(group, command, waiter, now_ms, out)
-        if is_new_group and not any(isinstance(effect, RecordsToAppend) for effect in out):
-            empty = ClassicGroupStored(
+            self._join_known_member(group, command, waiter, now_ms, effects)
+        if is_new_group and not any(isinstance(effect, RecordsToAppend) for effect in effects):
+            empty_group_record = ClassicGroupStored(
                 group_id=group.group_id,
                 protocol_type="",
                 generation=0,
                 state_timestamp_ms=now_ms,
             )
-            out.insert(0, RecordsToAppend(records=(empty,), then=NewGroupStored(waiter=waiter)))
-        return out
+            effects.insert(
+                0,
+                RecordsToAppend(records=(empty_group_record,), then=NewGroupStored(waiter=waiter)),
+            )
+        return effects
 
     def _has_room(self, group: ClassicGroup, member_id: str) -> bool:
         """Whether the group may take another member (GroupMetadataManager.acceptJoiningMember)."""
         match group.state:
-            case _S.EMPTY | _S.DEAD:
+            case _State.EMPTY | _State.DEAD:
                 return True
-            case _S.PREPARING_REBALANCE:
+            case _State.PREPARING_REBALANCE:
                 member = group.members.get(member_id)
-                waits = member is not None and member.awaiting_join is not None
-                return waits or group.awaiting_join_count < self._settings.group_max_size
+                waits_to_join = member is not None and member.awaiting_join is not None
+                return waits_to_join or group.awaiting_join_count < self._settings.group_max_size
             case _:
                 return (
                     member_id in group.members or len(group.members) < self._settings.group_max_size
                 )
 
-    def _join_new(
-        self, group: ClassicGroup, command: JoinGroup, waiter: Waiter, now_ms: int, out: Effects
+    def _join_new_member(
+        self, group: ClassicGroup, command: JoinGroup, waiter: Waiter, now_ms: int, effects: Effects
     ) -> None:
         instance_id = command.group_instance_id
         if instance_id is not None:
             new_id = f"{instance_id}-{self._new_id()}"
-            holder = group.static_members.get(instance_id)
-            if holder is None:
-                self._add(group, command, new_id, waiter, now_ms, out)
+            holder_id = group.static_members.get(instance_id)
+            if holder_id is None:
+                self._add_member(group, command, new_id, waiter, now_ms, effects)
             else:
-                self._replace_static(group, command, holder, new_id, waiter, now_ms, out)
+                self._replace_static(group, command, holder_id, new_id, waiter, now_ms, effects)
             return
         new_id = f"{command.client_id}-{self._new_id()}"
         if not command.member_id_required:
-            self._add(group, command, new_id, waiter, now_ms, out)
+            self._add_member(group, command, new_id, waiter, now_ms, effects)
             return
         # KIP-394: a client that vanishes after its first request must not become a member.
         group.pending_join[new_id] = None
-        out.append(session(group.group_id, new_id, command.session_timeout_ms))
-        refuse_join(out, waiter, ErrorCode.member_id_required, new_id)
+        effects.append(session(group.group_id, new_id, command.session_timeout_ms))
+        refuse_join(effects, waiter, ErrorCode.member_id_required, new_id)
 
-    def _join_known(
-        self, group: ClassicGroup, command: JoinGroup, waiter: Waiter, now_ms: int, out: Effects
+    def _join_known_member(
+        self, group: ClassicGroup, command: JoinGroup, waiter: Waiter, now_ms: int, effects: Effects
     ) -> None:
         member_id = command.member_id
         if member_id in group.pending_join:
@@ -152,54 +155,54 @@ class ClassicProtocol:
                     f"{member_id} was handed out to a dynamic member, "
                     f"{command.group_instance_id} joins with it"
                 )
-            self._add(group, command, member_id, waiter, now_ms, out)
+            self._add_member(group, command, member_id, waiter, now_ms, effects)
             return
         refusal = group.check_member(member_id, command.group_instance_id)
         if refusal is not None:
-            refuse_join(out, waiter, refusal.error, member_id)
+            refuse_join(effects, waiter, refusal.error, member_id)
             return
         member = group.members[member_id]
-        unchanged = member.protocols == command.protocols
+        is_unchanged = member.protocols == command.protocols
         match group.state:
-            case _S.PREPARING_REBALANCE:
+            case _State.PREPARING_REBALANCE:
                 rejoins = True
-            case _S.COMPLETING_REBALANCE:
-                rejoins = not unchanged
-            case _S.STABLE:
+            case _State.COMPLETING_REBALANCE:
+                rejoins = not is_unchanged
+            case _State.STABLE:
                 # A leader that joins again has seen a change of the topics and wants to assign
                 # anew.
-                rejoins = group.leader == member_id or not unchanged
+                rejoins = group.leader == member_id or not is_unchanged
             case _:
-                refuse_join(out, waiter, ErrorCode.unknown_member_id, member_id)
+                refuse_join(effects, waiter, ErrorCode.unknown_member_id, member_id)
                 return
         if rejoins:
-            _update(group, member, command, waiter, out)
-            self._rebalance.rebalance_or_complete(group, now_ms, out)
+            _update_member(group, member, command, waiter, effects)
+            self._rebalance.rebalance_or_complete(group, now_ms, effects)
         else:
-            knows_members = group.leader == member_id and group.state is _S.COMPLETING_REBALANCE
-            out.append(
+            knows_members = group.leader == member_id and group.state is _State.COMPLETING_REBALANCE
+            effects.append(
                 AnswerWaiter(
                     waiter=waiter,
                     reply=join_reply(group, member, with_members=knows_members),
                 )
             )
 
-    def _add(
+    def _add_member(
         self,
         group: ClassicGroup,
         command: JoinGroup,
         member_id: str,
         waiter: Waiter,
         now_ms: int,
-        out: Effects,
+        effects: Effects,
     ) -> None:
         member = ClassicMember.joining(command, member_id)
         member.is_new = True
-        if group.state is _S.PREPARING_REBALANCE and group.previous_state is _S.EMPTY:
+        if group.state is _State.PREPARING_REBALANCE and group.previous_state is _State.EMPTY:
             group.new_member_added = True
         group.add(member, waiter=waiter)
-        out.append(session(group.group_id, member_id, NEW_MEMBER_JOIN_TIMEOUT_MS))
-        self._rebalance.rebalance_or_complete(group, now_ms, out)
+        effects.append(session(group.group_id, member_id, NEW_MEMBER_JOIN_TIMEOUT_MS))
+        self._rebalance.rebalance_or_complete(group, now_ms, effects)
 
     # Static members
 
@@ -211,20 +214,24 @@ class ClassicProtocol:
         new_id: str,
         waiter: Waiter,
         now_ms: int,
-        out: Effects,
+        effects: Effects,
     ) -> None:
         """Replace a static member that has restarted: it gets a new id, and requests with the old
         one are fenced (KIP-345).
         """
         leader_before = group.leader or ""
-        old, new = group.replace_static(old_id, new_id)
-        _fence(old, out)
-        out.append(session(group.group_id, new_id, new.session_timeout_ms))
-        old_terms = (new.protocols, new.rebalance_timeout_ms, new.session_timeout_ms)
-        _update(group, new, command, waiter, out)
+        old_member, new_member = group.replace_static(old_id, new_id)
+        _fence_replaced(old_member, effects)
+        effects.append(session(group.group_id, new_id, new_member.session_timeout_ms))
+        old_settings = (
+            new_member.protocols,
+            new_member.rebalance_timeout_ms,
+            new_member.session_timeout_ms,
+        )
+        _update_member(group, new_member, command, waiter, effects)
         match group.state:
-            case _S.STABLE if group.select_protocol() == group.protocol:
-                out.append(
+            case _State.STABLE if group.select_protocol() == group.protocol:
+                effects.append(
                     RecordsToAppend(
                         records=(group.to_record(),),
                         then=StaticMemberStored(
@@ -232,149 +239,160 @@ class ClassicProtocol:
                             old_member_id=old_id,
                             new_member_id=new_id,
                             old_leader=leader_before,
-                            old_protocols=old_terms[0],
-                            old_rebalance_timeout_ms=old_terms[1],
-                            old_session_timeout_ms=old_terms[2],
+                            old_protocols=old_settings[0],
+                            old_rebalance_timeout_ms=old_settings[1],
+                            old_session_timeout_ms=old_settings[2],
                             assignment_skippable=command.assignment_skippable,
                             waiter=waiter,
                         ),
                     )
                 )
-            case _S.STABLE:
-                self._rebalance.rebalance_or_complete(group, now_ms, out)
-            case _S.COMPLETING_REBALANCE:
-                self._rebalance.prepare(group, now_ms, out)
-            case _S.PREPARING_REBALANCE:
-                self._rebalance.complete_if_all_joined(group, now_ms, out)
+            case _State.STABLE:
+                self._rebalance.rebalance_or_complete(group, now_ms, effects)
+            case _State.COMPLETING_REBALANCE:
+                self._rebalance.prepare(group, now_ms, effects)
+            case _State.PREPARING_REBALANCE:
+                self._rebalance.complete_if_all_joined(group, now_ms, effects)
             case _:
                 raise InvariantViolation(f"{group.group_id} is {group.state.value} with members")
 
     def static_member_stored(
-        self, group: ClassicGroup, then: StaticMemberStored, error: ErrorCode
+        self, group: ClassicGroup, after_write: StaticMemberStored, error: ErrorCode
     ) -> Effects:
         """Continue once the new id of a static member is in the log, or could not be written."""
-        out: Effects = []
-        member = group.members.get(then.new_member_id)
+        effects: Effects = []
+        member = group.members.get(after_write.new_member_id)
         if member is None:  # replaced or removed meanwhile; it has its error
-            return out
+            return effects
         if error:
-            group.speak(member, then.old_protocols)
-            member.rebalance_timeout_ms = then.old_rebalance_timeout_ms
-            member.session_timeout_ms = then.old_session_timeout_ms
+            group.speak(member, after_write.old_protocols)
+            member.rebalance_timeout_ms = after_write.old_rebalance_timeout_ms
+            member.session_timeout_ms = after_write.old_session_timeout_ms
             group.await_join(member, None)
-            _, old = group.replace_static(then.new_member_id, then.old_member_id)
-            out.append(session(group.group_id, old.member_id, old.session_timeout_ms))
+            _, old_member = group.replace_static(
+                after_write.new_member_id, after_write.old_member_id
+            )
+            effects.append(
+                session(group.group_id, old_member.member_id, old_member.session_timeout_ms)
+            )
             reply = JoinReply(
                 error=error,
                 generation=group.generation,
                 protocol_type=group.protocol_type,
                 protocol=group.protocol,
-                leader=then.old_leader,
+                leader=after_write.old_leader,
             )
-            out.append(AnswerWaiter(waiter=then.waiter, reply=reply))
-            return out
-        if member.awaiting_join != then.waiter:
-            return out
+            effects.append(AnswerWaiter(waiter=after_write.waiter, reply=reply))
+            return effects
+        if member.awaiting_join != after_write.waiter:
+            return effects
         group.await_join(member, None)
-        leads = group.leader == member.member_id
-        skips = then.assignment_skippable
-        reply = join_reply(group, member, with_members=leads and skips)
+        is_leader = group.leader == member.member_id
+        may_skip = after_write.assignment_skippable
+        reply = join_reply(group, member, with_members=is_leader and may_skip)
         reply = msgspec.structs.replace(
             reply,
             # A client that can't skip the assignment must not take itself for the leader.
-            leader=reply.leader if skips else then.old_leader,
-            skip_assignment=leads and skips,
+            leader=reply.leader if may_skip else after_write.old_leader,
+            skip_assignment=is_leader and may_skip,
         )
-        out.append(AnswerWaiter(waiter=then.waiter, reply=reply))
-        return out
+        effects.append(AnswerWaiter(waiter=after_write.waiter, reply=reply))
+        return effects
 
     def adopt_group(self, group: ClassicGroup, *, now_ms: int) -> Effects:
         """Take over a stable group from another protocol: every member gets a session, and has to
         rejoin.
         """
-        out: Effects = []
+        effects: Effects = []
         for member_id in group.members:
-            out += self.extend_session(group, member_id)
-        self._rebalance.prepare(group, now_ms, out)
-        return out
+            effects += self.extend_session(group, member_id)
+        self._rebalance.prepare(group, now_ms, effects)
+        return effects
 
     # SyncGroup
 
     def sync(self, group: ClassicGroup, command: SyncGroup, *, waiter: Waiter) -> Effects:
         """Handle a member that asks for its assignment; the leader sends all of them."""
-        out: Effects = []
+        effects: Effects = []
         refusal = self._check_sync(group, command)
         if refusal is not None:
-            out.append(AnswerWaiter(waiter=waiter, reply=SyncReply(error=refusal)))
-            return out
+            effects.append(AnswerWaiter(waiter=waiter, reply=SyncReply(error=refusal)))
+            return effects
         member = group.members[command.member_id]
         match group.state:
-            case _S.PREPARING_REBALANCE:
+            case _State.PREPARING_REBALANCE:
                 reply = SyncReply(error=ErrorCode.rebalance_in_progress)
-                out.append(AnswerWaiter(waiter=waiter, reply=reply))
-            case _S.COMPLETING_REBALANCE:
+                effects.append(AnswerWaiter(waiter=waiter, reply=reply))
+            case _State.COMPLETING_REBALANCE:
                 if member.awaiting_sync is not None:
-                    out.append(AnswerWaiter(waiter=member.awaiting_sync, reply=None))
+                    effects.append(AnswerWaiter(waiter=member.awaiting_sync, reply=None))
                 member.awaiting_sync = waiter
-                self._end_sync(group, command.member_id, out)
+                self._end_sync(group, command.member_id, effects)
                 if group.leader == command.member_id:
                     assignments = dict(command.assignments)
-                    complete = {
+                    complete_assignments = {
                         member_id: assignments.get(member_id, b"") for member_id in group.members
                     }
-                    then = AssignmentStored(
+                    after_write = AssignmentStored(
                         group_id=group.group_id,
                         generation=group.generation,
-                        assignments=tuple(complete.items()),
+                        assignments=tuple(complete_assignments.items()),
                     )
-                    out.append(RecordsToAppend(records=(group.to_record(complete),), then=then))
-            case _S.STABLE:
-                self._end_sync(group, command.member_id, out)
+                    effects.append(
+                        RecordsToAppend(
+                            records=(group.to_record(complete_assignments),), then=after_write
+                        )
+                    )
+            case _State.STABLE:
+                self._end_sync(group, command.member_id, effects)
                 reply = SyncReply(
                     protocol_type=group.protocol_type,
                     protocol=group.protocol,
                     assignment=member.assignment,
                 )
-                out.append(AnswerWaiter(waiter=waiter, reply=reply))
+                effects.append(AnswerWaiter(waiter=waiter, reply=reply))
             case _:
                 raise InvariantViolation(f"{group.group_id} is {group.state.value} with members")
-        return out
+        return effects
 
     def assignment_stored(
-        self, group: ClassicGroup, then: AssignmentStored, error: ErrorCode, *, now_ms: int
+        self, group: ClassicGroup, after_write: AssignmentStored, error: ErrorCode, *, now_ms: int
     ) -> Effects:
         """Continue once the leader's assignment is in the log, or could not be written."""
-        out: Effects = []
-        if group.state is not _S.COMPLETING_REBALANCE or then.generation != group.generation:
-            return out  # the group has moved on, and waiting members have their answer
+        effects: Effects = []
+        if (
+            group.state is not _State.COMPLETING_REBALANCE
+            or after_write.generation != group.generation
+        ):
+            return effects  # the group has moved on, and waiting members have their answer
         if error:
-            self._rebalance.propagate(group, {}, error, out)
-            self._rebalance.rebalance_or_complete(group, now_ms, out)
+            self._rebalance.propagate(group, {}, error, effects)
+            self._rebalance.rebalance_or_complete(group, now_ms, effects)
         else:
-            self._rebalance.propagate(group, dict(then.assignments), _NONE, out)
-            group.move_to(_S.STABLE, now_ms=now_ms)
-        return out
+            self._rebalance.propagate(group, dict(after_write.assignments), _NO_ERROR, effects)
+            group.move_to(_State.STABLE, now_ms=now_ms)
+        return effects
 
     def _check_sync(self, group: ClassicGroup, command: SyncGroup) -> ErrorCode | None:
-        if group.state is _S.DEAD:
+        if group.state is _State.DEAD:
             return ErrorCode.coordinator_not_available
         refusal = group.check_member(command.member_id, command.group_instance_id)
         if refusal is not None:
             return refusal.error
         if command.generation != group.generation:
             return ErrorCode.illegal_generation
-        for named, actual in (
+        for named_value, group_value in (
             (command.protocol_type, group.protocol_type),
             (command.protocol, group.protocol),
         ):
-            if named is not None and actual is not None and named != actual:
+            if named_value is not None and group_value is not None and named_value != group_value:
                 return ErrorCode.inconsistent_group_protocol
         return None
 
-    def _end_sync(self, group: ClassicGroup, member_id: str, out: Effects) -> None:
+    def _end_sync(self, group: ClassicGroup, member_id: str, effects: Effects) -> None:
         group.pending_sync.pop(member_id, None)
         if not group.pending_sync:
-            out.append(TimerCancelled(kind=TimerKind.SYNC, group_id=group.group_id))
+            effects.append(TimerCancelled(kind=TimerKind.SYNC, group_id=group.group_id))
 
     # Heartbeat, LeaveGroup
 
@@ -382,17 +400,19 @@ class ClassicProtocol:
         self, group: ClassicGroup, command: Heartbeat
     ) -> tuple[Rejection | None, Effects]:
         """Mark a member alive; with an error if it has to rejoin."""
-        if group.state is _S.DEAD:
+        if group.state is _State.DEAD:
             return _rejection(ErrorCode.coordinator_not_available, group, "is dead"), []
         refusal = group.check_member(command.member_id, command.group_instance_id)
         if refusal is not None:
             return refusal, []
         if command.generation != group.generation:
             return group.wrong_generation(command.generation), []
-        alive = self.extend_session(group, command.member_id)
-        if group.state is _S.PREPARING_REBALANCE:
-            return _rejection(ErrorCode.rebalance_in_progress, group, "prepares a rebalance"), alive
-        return None, alive
+        session_effects = self.extend_session(group, command.member_id)
+        if group.state is _State.PREPARING_REBALANCE:
+            return _rejection(
+                ErrorCode.rebalance_in_progress, group, "prepares a rebalance"
+            ), session_effects
+        return None, session_effects
 
     def extend_session(self, group: ClassicGroup, member_id: str) -> Effects:
         """Extend a member's session, because a request has shown that it is alive."""
@@ -402,22 +422,22 @@ class ClassicProtocol:
         self, group: ClassicGroup, command: LeaveGroup, *, now_ms: int
     ) -> tuple[LeaveReply, Effects]:
         """Remove members that leave, or that an administrator removes."""
-        if group.state is _S.DEAD:
+        if group.state is _State.DEAD:
             return LeaveReply(error=ErrorCode.coordinator_not_available), []
-        out: Effects = []
-        answers = tuple(
-            (member_id, instance_id, self._leave_one(group, member_id, instance_id, out))
+        effects: Effects = []
+        member_answers = tuple(
+            (member_id, instance_id, self._remove_leaver(group, member_id, instance_id, effects))
             for member_id, instance_id in command.members
         )
-        if any(error is _NONE for _, _, error in answers):
-            if group.state in (_S.STABLE, _S.COMPLETING_REBALANCE):
-                self._rebalance.rebalance_or_complete(group, now_ms, out)
-            elif group.state is _S.PREPARING_REBALANCE:
-                self._rebalance.complete_if_all_joined(group, now_ms, out)
-        return LeaveReply(members=answers), out
+        if any(error is _NO_ERROR for _, _, error in member_answers):
+            if group.state in (_State.STABLE, _State.COMPLETING_REBALANCE):
+                self._rebalance.rebalance_or_complete(group, now_ms, effects)
+            elif group.state is _State.PREPARING_REBALANCE:
+                self._rebalance.complete_if_all_joined(group, now_ms, effects)
+        return LeaveReply(members=member_answers), effects
 
-    def _leave_one(
-        self, group: ClassicGroup, member_id: str, instance_id: str | None, out: Effects
+    def _remove_leaver(
+        self, group: ClassicGroup, member_id: str, instance_id: str | None, effects: Effects
     ) -> ErrorCode:
         if member_id == NO_MEMBER:
             static_member_id = (
@@ -425,14 +445,14 @@ class ClassicProtocol:
             )
             if static_member_id is None:
                 return ErrorCode.unknown_member_id
-            self._rebalance.remove(group, static_member_id, out)
-            return _NONE
+            self._rebalance.remove(group, static_member_id, effects)
+            return _NO_ERROR
         if member_id not in group.pending_join:
             refusal = group.check_member(member_id, instance_id)
             if refusal is not None:
                 return refusal.error
-        self._rebalance.remove(group, member_id, out)
-        return _NONE
+        self._rebalance.remove(group, member_id, effects)
+        return _NO_ERROR
 
     # Timers
 
@@ -442,7 +462,7 @@ class ClassicProtocol:
         """Remove members that were silent for their session timeout, or did not use their new
         id.
         """
-        out: Effects = []
+        effects: Effects = []
         pending_before = len(group.pending_join)
         for member_id in member_ids:
             if member_id in group.pending_join:
@@ -450,14 +470,14 @@ class ClassicProtocol:
                 continue
             member = group.members.get(member_id)
             if member is not None and not member.is_alive_by_waiting:
-                self._rebalance.remove(group, member_id, out)
-        if not out and len(group.pending_join) == pending_before:
-            return out
-        if out and group.state in (_S.STABLE, _S.COMPLETING_REBALANCE):
-            self._rebalance.rebalance_or_complete(group, now_ms, out)
-        elif group.state is _S.PREPARING_REBALANCE and group.everybody_joins:
-            self._rebalance.complete(group, now_ms, out)
-        return out
+                self._rebalance.remove(group, member_id, effects)
+        if not effects and len(group.pending_join) == pending_before:
+            return effects
+        if effects and group.state in (_State.STABLE, _State.COMPLETING_REBALANCE):
+            self._rebalance.rebalance_or_complete(group, now_ms, effects)
+        elif group.state is _State.PREPARING_REBALANCE and group.everybody_joins:
+            self._rebalance.complete(group, now_ms, effects)
+        return effects
 
     def join_over(
         self, group: ClassicGroup, *, delay_ms: int, remaining_ms: int | None, now_ms: int
@@ -472,10 +492,10 @@ class ClassicProtocol:
                 rebalances.
             now_ms: The cluster's time.
         """
-        out: Effects = []
+        effects: Effects = []
         if remaining_ms and group.new_member_added:
             group.new_member_added = False
-            out.append(
+            effects.append(
                 TimerSet(
                     kind=TimerKind.JOIN,
                     group_id=group.group_id,
@@ -484,38 +504,40 @@ class ClassicProtocol:
                 )
             )
         else:
-            self._rebalance.complete(group, now_ms, out)
-        return out
+            self._rebalance.complete(group, now_ms, effects)
+        return effects
 
     def sync_over(self, group: ClassicGroup, *, generation: int, now_ms: int) -> Effects:
         """Remove the members that joined the generation but did not ask for an assignment."""
-        out: Effects = []
+        effects: Effects = []
         if generation != group.generation or not group.pending_sync:
-            return out
-        if group.state in (_S.COMPLETING_REBALANCE, _S.STABLE):
+            return effects
+        if group.state in (_State.COMPLETING_REBALANCE, _State.STABLE):
             for member_id in tuple(group.pending_sync):
-                self._rebalance.remove(group, member_id, out)
-            self._rebalance.prepare(group, now_ms, out)
-        return out
+                self._rebalance.remove(group, member_id, effects)
+            self._rebalance.prepare(group, now_ms, effects)
+        return effects
 
 
-def _update(
-    group: ClassicGroup, member: ClassicMember, command: JoinGroup, waiter: Waiter, out: Effects
+def _update_member(
+    group: ClassicGroup, member: ClassicMember, command: JoinGroup, waiter: Waiter, effects: Effects
 ) -> None:
     if member.awaiting_join is not None:
-        out.append(AnswerWaiter(waiter=member.awaiting_join, reply=None))
+        effects.append(AnswerWaiter(waiter=member.awaiting_join, reply=None))
     group.speak(member, command.protocols)
     member.rebalance_timeout_ms = command.rebalance_timeout_ms
     member.session_timeout_ms = command.session_timeout_ms
     group.await_join(member, waiter)
 
 
-def _fence(old: ClassicMember, out: Effects) -> None:
-    fenced = ErrorCode.fenced_instance_id
-    if old.awaiting_join is not None:
-        refuse_join(out, old.awaiting_join, fenced, old.member_id)
-    if old.awaiting_sync is not None:
-        out.append(AnswerWaiter(waiter=old.awaiting_sync, reply=SyncReply(error=fenced)))
+def _fence_replaced(old_member: ClassicMember, effects: Effects) -> None:
+    fenced_error = ErrorCode.fenced_instance_id
+    if old_member.awaiting_join is not None:
+        refuse_join(effects, old_member.awaiting_join, fenced_error, old_member.member_id)
+    if old_member.awaiting_sync is not None:
+        effects.append(
+            AnswerWaiter(waiter=old_member.awaiting_sync, reply=SyncReply(error=fenced_error))
+        )
 
 
 def _rejection(error: ErrorCode, group: ClassicGroup, problem: str) -> Rejection:

@@ -31,8 +31,8 @@ from txnsim.group.subscription import TopicsReader
 
 Protocols = tuple[tuple[str, bytes], ...]
 
-_S = ClassicGroupState
-_ACTIVE = (_S.STABLE, _S.PREPARING_REBALANCE, _S.COMPLETING_REBALANCE)
+_State = ClassicGroupState
+_ACTIVE = (_State.STABLE, _State.PREPARING_REBALANCE, _State.COMPLETING_REBALANCE)
 
 
 class ClassicMember(msgspec.Struct, kw_only=True, eq=False):
@@ -75,16 +75,16 @@ class ClassicMember(msgspec.Struct, kw_only=True, eq=False):
         return self.awaiting_join is not None or self.awaiting_sync is not None
 
     def metadata(self, protocol: str | None) -> bytes:
-        for name, metadata in self.protocols:
-            if name == protocol:
+        for protocol_name, metadata in self.protocols:
+            if protocol_name == protocol:
                 return metadata
         raise InvariantViolation(f"{self.member_id} does not support the protocol {protocol}")
 
     def vote(self, candidates: frozenset[str]) -> str:
         """The protocol that it prefers among those that all members support."""
-        for name, _ in self.protocols:
-            if name in candidates:
-                return name
+        for protocol_name, _ in self.protocols:
+            if protocol_name in candidates:
+                return protocol_name
         raise InvariantViolation(f"{self.member_id} supports none of {sorted(candidates)}")
 
 
@@ -93,10 +93,12 @@ class ClassicGroup:
 
     type: Final = GroupType.CLASSIC
 
-    def __init__(self, group_id: str, *, state: ClassicGroupState = _S.EMPTY, now_ms: int) -> None:
+    def __init__(
+        self, group_id: str, *, state: ClassicGroupState = _State.EMPTY, now_ms: int
+    ) -> None:
         self.group_id = group_id
         self.state = state
-        self.previous_state = _S.DEAD
+        self.previous_state = _State.DEAD
         self.generation = 0
         self.protocol_type: str | None = None
         self.protocol: str | None = None
@@ -105,7 +107,7 @@ class ClassicGroup:
         self.members: dict[str, ClassicMember] = {}
         self.awaiting_join_count = 0
         """Number of members whose JoinGroup waits."""
-        self._supporting: Counter[str] = Counter()
+        self._supporter_counts: Counter[str] = Counter()
         """Protocol -> number of members that support it."""
         self._topics = TopicsReader()
         self.not_upgradable: Rejection | None = None
@@ -124,7 +126,7 @@ class ClassicGroup:
         """The group as a coordinator loads it from the log; no member waits, no session runs
         yet.
         """
-        state = _S.STABLE if record.members else _S.EMPTY
+        state = _State.STABLE if record.members else _State.EMPTY
         group = cls(record.group_id, state=state, now_ms=record.state_timestamp_ms)
         if record.state_timestamp_ms == -1:
             group.state_timestamp_ms = None
@@ -132,8 +134,8 @@ class ClassicGroup:
         group.protocol_type = record.protocol_type or None
         group.protocol = record.protocol
         group.leader = record.leader
-        for stored in record.members:
-            group.add(_loaded_member(stored, record), waiter=None)
+        for stored_member in record.members:
+            group.add(_loaded_member(stored_member, record), waiter=None)
         group._subscribed = group._computed_subscription()
         return group
 
@@ -152,7 +154,7 @@ class ClassicGroup:
     @property
     def is_empty(self) -> bool:
         """Whether it has no members and no rebalance in progress."""
-        return self.state is _S.EMPTY
+        return self.state is _State.EMPTY
 
     def check_member(self, member_id: str, group_instance_id: str | None) -> Rejection | None:
         """Check that this is a member; an instance id belongs to one member at a time (KIP-345)."""
@@ -170,10 +172,10 @@ class ClassicGroup:
 
     def check_offset_commit(self, command: CommitOffsets) -> Rejection | None:
         """The error if this member may not commit offsets (ClassicGroup.validateOffsetCommit)."""
-        if self.state is _S.DEAD:
-            return self._dead(ErrorCode.coordinator_not_available)
+        if self.state is _State.DEAD:
+            return self._dead_rejection(ErrorCode.coordinator_not_available)
         generation, instance_id = command.generation, command.group_instance_id
-        if generation < 0 and self.state is _S.EMPTY:
+        if generation < 0 and self.state is _State.EMPTY:
             return None
         if generation >= 0 or command.member_id or instance_id is not None:
             refusal = self.check_member(command.member_id, instance_id)
@@ -181,9 +183,9 @@ class ClassicGroup:
                 return refusal
             if generation != self.generation:
                 return self.wrong_generation(generation)
-        elif not command.is_transactional and self.state is not _S.EMPTY:
+        elif not command.is_transactional and self.state is not _State.EMPTY:
             return self._unknown_member(command.member_id)
-        if not command.is_transactional and self.state is _S.COMPLETING_REBALANCE:
+        if not command.is_transactional and self.state is _State.COMPLETING_REBALANCE:
             return Rejection(
                 error=ErrorCode.rebalance_in_progress,
                 reason=f"{self.group_id} waits for the assignment of generation {self.generation}",
@@ -203,23 +205,27 @@ class ClassicGroup:
         command: FetchOffsets,  # noqa: ARG002 - any client may read a classic group's positions
     ) -> Rejection | None:
         """The error if this member may not fetch offsets (ClassicGroup.validateOffsetFetch)."""
-        return self._dead(ErrorCode.group_id_not_found) if self.state is _S.DEAD else None
+        return (
+            self._dead_rejection(ErrorCode.group_id_not_found)
+            if self.state is _State.DEAD
+            else None
+        )
 
     def check_offset_delete(self) -> Rejection | None:
         """ClassicGroup.validateOffsetDelete: in a group with members allowed only if subscriptions
         are known.
         """
-        if self.state is _S.DEAD:
-            return self._dead(ErrorCode.group_id_not_found)
+        if self.state is _State.DEAD:
+            return self._dead_rejection(ErrorCode.group_id_not_found)
         if self.state in _ACTIVE and self.protocol_type != CONSUMER_PROTOCOL_TYPE:
-            return self._not_empty()
+            return self._not_empty_rejection()
         return None
 
     def check_delete(self) -> Rejection | None:
         """The error if the group can't be deleted (ClassicGroup.validateDeleteGroup)."""
-        if self.state is _S.DEAD:
-            return self._dead(ErrorCode.group_id_not_found)
-        return self._not_empty() if self.state in _ACTIVE else None
+        if self.state is _State.DEAD:
+            return self._dead_rejection(ErrorCode.group_id_not_found)
+        return self._not_empty_rejection() if self.state in _ACTIVE else None
 
     def tombstones(self) -> tuple[ClassicGroupDeleted, ...]:
         """The one record that deletes the group."""
@@ -237,13 +243,13 @@ class ClassicGroup:
         """ClassicGroup.offsetExpirationCondition (KIP-211)."""
         if self.protocol_type is None:
             return from_commit
-        if self.state is _S.EMPTY:
+        if self.state is _State.EMPTY:
             since_ms = self.state_timestamp_ms
             return from_commit if since_ms is None else lambda _: since_ms
         if (
             self.protocol_type == CONSUMER_PROTOCOL_TYPE
             and self._subscribed is not None
-            and self.state is _S.STABLE
+            and self.state is _State.STABLE
         ):
             return from_commit
         return None
@@ -296,18 +302,18 @@ class ClassicGroup:
 
     def replace_static(self, old_id: str, new_id: str) -> tuple[ClassicMember, ClassicMember]:
         """Change a static member's id; returns the member before and after."""
-        old = self.members.pop(old_id)
-        self.awaiting_join_count -= old.awaiting_join is not None
+        old_member = self.members.pop(old_id)
+        self.awaiting_join_count -= old_member.awaiting_join is not None
         self.not_upgradable = None
-        assert old.group_instance_id is not None
-        new = msgspec.structs.replace(
-            old, member_id=new_id, awaiting_join=None, awaiting_sync=None, is_new=False
+        assert old_member.group_instance_id is not None
+        new_member = msgspec.structs.replace(
+            old_member, member_id=new_id, awaiting_join=None, awaiting_sync=None, is_new=False
         )
-        self.members[new_id] = new
+        self.members[new_id] = new_member
         if self.leader == old_id:
             self.leader = new_id
-        self.static_members[old.group_instance_id] = new_id
-        return old, new
+        self.static_members[old_member.group_instance_id] = new_id
+        return old_member, new_member
 
     def elect_joined_leader(self) -> bool:
         """Keep the leader if it has rejoined, else elect the first member that has; False if none
@@ -337,21 +343,24 @@ class ClassicGroup:
 
     def supports(self, protocol_type: str, protocols: Iterable[tuple[str, bytes]]) -> bool:
         """Whether a member with these protocols can join."""
-        names = [name for name, _ in protocols]
-        if self.state is _S.EMPTY:
-            return bool(protocol_type) and bool(names)
+        protocol_names = [protocol_name for protocol_name, _ in protocols]
+        if self.state is _State.EMPTY:
+            return bool(protocol_type) and bool(protocol_names)
         if self.protocol_type != protocol_type:
             return False
-        members = len(self.members)
-        return any(self._supporting[name] == members > 0 for name in names)
+        member_count = len(self.members)
+        return any(
+            self._supporter_counts[protocol_name] == member_count > 0
+            for protocol_name in protocol_names
+        )
 
     def select_protocol(self) -> str:
         """The protocol that most members prefer among those that all support; of equals the first
         in the list.
         """
-        candidates = self._candidates()
+        candidates = self._common_protocols()
         votes = Counter(member.vote(candidates) for member in self.members.values())
-        return max(votes, key=lambda name: votes[name])
+        return max(votes, key=lambda protocol_name: votes[protocol_name])
 
     def adopt_protocol(self, protocol: str) -> None:
         """Set the protocol of members that come from a group of the consumer protocol."""
@@ -363,7 +372,7 @@ class ClassicGroup:
     @property
     def can_rebalance(self) -> bool:
         """Whether the group may move to PreparingRebalance."""
-        return self.state in VALID_PREVIOUS_STATES[_S.PREPARING_REBALANCE]
+        return self.state in VALID_PREVIOUS_STATES[_State.PREPARING_REBALANCE]
 
     def move_to(self, state: ClassicGroupState, *, now_ms: int) -> None:
         """Change the state.
@@ -384,7 +393,7 @@ class ClassicGroup:
         self.generation += 1
         self.protocol = self.select_protocol() if self.members else None
         self._subscribed = self._computed_subscription()
-        self.move_to(_S.COMPLETING_REBALANCE if self.members else _S.EMPTY, now_ms=now_ms)
+        self.move_to(_State.COMPLETING_REBALANCE if self.members else _State.EMPTY, now_ms=now_ms)
         self.pending_sync.clear()
 
     def to_record(self, assignments: dict[str, bytes] | None = None) -> ClassicGroupStored:
@@ -433,10 +442,10 @@ class ClassicGroup:
             reason=f"'{member_id}' is no member of group {self.group_id}",
         )
 
-    def _dead(self, error: ErrorCode) -> Rejection:
+    def _dead_rejection(self, error: ErrorCode) -> Rejection:
         return Rejection(error=error, reason=f"group {self.group_id} is dead")
 
-    def _not_empty(self) -> Rejection:
+    def _not_empty_rejection(self) -> Rejection:
         return Rejection(
             error=ErrorCode.non_empty_group,
             reason=f"group {self.group_id} has {len(self.members)} members",
@@ -444,19 +453,23 @@ class ClassicGroup:
 
     # Parts
 
-    def _candidates(self) -> frozenset[str]:
+    def _common_protocols(self) -> frozenset[str]:
         """Protocols that all members support."""
-        members = len(self.members)
-        return frozenset(name for name, count in self._supporting.items() if count == members > 0)
+        member_count = len(self.members)
+        return frozenset(
+            protocol_name
+            for protocol_name, supporter_count in self._supporter_counts.items()
+            if supporter_count == member_count > 0
+        )
 
     def _count_protocols(self, member: ClassicMember, sign: int) -> None:
         self.not_upgradable = None
-        for name in {name for name, _ in member.protocols}:
-            supporter_count = self._supporting[name] + sign
+        for protocol_name in {protocol_name for protocol_name, _ in member.protocols}:
+            supporter_count = self._supporter_counts[protocol_name] + sign
             if supporter_count:
-                self._supporting[name] = supporter_count
+                self._supporter_counts[protocol_name] = supporter_count
             else:
-                del self._supporting[name]
+                del self._supporter_counts[protocol_name]
 
     def _computed_subscription(self) -> frozenset[str] | None:
         self.not_upgradable = None
@@ -471,18 +484,18 @@ class ClassicGroup:
         )
 
 
-def _loaded_member(stored: StoredMember, record: ClassicGroupStored) -> ClassicMember:
+def _loaded_member(stored_member: StoredMember, record: ClassicGroupStored) -> ClassicMember:
     return ClassicMember(
-        member_id=stored.member_id,
-        group_instance_id=stored.group_instance_id,
-        client_id=stored.client_id,
-        client_host=stored.client_host,
+        member_id=stored_member.member_id,
+        group_instance_id=stored_member.group_instance_id,
+        client_id=stored_member.client_id,
+        client_host=stored_member.client_host,
         # Values of before 0.10.1 have no rebalance timeout.
-        rebalance_timeout_ms=stored.session_timeout_ms
-        if stored.rebalance_timeout_ms == -1
-        else stored.rebalance_timeout_ms,
-        session_timeout_ms=stored.session_timeout_ms,
+        rebalance_timeout_ms=stored_member.session_timeout_ms
+        if stored_member.rebalance_timeout_ms == -1
+        else stored_member.rebalance_timeout_ms,
+        session_timeout_ms=stored_member.session_timeout_ms,
         protocol_type=record.protocol_type,
-        protocols=((record.protocol or "", stored.subscription),),
-        assignment=stored.assignment,
+        protocols=((record.protocol or "", stored_member.subscription),),
+        assignment=stored_member.assignment,
     )

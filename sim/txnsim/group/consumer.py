@@ -107,16 +107,16 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
                 f"{self.settings.max_size} members.",
             )
         records: list[ConsumerRecord] = []
-        member = member_of(group, command, records, new_id=self.new_id, rules=self.rules)
+        member = member_of(group, command, records, new_id=self.new_id, release_rules=self.rules)
         if isinstance(member, Rejection):
             return member
         if records:  # a static member has begun a new life: go on with the group as it is then
             group = group.with_records(records, recounts=False)
-        updated = subscribing(member, command)
-        change = group.tally.refusal(updated.topic_names) or subscription_change(
+        updated_member = subscribing(member, command)
+        change = group.tally.refusal(updated_member.topic_names) or subscription_change(
             group,
             member,
-            updated,
+            updated_member,
             image=image,
             refresh_ms=self.settings.regex_refresh_ms,
             now_ms=now_ms,
@@ -124,37 +124,37 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
         if isinstance(change, Rejection):
             return change
         records += change.records
-        step = self._advance(
+        advanced_member = self._advance(
             group,
-            updated,
+            updated_member,
             command,
             change=change,
             image=image,
             now_ms=now_ms,
             records=records,
         )
-        if isinstance(step, Rejection):
-            return step
-        updated = step
+        if isinstance(advanced_member, Rejection):
+            return advanced_member
+        updated_member = advanced_member
         effects: list[ConsumerEffect] = []
         if change.lookups:
             effects.append(
                 ResolveRegexes(regexes=change.lookups, may_describe=command.may_describe)
             )
-        if updated != member:
-            effects.append(_revocation(group.group_id, updated))
-        effects.append(self._session(group.group_id, updated))
+        if updated_member != member:
+            effects.append(_revocation_effect(group.group_id, updated_member))
+        effects.append(self._session_timer(group.group_id, updated_member))
         has_assignment = (
             command.member_epoch == 0
             or _is_full_request(command)
-            or set(member.assigned) != set(updated.assigned)
+            or set(member.assigned) != set(updated_member.assigned)
         )
         return ConsumerOutcome(
             records=tuple(records),
             reply=HeartbeatReply(
-                member_id=updated.member_id,
-                member_epoch=updated.member_epoch,
-                assignment=tuple(sorted(updated.assigned)) if has_assignment else None,
+                member_id=updated_member.member_id,
+                member_epoch=updated_member.member_epoch,
+                assignment=tuple(sorted(updated_member.assigned)) if has_assignment else None,
                 heartbeat_interval_ms=self.intervals_of(group.group_id).heartbeat_interval_ms,
             ),
             effects=tuple(effects),
@@ -166,15 +166,15 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
             and group.static_member(command.instance_id) is not None
         ):
             return False
-        is_new = not command.member_id or command.member_id not in group.members
-        return len(group.members) >= self.settings.max_size and is_new
+        is_new_member = not command.member_id or command.member_id not in group.members
+        return len(group.members) >= self.settings.max_size and is_new_member
 
     # Where does it go
 
     def _advance(
         self,
         group: ConsumerGroup,
-        updated: ConsumerMember,
+        updated_member: ConsumerMember,
         command: ConsumerHeartbeat,
         *,
         change: SubscriptionChange,
@@ -184,57 +184,65 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
     ) -> ConsumerMember | Rejection:
         """Raise the group's epoch, compute a target, and move the member a step towards it."""
         epoch = group.epoch
-        is_new = group.epoch == group.first_epoch == 0  # before KAFKA-20268
-        bumps_epoch = is_new or change.bumps_epoch or self._prefers_another(group, updated)
+        is_new_group = group.epoch == group.first_epoch == 0  # before KAFKA-20268
+        bumps_epoch = (
+            is_new_group
+            or change.bumps_epoch
+            or self._prefers_other_assignor(group, updated_member)
+        )
         if bumps_epoch or group.refreshed_version != image.offset:
-            old_member = group.members.get(updated.member_id)
-            hashed = group.tally.topics_hash(
-                image, leaving=() if old_member is None else (old_member,), joining=(updated,)
+            old_member = group.members.get(updated_member.member_id)
+            metadata_hash = group.tally.topics_hash(
+                image,
+                leaving=() if old_member is None else (old_member,),
+                joining=(updated_member,),
             )
-            if bumps_epoch or hashed != group.metadata_hash:
+            if bumps_epoch or metadata_hash != group.metadata_hash:
                 epoch += 1
                 records.append(
-                    EpochStored(group_id=group.group_id, group_epoch=epoch, metadata_hash=hashed)
+                    EpochStored(
+                        group_id=group.group_id, group_epoch=epoch, metadata_hash=metadata_hash
+                    )
                 )
             group.refreshed_version = image.offset
-        target_epoch, target = group.assignment_epoch, group.target.get(updated.member_id)
+        target_epoch, target = group.assignment_epoch, group.target.get(updated_member.member_id)
         if group.assignment_epoch < epoch and self._may_assign(group, now_ms):
-            members = list(group.members_with(updated))
-            assigned = self._assign(group, members, updated, image)
+            members = list(group.members_with(updated_member))
+            targets = self._assign_targets(group, members, updated_member, image)
             for member in members:
-                if group.target.get(member.member_id) != assigned[member.member_id]:
+                if group.target.get(member.member_id) != targets[member.member_id]:
                     records.append(
-                        target_record(group, member.member_id, assigned[member.member_id])
+                        target_record(group, member.member_id, targets[member.member_id])
                     )
             records.append(
                 TargetEpochStored(
                     group_id=group.group_id, assignment_epoch=epoch, timestamp_ms=now_ms
                 )
             )
-            target_epoch, target = epoch, assigned[updated.member_id]
-        if not change.is_another and updated.is_reconciled_to(target_epoch):
-            return updated
-        step = reconcile(
-            updated,
+            target_epoch, target = epoch, targets[updated_member.member_id]
+        if not change.is_another and updated_member.is_reconciled_to(target_epoch):
+            return updated_member
+        reconciled_member = reconcile(
+            updated_member,
             MemberTarget(
                 assignment_epoch=target_epoch,
                 partitions=target or frozenset(),
-                subscribed=_topic_ids(group, updated, image),
+                subscribed=_topic_ids(group, updated_member, image),
                 subscription_changed=change.is_another,
                 owned=command.owned,
                 owner_of=group.owner_of,
             ),
         )
-        if isinstance(step, ConsumerMember) and step != updated:
-            records.append(current_record(group.group_id, step))
-        return step
+        if isinstance(reconciled_member, ConsumerMember) and reconciled_member != updated_member:
+            records.append(current_record(group.group_id, reconciled_member))
+        return reconciled_member
 
-    def _prefers_another(self, group: ConsumerGroup, updated: ConsumerMember) -> bool:
+    def _prefers_other_assignor(self, group: ConsumerGroup, updated_member: ConsumerMember) -> bool:
         """Whether the group prefers another assignor now (hasPreferredServerAssignorChanged)."""
-        default = self.settings.assignors[0]
+        default_assignor = self.settings.assignors[0]
         assignor_before, assignor_after = (
-            group.preferred_assignor(updated=new_member) or default
-            for new_member in (None, updated)
+            group.preferred_assignor(updated_member=changed_member) or default_assignor
+            for changed_member in (None, updated_member)
         )
         return self.rules.another_assignor_is_a_change and assignor_before != assignor_after
 
@@ -244,33 +252,35 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
             return True
         return now_ms >= group.assigned_at_ms + interval_ms
 
-    def _assign(
+    def _assign_targets(
         self,
         group: ConsumerGroup,
         members: Sequence[ConsumerMember],
-        updated: ConsumerMember,
+        updated_member: ConsumerMember,
         image: ClusterImage,
     ) -> dict[str, frozenset[TopicIdPartition]]:
-        name = group.preferred_assignor(updated=updated)
-        topics: dict[tuple[frozenset[str], str | None], frozenset[uuid.UUID]] = {}
+        assignor_name = group.preferred_assignor(updated_member=updated_member)
+        topics_by_subscription: dict[tuple[frozenset[str], str | None], frozenset[uuid.UUID]] = {}
         for member in members:
-            if (member.topic_names, member.topic_regex) not in topics:
-                topics[member.topic_names, member.topic_regex] = _topic_ids(group, member, image)
+            if (member.topic_names, member.topic_regex) not in topics_by_subscription:
+                topics_by_subscription[member.topic_names, member.topic_regex] = _topic_ids(
+                    group, member, image
+                )
         subscribers = [
             AssignableMember(
                 member_id=member.member_id,
                 instance_id=member.instance_id,
-                topics=topics[member.topic_names, member.topic_regex],
+                topics=topics_by_subscription[member.topic_names, member.topic_regex],
                 owned=group.target.get(member.member_id, frozenset()),
             )
             for member in members
         ]
-        topic_ids = frozenset[uuid.UUID]().union(*topics.values())
-        partitions = {
+        topic_ids = frozenset[uuid.UUID]().union(*topics_by_subscription.values())
+        partition_counts = {
             topic_id: len(image.topics[image.topic_names[topic_id]].partitions)
             for topic_id in topic_ids
         }
-        return ASSIGNORS[name or self.settings.assignors[0]](subscribers, partitions)
+        return ASSIGNORS[assignor_name or self.settings.assignors[0]](subscribers, partition_counts)
 
     # Leaving
 
@@ -300,9 +310,9 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
         """Timers of a member that a new coordinator loads from the log. A static member that is
         away for a while also has a session, within which it must return.
         """
-        revocation = _revocation(group_id, member)
-        awaited = (revocation,) if isinstance(revocation, TimerSet) else ()
-        return (self._session(group_id, member), *awaited)
+        revocation_effect = _revocation_effect(group_id, member)
+        revocation_timers = (revocation_effect,) if isinstance(revocation_effect, TimerSet) else ()
+        return (self._session_timer(group_id, member), *revocation_timers)
 
     def too_late(
         self, group: ConsumerGroup, timers: Iterable[TimerSet], *, image: ClusterImage
@@ -310,17 +320,17 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
         """Remove members whose sessions expired, and members that did not revoke in time (if they
         are still at their timer's epoch).
         """
-        late: dict[str, ConsumerMember] = {}
+        late_members: dict[str, ConsumerMember] = {}
         for timer in timers:
             member = group.members.get(timer.member_id)
             if member is None or (
                 timer.kind is TimerKind.REVOCATION and member.member_epoch != timer.generation
             ):
                 continue
-            late[member.member_id] = member
-        if not late:
+            late_members[member.member_id] = member
+        if not late_members:
             return ConsumerOutcome()
-        return self.remove_members(group, tuple(late.values()), None, image)
+        return self.remove_members(group, tuple(late_members.values()), None, image)
 
     def remove_members(
         self,
@@ -331,35 +341,40 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
     ) -> ConsumerOutcome:
         """Remove members, each named once; the group may then be converted to a classic group."""
         group_id = group.group_id
-        ids = frozenset(member.member_id for member in leaving)
+        leaving_ids = frozenset(member.member_id for member in leaving)
         effects = tuple(
             TimerCancelled(kind=kind, group_id=group_id, member_id=member.member_id)
             for member in leaving
             for kind in TimerKind
         )
         settings = self.settings
-        if settings.may_downgrade and may_downgrade(group, ids, max_size=settings.classic_max_size):
-            return ConsumerOutcome(reply=reply, effects=effects, classic_without=ids)
+        if settings.may_downgrade and may_downgrade(
+            group, leaving_ids, max_size=settings.classic_max_size
+        ):
+            return ConsumerOutcome(reply=reply, effects=effects, classic_without=leaving_ids)
         records: list[ConsumerRecord] = []
         for member in leaving:
             records += member_tombstones(group_id, member.member_id)
-        users = Counter(member.topic_regex for member in leaving if member.topic_regex)
-        for regex, leave in users.items():
-            if group.regex_users(regex) == leave and regex in group.resolved:
+        leavers_by_regex = Counter(member.topic_regex for member in leaving if member.topic_regex)
+        for regex, leaver_count in leavers_by_regex.items():
+            if group.regex_users(regex) == leaver_count and regex in group.resolved:
                 records.append(RegexDeleted(group_id=group_id, regex=regex))
-        hashed = group.tally.topics_hash(image, leaving=leaving)
+        metadata_hash = group.tally.topics_hash(image, leaving=leaving)
         epoch = group.epoch + 1
-        records.append(EpochStored(group_id=group_id, group_epoch=epoch, metadata_hash=hashed))
-        if len(ids) == len(group.members) and self.rules.last_leaver_ends_assignment:  # KAFKA-20442
+        records.append(
+            EpochStored(group_id=group_id, group_epoch=epoch, metadata_hash=metadata_hash)
+        )
+        # KAFKA-20442
+        if len(leaving_ids) == len(group.members) and self.rules.last_leaver_ends_assignment:
             records.append(
                 TargetEpochStored(group_id=group_id, assignment_epoch=epoch, timestamp_ms=0)
             )
         return ConsumerOutcome(records=tuple(records), reply=reply, effects=effects)
 
-    def _session(self, group_id: str, member: ConsumerMember) -> TimerSet:
+    def _session_timer(self, group_id: str, member: ConsumerMember) -> TimerSet:
         """Start a member's session; a classic member has its own timeout."""
-        own = member.classic or self.intervals_of(group_id)
-        return session(group_id, member.member_id, own.session_timeout_ms)
+        own_timeouts = member.classic or self.intervals_of(group_id)
+        return session(group_id, member.member_id, own_timeouts.session_timeout_ms)
 
 
 def _is_full_request(command: ConsumerHeartbeat) -> bool:
@@ -373,7 +388,7 @@ def _is_full_request(command: ConsumerHeartbeat) -> bool:
     )
 
 
-def _revocation(group_id: str, member: ConsumerMember) -> TimerSet | TimerCancelled:
+def _revocation_effect(group_id: str, member: ConsumerMember) -> TimerSet | TimerCancelled:
     """The timer for a member that has to revoke partitions within its rebalance timeout; cancelled
     if it has not.
     """
@@ -393,7 +408,7 @@ def _topic_ids(
     group: ConsumerGroup, member: ConsumerMember, image: ClusterImage
 ) -> frozenset[uuid.UUID]:
     existing_topics = image.existing(group.topics_of(member))
-    return frozenset(image.topics[name].topic_id for name in existing_topics)
+    return frozenset(image.topics[topic_name].topic_id for topic_name in existing_topics)
 
 
 # One step of a member towards its target assignment (KIP-848). Pure.
@@ -434,14 +449,14 @@ def reconcile(member: ConsumerMember, goal: MemberTarget) -> ConsumerMember | Re
     match member.state:
         case MemberState.STABLE:
             if member.member_epoch != goal.assignment_epoch:
-                return _next(member, goal)
+                return _next_step(member, goal)
             return _revoke_unsubscribed(member, goal) if goal.subscription_changed else member
         case MemberState.UNREVOKED_PARTITIONS:
             if goal.still_has(member.pending_revocation):
                 return _revoke_unsubscribed(member, goal) if goal.subscription_changed else member
-            return _next(member, goal)
+            return _next_step(member, goal)
         case MemberState.UNRELEASED_PARTITIONS:
-            return _next(member, goal)
+            return _next_step(member, goal)
         case MemberState.UNKNOWN:
             if goal.owned is None or goal.owned:
                 return Rejection(
@@ -449,18 +464,20 @@ def reconcile(member: ConsumerMember, goal: MemberTarget) -> ConsumerMember | Re
                     reason="The consumer group member is in a unknown state. The member must "
                     "abandon all its partitions and rejoin.",
                 )
-            return _next(msgspec.structs.replace(member, member_epoch=goal.assignment_epoch), goal)
+            return _next_step(
+                msgspec.structs.replace(member, member_epoch=goal.assignment_epoch), goal
+            )
         case _:
             assert_never(member.state)
 
 
-def _next(member: ConsumerMember, goal: MemberTarget) -> ConsumerMember:
+def _next_step(member: ConsumerMember, goal: MemberTarget) -> ConsumerMember:
     """Revoke partitions outside of the target; assign those of the target that are free."""
     # Sets and dicts take over each other's hashes: that of a UUID is a call of Python.
-    target = _of_topics(goal.partitions, goal.subscribed)
+    target = _partitions_of_topics(goal.partitions, goal.subscribed)
     kept_partitions = member.assigned
     if set(kept_partitions).difference(target):
-        lost = {
+        lost_partitions = {
             partition: epoch
             for partition, epoch in kept_partitions.items()
             if partition not in target
@@ -468,11 +485,11 @@ def _next(member: ConsumerMember, goal: MemberTarget) -> ConsumerMember:
         kept_partitions = {
             partition: epoch for partition, epoch in kept_partitions.items() if partition in target
         }
-        if goal.still_has(lost):
-            return _revoking(member, kept_partitions, lost)
+        if goal.still_has(lost_partitions):
+            return _revoking_member(member, kept_partitions, lost_partitions)
     missing_partitions = sorted(target.difference(kept_partitions))
     revoked_partitions = member.pending_revocation
-    free = [
+    free_partitions = [
         partition
         for partition in missing_partitions
         if goal.owner_of(partition) is None or partition in revoked_partitions
@@ -480,26 +497,26 @@ def _next(member: ConsumerMember, goal: MemberTarget) -> ConsumerMember:
     return msgspec.structs.replace(
         member,
         state=MemberState.STABLE
-        if len(free) == len(missing_partitions)
+        if len(free_partitions) == len(missing_partitions)
         else MemberState.UNRELEASED_PARTITIONS,
         previous_member_epoch=member.member_epoch,
         member_epoch=goal.assignment_epoch,
-        assigned={**kept_partitions, **dict.fromkeys(free, goal.assignment_epoch)},
+        assigned={**kept_partitions, **dict.fromkeys(free_partitions, goal.assignment_epoch)},
         pending_revocation={},
     )
 
 
-def _of_topics(
+def _partitions_of_topics(
     partitions: frozenset[TopicIdPartition], topics: Collection[uuid.UUID]
 ) -> frozenset[TopicIdPartition]:
     """The partitions of these topics."""
-    is_one, topic_id = False, None
+    is_in_topics, topic_id = False, None
     other_partitions = []
     for partition in partitions:
         if partition[0] is not topic_id:
             topic_id = partition[0]
-            is_one = topic_id in topics
-        if not is_one:
+            is_in_topics = topic_id in topics
+        if not is_in_topics:
             other_partitions.append(partition)
     return partitions.difference(other_partitions) if other_partitions else partitions
 
@@ -513,7 +530,7 @@ def _revoke_unsubscribed(member: ConsumerMember, goal: MemberTarget) -> Consumer
     }
     if len(kept_partitions) == len(member.assigned):
         return member
-    lost = {
+    lost_partitions = {
         **member.pending_revocation,
         **{
             partition: epoch
@@ -521,22 +538,22 @@ def _revoke_unsubscribed(member: ConsumerMember, goal: MemberTarget) -> Consumer
             if partition not in kept_partitions
         },
     }
-    if goal.still_has(lost):
-        return _revoking(member, kept_partitions, lost)
+    if goal.still_has(lost_partitions):
+        return _revoking_member(member, kept_partitions, lost_partitions)
     return msgspec.structs.replace(
         member, previous_member_epoch=member.member_epoch, assigned=kept_partitions
     )
 
 
-def _revoking(
+def _revoking_member(
     member: ConsumerMember,
     kept_partitions: dict[TopicIdPartition, int],
-    lost: dict[TopicIdPartition, int],
+    lost_partitions: dict[TopicIdPartition, int],
 ) -> ConsumerMember:
     return msgspec.structs.replace(
         member,
         state=MemberState.UNREVOKED_PARTITIONS,
         previous_member_epoch=member.member_epoch,
         assigned=kept_partitions,
-        pending_revocation=lost,
+        pending_revocation=lost_partitions,
     )

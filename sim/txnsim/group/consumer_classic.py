@@ -50,14 +50,17 @@ class ClassicMembers(msgspec.Struct, eq=False):
         self, group: ConsumerGroup, command: JoinGroup, *, image: ClusterImage, now_ms: int
     ) -> tuple[JoinReply, ConsumerOutcome]:
         """Handle a client that joins, or rejoins, with its subscription."""
-        if not self.protocol.settings.may_mix or not _supports(group, command):
-            return _refusal(ErrorCode.inconsistent_group_protocol)
-        name, metadata = command.protocols[0]
+        if not self.protocol.settings.may_mix or not _supports_protocols(group, command):
+            return _refuse_join(ErrorCode.inconsistent_group_protocol)
+        protocol_name, metadata = command.protocols[0]
         subscription = read_subscription(metadata)
         if subscription is None:
-            is_told = self.protocol.rules.malformed_subscription_is_inconsistent  # KAFKA-20662
-            return _refusal(
-                ErrorCode.inconsistent_group_protocol if is_told else ErrorCode.unknown_server_error
+            # KAFKA-20662
+            is_inconsistent = self.protocol.rules.malformed_subscription_is_inconsistent
+            return _refuse_join(
+                ErrorCode.inconsistent_group_protocol
+                if is_inconsistent
+                else ErrorCode.unknown_server_error
             )
         instance_id = command.group_instance_id
         member_id = command.member_id or self.protocol.new_id()
@@ -68,7 +71,7 @@ class ClassicMembers(msgspec.Struct, eq=False):
         if instance_id is not None and command.member_id:
             member = find_member(group, command.member_id, instance_id)
             if isinstance(member, Rejection):
-                return _refusal(member.error)
+                return _refuse_join(member.error)
             epoch = member.member_epoch
         outcome = self.protocol.heartbeat(
             group,
@@ -93,16 +96,18 @@ class ClassicMembers(msgspec.Struct, eq=False):
             now_ms=now_ms,
         )
         if isinstance(outcome, Rejection):
-            return _refusal(outcome.error)
+            return _refuse_join(outcome.error)
         assert outcome.reply is not None
         reply = JoinReply(
             generation=outcome.reply.member_epoch,
             protocol_type=CONSUMER_PROTOCOL_TYPE,
-            protocol=name,
+            protocol=protocol_name,
             member_id=member_id,
         )
-        joined = TimerCancelled(kind=TimerKind.JOIN, group_id=group.group_id, member_id=member_id)
-        sync_awaited = TimerSet(
+        join_timer_end = TimerCancelled(
+            kind=TimerKind.JOIN, group_id=group.group_id, member_id=member_id
+        )
+        sync_timer = TimerSet(
             kind=TimerKind.SYNC,
             group_id=group.group_id,
             member_id=member_id,
@@ -111,7 +116,7 @@ class ClassicMembers(msgspec.Struct, eq=False):
         return reply, ConsumerOutcome(
             records=outcome.records,
             reply=outcome.reply,
-            effects=(*outcome.effects, joined, sync_awaited),
+            effects=(*outcome.effects, join_timer_end, sync_timer),
         )
 
     def sync(
@@ -122,27 +127,27 @@ class ClassicMembers(msgspec.Struct, eq=False):
         if isinstance(member, Rejection):
             return SyncReply(error=member.error), ()
         assert member.classic is not None
-        name, metadata = member.classic.protocols[0]
+        protocol_name, metadata = member.classic.protocols[0]
         if command.generation != member.member_epoch:
             return SyncReply(error=ErrorCode.illegal_generation), ()
         if command.protocol_type not in (None, CONSUMER_PROTOCOL_TYPE) or (
-            command.protocol not in (None, name)
+            command.protocol not in (None, protocol_name)
         ):
             return SyncReply(error=ErrorCode.inconsistent_group_protocol), ()
         if (
             group.assignment_epoch > member.member_epoch
             and member.state is not MemberState.UNREVOKED_PARTITIONS
         ):
-            return SyncReply(error=ErrorCode.rebalance_in_progress), (_rejoin(group, member),)
+            return SyncReply(error=ErrorCode.rebalance_in_progress), (_rejoin_timer(group, member),)
         reply = SyncReply(
             protocol_type=command.protocol_type,
             protocol=command.protocol,
             assignment=assignment_for(metadata, member.assigned, image),
         )
-        synced = TimerCancelled(
+        sync_timer_end = TimerCancelled(
             kind=TimerKind.SYNC, group_id=group.group_id, member_id=member.member_id
         )
-        return reply, (synced, _session(group, member))
+        return reply, (sync_timer_end, _session_timer(group, member))
 
     def heartbeat(
         self, group: ConsumerGroup, command: Heartbeat
@@ -160,31 +165,34 @@ class ClassicMembers(msgspec.Struct, eq=False):
             member.member_epoch >= group.assignment_epoch
             and member.state is not MemberState.UNREVOKED_PARTITIONS
             and not (
-                member.state is MemberState.UNRELEASED_PARTITIONS and not _waits(group, member)
+                member.state is MemberState.UNRELEASED_PARTITIONS
+                and not _waits_for_partitions(group, member)
             )
         ):
-            return None, (_session(group, member),)
+            return None, (_session_timer(group, member),)
         reason = f"{member.member_id} has to join again"
         refusal = Rejection(error=ErrorCode.rebalance_in_progress, reason=reason)
-        return refusal, (_session(group, member), _rejoin(group, member))
+        return refusal, (_session_timer(group, member), _rejoin_timer(group, member))
 
     def leave(
         self, group: ConsumerGroup, command: LeaveGroup, *, image: ClusterImage
     ) -> tuple[LeaveReply, ConsumerOutcome]:
         """Remove members, including those of the consumer protocol."""
-        answers: list[tuple[str, str | None, ErrorCode]] = []
-        leaving: dict[str, ConsumerMember] = {}
+        member_answers: list[tuple[str, str | None, ErrorCode]] = []
+        leaving_members: dict[str, ConsumerMember] = {}
         for member_id, instance_id in command.members:
             member = find_member(group, member_id, instance_id)
             if isinstance(member, Rejection):
-                answers.append((member_id, instance_id, member.error))
+                member_answers.append((member_id, instance_id, member.error))
             else:
-                answers.append((member_id, instance_id, ErrorCode.none))
-                leaving[member.member_id] = member
-        reply = LeaveReply(members=tuple(answers))
-        if not leaving:
+                member_answers.append((member_id, instance_id, ErrorCode.none))
+                leaving_members[member.member_id] = member
+        reply = LeaveReply(members=tuple(member_answers))
+        if not leaving_members:
             return reply, ConsumerOutcome()
-        return reply, self.protocol.remove_members(group, tuple(leaving.values()), None, image)
+        return reply, self.protocol.remove_members(
+            group, tuple(leaving_members.values()), None, image
+        )
 
 
 def find_member(
@@ -208,15 +216,18 @@ def _classic_member(
     )
 
 
-def _supports(group: ConsumerGroup, command: JoinGroup) -> bool:
+def _supports_protocols(group: ConsumerGroup, command: JoinGroup) -> bool:
     """ConsumerGroup.supportsClassicProtocols."""
     if command.protocol_type != CONSUMER_PROTOCOL_TYPE or not command.protocols:
         return False
     tally = group.tally
-    return any(tally.classic_protocols[name] == tally.classic for name, _ in command.protocols)
+    return any(
+        tally.classic_protocols[protocol_name] == tally.classic
+        for protocol_name, _ in command.protocols
+    )
 
 
-def _waits(group: ConsumerGroup, member: ConsumerMember) -> bool:
+def _waits_for_partitions(group: ConsumerGroup, member: ConsumerMember) -> bool:
     """Whether another member still owns a partition of the member's target."""
     target = group.target.get(member.member_id, frozenset())
     return any(
@@ -226,12 +237,12 @@ def _waits(group: ConsumerGroup, member: ConsumerMember) -> bool:
     )
 
 
-def _session(group: ConsumerGroup, member: ConsumerMember) -> TimerSet:
+def _session_timer(group: ConsumerGroup, member: ConsumerMember) -> TimerSet:
     assert member.classic is not None
     return session(group.group_id, member.member_id, member.classic.session_timeout_ms)
 
 
-def _rejoin(group: ConsumerGroup, member: ConsumerMember) -> TimerSet:
+def _rejoin_timer(group: ConsumerGroup, member: ConsumerMember) -> TimerSet:
     """The timer within which the member must rejoin, counted from the first request to do so."""
     return TimerSet(
         kind=TimerKind.JOIN,
@@ -242,5 +253,5 @@ def _rejoin(group: ConsumerGroup, member: ConsumerMember) -> TimerSet:
     )
 
 
-def _refusal(error: ErrorCode) -> tuple[JoinReply, ConsumerOutcome]:
+def _refuse_join(error: ErrorCode) -> tuple[JoinReply, ConsumerOutcome]:
     return JoinReply(error=error), ConsumerOutcome()

@@ -113,9 +113,9 @@ class Resolved(msgspec.Struct, frozen=True, kw_only=True):
     timestamp_ms: int
 
 
-def first_epoch(rules: Rules) -> int:
+def first_epoch(release_rules: Rules) -> int:
     """The epoch of a group (of members or of shares) that nobody has joined."""
-    return 1 if rules.consumer_groups_begin_at_one else 0
+    return 1 if release_rules.consumer_groups_begin_at_one else 0
 
 
 class ConsumerGroup:
@@ -123,10 +123,10 @@ class ConsumerGroup:
 
     type: Final = GroupType.CONSUMER
 
-    def __init__(self, group_id: str, rules: Rules = LATEST) -> None:
+    def __init__(self, group_id: str, release_rules: Rules = LATEST) -> None:
         self.group_id = group_id
-        self._rules = rules
-        self.first_epoch: Final = first_epoch(rules)
+        self._rules = release_rules
+        self.first_epoch: Final = first_epoch(release_rules)
         self.epoch = self.first_epoch
         """No member has this epoch before the first target assignment (ModernGroup)."""
         self.metadata_hash = 0
@@ -141,7 +141,7 @@ class ConsumerGroup:
         self.target: dict[str, frozenset[TopicIdPartition]] = {}
         self.resolved: dict[str, Resolved] = {}
         self.tally = Tally()
-        self._counts = True
+        self._recounts = True
         self._last_lookup: tuple[int, int] | None = None
         self._owners: dict[TopicIdPartition, str] = {}
         """Partition -> the member that owns it or has not released it yet."""
@@ -159,8 +159,8 @@ class ConsumerGroup:
             return "Empty"
         if self.epoch > self.assignment_epoch:
             return "Assigning"
-        settled = self.tally.settled_count(self.assignment_epoch)
-        return "Stable" if settled == len(self.members) else "Reconciling"
+        settled_count = self.tally.settled_count(self.assignment_epoch)
+        return "Stable" if settled_count == len(self.members) else "Reconciling"
 
     @property
     def protocol_type_or_empty(self) -> str:
@@ -195,7 +195,7 @@ class ConsumerGroup:
         is_behind = generation < member.member_epoch and self._rules.members_behind_may_commit
         if is_behind or generation == member.member_epoch:
             return None
-        return self._stale(member, generation)
+        return self._stale_epoch(member, generation)
 
     def check_position(
         self, command: CommitOffsets, partition: TopicIdPartition
@@ -207,10 +207,10 @@ class ConsumerGroup:
         member = self.members.get(command.member_id)
         if member is None or command.generation == member.member_epoch:
             return None
-        since = member.assigned.get(partition)
-        if since is not None and since <= command.generation:
+        since_epoch = member.assigned.get(partition)
+        if since_epoch is not None and since_epoch <= command.generation:
             return None
-        return self._stale(member, command.generation)
+        return self._stale_epoch(member, command.generation)
 
     def check_offset_fetch(self, command: FetchOffsets) -> Rejection | None:
         """The error if this member may not fetch offsets (ConsumerGroup.validateOffsetFetch)."""
@@ -220,7 +220,9 @@ class ConsumerGroup:
         member = self.members.get(member_id)
         if member is None:
             return self.unknown_member(member_id)
-        return None if member.member_epoch == member_epoch else self._stale(member, member_epoch)
+        return (
+            None if member.member_epoch == member_epoch else self._stale_epoch(member, member_epoch)
+        )
 
     def check_offset_delete(self) -> Rejection | None:
         """None: subscriptions are known, so that is decided topic by topic."""
@@ -289,39 +291,45 @@ class ConsumerGroup:
             )
         return self._last_lookup
 
-    def preferred_assignor(self, *, updated: ConsumerMember | None = None) -> str | None:
-        """The assignor with the most votes, with ``updated`` instead of its old state; of equals
-        the choice of the member that joined first.
+    def preferred_assignor(self, *, updated_member: ConsumerMember | None = None) -> str | None:
+        """The assignor with the most votes, with ``updated_member`` instead of its old state; of
+        equals the choice of the member that joined first.
         """
         votes = self.tally.assignors
-        if updated is not None:
-            old = self.members.get(updated.member_id)
-            old_assignor = None if old is None else old.server_assignor
-            if old_assignor != updated.server_assignor:
+        if updated_member is not None:
+            old_member = self.members.get(updated_member.member_id)
+            old_assignor = None if old_member is None else old_member.server_assignor
+            if old_assignor != updated_member.server_assignor:
                 votes = Counter(votes)
-                votes.subtract(name for name in (old_assignor,) if name is not None)
-                votes.update(name for name in (updated.server_assignor,) if name is not None)
-        most = max(votes.values(), default=0)
-        favourites = [name for name, count in votes.items() if count == most > 0]
-        if len(favourites) <= 1:
-            return favourites[0] if favourites else None
+                votes.subtract(assignor for assignor in (old_assignor,) if assignor is not None)
+                votes.update(
+                    assignor
+                    for assignor in (updated_member.server_assignor,)
+                    if assignor is not None
+                )
+        most_votes = max(votes.values(), default=0)
+        favourite_assignors = [
+            assignor for assignor, count in votes.items() if count == most_votes > 0
+        ]
+        if len(favourite_assignors) <= 1:
+            return favourite_assignors[0] if favourite_assignors else None
         return next(
             member.server_assignor
-            for member in self.members_with(updated)
-            if member.server_assignor in favourites
+            for member in self.members_with(updated_member)
+            if member.server_assignor in favourite_assignors
         )
 
-    def members_with(self, updated: ConsumerMember | None) -> Iterator[ConsumerMember]:
-        """Members in order of joining, with ``updated`` instead of its old state."""
-        if updated is None:
+    def members_with(self, updated_member: ConsumerMember | None) -> Iterator[ConsumerMember]:
+        """Members in order of joining, with ``updated_member`` instead of its old state."""
+        if updated_member is None:
             yield from self.members.values()
             return
-        if updated.member_id not in self.members:
+        if updated_member.member_id not in self.members:
             yield from self.members.values()
-            yield updated
+            yield updated_member
             return
         for member in self.members.values():
-            yield updated if member.member_id == updated.member_id else member
+            yield updated_member if member.member_id == updated_member.member_id else member
 
     def with_records(
         self, records: Iterable[ConsumerRecord], *, recounts: bool = True
@@ -329,18 +337,18 @@ class ConsumerGroup:
         """A copy of the group with the records applied; ``recounts`` is False if they leave the
         counts unchanged, such as those of a member whose id changes.
         """
-        later = copy(self)
-        later.members = dict(self.members)
-        later.static_members = dict(self.static_members)
-        later.target = dict(self.target)
-        later.resolved = dict(self.resolved)
-        later._owners = dict(self._owners)
-        later._counts = recounts
+        changed_group = copy(self)
+        changed_group.members = dict(self.members)
+        changed_group.static_members = dict(self.static_members)
+        changed_group.target = dict(self.target)
+        changed_group.resolved = dict(self.resolved)
+        changed_group._owners = dict(self._owners)
+        changed_group._recounts = recounts
         if recounts:
-            later.tally = self.tally.copy()
+            changed_group.tally = self.tally.copy()
         for record in records:
-            later.apply(record)
-        return later
+            changed_group.apply(record)
+        return changed_group
 
     # Replay
 
@@ -348,9 +356,11 @@ class ConsumerGroup:
         """Apply a record that is in the log."""
         match record:
             case SubscriptionStored():
-                self._update(_with_subscription(self._member(record.member_id), record))
+                self._update_member(
+                    _with_subscription(self._member_or_new(record.member_id), record)
+                )
             case SubscriptionDeleted():
-                self._remove(record.member_id)
+                self._remove_member(record.member_id)
             case EpochStored():
                 self.epoch, self.metadata_hash = record.group_epoch, record.metadata_hash
             case TargetEpochStored():
@@ -365,10 +375,10 @@ class ConsumerGroup:
             case TargetDeleted():
                 self.target.pop(record.member_id, None)
             case CurrentStored():
-                self._update(_with_assignment(self._member(record.member_id), record))
+                self._update_member(_with_assignment(self._member_or_new(record.member_id), record))
             case CurrentDeleted():
                 if record.member_id in self.members:
-                    self._update(_without_assignment(self.members[record.member_id]))
+                    self._update_member(_without_assignment(self.members[record.member_id]))
             case RegexStored():
                 lookup = self.resolved[record.regex] = Resolved(
                     topics=frozenset(record.topics),
@@ -386,29 +396,29 @@ class ConsumerGroup:
             case _:
                 assert_never(record)
 
-    def _member(self, member_id: str) -> ConsumerMember:
+    def _member_or_new(self, member_id: str) -> ConsumerMember:
         return self.members.get(member_id) or ConsumerMember(member_id=member_id)
 
-    def _update(self, member: ConsumerMember) -> None:
-        old = self.members.get(member.member_id)
-        if old is not None:
-            self._release_partitions(old)
-        names = self.tally.share_names(member.topic_names)
-        if names is not member.topic_names:
-            member = msgspec.structs.replace(member, topic_names=names)
-        if self._counts:
-            self.tally.replace(old, member)
+    def _update_member(self, member: ConsumerMember) -> None:
+        old_member = self.members.get(member.member_id)
+        if old_member is not None:
+            self._release_partitions(old_member)
+        topic_names = self.tally.share_names(member.topic_names)
+        if topic_names is not member.topic_names:
+            member = msgspec.structs.replace(member, topic_names=topic_names)
+        if self._recounts:
+            self.tally.replace(old_member, member)
         self.members[member.member_id] = member
         for partition in (*member.assigned, *member.pending_revocation):
             self._owners[partition] = member.member_id
         if member.instance_id is not None:
             self.static_members[member.instance_id] = member.member_id
 
-    def _remove(self, member_id: str) -> None:
+    def _remove_member(self, member_id: str) -> None:
         member = self.members.pop(member_id, None)
         if member is None:
             return
-        if self._counts:
+        if self._recounts:
             self.tally.replace(member, None)
         self._release_partitions(member)
         if self.static_members.get(member.instance_id or "") == member_id:
@@ -427,7 +437,7 @@ class ConsumerGroup:
             reason=f"Member {member_id} is not a member of group {self.group_id}.",
         )
 
-    def _stale(self, member: ConsumerMember, named_epoch: int) -> Rejection:
+    def _stale_epoch(self, member: ConsumerMember, named_epoch: int) -> Rejection:
         error = ErrorCode.stale_member_epoch
         if member.uses_classic_protocol:
             error = ErrorCode.illegal_generation

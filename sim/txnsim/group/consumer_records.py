@@ -21,15 +21,15 @@ Epochs = tuple[tuple[uuid.UUID, int, int], ...]
 """(topic id, partition, epoch at which the member got it), sorted."""
 
 
-class _OfGroup(msgspec.Struct, frozen=True, kw_only=True):
+class _GroupRecord(msgspec.Struct, frozen=True, kw_only=True):
     group_id: str
 
 
-class _OfMember(_OfGroup, frozen=True, kw_only=True):
+class _MemberRecord(_GroupRecord, frozen=True, kw_only=True):
     member_id: str
 
 
-class _OfRegex(_OfGroup, frozen=True, kw_only=True):
+class _RegexRecord(_GroupRecord, frozen=True, kw_only=True):
     regex: str
 
 
@@ -40,7 +40,7 @@ class ClassicMetadata(msgspec.Struct, frozen=True, kw_only=True):
     protocols: tuple[tuple[str, bytes], ...]
 
 
-class SubscriptionStored(_OfMember, frozen=True, kw_only=True):
+class SubscriptionStored(_MemberRecord, frozen=True, kw_only=True):
     """A member and its subscription."""
 
     instance_id: str | None = None
@@ -54,48 +54,48 @@ class SubscriptionStored(_OfMember, frozen=True, kw_only=True):
     classic: ClassicMetadata | None = None
 
 
-class SubscriptionDeleted(_OfMember, frozen=True, kw_only=True):
+class SubscriptionDeleted(_MemberRecord, frozen=True, kw_only=True):
     """The tombstone of a member."""
 
 
-class EpochStored(_OfGroup, frozen=True, kw_only=True):
+class EpochStored(_GroupRecord, frozen=True, kw_only=True):
     """The group's epoch, and the hash of the topic metadata behind it."""
 
     group_epoch: int
     metadata_hash: int = 0
 
 
-class EpochDeleted(_OfGroup, frozen=True, kw_only=True):
+class EpochDeleted(_GroupRecord, frozen=True, kw_only=True):
     """The tombstone of a group."""
 
 
-class TopicsDeleted(_OfGroup, frozen=True, kw_only=True):
+class TopicsDeleted(_GroupRecord, frozen=True, kw_only=True):
     """Deletes the topics that coordinators before 4.1 stored for the group, if any."""
 
 
-class TargetEpochStored(_OfGroup, frozen=True, kw_only=True):
+class TargetEpochStored(_GroupRecord, frozen=True, kw_only=True):
     """The target assignment is complete for this epoch."""
 
     assignment_epoch: int
     timestamp_ms: int = 0
 
 
-class TargetEpochDeleted(_OfGroup, frozen=True, kw_only=True):
+class TargetEpochDeleted(_GroupRecord, frozen=True, kw_only=True):
     """The tombstone of a target assignment's epoch."""
 
 
-class TargetStored(_OfMember, frozen=True, kw_only=True):
+class TargetStored(_MemberRecord, frozen=True, kw_only=True):
     """The target assignment of a member."""
 
     partitions: tuple[TopicIdPartition, ...] = ()
     """Sorted."""
 
 
-class TargetDeleted(_OfMember, frozen=True, kw_only=True):
+class TargetDeleted(_MemberRecord, frozen=True, kw_only=True):
     """The tombstone of a member's target assignment."""
 
 
-class CurrentStored(_OfMember, frozen=True, kw_only=True):
+class CurrentStored(_MemberRecord, frozen=True, kw_only=True):
     """A member's current assignment, and the partitions that it must revoke."""
 
     member_epoch: int
@@ -105,11 +105,11 @@ class CurrentStored(_OfMember, frozen=True, kw_only=True):
     pending_revocation: Epochs = ()
 
 
-class CurrentDeleted(_OfMember, frozen=True, kw_only=True):
+class CurrentDeleted(_MemberRecord, frozen=True, kw_only=True):
     """The tombstone of a member's current assignment."""
 
 
-class RegexStored(_OfRegex, frozen=True, kw_only=True):
+class RegexStored(_RegexRecord, frozen=True, kw_only=True):
     """The topics that match a regular expression."""
 
     topics: tuple[str, ...] = ()
@@ -119,7 +119,7 @@ class RegexStored(_OfRegex, frozen=True, kw_only=True):
     timestamp_ms: int
 
 
-class RegexDeleted(_OfRegex, frozen=True, kw_only=True):
+class RegexDeleted(_RegexRecord, frozen=True, kw_only=True):
     """The tombstone of a regular expression without subscribers."""
 
 
@@ -146,11 +146,11 @@ ConsumerRecord = (
 # Share groups (KIP-932): kinds 10 to 15
 
 
-class _OfShareGroup(msgspec.Struct, frozen=True, kw_only=True):
+class _ShareGroupRecord(msgspec.Struct, frozen=True, kw_only=True):
     group_id: str
 
 
-class _OfShareMember(_OfShareGroup, frozen=True, kw_only=True):
+class _ShareMemberRecord(_ShareGroupRecord, frozen=True, kw_only=True):
     member_id: str
 
 
@@ -170,7 +170,7 @@ class DeletingTopic(msgspec.Struct, frozen=True, kw_only=True, order=True):
     topic_name: str
 
 
-class ShareMemberStored(_OfShareMember, frozen=True, kw_only=True):
+class ShareMemberStored(_ShareMemberRecord, frozen=True, kw_only=True):
     """A member and its subscription."""
 
     rack_id: str | None = None
@@ -180,44 +180,44 @@ class ShareMemberStored(_OfShareMember, frozen=True, kw_only=True):
     """Sorted."""
 
 
-class ShareMemberDeleted(_OfShareMember, frozen=True, kw_only=True):
+class ShareMemberDeleted(_ShareMemberRecord, frozen=True, kw_only=True):
     """The tombstone of a member."""
 
 
-class ShareEpochStored(_OfShareGroup, frozen=True, kw_only=True):
+class ShareEpochStored(_ShareGroupRecord, frozen=True, kw_only=True):
     """The group's epoch, and the hash of the topic metadata behind it."""
 
     group_epoch: int
     metadata_hash: int = 0
 
 
-class ShareEpochDeleted(_OfShareGroup, frozen=True, kw_only=True):
+class ShareEpochDeleted(_ShareGroupRecord, frozen=True, kw_only=True):
     """The tombstone of a group."""
 
 
-class ShareTargetEpochStored(_OfShareGroup, frozen=True, kw_only=True):
+class ShareTargetEpochStored(_ShareGroupRecord, frozen=True, kw_only=True):
     """The target assignment is complete for this epoch."""
 
     assignment_epoch: int
     timestamp_ms: int = 0
 
 
-class ShareTargetEpochDeleted(_OfShareGroup, frozen=True, kw_only=True):
+class ShareTargetEpochDeleted(_ShareGroupRecord, frozen=True, kw_only=True):
     """The tombstone of a target assignment's epoch."""
 
 
-class ShareTargetStored(_OfShareMember, frozen=True, kw_only=True):
+class ShareTargetStored(_ShareMemberRecord, frozen=True, kw_only=True):
     """The target assignment of a member."""
 
     partitions: tuple[TopicIdPartition, ...] = ()
     """Sorted."""
 
 
-class ShareTargetDeleted(_OfShareMember, frozen=True, kw_only=True):
+class ShareTargetDeleted(_ShareMemberRecord, frozen=True, kw_only=True):
     """The tombstone of a member's target assignment."""
 
 
-class ShareCurrentStored(_OfShareMember, frozen=True, kw_only=True):
+class ShareCurrentStored(_ShareMemberRecord, frozen=True, kw_only=True):
     """A member's current assignment."""
 
     member_epoch: int
@@ -228,11 +228,11 @@ class ShareCurrentStored(_OfShareMember, frozen=True, kw_only=True):
     """Sorted."""
 
 
-class ShareCurrentDeleted(_OfShareMember, frozen=True, kw_only=True):
+class ShareCurrentDeleted(_ShareMemberRecord, frozen=True, kw_only=True):
     """The tombstone of a member's current assignment."""
 
 
-class ShareTopicsStored(_OfShareGroup, frozen=True, kw_only=True):
+class ShareTopicsStored(_ShareGroupRecord, frozen=True, kw_only=True):
     """Topics whose share state is being initialised, initialised, or being deleted."""
 
     initializing: tuple[ShareTopic, ...] = ()
@@ -243,7 +243,7 @@ class ShareTopicsStored(_OfShareGroup, frozen=True, kw_only=True):
     """Not in the log: after a load, the time of the load (ShareProtocol.resumed)."""
 
 
-class ShareTopicsDeleted(_OfShareGroup, frozen=True, kw_only=True):
+class ShareTopicsDeleted(_ShareGroupRecord, frozen=True, kw_only=True):
     """The tombstone of the share state topics."""
 
 

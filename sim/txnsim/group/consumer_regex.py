@@ -44,46 +44,50 @@ class SubscriptionChange(msgspec.Struct, frozen=True, kw_only=True):
 def subscription_change(
     group: ConsumerGroup,
     member: ConsumerMember,
-    updated: ConsumerMember,
+    updated_member: ConsumerMember,
     *,
     image: ClusterImage,
     refresh_ms: int,
     now_ms: int,
 ) -> SubscriptionChange | Rejection:
     """The change of subscription that a heartbeat brings."""
-    old, new = member.topic_regex or "", updated.topic_regex or ""
-    names_changed = updated.topic_names != member.topic_names
+    old_regex, new_regex = member.topic_regex or "", updated_member.topic_regex or ""
+    names_changed = updated_member.topic_names != member.topic_names
     records: list[ConsumerRecord] = []
-    if updated != member or member.member_id not in group.members:
-        records.append(subscription_record(group.group_id, updated))
-    is_new = bumps_epoch = False
-    if old != new:
-        if old and group.regex_users(old) == 1:
-            records.append(RegexDeleted(group_id=group.group_id, regex=old))
-        if new and group.regex_users(new) == 0:
-            refusal = _check(new, regex_count=len(group.tally.regexes))
+    if updated_member != member or member.member_id not in group.members:
+        records.append(subscription_record(group.group_id, updated_member))
+    is_new_regex = bumps_epoch = False
+    if old_regex != new_regex:
+        if old_regex and group.regex_users(old_regex) == 1:
+            records.append(RegexDeleted(group_id=group.group_id, regex=old_regex))
+        if new_regex and group.regex_users(new_regex) == 0:
+            refusal = _check_regex(new_regex, regex_count=len(group.tally.regexes))
             if refusal is not None:
                 return refusal
-            is_new = True
+            is_new_regex = True
         else:
-            bumps_epoch = not new or new in group.resolved
+            bumps_epoch = not new_regex or new_regex in group.resolved
     regexes: Collection[str] = group.tally.regexes
-    if old != new:
-        users = group.tally.regexes
-        regexes = {regex for regex, count in users.items() if regex != old or count > 1}
-        regexes |= {new} - {""}
-    last_ms, version = group.last_lookup()
-    is_due = now_ms > last_ms + REFRESH_MIN_MS and (
-        is_new
+    if old_regex != new_regex:
+        user_counts = group.tally.regexes
+        regexes = {
+            regex
+            for regex, user_count in user_counts.items()
+            if regex != old_regex or user_count > 1
+        }
+        regexes |= {new_regex} - {""}
+    last_lookup_ms, looked_up_version = group.last_lookup()
+    lookup_is_due = now_ms > last_lookup_ms + REFRESH_MIN_MS and (
+        is_new_regex
         or len(regexes) != len(group.resolved)
-        or version < image.offset
-        or now_ms > last_ms + refresh_ms
+        or looked_up_version < image.offset
+        or now_ms > last_lookup_ms + refresh_ms
     )
     return SubscriptionChange(
         records=tuple(records),
-        is_another=names_changed or old != new,
+        is_another=names_changed or old_regex != new_regex,
         bumps_epoch=names_changed or bumps_epoch,
-        lookups=tuple(sorted(regexes)) if is_due else (),
+        lookups=tuple(sorted(regexes)) if lookup_is_due else (),
     )
 
 
@@ -106,15 +110,15 @@ def matching_topics(
         except PatternError:
             topics_by_regex[regex] = ()  # of a group that another program has written
             continue
-        names = []
-        for name in image.topics:
-            if may_describe is None or may_describe(name):
-                if pattern.matches(name):
-                    names.append(name)
-                yield pattern.weight(name)
+        topic_names = []
+        for topic_name in image.topics:
+            if may_describe is None or may_describe(topic_name):
+                if pattern.matches(topic_name):
+                    topic_names.append(topic_name)
+                yield pattern.weight(topic_name)
             else:
                 yield 1
-        topics_by_regex[regex] = tuple(sorted(names))
+        topics_by_regex[regex] = tuple(sorted(topic_names))
     return topics_by_regex
 
 
@@ -123,14 +127,17 @@ def resolve(
 ) -> tuple[RegexStored | EpochStored, ...]:
     """The records for new matches of expressions; a difference raises the group's epoch."""
     records: list[RegexStored | EpochStored] = []
-    changed = False
-    stands_for: dict[str, frozenset[str]] = {}
+    topics_changed = False
+    resolved_topics: dict[str, frozenset[str]] = {}
     for regex, topics in topics_by_regex.items():
         if group.regex_users(regex) == 0:
             continue
-        stands_for[regex] = frozenset(topics)
+        resolved_topics[regex] = frozenset(topics)
         old_lookup = group.resolved.get(regex)
-        changed = changed or (old_lookup.topics if old_lookup else frozenset()) != stands_for[regex]
+        topics_changed = (
+            topics_changed
+            or (old_lookup.topics if old_lookup else frozenset()) != resolved_topics[regex]
+        )
         records.append(
             RegexStored(
                 group_id=group.group_id,
@@ -140,15 +147,17 @@ def resolve(
                 timestamp_ms=now_ms,
             )
         )
-    hashed = group.tally.topics_hash(image, resolved=stands_for)
-    if records and (changed or hashed != group.metadata_hash):
+    metadata_hash = group.tally.topics_hash(image, resolved=resolved_topics)
+    if records and (topics_changed or metadata_hash != group.metadata_hash):
         records.append(
-            EpochStored(group_id=group.group_id, group_epoch=group.epoch + 1, metadata_hash=hashed)
+            EpochStored(
+                group_id=group.group_id, group_epoch=group.epoch + 1, metadata_hash=metadata_hash
+            )
         )
     return tuple(records)
 
 
-def _check(regex: str, *, regex_count: int) -> Rejection | None:
+def _check_regex(regex: str, *, regex_count: int) -> Rejection | None:
     complaint = ""
     if regex_count >= REGEXES_MAX:
         complaint = f"can't be taken: the group has {regex_count} others"

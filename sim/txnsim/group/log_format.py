@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 else:
     schema = OnDemand("txnsim.wire.messages.group_records")
 
-_KIND: Final = struct.Struct("!h")
+_NUMBER_FORMAT: Final = struct.Struct("!h")
 
 _LEGACY_OFFSET_COMMIT: Final = 0
 _OFFSET_COMMIT: Final = 1
@@ -53,23 +53,23 @@ def encode_batch(
     """Encode records as one uncompressed batch; transactional if a producer is given, even if its
     id is negative but not -1 (CoordinatorRuntime).
     """
-    pieces = (
+    encoded_records = (
         records.pieces
         if isinstance(records, EncodedRecords)
-        else [encode_in_batch(record, number) for number, record in enumerate(records)]
+        else [encode_in_batch(record, record_index) for record_index, record in enumerate(records)]
     )
     return pack_batch(
-        b"".join(pieces),
+        b"".join(encoded_records),
         base_offset=0,
         leader_epoch=-1,
         attributes=BatchHeader.TRANSACTIONAL if producer_id != NO_PRODUCER_ID else 0,
-        last_offset_delta=len(pieces) - 1,
+        last_offset_delta=len(encoded_records) - 1,
         base_timestamp_ms=now_ms,
         max_timestamp_ms=now_ms,
         producer_id=producer_id,
         producer_epoch=producer_epoch,
         base_sequence=0,
-        records_count=len(pieces),
+        records_count=len(encoded_records),
     )
 
 
@@ -84,32 +84,34 @@ class EncodedRecords(tuple[GroupRecord, ...]):
 
 def share_out(records: Sequence[GroupRecord], *, batch_bytes_max: int) -> Iterator[EncodedRecords]:
     """Records that need not be atomic, split into as many batches as necessary."""
-    for batch_records, pieces in in_batches(
+    for batch_records, record_bytes in in_batches(
         records, encode_in_batch, batch_bytes_max=batch_bytes_max
     ):
-        encoded = EncodedRecords(batch_records)
-        encoded.pieces = pieces
-        yield encoded
+        encoded_records = EncodedRecords(batch_records)
+        encoded_records.pieces = record_bytes
+        yield encoded_records
 
 
-def encode_in_batch(record: GroupRecord, number: int) -> bytes:
-    """A record's bytes in a batch, after ``number`` other records."""
+def encode_in_batch(record: GroupRecord, record_index: int) -> bytes:
+    """A record's bytes in a batch, after ``record_index`` other records."""
     key, value = encode_record(record)
-    return framed_record(Record(key=key, value=value), offset_delta=number, timestamp_delta_ms=0)
+    return framed_record(
+        Record(key=key, value=value), offset_delta=record_index, timestamp_delta_ms=0
+    )
 
 
-def encoding_in_batch(record: GroupRecord, number: int) -> Generator[int, None, bytes]:
+def encoding_in_batch(record: GroupRecord, record_index: int) -> Generator[int, None, bytes]:
     """Like ``encode_in_batch``, in slices in a long value."""
     kind_number = KIND_OF.get(type(record), -1)
     kind = kinds().get(kind_number)
     if kind is None or isinstance(record, kind.deleted):
-        return encode_in_batch(record, number)
+        return encode_in_batch(record, record_index)
     version = kind.version_written
-    pieces = [_KIND.pack(version)]
-    yield from write_in_steps(message_of(kind.values[version], record), pieces.append)
+    value_parts = [_NUMBER_FORMAT.pack(version)]
+    yield from write_in_steps(message_of(kind.values[version], record), value_parts.append)
     key = _encode_message(kind_number, message_of(kind.key, record))
-    log_record = Record(key=key, value=b"".join(pieces))
-    return framed_record(log_record, offset_delta=number, timestamp_delta_ms=0)
+    log_record = Record(key=key, value=b"".join(value_parts))
+    return framed_record(log_record, offset_delta=record_index, timestamp_delta_ms=0)
 
 
 def encode_record(record: GroupRecord) -> tuple[bytes, bytes | None]:
@@ -120,9 +122,9 @@ def encode_record(record: GroupRecord) -> tuple[bytes, bytes | None]:
         case OffsetDeleted():
             return _offset_key(record.group_id, record.topic_partition), None
         case _:
-            number = KIND_OF[type(record)]
-            kind = kinds()[number]
-            key = _encode_message(number, message_of(kind.key, record))
+            kind_number = KIND_OF[type(record)]
+            kind = kinds()[kind_number]
+            key = _encode_message(kind_number, message_of(kind.key, record))
             if isinstance(record, kind.deleted):
                 return key, None
             version = kind.version_written
@@ -160,9 +162,9 @@ def _offset_value(record: OffsetCommitted) -> bytes:
 
 
 def _encode_message(kind_or_version: int, message: Any) -> bytes:
-    pieces = [_KIND.pack(kind_or_version)]
-    writer(type(message))(message, pieces.append)
-    return b"".join(pieces)
+    message_parts = [_NUMBER_FORMAT.pack(kind_or_version)]
+    writer(type(message))(message, message_parts.append)
+    return b"".join(message_parts)
 
 
 # Reading
@@ -178,18 +180,18 @@ def decode_record(key: bytes, value: bytes | None) -> GroupRecord | None:
         CorruptLogRecordError: The bytes don't match their kind and version.
     """
     try:
-        (number,) = _KIND.unpack_from(key)
-        if number in (_LEGACY_OFFSET_COMMIT, _OFFSET_COMMIT):
+        (kind_number,) = _NUMBER_FORMAT.unpack_from(key)
+        if kind_number in (_LEGACY_OFFSET_COMMIT, _OFFSET_COMMIT):
             return _decode_offset(key, value)
-        kind = kinds().get(number)
+        kind = kinds().get(kind_number)
         if kind is None or not kind.values:
             return None
         if value is None:
-            return cast(GroupRecord, record_of(kind.deleted, _read(kind.key, key)))
-        message = _of_version(kind.values, value)
+            return cast(GroupRecord, record_of(kind.deleted, _decode_message(kind.key, key)))
+        message = _decode_value(kind.values, value)
         if message is None:
             return None
-        return cast(GroupRecord, record_of(kind.stored, _read(kind.key, key), message))
+        return cast(GroupRecord, record_of(kind.stored, _decode_message(kind.key, key), message))
     except (struct.error, DecodeFaultError) as error:
         raise CorruptLogRecordError(
             f"unreadable record of __consumer_offsets: {error}, key {key.hex()}"
@@ -197,11 +199,11 @@ def decode_record(key: bytes, value: bytes | None) -> GroupRecord | None:
 
 
 def _decode_offset(key: bytes, value: bytes | None) -> GroupRecord | None:
-    key_message = _read(schema.OffsetCommitKey, key)
+    key_message = _decode_message(schema.OffsetCommitKey, key)
     topic_partition = TopicPartition(key_message.topic, key_message.partition)
     if value is None:
         return OffsetDeleted(group_id=key_message.group, topic_partition=topic_partition)
-    message = _of_version(schema.OFFSET_COMMIT_VALUES, value)
+    message = _decode_value(schema.OFFSET_COMMIT_VALUES, value)
     if message is None:
         return None
     return OffsetCommitted(
@@ -216,12 +218,16 @@ def _decode_offset(key: bytes, value: bytes | None) -> GroupRecord | None:
     )
 
 
-def _of_version(classes: Sequence[Any], value: bytes) -> Any | None:
+def _decode_value(value_classes: Sequence[Any], value: bytes) -> Any | None:
     """The value, decoded by its version number; None for an unknown version."""
-    (version,) = _KIND.unpack_from(value)
-    return _read(classes[version], value) if 0 <= version < len(classes) else None
+    (version,) = _NUMBER_FORMAT.unpack_from(value)
+    return (
+        _decode_message(value_classes[version], value)
+        if 0 <= version < len(value_classes)
+        else None
+    )
 
 
-def _read(cls: Any, data: bytes) -> Any:
-    message, _ = reader(cls)(data, _KIND.size, len(data))
+def _decode_message(message_class: Any, encoded: bytes) -> Any:
+    message, _ = reader(message_class)(encoded, _NUMBER_FORMAT.size, len(encoded))
     return message

@@ -49,14 +49,14 @@ def upgrade(
     epoch.
     """
     if group.not_upgradable is None:
-        upgraded = _upgrade(group, max_size=max_size, image=image)
-        if not isinstance(upgraded, Rejection):
-            return upgraded
-        group.not_upgradable = upgraded  # the next heartbeat need not read everything again
+        upgrade_records = _upgrade_records(group, max_size=max_size, image=image)
+        if not isinstance(upgrade_records, Rejection):
+            return upgrade_records
+        group.not_upgradable = upgrade_records  # the next heartbeat need not read everything again
     return group.not_upgradable
 
 
-def _upgrade(
+def _upgrade_records(
     group: ClassicGroup, *, max_size: int, image: ClusterImage
 ) -> tuple[ConsumerRecord, ...] | Rejection:
     if group.protocol_type != CONSUMER_PROTOCOL_TYPE:
@@ -64,27 +64,29 @@ def _upgrade(
     if len(group.members) > max_size:
         return not_upgraded(group, "the group size exceeds the consumer group maximum size.")
     upgraded_members: list[tuple[ConsumerMember, frozenset[TopicIdPartition]]] = []
-    elements = 0
+    element_count = 0
     for member in group.members.values():
         upgraded_member = _upgrade_member(group, member, image)
         if isinstance(upgraded_member, Rejection):
             return upgraded_member
         upgraded_members.append(upgraded_member)
-        elements += len(upgraded_member[0].topic_names) + len(upgraded_member[1])
-        if elements > NAMES_MAX:
+        element_count += len(upgraded_member[0].topic_names) + len(upgraded_member[1])
+        if element_count > NAMES_MAX:
             return not_upgraded(group, "its members have more topics and partitions than is read.")
-    target = ConsumerGroup(group.group_id)
-    names = {name for member, _ in upgraded_members for name in member.topic_names}
+    empty_group = ConsumerGroup(group.group_id)
+    topic_names = {
+        topic_name for member, _ in upgraded_members for topic_name in member.topic_names
+    }
     return (
         *(subscription_record(group.group_id, member) for member, _ in upgraded_members),
         EpochStored(
             group_id=group.group_id,
             group_epoch=group.generation,
-            metadata_hash=topics_hash(names, image),
+            metadata_hash=topics_hash(topic_names, image),
         ),
         *(
-            target_record(target, member.member_id, assigned)
-            for member, assigned in upgraded_members
+            target_record(empty_group, member.member_id, assigned_partitions)
+            for member, assigned_partitions in upgraded_members
         ),
         TargetEpochStored(group_id=group.group_id, assignment_epoch=group.generation),
         *(current_record(group.group_id, member) for member, _ in upgraded_members),
@@ -105,7 +107,7 @@ def _upgrade_member(
             "an unsupported custom assignor is in use. Please refer to the documentation or "
             "switch to a default assignor before re-attempting the upgrade.",
         )
-    assigned = by_id(assignment.partitions, image)
+    assigned_partitions = by_id(assignment.partitions, image)
     return (
         ConsumerMember(
             member_id=member.member_id,
@@ -120,63 +122,63 @@ def _upgrade_member(
             classic=ClassicMetadata(
                 session_timeout_ms=member.session_timeout_ms, protocols=member.protocols
             ),
-            assigned=dict.fromkeys(assigned, group.generation),
+            assigned=dict.fromkeys(assigned_partitions, group.generation),
         ),
-        assigned,
+        assigned_partitions,
     )
 
 
-def may_downgrade(group: ConsumerGroup, leaving: Collection[str], *, max_size: int) -> bool:
+def may_downgrade(group: ConsumerGroup, leaving_ids: Collection[str], *, max_size: int) -> bool:
     """Whether only classic members are left, and they can form a classic group."""
-    remaining_count = len(group.members) - len(leaving)
-    classic = group.tally.classic - sum(
-        group.members[member_id].uses_classic_protocol for member_id in leaving
+    remaining_count = len(group.members) - len(leaving_ids)
+    classic_count = group.tally.classic - sum(
+        group.members[member_id].uses_classic_protocol for member_id in leaving_ids
     )
-    return 0 < remaining_count <= max_size and classic == remaining_count
+    return 0 < remaining_count <= max_size and classic_count == remaining_count
 
 
 def downgrade(
-    group: ConsumerGroup, leaving: Collection[str], *, image: ClusterImage, now_ms: int
+    group: ConsumerGroup, leaving_ids: Collection[str], *, image: ClusterImage, now_ms: int
 ) -> ClassicGroup:
     """The classic group of the remaining members, with their targets."""
-    classic = ClassicGroup(group.group_id, state=ClassicGroupState.STABLE, now_ms=now_ms)
-    classic.generation = group.epoch
+    classic_group = ClassicGroup(group.group_id, state=ClassicGroupState.STABLE, now_ms=now_ms)
+    classic_group.generation = group.epoch
     for member in group.members.values():
-        classic_member = member.classic
-        if member.member_id in leaving or classic_member is None:
+        classic_metadata = member.classic
+        if member.member_id in leaving_ids or classic_metadata is None:
             continue
-        classic.add(
+        classic_group.add(
             ClassicMember(
                 member_id=member.member_id,
                 group_instance_id=member.instance_id,
                 client_id=member.client_id,
                 client_host=member.client_host,
                 rebalance_timeout_ms=member.rebalance_timeout_ms,
-                session_timeout_ms=classic_member.session_timeout_ms,
+                session_timeout_ms=classic_metadata.session_timeout_ms,
                 protocol_type=CONSUMER_PROTOCOL_TYPE,
-                protocols=classic_member.protocols,
+                protocols=classic_metadata.protocols,
             ),
             waiter=None,
         )
-    classic.adopt_protocol(classic.select_protocol())
-    for group_member in classic.members.values():
+    classic_group.adopt_protocol(classic_group.select_protocol())
+    for group_member in classic_group.members.values():
         target = group.target.get(group_member.member_id, frozenset())
         group_member.assignment = assignment_for(
-            group_member.metadata(classic.protocol), target, image
+            group_member.metadata(classic_group.protocol), target, image
         )
-    return classic
+    return classic_group
 
 
 def assignment_for(
     metadata: bytes, partitions: Iterable[TopicIdPartition], image: ClusterImage
 ) -> bytes:
     """Encode partitions as a classic member's assignment."""
-    by_topic: dict[str, list[int]] = defaultdict(list)
+    indexes_by_topic: dict[str, list[int]] = defaultdict(list)
     for topic_id, index in sorted(partitions):
-        name = image.topic_names.get(topic_id)
-        if name is not None:
-            by_topic[name].append(index)
-    return write_assignment(version_of(metadata), by_topic)
+        topic_name = image.topic_names.get(topic_id)
+        if topic_name is not None:
+            indexes_by_topic[topic_name].append(index)
+    return write_assignment(version_of(metadata), indexes_by_topic)
 
 
 def by_id(
@@ -190,9 +192,9 @@ def by_id(
     )
 
 
-def not_upgraded(group: ClassicGroup, why: str) -> Rejection:
+def not_upgraded(group: ClassicGroup, cause: str) -> Rejection:
     """The rejection of a heartbeat to a group that stays classic."""
     return Rejection(
         error=ErrorCode.group_id_not_found,
-        reason=f"Cannot upgrade classic group {group.group_id} to consumer group because {why}",
+        reason=f"Cannot upgrade classic group {group.group_id} to consumer group because {cause}",
     )

@@ -22,7 +22,7 @@ from txnsim.group.shard import GroupShard
 from txnsim.group.state import Group, GroupType
 from txnsim.types import Decision, TopicPartition
 
-_NONE: Final = ErrorCode.none
+_NO_ERROR: Final = ErrorCode.none
 
 PENDING_MAX: Final = 50_000
 """Limit of pending positions of a producer on a partition of ``__consumer_offsets``, because its
@@ -55,18 +55,18 @@ def decide_commit(
     group = shard.groups.get(command.group_id)
     expires_ms = -1 if command.retention_ms == -1 else now_ms + command.retention_ms
     records: list[OffsetCommitted] = []
-    errors: list[tuple[TopicPartition, ErrorCode]] = []
+    partition_errors: list[tuple[TopicPartition, ErrorCode]] = []
     for position in command.positions:
         metadata = position.metadata or ""
         if len(metadata) > metadata_bytes_max:
-            errors.append((position.topic_partition, ErrorCode.offset_metadata_too_large))
+            partition_errors.append((position.topic_partition, ErrorCode.offset_metadata_too_large))
             continue
         if group is not None and position.topic_id is not None:
             topic_id_partition = (position.topic_id, position.topic_partition.partition)
             refusal = group.check_position(command, topic_id_partition)
             if refusal is not None:
-                return _in_transaction_words(command, refusal)
-        errors.append((position.topic_partition, _NONE))
+                return _refusal_for_version(command, refusal)
+        partition_errors.append((position.topic_partition, _NO_ERROR))
         records.append(
             OffsetCommitted(
                 group_id=command.group_id,
@@ -79,7 +79,7 @@ def decide_commit(
                 topic_id=position.topic_id if command.keeps_topic_ids else None,
             )
         )
-    return Decision(records=tuple(records), reply=tuple(errors))
+    return Decision(records=tuple(records), reply=tuple(partition_errors))
 
 
 def check_commit(shard: GroupShard, command: CommitOffsets) -> Rejection | None:
@@ -97,10 +97,10 @@ def check_commit(shard: GroupShard, command: CommitOffsets) -> Rejection | None:
             reason=f"there is no group {command.group_id}",
         )
     refusal = group.check_offset_commit(command)
-    return None if refusal is None else _in_transaction_words(command, refusal)
+    return None if refusal is None else _refusal_for_version(command, refusal)
 
 
-def _in_transaction_words(command: CommitOffsets, refusal: Rejection) -> Rejection:
+def _refusal_for_version(command: CommitOffsets, refusal: Rejection) -> Rejection:
     """The error in a transaction, where only TxnOffsetCommit v6 (KIP-1319) knows
     STALE_MEMBER_EPOCH.
     """
@@ -110,17 +110,15 @@ def _in_transaction_words(command: CommitOffsets, refusal: Rejection) -> Rejecti
 
 
 def fetch_offsets(
-    shard: GroupShard, command: FetchOffsets, *, replicated: int
+    shard: GroupShard, command: FetchOffsets, *, high_watermark: int
 ) -> tuple[Position, ...] | Rejection:
     """The group's positions; -1 if there is none.
 
-    Args:
-        shard: The group's shard.
-        command: The requested positions.
-        replicated: High watermark. A client that requires stable positions also sees those above
-            it, and gets its answer once they are replicated.
+    Args: shard: The group's shard. command: The requested positions. high_watermark: High
+    watermark. A client that requires stable positions also sees those above it, and gets its answer
+    once they are replicated.
     """
-    below = LATEST if command.require_stable else replicated
+    end_offset = LATEST if command.require_stable else high_watermark
     group = shard.groups.get(command.group_id)
     refusal = None if group is None else group.check_offset_fetch(command)
     if refusal is not None and refusal.error is not ErrorCode.group_id_not_found:
@@ -131,22 +129,22 @@ def fetch_offsets(
             for topic_partition in command.partitions or ()
         )
     if command.partitions is None:
-        commits = shard.offsets.committed_offsets(command.group_id, below=below)
+        commits = shard.offsets.committed_offsets(command.group_id, below=end_offset)
         return tuple(
-            _position(shard, command, record, record.topic_partition) for record in commits
+            _fetched_position(shard, command, record, record.topic_partition) for record in commits
         )
     positions = []
     for topic_partition in command.partitions:
-        record = shard.offsets.committed_offset(command.group_id, topic_partition, below=below)
+        record = shard.offsets.committed_offset(command.group_id, topic_partition, below=end_offset)
         wanted_topic_id = command.topic_ids.get(topic_partition.topic)
         if record is not None and None not in (wanted_topic_id, record.topic_id):
             # A position of an older topic of that name is none of this topic's.
             record = record if record.topic_id == wanted_topic_id else None
-        positions.append(_position(shard, command, record, topic_partition))
+        positions.append(_fetched_position(shard, command, record, topic_partition))
     return tuple(positions)
 
 
-def _position(
+def _fetched_position(
     shard: GroupShard,
     command: FetchOffsets,
     record: OffsetCommitted | None,
@@ -178,33 +176,33 @@ def decide_delete_offsets(shard: GroupShard, command: DeleteOffsets) -> DeleteDe
     if refusal is not None:
         return refusal
     records: list[GroupRecord] = []
-    errors: list[tuple[TopicPartition, ErrorCode]] = []
-    remaining_partitions = _places_of(shard, command.group_id)
+    partition_errors: list[tuple[TopicPartition, ErrorCode]] = []
+    remaining_partitions = _partitions_with_positions(shard, command.group_id)
     for topic_partition in command.partitions:
         if group.has_subscriber(topic_partition.topic):
-            errors.append((topic_partition, ErrorCode.group_subscribed_to_topic))
+            partition_errors.append((topic_partition, ErrorCode.group_subscribed_to_topic))
             continue
-        errors.append((topic_partition, _NONE))
+        partition_errors.append((topic_partition, _NO_ERROR))
         if remaining_partitions.pop(topic_partition, topic_partition) is None:
             records.append(
                 OffsetDeleted(group_id=command.group_id, topic_partition=topic_partition)
             )
-    goes_with_last = not shard.rules.groups_outlive_positions
-    if goes_with_last and records and not remaining_partitions and group.is_empty:
+    deletes_empty_group = not shard.rules.groups_outlive_positions
+    if deletes_empty_group and records and not remaining_partitions and group.is_empty:
         records += group.tombstones()
-    return Decision(records=tuple(records), reply=tuple(errors))
+    return Decision(records=tuple(records), reply=tuple(partition_errors))
 
 
 def delete_all_offsets(shard: GroupShard, group_id: str) -> tuple[OffsetDeleted, ...]:
     """Tombstones of all committed and pending positions of a group."""
-    places = _places_of(shard, group_id)
+    topic_partitions = _partitions_with_positions(shard, group_id)
     return tuple(
         OffsetDeleted(group_id=group_id, topic_partition=topic_partition)
-        for topic_partition in places
+        for topic_partition in topic_partitions
     )
 
 
-def _places_of(shard: GroupShard, group_id: str) -> dict[TopicPartition, None]:
+def _partitions_with_positions(shard: GroupShard, group_id: str) -> dict[TopicPartition, None]:
     """Partitions with a committed or pending position of a group."""
     committed = (record.topic_partition for record in shard.offsets.committed_offsets(group_id))
     pending = shard.offsets.pending_partitions(group_id)
@@ -226,37 +224,39 @@ def expire_offsets(
     *,
     retention_ms: int,
     now_ms: int,
-    places: Iterable[TopicPartition] | None = None,
+    topic_partitions: Iterable[TopicPartition] | None = None,
 ) -> tuple[GroupRecord, ...]:
     """Tombstones of expired positions, and of the group if it has none left (KIP-211). A position
     that a transaction may still change stays.
 
-    Args:
-        shard: The group's shard.
-        group: The group.
-        retention_ms: ``offsets.retention.minutes``.
-        now_ms: The cluster's time.
-        places: Only positions on these partitions, and not the group; None for everything.
+    Args: shard: The group's shard. group: The group. retention_ms: ``offsets.retention.minutes``.
+    now_ms: The cluster's time. topic_partitions: Only positions on these partitions, and not the
+    group; None for everything.
     """
     group_id = group.group_id
-    base = group.offsets_expire_from()
+    expiry_base = group.offsets_expire_from()
 
     def is_expired(record: OffsetCommitted) -> bool:
         topic_partition = record.topic_partition
-        if base is None or group.has_subscriber(topic_partition.topic):
+        if expiry_base is None or group.has_subscriber(topic_partition.topic):
             return False
         if shard.offsets.is_pending(group_id, topic_partition):
             return False
         if record.expire_timestamp_ms != -1:
             return now_ms >= record.expire_timestamp_ms
-        return now_ms - base(record.commit_timestamp_ms) >= retention_ms
+        return now_ms - expiry_base(record.commit_timestamp_ms) >= retention_ms
 
     records: list[GroupRecord] = []
-    keeps_positions = places is not None or bool(shard.offsets.pending_partitions(group_id))
+    keeps_positions = topic_partitions is not None or bool(
+        shard.offsets.pending_partitions(group_id)
+    )
     commits: Iterable[OffsetCommitted | None] = (
         shard.offsets.committed_offsets(group_id)
-        if places is None
-        else (shard.offsets.committed_offset(group_id, partition) for partition in places)
+        if topic_partitions is None
+        else (
+            shard.offsets.committed_offset(group_id, topic_partition)
+            for topic_partition in topic_partitions
+        )
     )
     for record in commits:
         if record is not None and is_expired(record):

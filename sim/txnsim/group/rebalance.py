@@ -31,7 +31,7 @@ from txnsim.group.state import ClassicGroupState
 
 Effects = list[Effect]
 
-_S = ClassicGroupState
+_State = ClassicGroupState
 
 
 class Rebalance(msgspec.Struct, kw_only=True, eq=False):
@@ -39,26 +39,26 @@ class Rebalance(msgspec.Struct, kw_only=True, eq=False):
 
     initial_delay_ms: int
 
-    def rebalance_or_complete(self, group: ClassicGroup, now_ms: int, out: Effects) -> None:
+    def rebalance_or_complete(self, group: ClassicGroup, now_ms: int, effects: Effects) -> None:
         """After a change of the group: start a rebalance, or complete the current one if
         possible.
         """
         if group.can_rebalance:
-            self.prepare(group, now_ms, out)
+            self.prepare(group, now_ms, effects)
         else:
-            self.complete_if_all_joined(group, now_ms, out)
+            self.complete_if_all_joined(group, now_ms, effects)
 
-    def prepare(self, group: ClassicGroup, now_ms: int, out: Effects) -> None:
+    def prepare(self, group: ClassicGroup, now_ms: int, effects: Effects) -> None:
         """Ask all members to rejoin."""
-        if group.state is _S.COMPLETING_REBALANCE:
-            self.propagate(group, {}, ErrorCode.rebalance_in_progress, out)
+        if group.state is _State.COMPLETING_REBALANCE:
+            self.propagate(group, {}, ErrorCode.rebalance_in_progress, effects)
         group.pending_sync.clear()
-        out.append(TimerCancelled(kind=TimerKind.SYNC, group_id=group.group_id))
-        is_first = group.state is _S.EMPTY
-        group.move_to(_S.PREPARING_REBALANCE, now_ms=now_ms)
+        effects.append(TimerCancelled(kind=TimerKind.SYNC, group_id=group.group_id))
+        is_first = group.state is _State.EMPTY
+        group.move_to(_State.PREPARING_REBALANCE, now_ms=now_ms)
         if is_first:
             delay_ms = self.initial_delay_ms
-            out.append(
+            effects.append(
                 TimerSet(
                     kind=TimerKind.JOIN,
                     group_id=group.group_id,
@@ -67,42 +67,42 @@ class Rebalance(msgspec.Struct, kw_only=True, eq=False):
                 )
             )
         elif group.everybody_joins:
-            self.complete(group, now_ms, out)
+            self.complete(group, now_ms, effects)
         else:
-            out.append(_join_timer(group))
+            effects.append(_join_timer(group))
 
-    def complete_if_all_joined(self, group: ClassicGroup, now_ms: int, out: Effects) -> None:
+    def complete_if_all_joined(self, group: ClassicGroup, now_ms: int, effects: Effects) -> None:
         """Only the delay ends a first rebalance, however many have joined."""
         if (
-            group.state is _S.PREPARING_REBALANCE
-            and group.previous_state is not _S.EMPTY
+            group.state is _State.PREPARING_REBALANCE
+            and group.previous_state is not _State.EMPTY
             and group.everybody_joins
         ):
-            self.complete(group, now_ms, out)
+            self.complete(group, now_ms, effects)
 
-    def complete(self, group: ClassicGroup, now_ms: int, out: Effects) -> None:
-        out.append(TimerCancelled(kind=TimerKind.JOIN, group_id=group.group_id))
+    def complete(self, group: ClassicGroup, now_ms: int, effects: Effects) -> None:
+        effects.append(TimerCancelled(kind=TimerKind.JOIN, group_id=group.group_id))
         for member in tuple(group.members.values()):
             if member.awaiting_join is None and member.group_instance_id is None:
                 group.remove(member.member_id)
-                out.append(session_cancelled(group, member.member_id))
+                effects.append(session_cancelled(group, member.member_id))
         if not group.elect_joined_leader() and group.members:
-            out.append(_join_timer(group))  # only static members are left, and none has come
+            effects.append(_join_timer(group))  # only static members are left, and none has come
             return
         group.next_generation(now_ms=now_ms)
-        if group.state is _S.EMPTY:
-            out.append(RecordsToAppend(records=(group.to_record(),)))
+        if group.state is _State.EMPTY:
+            effects.append(RecordsToAppend(records=(group.to_record(),)))
             return
         for member in group.members.values():
             if member.awaiting_join is not None:
-                leads = group.leader == member.member_id
-                reply = join_reply(group, member, with_members=leads)
-                out.append(AnswerWaiter(waiter=member.awaiting_join, reply=reply))
+                is_leader = group.leader == member.member_id
+                reply = join_reply(group, member, with_members=is_leader)
+                effects.append(AnswerWaiter(waiter=member.awaiting_join, reply=reply))
                 group.await_join(member, None)
-            out.append(session(group.group_id, member.member_id, member.session_timeout_ms))
+            effects.append(session(group.group_id, member.member_id, member.session_timeout_ms))
             member.is_new = False
             group.pending_sync[member.member_id] = None
-        out.append(
+        effects.append(
             TimerSet(
                 kind=TimerKind.SYNC,
                 group_id=group.group_id,
@@ -111,21 +111,21 @@ class Rebalance(msgspec.Struct, kw_only=True, eq=False):
             )
         )
 
-    def remove(self, group: ClassicGroup, member_id: str, out: Effects) -> None:
+    def remove(self, group: ClassicGroup, member_id: str, effects: Effects) -> None:
         """Remove a member; its waiting JoinGroup is answered, its waiting SyncGroup is not, as in
         Kafka.
         """
-        out.append(session_cancelled(group, member_id))
+        effects.append(session_cancelled(group, member_id))
         member = group.remove(member_id)
         if member is None:
             return
         if member.awaiting_join is not None:
-            refuse_join(out, member.awaiting_join, ErrorCode.unknown_member_id, NO_MEMBER)
+            refuse_join(effects, member.awaiting_join, ErrorCode.unknown_member_id, NO_MEMBER)
         if member.awaiting_sync is not None:
-            out.append(AnswerWaiter(waiter=member.awaiting_sync, reply=None))
+            effects.append(AnswerWaiter(waiter=member.awaiting_sync, reply=None))
 
     def propagate(
-        self, group: ClassicGroup, assignments: dict[str, bytes], error: ErrorCode, out: Effects
+        self, group: ClassicGroup, assignments: dict[str, bytes], error: ErrorCode, effects: Effects
     ) -> None:
         """Give every member that waits in SyncGroup its assignment, or the error."""
         for member in group.members.values():
@@ -138,9 +138,9 @@ class Rebalance(msgspec.Struct, kw_only=True, eq=False):
                 protocol=None if error else group.protocol,
                 assignment=member.assignment,
             )
-            out.append(AnswerWaiter(waiter=member.awaiting_sync, reply=reply))
+            effects.append(AnswerWaiter(waiter=member.awaiting_sync, reply=reply))
             member.awaiting_sync = None
-            out.append(session(group.group_id, member.member_id, member.session_timeout_ms))
+            effects.append(session(group.group_id, member.member_id, member.session_timeout_ms))
 
 
 def join_reply(group: ClassicGroup, member: ClassicMember, *, with_members: bool) -> JoinReply:
@@ -165,9 +165,9 @@ def join_reply(group: ClassicGroup, member: ClassicMember, *, with_members: bool
     )
 
 
-def refuse_join(out: Effects, waiter: Waiter, error: ErrorCode, member_id: str) -> None:
+def refuse_join(effects: Effects, waiter: Waiter, error: ErrorCode, member_id: str) -> None:
     """Answer a JoinGroup with an error."""
-    out.append(AnswerWaiter(waiter=waiter, reply=JoinReply(error=error, member_id=member_id)))
+    effects.append(AnswerWaiter(waiter=waiter, reply=JoinReply(error=error, member_id=member_id)))
 
 
 def session_cancelled(group: ClassicGroup, member_id: str) -> TimerCancelled:

@@ -1,8 +1,8 @@
 """Kinds of records in ``__consumer_offsets`` except positions: a table of kinds, and conversions of
 fields.
 
-Messages and records have the same fields. ``_OURS`` lists names that differ; ``_WRITTEN`` and
-``_READ`` convert values that differ.
+Messages and records have the same fields. ``_OUR_FIELD_NAMES`` lists names that differ;
+``_FIELD_WRITERS`` and ``_FIELD_READERS`` convert values that differ.
 
 Counterpart in Kafka: GroupCoordinatorRecordSerde, CoordinatorRecordType.
 """
@@ -96,40 +96,40 @@ class RecordKind(msgspec.Struct, frozen=True):
 @cache
 def kinds() -> Mapping[int, RecordKind]:
     """Each kind by its number."""
-    group = schema.GroupKey
-    member = schema.MemberKey
+    group_key = schema.GroupKey
+    member_key = schema.MemberKey
     return {
         GROUP_METADATA: RecordKind(
             group_records.GroupMetadataKey,
             group_records.GROUP_METADATA_VALUES,
-            *_RECORDS[GROUP_METADATA],
+            *_RECORD_CLASSES[GROUP_METADATA],
             version_written=3,
         ),
-        3: RecordKind(group, (schema.GroupMetadataValue,), *_RECORDS[3]),
-        PARTITION_METADATA: RecordKind(group, (), *_RECORDS[PARTITION_METADATA]),
-        5: RecordKind(member, (schema.MemberMetadataValue,), *_RECORDS[5]),
-        6: RecordKind(group, (schema.TargetMetadataValue,), *_RECORDS[6]),
-        7: RecordKind(member, (schema.TargetMemberValue,), *_RECORDS[7]),
-        8: RecordKind(member, (schema.CurrentAssignmentValue,), *_RECORDS[8]),
-        10: RecordKind(member, (share.MemberMetadataValue,), *_RECORDS[10]),
-        11: RecordKind(group, (share.GroupMetadataValue,), *_RECORDS[11]),
-        12: RecordKind(group, (schema.TargetMetadataValue,), *_RECORDS[12]),
-        13: RecordKind(member, (schema.TargetMemberValue,), *_RECORDS[13]),
-        14: RecordKind(member, (share.CurrentAssignmentValue,), *_RECORDS[14]),
-        15: RecordKind(group, (share.StatePartitionMetadataValue,), *_RECORDS[15]),
+        3: RecordKind(group_key, (schema.GroupMetadataValue,), *_RECORD_CLASSES[3]),
+        PARTITION_METADATA: RecordKind(group_key, (), *_RECORD_CLASSES[PARTITION_METADATA]),
+        5: RecordKind(member_key, (schema.MemberMetadataValue,), *_RECORD_CLASSES[5]),
+        6: RecordKind(group_key, (schema.TargetMetadataValue,), *_RECORD_CLASSES[6]),
+        7: RecordKind(member_key, (schema.TargetMemberValue,), *_RECORD_CLASSES[7]),
+        8: RecordKind(member_key, (schema.CurrentAssignmentValue,), *_RECORD_CLASSES[8]),
+        10: RecordKind(member_key, (share.MemberMetadataValue,), *_RECORD_CLASSES[10]),
+        11: RecordKind(group_key, (share.GroupMetadataValue,), *_RECORD_CLASSES[11]),
+        12: RecordKind(group_key, (schema.TargetMetadataValue,), *_RECORD_CLASSES[12]),
+        13: RecordKind(member_key, (schema.TargetMemberValue,), *_RECORD_CLASSES[13]),
+        14: RecordKind(member_key, (share.CurrentAssignmentValue,), *_RECORD_CLASSES[14]),
+        15: RecordKind(group_key, (share.StatePartitionMetadataValue,), *_RECORD_CLASSES[15]),
         16: RecordKind(
-            schema.RegularExpressionKey, (schema.RegularExpressionValue,), *_RECORDS[16]
+            schema.RegularExpressionKey, (schema.RegularExpressionValue,), *_RECORD_CLASSES[16]
         ),
-        17: RecordKind(group, (streams.GroupMetadataValue,), *_RECORDS[17]),
-        19: RecordKind(member, (streams.MemberMetadataValue,), *_RECORDS[19]),
-        20: RecordKind(group, (schema.TargetMetadataValue,), *_RECORDS[20]),
-        21: RecordKind(member, (streams.TargetMemberValue,), *_RECORDS[21]),
-        22: RecordKind(member, (streams.CurrentAssignmentValue,), *_RECORDS[22]),
-        23: RecordKind(group, (streams.TopologyValue,), *_RECORDS[23]),
+        17: RecordKind(group_key, (streams.GroupMetadataValue,), *_RECORD_CLASSES[17]),
+        19: RecordKind(member_key, (streams.MemberMetadataValue,), *_RECORD_CLASSES[19]),
+        20: RecordKind(group_key, (schema.TargetMetadataValue,), *_RECORD_CLASSES[20]),
+        21: RecordKind(member_key, (streams.TargetMemberValue,), *_RECORD_CLASSES[21]),
+        22: RecordKind(member_key, (streams.CurrentAssignmentValue,), *_RECORD_CLASSES[22]),
+        23: RecordKind(group_key, (streams.TopologyValue,), *_RECORD_CLASSES[23]),
     }
 
 
-_RECORDS: Final[Mapping[int, tuple[Any, Any]]] = {
+_RECORD_CLASSES: Final[Mapping[int, tuple[Any, Any]]] = {
     GROUP_METADATA: (ClassicGroupStored, ClassicGroupDeleted),
     3: (EpochStored, EpochDeleted),
     # The topics of a group, which was written up to 4.0 and is skipped.
@@ -154,11 +154,13 @@ _RECORDS: Final[Mapping[int, tuple[Any, Any]]] = {
 }
 """Kind -> the classes of its record and its tombstone."""
 KIND_OF: Final[Mapping[type, int]] = {
-    record: number for number, records in _RECORDS.items() for record in records
+    record_class: kind_number
+    for kind_number, record_classes in _RECORD_CLASSES.items()
+    for record_class in record_classes
 }
 """Class of a record -> its kind."""
 
-_OURS: Final = {
+_OUR_FIELD_NAMES: Final = {
     **record_fields.OURS,
     "assigned_partitions": "assigned",
     "assignment_timestamp": "timestamp_ms",
@@ -182,34 +184,41 @@ _OURS: Final = {
 """Kafka's name of a field -> the name in our records, if it differs."""
 
 
-def message_of(cls: Any, record: Any) -> Any:
+def message_of(message_class: Any, record: Any) -> Any:
     """Build a message from a record's fields."""
     message_fields = {}
-    for name, own_field, written in _plan_of(cls):
-        value = getattr(record, own_field)
-        message_fields[name] = value if written is None else written(value)
-    return cls(**message_fields)
+    for field_name, own_field, write_field in _field_plan(message_class):
+        field_value = getattr(record, own_field)
+        message_fields[field_name] = (
+            field_value if write_field is None else write_field(field_value)
+        )
+    return message_class(**message_fields)
 
 
 @cache
-def _plan_of(cls: Any) -> tuple[tuple[str, str, Callable[[Any], Any] | None], ...]:
+def _field_plan(message_class: Any) -> tuple[tuple[str, str, Callable[[Any], Any] | None], ...]:
     """Each field of a message, the record's name for it, and the conversion of its value."""
-    return tuple((name, _OURS.get(name, name), _WRITTEN.get(name)) for name in _names_of(cls))
+    return tuple(
+        (field_name, _OUR_FIELD_NAMES.get(field_name, field_name), _FIELD_WRITERS.get(field_name))
+        for field_name in _field_names(message_class)
+    )
 
 
 @cache
-def _names_of(cls: Any) -> tuple[str, ...]:
+def _field_names(message_class: Any) -> tuple[str, ...]:
     """The fields of a message."""
-    return tuple(message_field.name for message_field in fields(cls))
+    return tuple(message_field.name for message_field in fields(message_class))
 
 
-def record_of(cls: Any, *messages: Any) -> Any:
+def record_of(record_class: Any, *messages: Any) -> Any:
     """Build a record from a message's fields; a field that the message lacks has its default."""
-    return cls(
+    return record_class(
         **{
-            _OURS.get(name, name): _READ[name](message) if name in _READ else getattr(message, name)
+            _OUR_FIELD_NAMES.get(field_name, field_name): _FIELD_READERS[field_name](message)
+            if field_name in _FIELD_READERS
+            else getattr(message, field_name)
             for message in messages
-            for name in _names_of(message.__class__)
+            for field_name in _field_names(message.__class__)
         }
     )
 
@@ -221,50 +230,55 @@ def _classic_message(classic: ClassicMetadata | None) -> Any:
     return None if classic is None else message_of(schema.ClassicMemberMetadata, classic)
 
 
-def _messages(cls: Any, topics: Iterable[Any]) -> tuple[Any, ...]:
+def _topic_messages(message_class: Any, topics: Iterable[Any]) -> tuple[Any, ...]:
     """Topics with ids and names as messages; a class with ``partitions`` also gets those."""
-    return tuple(cls(**{name: getattr(topic, name) for name in _names_of(cls)}) for topic in topics)
+    return tuple(
+        message_class(
+            **{field_name: getattr(topic, field_name) for field_name in _field_names(message_class)}
+        )
+        for topic in topics
+    )
 
 
-def _target(partitions: Iterable[TopicIdPartition]) -> tuple[Any, ...]:
+def _target_messages(partitions: Iterable[TopicIdPartition]) -> tuple[Any, ...]:
     return tuple(
         schema.TopicPartitions(
             topic_id=topic, partitions=tuple(index for _, index in topic_partitions)
         )
-        for topic, topic_partitions in groupby(partitions, key=lambda pair: pair[0])
+        for topic, topic_partitions in groupby(partitions, key=lambda partition: partition[0])
     )
 
 
 def _assigned_messages(epochs: Epochs) -> tuple[Any, ...]:
     assigned_partitions = []
-    for topic, topic_epochs in groupby(epochs, key=lambda entry: entry[0]):
-        entries = list(topic_epochs)
+    for topic, topic_epochs in groupby(epochs, key=lambda partition_epoch: partition_epoch[0]):
+        partition_epochs = list(topic_epochs)
         assigned_partitions.append(
             schema.AssignedPartitions(
                 topic_id=topic,
-                partitions=tuple(index for _, index, _ in entries),
-                assignment_epochs=tuple(epoch for _, _, epoch in entries),
+                partitions=tuple(index for _, index, _ in partition_epochs),
+                assignment_epochs=tuple(epoch for _, _, epoch in partition_epochs),
             )
         )
     return tuple(assigned_partitions)
 
 
-_WRITTEN: Final[Mapping[str, Callable[[Any], Any]]] = {
+_FIELD_WRITERS: Final[Mapping[str, Callable[[Any], Any]]] = {
     **record_fields.WRITTEN,
     "assigned_partitions": _assigned_messages,
     "classic_member_metadata": _classic_message,
-    "deleting_topics": lambda topics: _messages(share.TopicInfo, topics),
-    "initialized_topics": lambda topics: _messages(share.TopicPartitionsInfo, topics),
-    "initializing_topics": lambda topics: _messages(share.TopicPartitionsInfo, topics),
+    "deleting_topics": lambda topics: _topic_messages(share.TopicInfo, topics),
+    "initialized_topics": lambda topics: _topic_messages(share.TopicPartitionsInfo, topics),
+    "initializing_topics": lambda topics: _topic_messages(share.TopicPartitionsInfo, topics),
     "members": lambda members: tuple(
-        message_of(group_records.MEMBERS[3], each) for each in members
+        message_of(group_records.MEMBERS[3], member) for member in members
     ),
     "partitions_pending_revocation": _assigned_messages,
     "subscribed_topic_regex": lambda regex: regex or "",
     "supported_protocols": lambda protocols: tuple(
         schema.ClassicProtocol(name=name, metadata=metadata) for name, metadata in protocols
     ),
-    "topic_partitions": _target,
+    "topic_partitions": _target_messages,
 }
 """Field of a message -> conversion from the record's field."""
 
@@ -272,13 +286,13 @@ _WRITTEN: Final[Mapping[str, Callable[[Any], Any]]] = {
 # Reading
 
 
-def _classic(value: Any) -> ClassicMetadata | None:
-    classic = value.classic_member_metadata
-    is_told = classic not in (None, schema.NOT_TOLD)
-    return record_of(ClassicMetadata, classic) if is_told else None
+def _read_classic_metadata(message: Any) -> ClassicMetadata | None:
+    classic = message.classic_member_metadata
+    has_metadata = classic not in (None, schema.NOT_TOLD)
+    return record_of(ClassicMetadata, classic) if has_metadata else None
 
 
-def _epochs_of(topics: Iterable[Any], member_epoch: int) -> Epochs:
+def _read_epochs(topics: Iterable[Any], member_epoch: int) -> Epochs:
     """Partitions with epochs. Records before 4.3 have none, so the member's epoch applies."""
     return tuple(
         (topic.topic_id, index, epoch)
@@ -291,32 +305,43 @@ def _epochs_of(topics: Iterable[Any], member_epoch: int) -> Epochs:
     )
 
 
-def _share_topics(cls: Any, topics: Iterable[Any]) -> tuple[Any, ...]:
+def _read_share_topics(topic_class: Any, topics: Iterable[Any]) -> tuple[Any, ...]:
     return tuple(
         sorted(
-            cls(**{name: getattr(topic, name) for name in cls.__struct_fields__})
+            topic_class(
+                **{
+                    field_name: getattr(topic, field_name)
+                    for field_name in topic_class.__struct_fields__
+                }
+            )
             for topic in topics
         )
     )
 
 
-_READ: Final[Mapping[str, Callable[[Any], Any]]] = {
+_FIELD_READERS: Final[Mapping[str, Callable[[Any], Any]]] = {
     **record_fields.READ,
-    "assigned_partitions": lambda value: _epochs_of(value.assigned_partitions, value.member_epoch),
-    "classic_member_metadata": _classic,
-    "deleting_topics": lambda value: _share_topics(DeletingTopic, value.deleting_topics),
-    "initialized_topics": lambda value: _share_topics(ShareTopic, value.initialized_topics),
-    "initializing_topics": lambda value: _share_topics(ShareTopic, value.initializing_topics),
-    "members": lambda value: tuple(record_of(StoredMember, each) for each in value.members),
-    "partitions_pending_revocation": lambda value: _epochs_of(
-        value.partitions_pending_revocation, value.member_epoch
+    "assigned_partitions": lambda message: _read_epochs(
+        message.assigned_partitions, message.member_epoch
     ),
-    "subscribed_topic_regex": lambda value: value.subscribed_topic_regex or None,
+    "classic_member_metadata": _read_classic_metadata,
+    "deleting_topics": lambda message: _read_share_topics(DeletingTopic, message.deleting_topics),
+    "initialized_topics": lambda message: _read_share_topics(
+        ShareTopic, message.initialized_topics
+    ),
+    "initializing_topics": lambda message: _read_share_topics(
+        ShareTopic, message.initializing_topics
+    ),
+    "members": lambda message: tuple(record_of(StoredMember, member) for member in message.members),
+    "partitions_pending_revocation": lambda message: _read_epochs(
+        message.partitions_pending_revocation, message.member_epoch
+    ),
+    "subscribed_topic_regex": lambda message: message.subscribed_topic_regex or None,
     "supported_protocols": lambda classic: tuple(
-        (each.name, each.metadata) for each in classic.supported_protocols
+        (member.name, member.metadata) for member in classic.supported_protocols
     ),
-    "topic_partitions": lambda value: tuple(
-        (topic.topic_id, index) for topic in value.topic_partitions for index in topic.partitions
+    "topic_partitions": lambda message: tuple(
+        (topic.topic_id, index) for topic in message.topic_partitions for index in topic.partitions
     ),
 }
 """Field of a message -> conversion to the record's value. It gets the whole message, because some

@@ -77,7 +77,7 @@ class GroupShard(msgspec.Struct, kw_only=True, eq=False):
         *,
         record_offset: int,
         producer_id: ProducerId | None = None,
-        replicated: int = LATEST,
+        high_watermark: int = LATEST,
     ) -> None:
         """Apply a record that is in the log."""
         match record:
@@ -87,11 +87,11 @@ class GroupShard(msgspec.Struct, kw_only=True, eq=False):
                     record,
                     record_offset=record_offset,
                     producer_id=producer_id,
-                    replicated=replicated,
+                    high_watermark=high_watermark,
                 )
             case OffsetDeleted():
                 self.offsets.apply_delete(
-                    record, record_offset=record_offset, replicated=replicated
+                    record, record_offset=record_offset, high_watermark=high_watermark
                 )
             case ClassicGroupStored():
                 self.groups[record.group_id] = ClassicGroup.from_record(record)
@@ -107,11 +107,14 @@ class GroupShard(msgspec.Struct, kw_only=True, eq=False):
         *,
         committed: bool,
         marker_offset: int,
-        replicated: int = LATEST,
+        high_watermark: int = LATEST,
     ) -> None:
         """Apply the marker of a producer's transaction on this partition."""
         self.offsets.apply_marker(
-            producer_id, committed=committed, marker_offset=marker_offset, replicated=replicated
+            producer_id,
+            committed=committed,
+            marker_offset=marker_offset,
+            high_watermark=high_watermark,
         )
         self.end_offset = max(self.end_offset, marker_offset + 1)  # it may come late
 
@@ -128,9 +131,9 @@ class GroupShard(msgspec.Struct, kw_only=True, eq=False):
                     if header.is_control:
                         self._load_marker(chunk, position, header.producer_id, header.base_offset)
                     else:
-                        producer = ProducerId(header.producer_id)
+                        producer_id = ProducerId(header.producer_id)
                         self._load_batch(
-                            chunk, position, producer if header.is_transactional else None
+                            chunk, position, producer_id if header.is_transactional else None
                         )
                     yield header.records_count
         except (CorruptBatchError, CorruptLogRecordError) as error:
@@ -161,8 +164,8 @@ class GroupShard(msgspec.Struct, kw_only=True, eq=False):
         """
         group = self.groups.get(record.group_id)
         if isinstance(record, EpochDeleted | ShareEpochDeleted):
-            kind = ConsumerGroup if isinstance(record, EpochDeleted) else ShareGroup
-            if isinstance(group, kind):
+            group_class = ConsumerGroup if isinstance(record, EpochDeleted) else ShareGroup
+            if isinstance(group, group_class):
                 del self.groups[record.group_id]
         elif isinstance(record, StreamsRecord):
             self._apply_streams(record, group)

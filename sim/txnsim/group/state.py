@@ -60,15 +60,23 @@ class ClassicGroupState(Enum):
     """Deleted. Every request: COORDINATOR_NOT_AVAILABLE or GROUP_ID_NOT_FOUND."""
 
 
-_S = ClassicGroupState
+_State = ClassicGroupState
 
 VALID_PREVIOUS_STATES: Final[Mapping[ClassicGroupState, frozenset[ClassicGroupState]]] = {
-    _S.EMPTY: frozenset({_S.PREPARING_REBALANCE}),
-    _S.PREPARING_REBALANCE: frozenset({_S.STABLE, _S.COMPLETING_REBALANCE, _S.EMPTY}),
-    _S.COMPLETING_REBALANCE: frozenset({_S.PREPARING_REBALANCE}),
-    _S.STABLE: frozenset({_S.COMPLETING_REBALANCE}),
-    _S.DEAD: frozenset(
-        {_S.STABLE, _S.PREPARING_REBALANCE, _S.COMPLETING_REBALANCE, _S.EMPTY, _S.DEAD}
+    _State.EMPTY: frozenset({_State.PREPARING_REBALANCE}),
+    _State.PREPARING_REBALANCE: frozenset(
+        {_State.STABLE, _State.COMPLETING_REBALANCE, _State.EMPTY}
+    ),
+    _State.COMPLETING_REBALANCE: frozenset({_State.PREPARING_REBALANCE}),
+    _State.STABLE: frozenset({_State.COMPLETING_REBALANCE}),
+    _State.DEAD: frozenset(
+        {
+            _State.STABLE,
+            _State.PREPARING_REBALANCE,
+            _State.COMPLETING_REBALANCE,
+            _State.EMPTY,
+            _State.DEAD,
+        }
     ),
 }
 """State -> states that may precede it (ClassicGroupState.validPreviousStates)."""

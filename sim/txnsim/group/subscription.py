@@ -63,42 +63,46 @@ class TopicsReader:
     """
 
     def __init__(self) -> None:
-        self._known: dict[bytes, tuple[bytes, frozenset[str] | None]] = {}
+        self._decoded_topics: dict[bytes, tuple[bytes, frozenset[str] | None]] = {}
         """First bytes of a subscription -> its encoded topics, decoded."""
 
     def topics_of_all(self, subscriptions: Iterable[bytes]) -> frozenset[str] | None:
         """Union of subscribed topics; None if a subscription is unreadable."""
-        previous_topics = self._known
-        self._known = {}
-        lists: dict[int, frozenset[str]] = {}
-        names = 0
+        previous_topics = self._decoded_topics
+        self._decoded_topics = {}
+        distinct_topics: dict[int, frozenset[str]] = {}
+        name_count = 0
         for metadata in subscriptions:
-            head = metadata[:_HEAD_BYTES]
-            written, topics = self._known.get(head) or previous_topics.get(head) or (b"", None)
-            if not written or not metadata.startswith(written):
-                written, topics = _written_topics(metadata)
+            first_bytes = metadata[:_HEAD_BYTES]
+            encoded_topics, topics = (
+                self._decoded_topics.get(first_bytes)
+                or previous_topics.get(first_bytes)
+                or (b"", None)
+            )
+            if not encoded_topics or not metadata.startswith(encoded_topics):
+                encoded_topics, topics = _encoded_topics(metadata)
             if topics is None:
                 return None
-            self._known[head] = written, topics
-            if id(topics) not in lists:
-                lists[id(topics)] = topics
-                names += len(topics)
-                if names > NAMES_MAX:
+            self._decoded_topics[first_bytes] = encoded_topics, topics
+            if id(topics) not in distinct_topics:
+                distinct_topics[id(topics)] = topics
+                name_count += len(topics)
+                if name_count > NAMES_MAX:
                     return None
-        return frozenset().union(*lists.values())
+        return frozenset().union(*distinct_topics.values())
 
 
-def _written_topics(metadata: bytes) -> tuple[bytes, frozenset[str] | None]:
+def _encoded_topics(metadata: bytes) -> tuple[bytes, frozenset[str] | None]:
     def read(reader: _SubscriptionReader) -> tuple[bytes, frozenset[str] | None]:
         topics = frozenset(reader.topics())
         return metadata[: reader.position], topics
 
-    return _read(metadata, read) or (b"", None)
+    return _read_or_none(metadata, read) or (b"", None)
 
 
 def read_subscription(metadata: bytes) -> Subscription | None:
     """The parts of a subscription that concern a coordinator; None if it can't be read."""
-    return _read(metadata, _subscription)
+    return _read_or_none(metadata, _subscription)
 
 
 def _subscription(reader: _SubscriptionReader) -> Subscription:
@@ -125,7 +129,7 @@ def read_assignment(assignment: bytes) -> Assignment | None:
     """An assignment; None if it can't be read. No bytes mean an empty one: not assigned yet."""
     if not assignment:
         return Assignment(partitions=frozenset(), has_user_data=False)
-    return _read(
+    return _read_or_none(
         assignment,
         lambda reader: Assignment(
             partitions=frozenset(reader.partitions()), has_user_data=reader.skip_bytes() > 0
@@ -133,85 +137,87 @@ def read_assignment(assignment: bytes) -> Assignment | None:
     )
 
 
-def _read(data: bytes, read: Callable[[_SubscriptionReader], T]) -> T | None:
+def _read_or_none(encoded: bytes, read_fields: Callable[[_SubscriptionReader], T]) -> T | None:
     try:
-        reader = _SubscriptionReader(data)
-        return read(reader) if reader.version >= 0 else None
+        reader = _SubscriptionReader(encoded)
+        return read_fields(reader) if reader.version >= 0 else None
     except (struct.error, ValueError):
         return None
 
 
 def write_assignment(version: int, partitions: Mapping[str, Iterable[int]]) -> bytes:
     """Encode an assignment in the version that the consumer reads."""
-    out = [struct.pack("!hi", version, len(partitions))]
+    encoded_parts = [struct.pack("!hi", version, len(partitions))]
     for topic, indexes in partitions.items():
-        name, numbers = topic.encode(), sorted(indexes)
-        out.append(struct.pack("!h", len(name)) + name)
-        out.append(struct.pack(f"!i{len(numbers)}i", len(numbers), *numbers))
-    out.append(struct.pack("!i", -1))
-    return b"".join(out)
+        topic_bytes, sorted_indexes = topic.encode(), sorted(indexes)
+        encoded_parts.append(struct.pack("!h", len(topic_bytes)) + topic_bytes)
+        encoded_parts.append(
+            struct.pack(f"!i{len(sorted_indexes)}i", len(sorted_indexes), *sorted_indexes)
+        )
+    encoded_parts.append(struct.pack("!i", -1))
+    return b"".join(encoded_parts)
 
 
 class _SubscriptionReader:
     """Reads fields in order; all versions begin with the fields of version 0."""
 
-    def __init__(self, data: bytes) -> None:
-        self._data = data
+    def __init__(self, encoded: bytes) -> None:
+        self._encoded = encoded
         self.position = 0
         self._elements = 0
         self.version = self.number("!h")
 
-    def number(self, form: str) -> int:
-        value: int
-        (value,) = struct.unpack_from(form, self._data, self.position)
-        self.position += struct.calcsize(form)
-        return value
+    def number(self, struct_format: str) -> int:
+        number: int
+        (number,) = struct.unpack_from(struct_format, self._encoded, self.position)
+        self.position += struct.calcsize(struct_format)
+        return number
 
     def text(self) -> str | None:
         """The next string, or null."""
-        size = self.number("!h")
-        if size < 0:
+        byte_count = self.number("!h")
+        if byte_count < 0:
             return None
-        return self._take(size).decode()
+        return self._take_bytes(byte_count).decode()
 
     def name(self) -> str:
         """The next string; null is an error."""
-        text = self.text()
-        if text is None:
+        topic_name = self.text()
+        if topic_name is None:
             raise ValueError("a topic has no name")
-        return text
+        return topic_name
 
     def topics(self) -> list[str]:
         """A list of names."""
-        return [self.name() for _ in range(self._count())]
+        return [self.name() for _ in range(self._element_count())]
 
     def partitions(self) -> list[tuple[str, int]]:
         """A list of topics with their partitions."""
         partitions = []
-        for _ in range(self._count()):
+        for _ in range(self._element_count()):
             topic = self.name()
-            partitions += [(topic, self.number("!i")) for _ in range(self._count())]
+            partitions += [(topic, self.number("!i")) for _ in range(self._element_count())]
         return partitions
 
     def skip_bytes(self) -> int:
         """Skip the next byte field; returns its length."""
-        size = self.number("!i")
-        if size > 0:
-            self._take(size)
-        return max(size, 0)
+        byte_count = self.number("!i")
+        if byte_count > 0:
+            self._take_bytes(byte_count)
+        return max(byte_count, 0)
 
-    def _count(self) -> int:
+    def _element_count(self) -> int:
         count = self.number("!i")
-        if count > len(self._data):
+        if count > len(self._encoded):
             raise ValueError(f"{count} elements in {len(self._data)} bytes")
         self._elements += count
         if self._elements > ELEMENTS_MAX:
             raise ValueError(f"more than {ELEMENTS_MAX} elements")
         return count
 
-    def _take(self, size: int) -> bytes:
-        data = self._data[self.position : self.position + size]
-        if len(data) != size:
+    def _take_bytes(self, byte_count: int) -> bytes:
+        taken_bytes = self._encoded[self.position : self.position + byte_count]
+        if len(taken_bytes) != byte_count:
             raise ValueError("the bytes end before the value does")
-        self.position += size
-        return data
+        self.position += byte_count
+        return taken_bytes

@@ -187,7 +187,7 @@ def fetch(shard: GroupShard, *partitions: TopicPartition, **fields: object) -> l
         partitions=partitions or None,
         **fields,  # type: ignore[arg-type]
     )
-    positions = fetch_offsets(shard, command, replicated=1_000)
+    positions = fetch_offsets(shard, command, high_watermark=1_000)
     assert not isinstance(positions, Rejection)
     return list(positions)
 
@@ -219,11 +219,13 @@ def test_who_requires_stable_positions_waits_for_transactions() -> None:
 
 def test_positions_above_the_high_watermark_are_for_those_who_require_stable_ones() -> None:
     shard = GroupShard(partition=0, coordinator_epoch=0)
-    shard.apply(offset_record(), record_offset=7, replicated=7)
+    shard.apply(offset_record(), record_offset=7, high_watermark=7)
     command = FetchOffsets(group_id="g", partitions=(P0,))
     unstable = FetchOffsets(group_id="g", partitions=(P0,), require_stable=True)
-    assert fetch_offsets(shard, command, replicated=7) == (Position(topic_partition=P0),)
-    assert fetch_offsets(shard, unstable, replicated=7) == (Position(topic_partition=P0, offset=5),)
+    assert fetch_offsets(shard, command, high_watermark=7) == (Position(topic_partition=P0),)
+    assert fetch_offsets(shard, unstable, high_watermark=7) == (
+        Position(topic_partition=P0, offset=5),
+    )
 
 
 def test_a_position_of_an_older_topic_of_that_name_is_none() -> None:
@@ -243,7 +245,7 @@ class _Refusing(ClassicGroup):
 def test_a_member_with_a_stale_epoch_gets_an_error() -> None:
     shard = shard_with()
     shard.groups["g"] = _Refusing("g", now_ms=1)
-    rejection = fetch_offsets(shard, FetchOffsets(group_id="g", partitions=()), replicated=0)
+    rejection = fetch_offsets(shard, FetchOffsets(group_id="g", partitions=()), high_watermark=0)
     assert isinstance(rejection, Rejection)
     assert rejection.error is E.stale_member_epoch
 

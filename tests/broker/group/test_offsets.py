@@ -24,20 +24,20 @@ def commit(
         group_id="g", topic_partition=where, position=position, commit_timestamp_ms=1
     )
     offsets.apply_commit(
-        record, record_offset=record_offset, producer_id=pid, replicated=replicated
+        record, record_offset=record_offset, producer_id=pid, high_watermark=replicated
     )
 
 
 def delete(offsets: GroupOffsets, *, record_offset: int, replicated: int = LATEST) -> None:
     record = OffsetDeleted(group_id="g", topic_partition=P0)
-    offsets.apply_delete(record, record_offset=record_offset, replicated=replicated)
+    offsets.apply_delete(record, record_offset=record_offset, high_watermark=replicated)
 
 
 def end(
     offsets: GroupOffsets, *, marker_offset: int, committed: bool = True, replicated: int = LATEST
 ) -> None:
     offsets.apply_marker(
-        PID, committed=committed, marker_offset=marker_offset, replicated=replicated
+        PID, committed=committed, marker_offset=marker_offset, high_watermark=replicated
     )
 
 
@@ -158,9 +158,9 @@ def test_a_deleted_position_is_seen_until_the_tombstone_is_replicated() -> None:
     delete(offsets, record_offset=1, replicated=1)
     assert (position(offsets, below=1), position(offsets)) == (1, None)
     assert has_any(offsets)
-    offsets.prune(replicated=1)
+    offsets.prune(high_watermark=1)
     assert position(offsets, below=1) == 1
-    offsets.prune(replicated=2)
+    offsets.prune(high_watermark=2)
     assert position(offsets, below=1) is None
     assert offsets.committed_offset("g", P1) is not None
 
@@ -232,5 +232,5 @@ def test_a_commit_over_a_tombstone_is_not_pruned_with_it() -> None:
     commit(offsets, 5, record_offset=0, replicated=1)
     delete(offsets, record_offset=1, replicated=1)
     commit(offsets, 6, record_offset=2, replicated=1)
-    offsets.prune(replicated=LATEST)
+    offsets.prune(high_watermark=LATEST)
     assert position(offsets) == 6

@@ -161,7 +161,7 @@ class GroupWriter(msgspec.Struct, kw_only=True, eq=False):
                     record,
                     record_offset=appended.base_offset + index,
                     producer_id=None if producer_id == NO_PRODUCER_ID else producer_id,
-                    replicated=replicated,
+                    high_watermark=replicated,
                 )
         shard.end_offset = appended.last_offset + 1
         return appended.last_offset

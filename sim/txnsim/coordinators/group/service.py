@@ -455,7 +455,9 @@ class GroupCoordinator:
         shard = self._shard_of(command.group_id)
         if isinstance(shard, Rejection):
             return shard
-        positions = fetch_offsets(shard, command, replicated=self._writer.high_watermark_of(shard))
+        positions = fetch_offsets(
+            shard, command, high_watermark=self._writer.high_watermark_of(shard)
+        )
         if command.require_stable and not isinstance(positions, Rejection):
             error = await self._writer.wait_for_commit(shard, shard.end_offset - 1)
             if error:
@@ -544,7 +546,7 @@ class GroupCoordinator:
             marker.producer_id,
             committed=marker.committed,
             marker_offset=offset,
-            replicated=self._writer.high_watermark_of(shard),
+            high_watermark=self._writer.high_watermark_of(shard),
         )
 
     # Loading
@@ -749,7 +751,7 @@ class GroupCoordinator:
         for shard in list(self._ownership):
             if not self._ownership.is_current(shard):
                 continue
-            shard.offsets.prune(replicated=self._writer.high_watermark_of(shard))
+            shard.offsets.prune(high_watermark=self._writer.high_watermark_of(shard))
             for group in tuple(shard.groups.values()):
                 if not self._ownership.is_current(shard):
                     break

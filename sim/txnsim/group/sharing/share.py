@@ -110,58 +110,66 @@ class ShareProtocol(msgspec.Struct, kw_only=True, eq=False):
             if command.member_epoch != 0:
                 return group.unknown_member(command.member_id)
             member = ShareGroupMember(member_id=command.member_id)
-        updated = _subscribing(group, member, command)
+        updated_member = _member_after_heartbeat(group, member, command)
         refusal = _check_epoch(member, command.member_epoch) or group.tally.refusal(
-            updated.topic_names
+            updated_member.topic_names
         )
         if refusal is not None:
             return refusal
         records: list[ShareRecord] = []
-        if updated != member:
-            records.append(_member_record(group_id, updated))
-        members = {**group.members, updated.member_id: updated}
-        bumps_epoch = updated.topic_names != member.topic_names or _awaits_assignment(group)
+        if updated_member != member:
+            records.append(_member_record(group_id, updated_member))
+        members = {**group.members, updated_member.member_id: updated_member}
+        bumps_epoch = updated_member.topic_names != member.topic_names or _awaits_assignment(group)
         epoch = group.epoch
         if bumps_epoch or group.refreshed_version != image.offset:
-            hashed = group.tally.topics_hash(image, leaving=(member,), joining=(updated,))
-            bumps_epoch = bumps_epoch or hashed != group.metadata_hash
+            metadata_hash = group.tally.topics_hash(
+                image, leaving=(member,), joining=(updated_member,)
+            )
+            bumps_epoch = bumps_epoch or metadata_hash != group.metadata_hash
             if bumps_epoch:
                 epoch += 1
                 records.append(
-                    ShareEpochStored(group_id=group_id, group_epoch=epoch, metadata_hash=hashed)
+                    ShareEpochStored(
+                        group_id=group_id, group_epoch=epoch, metadata_hash=metadata_hash
+                    )
                 )
             else:
                 group.refreshed_version = image.offset
-        assignment_epoch, target = self._target(
-            group, members, updated.member_id, epoch, image, now_ms, records
+        assignment_epoch, target = self._due_target(
+            group, members, updated_member.member_id, epoch, image, now_ms, records
         )
-        settled = _reconcile(updated, assignment_epoch, target, image, is_another=bumps_epoch)
-        if settled != updated:
-            records.append(_current_record(group_id, settled))
-        names = group.tally.topics_after(image, leaving=(member,), joining=(updated,))
-        awaits = now_ms - group.topics_stored_at_ms < self.settings.initialize_retry_ms
-        uninitialized = uninitialized_topics(group, names, image, awaits=awaits)
+        reconciled_member = _reconcile(
+            updated_member, assignment_epoch, target, image, is_new_epoch=bumps_epoch
+        )
+        if reconciled_member != updated_member:
+            records.append(_current_assignment_record(group_id, reconciled_member))
+        topic_names = group.tally.topics_after(image, leaving=(member,), joining=(updated_member,))
+        awaits_initializing = now_ms - group.topics_stored_at_ms < self.settings.initialize_retry_ms
+        uninitialized = uninitialized_topics(
+            group, topic_names, image, awaits_initializing=awaits_initializing
+        )
         if uninitialized:
             records.append(with_initializing(group, uninitialized, now_ms=now_ms))
-        is_told = (
+        has_assignment = (
             command.member_epoch == 0
             or command.topic_names is not None
-            or settled.assigned != member.assigned
+            or reconciled_member.assigned != member.assigned
         )
         intervals = self.intervals_of(group_id)
         return ShareHeartbeatOutcome(
             records=tuple(records),
             reply=HeartbeatReply(
-                member_id=settled.member_id,
-                member_epoch=settled.member_epoch,
-                assignment=tuple(sorted(settled.assigned)) if is_told else None,
+                member_id=reconciled_member.member_id,
+                member_epoch=reconciled_member.member_epoch,
+                assignment=tuple(sorted(reconciled_member.assigned)) if has_assignment else None,
                 heartbeat_interval_ms=intervals.heartbeat_interval_ms,
             ),
-            effects=(session(group_id, settled.member_id, intervals.session_timeout_ms),),
+            effects=(session(group_id, reconciled_member.member_id, intervals.session_timeout_ms),),
             initialize=to_initialize(group, uninitialized, epoch),
         )
 
-    def _target(
+    def _due_target(
         self,
         group: ShareGroup,
         members: Mapping[str, ShareGroupMember],
@@ -174,19 +182,19 @@ class ShareProtocol(msgspec.Struct, kw_only=True, eq=False):
         """The epoch and the partitions of a member's target, which is computed if it is due."""
         if group.assignment_epoch >= epoch or not self._may_assign(group, now_ms):
             return group.assignment_epoch, group.target.get(member_id, frozenset())
-        assigned = _assign(group, members.values(), image)
+        targets = _assign_targets(group, members.values(), image)
         group_id = group.group_id
         records += (
             ShareTargetStored(
                 group_id=group_id, member_id=changed_member_id, partitions=tuple(sorted(partitions))
             )
-            for changed_member_id, partitions in assigned.items()
+            for changed_member_id, partitions in targets.items()
             if group.target.get(changed_member_id) != partitions
         )
         records.append(
             ShareTargetEpochStored(group_id=group_id, assignment_epoch=epoch, timestamp_ms=now_ms)
         )
-        return epoch, assigned[member_id]
+        return epoch, targets[member_id]
 
     def _may_assign(self, group: ShareGroup, now_ms: int) -> bool:
         interval_ms = self.intervals_of(group.group_id).assignment_interval_ms
@@ -236,42 +244,44 @@ class ShareProtocol(msgspec.Struct, kw_only=True, eq=False):
         ]
         if len(group.members) == 1 and group.rules.share_groups_assign_nobody:
             records.append(ShareTargetEpochStored(group_id=group_id, assignment_epoch=epoch))
-        cancelled = TimerCancelled(kind=TimerKind.HEARTBEAT, group_id=group_id, member_id=member_id)
-        return ShareHeartbeatOutcome(records=tuple(records), reply=reply, effects=(cancelled,))
+        session_end = TimerCancelled(
+            kind=TimerKind.HEARTBEAT, group_id=group_id, member_id=member_id
+        )
+        return ShareHeartbeatOutcome(records=tuple(records), reply=reply, effects=(session_end,))
 
 
 def _check_epoch(member: ShareGroupMember, epoch: int) -> Rejection | None:
     """The error for a heartbeat with a wrong member epoch
     (GroupMetadataManager.throwIfShareGroupMemberEpochIsInvalid).
     """
-    current_epoch, previous = member.member_epoch, member.previous_member_epoch
-    word, mismatch_text = "greater", ""
+    current_epoch, previous_epoch = member.member_epoch, member.previous_member_epoch
+    comparison, mismatch_text = "greater", ""
     if epoch <= current_epoch:
-        if epoch in (0, current_epoch, previous):
+        if epoch in (0, current_epoch, previous_epoch):
             return None
-        word = "smaller"
-        mismatch_text = f", and it does not match the previous member epoch ({previous})"
+        comparison = "smaller"
+        mismatch_text = f", and it does not match the previous member epoch ({previous_epoch})"
     return Rejection(
         error=ErrorCode.fenced_member_epoch,
-        reason=f"The share group member has a {word} member epoch ({epoch}) than the one known by"
-        f" the group coordinator ({current_epoch}){mismatch_text}. The member must abandon all its"
-        " partitions and rejoin.",
+        reason=f"The share group member has a {comparison} member epoch ({epoch}) than the one "
+        f"known by the group coordinator ({current_epoch}){mismatch_text}. The member must abandon "
+        "all its partitions and rejoin.",
     )
 
 
-def _subscribing(
+def _member_after_heartbeat(
     group: ShareGroup, member: ShareGroupMember, command: ShareHeartbeat
 ) -> ShareGroupMember:
     """The member with the changes that the heartbeat brings."""
-    names = command.topic_names
+    topic_names = command.topic_names
     return msgspec.structs.replace(
         member,
         rack_id=member.rack_id if command.rack_id is None else command.rack_id,
         client_id=command.client_id,
         client_host=command.client_host,
         topic_names=member.topic_names
-        if names is None
-        else group.tally.share_names(frozenset(names)),
+        if topic_names is None
+        else group.tally.share_names(frozenset(topic_names)),
     )
 
 
@@ -284,15 +294,15 @@ def _awaits_assignment(group: ShareGroup) -> bool:
     topics = [
         topic for topic in group.initialized.values() if group.has_subscriber(topic.topic_name)
     ]
-    assigned: dict[uuid.UUID, set[int]] = {topic.topic_id: set() for topic in topics}
+    assigned_indexes: dict[uuid.UUID, set[int]] = {topic.topic_id: set() for topic in topics}
     for partitions in group.target.values():
         for topic_id, index in partitions:
-            if topic_id in assigned:
-                assigned[topic_id].add(index)
-    return any(assigned[topic.topic_id] != set(topic.partitions) for topic in topics)
+            if topic_id in assigned_indexes:
+                assigned_indexes[topic_id].add(index)
+    return any(assigned_indexes[topic.topic_id] != set(topic.partitions) for topic in topics)
 
 
-def _assign(
+def _assign_targets(
     group: ShareGroup, members: Iterable[ShareGroupMember], image: ClusterImage
 ) -> dict[str, frozenset[TopicIdPartition]]:
     subscribers = [
@@ -304,8 +314,8 @@ def _assign(
         for member in members
     ]
     assignable = {
-        topic_id: [index for index in initialized.partitions if index < len(topic.partitions)]
-        for topic_id, initialized in group.initialized.items()
+        topic_id: [index for index in share_topic.partitions if index < len(topic.partitions)]
+        for topic_id, share_topic in group.initialized.items()
         if (topic := image.topic_by_id(topic_id)) is not None
     }
     return assign_simple(subscribers, assignable)
@@ -313,7 +323,7 @@ def _assign(
 
 def _topic_ids(member: ShareGroupMember, image: ClusterImage) -> frozenset[uuid.UUID]:
     existing_topics = image.existing(member.topic_names)
-    return frozenset(image.topics[name].topic_id for name in existing_topics)
+    return frozenset(image.topics[topic_name].topic_id for topic_name in existing_topics)
 
 
 def _reconcile(
@@ -322,13 +332,13 @@ def _reconcile(
     target: frozenset[TopicIdPartition],
     image: ClusterImage,
     *,
-    is_another: bool,
+    is_new_epoch: bool,
 ) -> ShareGroupMember:
     """The member at its target, without topics to which it no longer subscribes
     (ShareGroupAssignmentBuilder).
     """
     is_behind = member.member_epoch != assignment_epoch
-    if not is_behind and not is_another:
+    if not is_behind and not is_new_epoch:
         return member
     topic_ids = _topic_ids(member, image)
     member = msgspec.structs.replace(
@@ -352,7 +362,7 @@ def _member_record(group_id: str, member: ShareGroupMember) -> ShareMemberStored
     )
 
 
-def _current_record(group_id: str, member: ShareGroupMember) -> ShareCurrentStored:
+def _current_assignment_record(group_id: str, member: ShareGroupMember) -> ShareCurrentStored:
     return ShareCurrentStored(
         group_id=group_id,
         member_id=member.member_id,

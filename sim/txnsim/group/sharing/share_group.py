@@ -67,10 +67,10 @@ class ShareGroup:
     type: Final = GroupType.SHARE
     protocol_type_or_empty: Final = "share"
 
-    def __init__(self, group_id: str, rules: Rules = LATEST) -> None:
+    def __init__(self, group_id: str, release_rules: Rules = LATEST) -> None:
         self.group_id = group_id
-        self.rules = rules
-        self.epoch = first_epoch(rules)
+        self.rules = release_rules
+        self.epoch = first_epoch(release_rules)
         self.metadata_hash = 0
         self.assignment_epoch = self.epoch
         self.assigned_at_ms = 0
@@ -107,7 +107,7 @@ class ShareGroup:
         command: CommitOffsets,  # noqa: ARG002 - whoever asks
     ) -> Rejection | None:
         """A share group has no positions (ShareGroup.validateOffsetCommit)."""
-        return self._no_consumer_group()
+        return self._not_consumer_group()
 
     def check_position(
         self,
@@ -115,20 +115,20 @@ class ShareGroup:
         partition: TopicIdPartition,  # noqa: ARG002 - the same
     ) -> Rejection | None:
         """A share group has no positions."""
-        return self._no_consumer_group()
+        return self._not_consumer_group()
 
     def check_offset_fetch(
         self,
         command: FetchOffsets,  # noqa: ARG002 - whoever asks
     ) -> Rejection | None:
         """A share group has no positions."""
-        return self._no_consumer_group()
+        return self._not_consumer_group()
 
     def check_offset_delete(self) -> Rejection | None:
         """A share group has no positions."""
-        return self._no_consumer_group()
+        return self._not_consumer_group()
 
-    def _no_consumer_group(self) -> Rejection:
+    def _not_consumer_group(self) -> Rejection:
         return Rejection(
             error=ErrorCode.group_id_not_found,
             reason=f"Group {self.group_id} is not a consumer group.",
@@ -151,12 +151,21 @@ class ShareGroup:
     def tombstones(self) -> tuple[ShareRecord, ...]:
         """All tombstones in deletion order (ShareGroup.createGroupTombstoneRecords)."""
         group_id = self.group_id
-        ids = tuple(self.members)
+        member_ids = tuple(self.members)
         return (
-            *(ShareCurrentDeleted(group_id=group_id, member_id=member_id) for member_id in ids),
-            *(ShareTargetDeleted(group_id=group_id, member_id=member_id) for member_id in ids),
+            *(
+                ShareCurrentDeleted(group_id=group_id, member_id=member_id)
+                for member_id in member_ids
+            ),
+            *(
+                ShareTargetDeleted(group_id=group_id, member_id=member_id)
+                for member_id in member_ids
+            ),
             ShareTargetEpochDeleted(group_id=group_id),
-            *(ShareMemberDeleted(group_id=group_id, member_id=member_id) for member_id in ids),
+            *(
+                ShareMemberDeleted(group_id=group_id, member_id=member_id)
+                for member_id in member_ids
+            ),
             ShareTopicsDeleted(group_id=group_id),
             ShareEpochDeleted(group_id=group_id),
         )
@@ -178,7 +187,7 @@ class ShareGroup:
         """Apply a record that is in the log."""
         match record:
             case ShareMemberStored():
-                self._update(
+                self._update_member(
                     record.member_id,
                     rack_id=record.rack_id,
                     client_id=record.client_id,
@@ -201,7 +210,7 @@ class ShareGroup:
             case ShareTargetDeleted():
                 self.target.pop(record.member_id, None)
             case ShareCurrentStored():
-                self._update(
+                self._update_member(
                     record.member_id,
                     member_epoch=record.member_epoch,
                     previous_member_epoch=record.previous_member_epoch,
@@ -209,7 +218,7 @@ class ShareGroup:
                 )
             case ShareCurrentDeleted():
                 if record.member_id in self.members:
-                    self._update(
+                    self._update_member(
                         record.member_id,
                         member_epoch=LEFT,
                         previous_member_epoch=LEFT,
@@ -228,8 +237,8 @@ class ShareGroup:
             case _:
                 assert_never(record)
 
-    def _update(self, member_id: str, **changes: object) -> None:
-        old = self.members.get(member_id)
-        member = old or ShareGroupMember(member_id=member_id)
-        self.members[member_id] = new = msgspec.structs.replace(member, **changes)
-        self.tally.replace(old, new)
+    def _update_member(self, member_id: str, **changes: object) -> None:
+        old_member = self.members.get(member_id)
+        member = old_member or ShareGroupMember(member_id=member_id)
+        self.members[member_id] = new_member = msgspec.structs.replace(member, **changes)
+        self.tally.replace(old_member, new_member)

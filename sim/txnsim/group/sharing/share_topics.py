@@ -34,7 +34,7 @@ TopicT = TypeVar("TopicT", ShareTopic, DeletingTopic)
 NewOffsets = tuple[str, Sequence[tuple[int, int]]]
 """(topic, (partition, new start offset) of each partition)."""
 
-_UNKNOWN: Final = "This server does not host this topic-partition."
+_UNKNOWN_TOPIC: Final = "This server does not host this topic-partition."
 _NOTHING_TO_DELETE: Final = "There is no offset information to delete."
 
 
@@ -93,21 +93,25 @@ TopicOffsets = tuple[str, uuid.UUID | None, tuple[ShareOffset, ...]]
 
 
 def uninitialized_topics(
-    group: ShareGroup, names: AbstractSet[str], image: ClusterImage, *, awaits: bool
+    group: ShareGroup,
+    topic_names: AbstractSet[str],
+    image: ClusterImage,
+    *,
+    awaits_initializing: bool,
 ) -> dict[uuid.UUID, ShareTopic]:
     """Partitions of subscribed topics that are not initialised (subscribedTopicsChangeMap).
 
     Args:
         group: The group; its initialised partitions are left out.
-        names: Names of the topics.
+        topic_names: Names of the topics.
         image: The metadata with the existing topics.
-        awaits: Whether to leave out partitions that are being initialised, too.
+        awaits_initializing: Whether to leave out partitions that are being initialised, too.
     """
     uninitialized: dict[uuid.UUID, ShareTopic] = {}
-    for name in sorted(image.existing(names)):
-        topic = image.topics[name]
+    for topic_name in sorted(image.existing(topic_names)):
+        topic = image.topics[topic_name]
         share_topics = [group.initialized.get(topic.topic_id)]
-        if awaits:
+        if awaits_initializing:
             share_topics.append(group.initializing.get(topic.topic_id))
         requested_indexes = {
             index
@@ -118,7 +122,7 @@ def uninitialized_topics(
         if len(requested_indexes) < len(topic.partitions):
             uninitialized[topic.topic_id] = ShareTopic(
                 topic_id=topic.topic_id,
-                topic_name=name,
+                topic_name=topic_name,
                 partitions=tuple(sorted(set(range(len(topic.partitions))) - requested_indexes)),
             )
     return uninitialized
@@ -132,11 +136,11 @@ def with_initializing(group: ShareGroup, topics: ShareTopics, *, now_ms: int) ->
         for topic_id, topic in group.deleting.items()
         if topic_id not in initializing
     }
-    return _record(group, now_ms, initializing=initializing, deleting=deleting)
+    return _topics_record(group, now_ms, initializing=initializing, deleting=deleting)
 
 
 def to_initialize(
-    group: ShareGroup, topics: ShareTopics, state_epoch: int
+    group: ShareGroup, share_topics: ShareTopics, state_epoch: int
 ) -> tuple[InitializeShareState, ...]:
     """The commands that initialise share state. New partitions of a known topic begin at offset 0,
     so that no record is missed; the leader decides where a new topic begins. Up to 4.3 the leader
@@ -151,18 +155,18 @@ def to_initialize(
             state_epoch=state_epoch,
             start_offset=0 if topic.topic_id in known_topic_ids else UNKNOWN_OFFSET,
         )
-        for topic in topics.values()
+        for topic in share_topics.values()
         for index in topic.partitions
     )
 
 
 def records_of_initialized(
-    group: ShareGroup, partitions: Partitions, *, image: ClusterImage, now_ms: int
+    group: ShareGroup, initialized_indexes: Partitions, *, image: ClusterImage, now_ms: int
 ) -> tuple[ShareRecord, ...]:
     """The records after share coordinators have initialised these partitions
     (initializeShareGroupState).
     """
-    if not partitions:
+    if not initialized_indexes:
         return ()
     initialized_topics = {
         topic_id: ShareTopic(
@@ -170,28 +174,30 @@ def records_of_initialized(
             topic_name=image.topic_names.get(topic_id, "<UNKNOWN>"),
             partitions=tuple(sorted(indexes)),
         )
-        for topic_id, indexes in partitions.items()
+        for topic_id, indexes in initialized_indexes.items()
     }
     return (
-        _record(
+        _topics_record(
             group,
             now_ms,
-            initializing=_without_partitions(group.initializing, partitions),
+            initializing=_without_partitions(group.initializing, initialized_indexes),
             initialized=_combine_topics(group.initialized, initialized_topics),
         ),
     )
 
 
 def records_of_refused(
-    group: ShareGroup, partitions: Partitions, *, now_ms: int
+    group: ShareGroup, refused_indexes: Partitions, *, now_ms: int
 ) -> tuple[ShareRecord, ...]:
     """The records after share coordinators have refused these partitions
     (uninitializeShareGroupState).
     """
-    if not group.initializing or not partitions:
+    if not group.initializing or not refused_indexes:
         return ()
     return (
-        _record(group, now_ms, initializing=_without_partitions(group.initializing, partitions)),
+        _topics_record(
+            group, now_ms, initializing=_without_partitions(group.initializing, refused_indexes)
+        ),
     )
 
 
@@ -205,37 +211,48 @@ def alter_offsets(
     refusal = group.check_delete()
     if refusal is not None:
         return refusal
-    unknown = PartitionError(error=ErrorCode.unknown_topic_or_partition, message=_UNKNOWN)
+    unknown_partition = PartitionError(
+        error=ErrorCode.unknown_topic_or_partition, message=_UNKNOWN_TOPIC
+    )
     outcomes: list[TopicOutcome] = []
     initializing: dict[uuid.UUID, ShareTopic] = {}
-    offsets: dict[ShareKey, int] = {}
-    for name, new_offsets in topics:
-        topic = image.topics.get(name)
-        count = 0 if topic is None else len(topic.partitions)
-        existing_offsets = {index: offset for index, offset in new_offsets if index < count}
+    start_offsets: dict[ShareKey, int] = {}
+    for topic_name, new_offsets in topics:
+        topic = image.topics.get(topic_name)
+        partition_count = 0 if topic is None else len(topic.partitions)
+        existing_offsets = {
+            index: offset for index, offset in new_offsets if index < partition_count
+        }
         outcomes.append(
             TopicOutcome(
-                topic_name=name,
+                topic_name=topic_name,
                 topic_id=None if topic is None else topic.topic_id,
                 partitions=tuple(
-                    (index, DONE if topic is not None and index < count else unknown)
+                    (
+                        index,
+                        DONE
+                        if topic is not None and index < partition_count
+                        else unknown_partition,
+                    )
                     for index, _ in new_offsets
                 ),
             )
         )
         if topic is not None:
             initializing[topic.topic_id] = ShareTopic(
-                topic_id=topic.topic_id, topic_name=name, partitions=tuple(sorted(existing_offsets))
+                topic_id=topic.topic_id,
+                topic_name=topic_name,
+                partitions=tuple(sorted(existing_offsets)),
             )
-            text = uuid_text(topic.topic_id)
+            topic_id_text = uuid_text(topic.topic_id)
             for index, offset in existing_offsets.items():
-                offsets[ShareKey(group.group_id, text, index)] = offset
+                start_offsets[ShareKey(group.group_id, topic_id_text, index)] = offset
     return ShareAlteration(
         records=(with_initializing(group, initializing, now_ms=now_ms),) if initializing else (),
         topics=tuple(outcomes),
         initialize=tuple(
-            InitializeShareState(key=key, state_epoch=group.epoch, start_offset=offset)
-            for key, offset in offsets.items()
+            InitializeShareState(key=share_key, state_epoch=group.epoch, start_offset=offset)
+            for share_key, offset in start_offsets.items()
         ),
     )
 
@@ -244,7 +261,7 @@ def alter_offsets(
 
 
 def delete_offsets(
-    group: ShareGroup, names: Iterable[str], *, image: ClusterImage, now_ms: int
+    group: ShareGroup, topic_names: Iterable[str], *, image: ClusterImage, now_ms: int
 ) -> ShareDeletion | Rejection:
     """Delete the share state of topics; a pending deletion is sent again
     (initiateDeleteShareGroupOffsets).
@@ -255,25 +272,25 @@ def delete_offsets(
     if not group.knows_topics:
         return ShareDeletion()
     remaining_topics, deleting = dict(group.initialized), dict(group.deleting)
-    refused: list[TopicOutcome] = []
-    delete: list[DeleteShareState] = []
-    for name in names:
-        topic = image.topics.get(name)
+    refused_topics: list[TopicOutcome] = []
+    deletions: list[DeleteShareState] = []
+    for topic_name in topic_names:
+        topic = image.topics.get(topic_name)
         if topic is None:
-            refused.append(_not_deleted(name, _UNKNOWN))
+            refused_topics.append(_deletion_refusal(topic_name, _UNKNOWN_TOPIC))
         elif topic.topic_id in remaining_topics:
-            delete += _to_delete(
+            deletions += _deletions(
                 group, topic.topic_id, remaining_topics.pop(topic.topic_id).partitions
             )
-            deleting[topic.topic_id] = DeletingTopic(topic_id=topic.topic_id, topic_name=name)
+            deleting[topic.topic_id] = DeletingTopic(topic_id=topic.topic_id, topic_name=topic_name)
         elif topic.topic_id in deleting:
-            delete += _to_delete(group, topic.topic_id, range(len(topic.partitions)))
+            deletions += _deletions(group, topic.topic_id, range(len(topic.partitions)))
         else:
-            refused.append(_not_deleted(name, _NOTHING_TO_DELETE))
+            refused_topics.append(_deletion_refusal(topic_name, _NOTHING_TO_DELETE))
     return ShareDeletion(
-        records=(_record(group, now_ms, initialized=remaining_topics, deleting=deleting),),
-        refused=tuple(refused),
-        delete=tuple(delete),
+        records=(_topics_record(group, now_ms, initialized=remaining_topics, deleting=deleting),),
+        refused=tuple(refused_topics),
+        delete=tuple(deletions),
     )
 
 
@@ -285,7 +302,7 @@ def offsets_deleted(
     """
     if not group.knows_topics:
         return ()
-    return (_record(group, now_ms, deleting=_without_topics(group.deleting, topic_ids)),)
+    return (_topics_record(group, now_ms, deleting=_without_topics(group.deleting, topic_ids)),)
 
 
 def delete_all(group: ShareGroup, *, image: ClusterImage, now_ms: int) -> ShareDeletion:
@@ -308,13 +325,13 @@ def delete_all(group: ShareGroup, *, image: ClusterImage, now_ms: int) -> ShareD
         topic_id: DeletingTopic(topic_id=topic_id, topic_name=topic.topic_name)
         for topic_id, topic in topics.items()
     }
-    record = _record(group, now_ms, initializing={}, initialized={}, deleting=deleting)
+    record = _topics_record(group, now_ms, initializing={}, initialized={}, deleting=deleting)
     return ShareDeletion(
         records=(record,),
         delete=tuple(
             deletion
             for topic in topics.values()
-            for deletion in _to_delete(group, topic.topic_id, topic.partitions)
+            for deletion in _deletions(group, topic.topic_id, topic.partitions)
         ),
     )
 
@@ -323,11 +340,15 @@ def topics_gone(
     group: ShareGroup, topic_ids: AbstractSet[uuid.UUID], *, now_ms: int
 ) -> tuple[ShareRecord, ...]:
     """The records that remove deleted topics from a group (maybeCleanupShareGroupState)."""
-    is_apart = topic_ids.isdisjoint
-    if is_apart(group.initializing) and is_apart(group.initialized) and is_apart(group.deleting):
+    spares_topics = topic_ids.isdisjoint
+    if (
+        spares_topics(group.initializing)
+        and spares_topics(group.initialized)
+        and spares_topics(group.deleting)
+    ):
         return ()
     return (
-        _record(
+        _topics_record(
             group,
             now_ms,
             initializing=_without_topics(group.initializing, topic_ids),
@@ -340,21 +361,21 @@ def topics_gone(
 # Parts
 
 
-def _not_deleted(name: str, message: str) -> TopicOutcome:
+def _deletion_refusal(topic_name: str, message: str) -> TopicOutcome:
     error = ErrorCode.unknown_topic_or_partition
-    return TopicOutcome(topic_name=name, outcome=PartitionError(error=error, message=message))
+    return TopicOutcome(topic_name=topic_name, outcome=PartitionError(error=error, message=message))
 
 
-def _to_delete(
-    group: ShareGroup, topic_id: uuid.UUID, partitions: Iterable[int]
+def _deletions(
+    group: ShareGroup, topic_id: uuid.UUID, indexes: Iterable[int]
 ) -> list[DeleteShareState]:
-    text = uuid_text(topic_id)
+    topic_id_text = uuid_text(topic_id)
     return [
-        DeleteShareState(key=ShareKey(group.group_id, text, partition)) for partition in partitions
+        DeleteShareState(key=ShareKey(group.group_id, topic_id_text, index)) for index in indexes
     ]
 
 
-def _record(
+def _topics_record(
     group: ShareGroup,
     now_ms: int,
     *,
@@ -364,8 +385,8 @@ def _record(
 ) -> ShareTopicsStored:
     """A record with the group's topics; kinds that are not given are unchanged."""
 
-    def topics(new_topics: ShareTopics | None, old_topics: ShareTopics) -> tuple[ShareTopic, ...]:
-        return tuple(sorted((old_topics if new_topics is None else new_topics).values()))
+    def topics(given_topics: ShareTopics | None, old_topics: ShareTopics) -> tuple[ShareTopic, ...]:
+        return tuple(sorted((old_topics if given_topics is None else given_topics).values()))
 
     return ShareTopicsStored(
         group_id=group.group_id,
@@ -383,19 +404,21 @@ def _without_topics(
 
 
 def _combine_topics(topics: ShareTopics, other_topics: ShareTopics) -> dict[uuid.UUID, ShareTopic]:
-    combined = dict(topics)
+    combined_topics = dict(topics)
     for topic_id, topic in other_topics.items():
         partitions_before = topics[topic_id].partitions if topic_id in topics else ()
-        combined[topic_id] = msgspec.structs.replace(
+        combined_topics[topic_id] = msgspec.structs.replace(
             topic, partitions=tuple(sorted({*partitions_before, *topic.partitions}))
         )
-    return combined
+    return combined_topics
 
 
-def _without_partitions(topics: ShareTopics, partitions: Partitions) -> dict[uuid.UUID, ShareTopic]:
+def _without_partitions(
+    topics: ShareTopics, removed_indexes: Partitions
+) -> dict[uuid.UUID, ShareTopic]:
     remaining_topics = {}
     for topic_id, topic in topics.items():
-        removed_partitions = partitions.get(topic_id, frozenset())
+        removed_partitions = removed_indexes.get(topic_id, frozenset())
         kept_partitions = tuple(
             index for index in topic.partitions if index not in removed_partitions
         )

@@ -23,14 +23,14 @@ def java_order(names: Iterable[str], *, capacity: int = _BUCKETS) -> list[str]:
         names: Insertion order, which colliding keys of one bucket keep.
         capacity: Initial capacity, rounded up to a power of two.
     """
-    distinct = list(dict.fromkeys(names))
+    distinct_names = list(dict.fromkeys(names))
     buckets = 1
     while buckets < capacity:
         buckets *= 2
-    while len(distinct) > buckets * 3 // 4:
+    while len(distinct_names) > buckets * 3 // 4:
         buckets *= 2
-    mask, spread = buckets - 1, _quickest(distinct, _kept_spread, _spread)
-    return sorted(distinct, key=lambda name: spread(name) & mask)
+    mask, spread_hash = buckets - 1, _quickest_function(distinct_names, _cached_spread, _spread)
+    return sorted(distinct_names, key=lambda name: spread_hash(name) & mask)
 
 
 def java_order_of_computed(names: Iterable[str], *, capacity: int) -> list[str]:
@@ -46,13 +46,13 @@ def java_order_of_computed(names: Iterable[str], *, capacity: int) -> list[str]:
             buckets *= 2
         distinct_names.setdefault(name)
     newest_first = [*distinct_names][::-1]
-    mask, spread = buckets - 1, _quickest(newest_first, _kept_spread, _spread)
-    return sorted(newest_first, key=lambda name: spread(name) & mask)
+    mask, spread_hash = buckets - 1, _quickest_function(newest_first, _cached_spread, _spread)
+    return sorted(newest_first, key=lambda name: spread_hash(name) & mask)
 
 
 def _spread(text: str) -> int:
     """The hash that HashMap computes from a hash code."""
-    return _kept_spread(text) if len(text) <= _KEPT_CHARACTERS else _spread_of(text)
+    return _cached_spread(text) if len(text) <= _CACHED_CHARACTERS_MAX else _spread_of(text)
 
 
 def _spread_of(text: str) -> int:
@@ -64,47 +64,47 @@ def _hash_of(text: str) -> int:
     """Java's hash code of a string; cached for short names, because each heartbeat needs all of
     them.
     """
-    return _kept_hash(text) if len(text) <= _KEPT_CHARACTERS else java_hash(text)
+    return _cached_hash(text) if len(text) <= _CACHED_CHARACTERS_MAX else java_hash(text)
 
 
-_KEPT_CHARACTERS: Final = 64
-_kept_hash: Final = lru_cache(maxsize=16_384)(java_hash)
-_kept_spread: Final = lru_cache(maxsize=16_384)(_spread_of)
+_CACHED_CHARACTERS_MAX: Final = 64
+_cached_hash: Final = lru_cache(maxsize=16_384)(java_hash)
+_cached_spread: Final = lru_cache(maxsize=16_384)(_spread_of)
 
 
 LEAST_SLOTS: Final = 2
 """Smallest number of slots of a TimelineHashMap."""
-_KNUTH: Final = 0x9E37_79B9_7F4A_7C15
-_LONG: Final = 64
+_KNUTH_FACTOR: Final = 0x9E37_79B9_7F4A_7C15
+_LONG_BITS: Final = 64
 
 
-def slots_for(size: int, slots: int) -> int:
-    """The number of slots of a TimelineHashMap with ``size`` keys after a key is inserted or
+def slots_for(key_count: int, slot_count: int) -> int:
+    """The number of slots of a TimelineHashMap with ``key_count`` keys after a key is inserted or
     changed.
     """
-    return slots * 2 if (size + 1) * 3 > slots * 4 else slots
+    return slot_count * 2 if (key_count + 1) * 3 > slot_count * 4 else slot_count
 
 
-def timeline_order(names: Iterable[str], slots: int) -> list[str]:
+def timeline_order(names: Iterable[str], slot_count: int) -> list[str]:
     """Keys in a TimelineHashMap's iteration order; the newest first within a slot."""
-    shift = _LONG - (slots.bit_length() - 1)
+    shift = _LONG_BITS - (slot_count.bit_length() - 1)
     newest_first = [*names][::-1]
-    product = _quickest(newest_first, _kept_product, _product_of)
+    product = _quickest_function(newest_first, _cached_product, _product_of)
     return sorted(newest_first, key=lambda name: product(name) >> shift)
 
 
 def _product_of(name: str) -> int:
     """The product whose highest bits select the slot."""
-    return _hash_of(name) * _KNUTH & (1 << _LONG) - 1
+    return _hash_of(name) * _KNUTH_FACTOR & (1 << _LONG_BITS) - 1
 
 
-_kept_product: Final = lru_cache(maxsize=16_384)(_product_of)
+_cached_product: Final = lru_cache(maxsize=16_384)(_product_of)
 
 
-def _quickest(
+def _quickest_function(
     names: list[str], cached: Callable[[str], int], computed: Callable[[str], int]
 ) -> Callable[[str], int]:
-    return cached if max(map(len, names), default=0) <= _KEPT_CHARACTERS else computed
+    return cached if max(map(len, names), default=0) <= _CACHED_CHARACTERS_MAX else computed
 
 
 class JavaQueue(Generic[T]):
@@ -138,10 +138,10 @@ class JavaQueue(Generic[T]):
     def poll(self) -> T:
         """Remove the item with the least load."""
         heap = self._heap
-        least, last_entry = heap[0], heap.pop()
+        least_entry, last_entry = heap[0], heap.pop()
         if heap:
             self._sink(last_entry)
-        return least[1]
+        return least_entry[1]
 
     def _sink(self, entry: tuple[float, T]) -> None:
         """Move an entry down from the top to its place."""

@@ -26,22 +26,24 @@ from txnsim.group.streams.tasks import NO_TASKS, MemberTasks, Tasks
 from txnsim.releases.rules import LATEST, Rules
 
 
-def check_heartbeat(command: StreamsHeartbeat, rules: Rules = LATEST) -> Rejection | None:
+def check_heartbeat(command: StreamsHeartbeat, release_rules: Rules = LATEST) -> Rejection | None:
     """Errors of a heartbeat that don't depend on the group."""
-    missing = None if rules.streams_heartbeats_are_whole else _missing_before_4_4(command)
-    if missing is not None:
-        return _invalid(missing)
-    parts = command.topology[1] if command.topology is not None else ()
-    if any(subtopology.source_topic_regex for subtopology in parts):
+    unsupported_field = (
+        None if release_rules.streams_heartbeats_are_whole else _unsupported_before_4_4(command)
+    )
+    if unsupported_field is not None:
+        return _invalid(unsupported_field)
+    subtopologies = command.topology[1] if command.topology is not None else ()
+    if any(subtopology.source_topic_regex for subtopology in subtopologies):
         return _invalid("Regular expressions for source topics are not supported yet.")
-    names = {
+    field_texts = {
         "MemberId": command.member_id,
         "GroupId": command.group_id,
         "InstanceId": command.instance_id,
         "RackId": command.rack_id,
     }
-    for field_name, name in names.items():
-        if name is not None and not name.strip():
+    for field_name, field_text in field_texts.items():
+        if field_text is not None and not field_text.strip():
             return _invalid(f"{field_name} can't be empty.")
     epoch = command.member_epoch
     if epoch == 0:
@@ -58,7 +60,7 @@ def check_heartbeat(command: StreamsHeartbeat, rules: Rules = LATEST) -> Rejecti
     return None
 
 
-def _missing_before_4_4(command: StreamsHeartbeat) -> str | None:
+def _unsupported_before_4_4(command: StreamsHeartbeat) -> str | None:
     """Refusal of fields that brokers up to 4.3 do not support."""
     fields_by_refusal = {
         "Static membership is not yet supported.": command.instance_id,
@@ -67,21 +69,26 @@ def _missing_before_4_4(command: StreamsHeartbeat) -> str | None:
         "WarmupTasks are not supported yet.": command.warmup or None,
     }
     return next(
-        (words for words, field_value in fields_by_refusal.items() if field_value is not None), None
+        (
+            refusal_text
+            for refusal_text, field_value in fields_by_refusal.items()
+            if field_value is not None
+        ),
+        None,
     )
 
 
 def _check_join(command: StreamsHeartbeat) -> Rejection | None:
     if command.rebalance_timeout_ms == -1:
         return _invalid("RebalanceTimeoutMs must be provided in first request.")
-    owned = {"Active": command.active, "Standby": command.standby, "Warmup": command.warmup}
-    for task_kind, tasks in owned.items():
+    owned_by_kind = {"Active": command.active, "Standby": command.standby, "Warmup": command.warmup}
+    for task_kind, tasks in owned_by_kind.items():
         if tasks is None or tasks:
             return _invalid(f"{task_kind}Tasks must be empty when (re-)joining.")
     if command.topology is None:
         return _invalid("Topology must be non-null when (re-)joining.")
-    for part in command.topology[1]:
-        for topic in part.state_changelog_topics:
+    for subtopology in command.topology[1]:
+        for topic in subtopology.state_changelog_topics:
             if topic.partitions:
                 return Rejection(
                     error=ErrorCode.streams_invalid_topology,
@@ -109,17 +116,17 @@ def member_of(
         if isinstance(member, Rejection):
             return member
         return _check_epoch(member, command) or member
-    existing = None if instance_id is None else group.static_member(instance_id)
-    if existing is None:
+    static_member = None if instance_id is None else group.static_member(instance_id)
+    if static_member is None:
         return group.members.get(member_id) or StreamsGroupMember(member_id=member_id)
-    if existing.member_epoch != LEFT_FOR_A_WHILE:
+    if static_member.member_epoch != LEFT_FOR_A_WHILE:
         return Rejection(
             error=ErrorCode.unreleased_instance_id,
             reason=f"Static member {member_id} with instance id {instance_id} "
             "cannot join the group because the instance id is owned by "
-            f"{existing.member_id} member.",
+            f"{static_member.member_id} member.",
         )
-    return _replace(group, existing, member_id, records)
+    return _replace_static_member(group, static_member, member_id, records)
 
 
 def sender_of(
@@ -152,11 +159,11 @@ def _check_epoch(member: StreamsGroupMember, command: StreamsHeartbeat) -> Rejec
     is_late = epoch == member.previous_member_epoch and epoch < member.member_epoch
     if is_late and owned is not None and _has_only(member.assigned, owned):
         return None
-    word = "greater" if epoch > member.member_epoch else "smaller"
+    comparison = "greater" if epoch > member.member_epoch else "smaller"
     return Rejection(
         error=ErrorCode.fenced_member_epoch,
-        reason=f"The streams group member has a {word} member epoch ({epoch}) than the one known "
-        f"by the group coordinator ({member.member_epoch}). The member must abandon all its"
+        reason=f"The streams group member has a {comparison} member epoch ({epoch}) than the one "
+        f"known by the group coordinator ({member.member_epoch}). The member must abandon all its"
         " partitions and rejoin.",
     )
 
@@ -187,17 +194,21 @@ def update_member(member: StreamsGroupMember, command: StreamsHeartbeat) -> Stre
     )
 
 
-def _replace(
-    group: StreamsGroup, old: StreamsGroupMember, new_id: str, records: list[StreamsRecord]
+def _replace_static_member(
+    group: StreamsGroup, old_member: StreamsGroupMember, new_id: str, records: list[StreamsRecord]
 ) -> StreamsGroupMember:
     """Transfer the state of a static member to its new instance."""
     group_id = group.group_id
-    new = msgspec.structs.replace(old, member_id=new_id, member_epoch=0, previous_member_epoch=0)
-    records += member_tombstones(group_id, old.member_id)
-    records.append(member_record(group_id, new))
-    records.append(target_record(group_id, new_id, group.target.get(old.member_id, NO_TASKS)))
-    records.append(current_record(group_id, new))
-    return new
+    new_member = msgspec.structs.replace(
+        old_member, member_id=new_id, member_epoch=0, previous_member_epoch=0
+    )
+    records += member_tombstones(group_id, old_member.member_id)
+    records.append(member_record(group_id, new_member))
+    records.append(
+        target_record(group_id, new_id, group.target.get(old_member.member_id, NO_TASKS))
+    )
+    records.append(current_record(group_id, new_member))
+    return new_member
 
 
 def member_tombstones(group_id: str, member_id: str) -> tuple[StreamsRecord, ...]:
@@ -246,14 +257,19 @@ def current_record(group_id: str, member: StreamsGroupMember) -> StreamsCurrentS
         member_epoch=member.member_epoch,
         previous_member_epoch=member.previous_member_epoch,
         state=member.state,
-        active=_epochs(assigned),
+        active=_sorted_epochs(assigned),
         standby=tuple(sorted(assigned.standby)),
         warmup=tuple(sorted(assigned.warmup)),
-        active_revoked=_epochs(revoked),
+        active_revoked=_sorted_epochs(revoked),
         standby_revoked=tuple(sorted(revoked.standby)),
         warmup_revoked=tuple(sorted(revoked.warmup)),
     )
 
 
-def _epochs(assigned: MemberTasks) -> tuple[tuple[str, int, int], ...]:
-    return tuple(sorted((name, index, epoch) for (name, index), epoch in assigned.active.items()))
+def _sorted_epochs(assigned: MemberTasks) -> tuple[tuple[str, int, int], ...]:
+    return tuple(
+        sorted(
+            (subtopology_id, index, epoch)
+            for (subtopology_id, index), epoch in assigned.active.items()
+        )
+    )

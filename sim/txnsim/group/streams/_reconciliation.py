@@ -34,14 +34,14 @@ def holders_of(members: Iterable[StreamsGroupMember]) -> Holders:
     standby: dict[Task, frozenset[str]] = {}
     warmup: dict[Task, frozenset[str]] = {}
     for member in members:
-        process = member.process_id
+        process_id = member.process_id
         for held_tasks in (member.assigned, member.pending_revocation):
             if held_tasks.active:
-                active |= dict.fromkeys(held_tasks.active, process)
+                active |= dict.fromkeys(held_tasks.active, process_id)
             for task in held_tasks.standby:
-                standby[task] = standby.get(task, frozenset()) | {process}
+                standby[task] = standby.get(task, frozenset()) | {process_id}
             for task in held_tasks.warmup:
-                warmup[task] = warmup.get(task, frozenset()) | {process}
+                warmup[task] = warmup.get(task, frozenset()) | {process_id}
     return Holders(active=active, standby=standby, warmup=warmup)
 
 
@@ -72,16 +72,16 @@ def reconcile(member: StreamsGroupMember, goal: TaskTarget) -> StreamsGroupMembe
         case StreamsMemberState.STABLE:
             if member.member_epoch == goal.assignment_epoch:
                 return member
-            return _Step(member, goal).member_after(member.member_epoch)
+            return _ReconciliationStep(member, goal).member_after(member.member_epoch)
         case StreamsMemberState.UNREVOKED_TASKS:
             if goal.still_has(member.pending_revocation):
                 return member
-            return _Step(member, goal).member_after(member.member_epoch + 1)
+            return _ReconciliationStep(member, goal).member_after(member.member_epoch + 1)
         case StreamsMemberState.UNRELEASED_TASKS:
-            return _Step(member, goal).member_after(member.member_epoch)
+            return _ReconciliationStep(member, goal).member_after(member.member_epoch)
         case StreamsMemberState.UNKNOWN:
             if goal.owned is not None and goal.owned.is_empty:
-                return _Step(member, goal).member_after(goal.assignment_epoch)
+                return _ReconciliationStep(member, goal).member_after(goal.assignment_epoch)
             return Rejection(
                 error=ErrorCode.fenced_member_epoch,
                 reason="The streams group member is in a unknown state. The member must abandon "
@@ -98,11 +98,11 @@ class _TaskMoves:
         self, assigned: Iterable[Task], target: frozenset[Task], is_taken: Callable[[Task], bool]
     ) -> None:
         assigned = frozenset(assigned)
-        missing = target - assigned
+        missing_tasks = target - assigned
         self.kept = set(assigned & target)
         self.lost = set(assigned - target)
-        self.got = {task for task in missing if not is_taken(task)}
-        self.waits = len(self.got) < len(missing)
+        self.got = {task for task in missing_tasks if not is_taken(task)}
+        self.waits = len(self.got) < len(missing_tasks)
 
     def grant(self, task: Task) -> bool:
         """Grant a task if nothing has to be waited for; False if it is not granted."""
@@ -113,7 +113,7 @@ class _TaskMoves:
         return True
 
 
-class _Step:
+class _ReconciliationStep:
     """One step towards the target: the tasks of each kind that are gained and lost."""
 
     def __init__(self, member: StreamsGroupMember, goal: TaskTarget) -> None:
@@ -185,15 +185,15 @@ class _Step:
         warm_to_run = changing.warmup & goal.tasks.active
         standby.lost -= copies_to_run
         warmup.lost -= warm_to_run
-        lost = MemberTasks(
+        lost_tasks = MemberTasks(
             active={task: assigned.active[task] for task in sorted(active.lost)},
             standby=frozenset(standby.lost),
             warmup=frozenset(warmup.lost),
         )
-        must_revoke = not lost.is_empty and goal.still_has(lost)
-        started = frozenset() if must_revoke else frozenset(active.got)
-        standby.kept |= copies_to_run - started
-        warmup.kept |= warm_to_run - started
+        must_revoke = not lost_tasks.is_empty and goal.still_has(lost_tasks)
+        started_tasks = frozenset() if must_revoke else frozenset(active.got)
+        standby.kept |= copies_to_run - started_tasks
+        warmup.kept |= warm_to_run - started_tasks
         kept_tasks = MemberTasks(
             active={task: assigned.active[task] for task in sorted(active.kept)},
             standby=frozenset(standby.kept),
@@ -201,7 +201,7 @@ class _Step:
         )
         if must_revoke:
             return self._member_in(
-                StreamsMemberState.UNREVOKED_TASKS, member_epoch, kept_tasks, lost
+                StreamsMemberState.UNREVOKED_TASKS, member_epoch, kept_tasks, lost_tasks
             )
         new_active = dict.fromkeys(sorted(active.got), goal.assignment_epoch)
         tasks_after = MemberTasks(
@@ -209,9 +209,11 @@ class _Step:
             standby=kept_tasks.standby | standby.got,
             warmup=kept_tasks.warmup | warmup.got,
         )
-        waits = active.waits or standby.waits or warmup.waits
-        state = StreamsMemberState.UNRELEASED_TASKS if waits else StreamsMemberState.STABLE
-        return self._member_in(state, goal.assignment_epoch, tasks_after, NOTHING_HELD)
+        waits_for_tasks = active.waits or standby.waits or warmup.waits
+        member_state = (
+            StreamsMemberState.UNRELEASED_TASKS if waits_for_tasks else StreamsMemberState.STABLE
+        )
+        return self._member_in(member_state, goal.assignment_epoch, tasks_after, NOTHING_HELD)
 
     def _member_in(
         self, state: StreamsMemberState, member_epoch: int, tasks: MemberTasks, revoked: MemberTasks

@@ -33,85 +33,85 @@ OURS: Final = {
 """Kafka's name of a field -> the name in our records, if it differs."""
 
 
-def _pairs(pairs: Iterable[tuple[str, str]] | None) -> Any:
+def _key_values(pairs: Iterable[tuple[str, str]] | None) -> Any:
     if pairs is None:
         return None
     return tuple(schema.KeyValue(key=key, value=value) for key, value in pairs)
 
 
-def _tasks(tasks: Partitions) -> tuple[Any, ...]:
+def _task_messages(tasks: Partitions) -> tuple[Any, ...]:
     return tuple(
         schema.TaskIds(
-            subtopology_id=name, partitions=tuple(index for _, index in subtopology_tasks)
+            subtopology_id=subtopology_id, partitions=tuple(index for _, index in subtopology_tasks)
         )
-        for name, subtopology_tasks in groupby(tasks, key=lambda task: task[0])
+        for subtopology_id, subtopology_tasks in groupby(tasks, key=lambda task: task[0])
     )
 
 
 def _assigned_messages(epochs: Epochs) -> tuple[Any, ...]:
     assigned_tasks = []
-    for name, subtopology_epochs in groupby(epochs, key=lambda entry: entry[0]):
-        entries = list(subtopology_epochs)
+    for subtopology_id, subtopology_epochs in groupby(epochs, key=lambda task_epoch: task_epoch[0]):
+        subtopology_task_epochs = list(subtopology_epochs)
         assigned_tasks.append(
             schema.AssignedTasks(
-                subtopology_id=name,
-                partitions=tuple(index for _, index, _ in entries),
-                assignment_epochs=tuple(epoch for _, _, epoch in entries),
+                subtopology_id=subtopology_id,
+                partitions=tuple(index for _, index, _ in subtopology_task_epochs),
+                assignment_epochs=tuple(epoch for _, _, epoch in subtopology_task_epochs),
             )
         )
     return tuple(assigned_tasks)
 
 
-def _endpoint(endpoint: tuple[str, int] | None) -> Any:
+def _endpoint_message(endpoint: tuple[str, int] | None) -> Any:
     return None if endpoint is None else schema.Endpoint(host=endpoint[0], port=endpoint[1])
 
 
-def _topics(topics: Iterable[Any]) -> tuple[Any, ...]:
+def _topic_messages(topics: Iterable[Any]) -> tuple[Any, ...]:
     return tuple(
         schema.TopicInfo(
             name=topic.name,
             partitions=topic.partitions,
             replication_factor=topic.replication_factor,
-            topic_configs=_pairs(topic.topic_configs),
+            topic_configs=_key_values(topic.topic_configs),
         )
         for topic in topics
     )
 
 
-def _subtopologies(parts: Iterable[Any]) -> tuple[Any, ...]:
+def _subtopologies(subtopologies: Iterable[Any]) -> tuple[Any, ...]:
     return tuple(
         schema.Subtopology(
             subtopology_id=subtopology.subtopology_id,
             source_topics=subtopology.source_topics,
             source_topic_regex=subtopology.source_topic_regex,
-            state_changelog_topics=_topics(subtopology.state_changelog_topics),
+            state_changelog_topics=_topic_messages(subtopology.state_changelog_topics),
             repartition_sink_topics=subtopology.repartition_sink_topics,
-            repartition_source_topics=_topics(subtopology.repartition_source_topics),
+            repartition_source_topics=_topic_messages(subtopology.repartition_source_topics),
             copartition_groups=tuple(
                 schema.CopartitionGroup(
-                    source_topics=group.source_topics,
-                    source_topic_regex=group.source_topic_regex,
-                    repartition_source_topics=group.repartition_source_topics,
+                    source_topics=copartition_group.source_topics,
+                    source_topic_regex=copartition_group.source_topic_regex,
+                    repartition_source_topics=copartition_group.repartition_source_topics,
                 )
-                for group in subtopology.copartition_groups
+                for copartition_group in subtopology.copartition_groups
             ),
         )
-        for subtopology in parts
+        for subtopology in subtopologies
     )
 
 
 WRITTEN: Final[Mapping[str, Callable[[Any], Any]]] = {
-    "active_tasks": _tasks,
+    "active_tasks": _task_messages,
     "active_tasks_pending_revocation": _assigned_messages,
     "assigned_active_tasks": _assigned_messages,
-    "client_tags": _pairs,
-    "last_assignment_configs": _pairs,
-    "standby_tasks": _tasks,
-    "standby_tasks_pending_revocation": _tasks,
+    "client_tags": _key_values,
+    "last_assignment_configs": _key_values,
+    "standby_tasks": _task_messages,
+    "standby_tasks_pending_revocation": _task_messages,
     "subtopologies": _subtopologies,
-    "user_endpoint": _endpoint,
-    "warmup_tasks": _tasks,
-    "warmup_tasks_pending_revocation": _tasks,
+    "user_endpoint": _endpoint_message,
+    "warmup_tasks": _task_messages,
+    "warmup_tasks_pending_revocation": _task_messages,
 }
 """Field of a message -> conversion from the record's field."""
 
@@ -120,18 +120,20 @@ def _sorted_pairs(pairs: Iterable[Any] | None) -> tuple[tuple[str, str], ...] | 
     return None if pairs is None else tuple(sorted((pair.key, pair.value) for pair in pairs))
 
 
-def _partitions(tasks: Iterable[Any]) -> Partitions:
+def _read_tasks(task_messages: Iterable[Any]) -> Partitions:
     return tuple(
         sorted(
-            (task_ids.subtopology_id, index) for task_ids in tasks for index in task_ids.partitions
+            (task_ids.subtopology_id, index)
+            for task_ids in task_messages
+            for index in task_ids.partitions
         )
     )
 
 
-def _epochs(tasks: Iterable[Any], member_epoch: int) -> Epochs:
+def _read_epochs(task_messages: Iterable[Any], member_epoch: int) -> Epochs:
     """Tasks with their epochs; if a record has none, or too few, the member's epoch applies."""
     task_epochs: list[tuple[str, int, int]] = []
-    for task_ids in tasks:
+    for task_ids in task_messages:
         epochs = task_ids.assignment_epochs
         if epochs is None or len(epochs) != len(task_ids.partitions):
             epochs = (member_epoch,) * len(task_ids.partitions)
@@ -147,22 +149,24 @@ def _endpoint_of(endpoint: Any) -> tuple[str, int] | None:
 
 
 READ: Final[Mapping[str, Callable[[Any], Any]]] = {
-    "active_tasks": lambda value: _partitions(value.active_tasks),
-    "active_tasks_pending_revocation": lambda value: _epochs(
-        value.active_tasks_pending_revocation, value.member_epoch
+    "active_tasks": lambda message: _read_tasks(message.active_tasks),
+    "active_tasks_pending_revocation": lambda message: _read_epochs(
+        message.active_tasks_pending_revocation, message.member_epoch
     ),
-    "assigned_active_tasks": lambda value: _epochs(value.assigned_active_tasks, value.member_epoch),
-    "client_tags": lambda value: _sorted_pairs(value.client_tags),
-    "last_assignment_configs": lambda value: _sorted_pairs(value.last_assignment_configs),
-    "standby_tasks": lambda value: _partitions(value.standby_tasks),
-    "standby_tasks_pending_revocation": lambda value: _partitions(
-        value.standby_tasks_pending_revocation
+    "assigned_active_tasks": lambda message: _read_epochs(
+        message.assigned_active_tasks, message.member_epoch
     ),
-    "subtopologies": lambda value: tuple(map(subtopology_of, value.subtopologies)),
-    "user_endpoint": lambda value: _endpoint_of(value.user_endpoint),
-    "warmup_tasks": lambda value: _partitions(value.warmup_tasks),
-    "warmup_tasks_pending_revocation": lambda value: _partitions(
-        value.warmup_tasks_pending_revocation
+    "client_tags": lambda message: _sorted_pairs(message.client_tags),
+    "last_assignment_configs": lambda message: _sorted_pairs(message.last_assignment_configs),
+    "standby_tasks": lambda message: _read_tasks(message.standby_tasks),
+    "standby_tasks_pending_revocation": lambda message: _read_tasks(
+        message.standby_tasks_pending_revocation
+    ),
+    "subtopologies": lambda message: tuple(map(subtopology_of, message.subtopologies)),
+    "user_endpoint": lambda message: _endpoint_of(message.user_endpoint),
+    "warmup_tasks": lambda message: _read_tasks(message.warmup_tasks),
+    "warmup_tasks_pending_revocation": lambda message: _read_tasks(
+        message.warmup_tasks_pending_revocation
     ),
 }
 """Field of a message -> conversion to the record's value; it gets the whole message."""

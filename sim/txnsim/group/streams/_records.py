@@ -15,15 +15,15 @@ Epochs = tuple[tuple[str, int, int], ...]
 """Tasks with the epoch at which a member got each, sorted."""
 
 
-class _OfStreamsGroup(msgspec.Struct, frozen=True, kw_only=True):
+class _StreamsGroupRecord(msgspec.Struct, frozen=True, kw_only=True):
     group_id: str
 
 
-class _OfStreamsMember(_OfStreamsGroup, frozen=True, kw_only=True):
+class _StreamsMemberRecord(_StreamsGroupRecord, frozen=True, kw_only=True):
     member_id: str
 
 
-class StreamsEpochStored(_OfStreamsGroup, frozen=True, kw_only=True):
+class StreamsEpochStored(_StreamsGroupRecord, frozen=True, kw_only=True):
     """Group epoch, metadata hash, validated topology epoch."""
 
     group_epoch: int
@@ -36,11 +36,11 @@ class StreamsEpochStored(_OfStreamsGroup, frozen=True, kw_only=True):
     failed_description_topology_epoch: int = -1
 
 
-class StreamsEpochDeleted(_OfStreamsGroup, frozen=True, kw_only=True):
+class StreamsEpochDeleted(_StreamsGroupRecord, frozen=True, kw_only=True):
     """The tombstone of a group."""
 
 
-class StreamsMemberStored(_OfStreamsMember, frozen=True, kw_only=True):
+class StreamsMemberStored(_StreamsMemberRecord, frozen=True, kw_only=True):
     """Member metadata: process, endpoint, tags, timeout."""
 
     instance_id: str | None = None
@@ -56,22 +56,22 @@ class StreamsMemberStored(_OfStreamsMember, frozen=True, kw_only=True):
     """Sorted."""
 
 
-class StreamsMemberDeleted(_OfStreamsMember, frozen=True, kw_only=True):
+class StreamsMemberDeleted(_StreamsMemberRecord, frozen=True, kw_only=True):
     """The tombstone of a member."""
 
 
-class StreamsTargetEpochStored(_OfStreamsGroup, frozen=True, kw_only=True):
+class StreamsTargetEpochStored(_StreamsGroupRecord, frozen=True, kw_only=True):
     """The target assignment is complete for this epoch."""
 
     assignment_epoch: int
     timestamp_ms: int = 0
 
 
-class StreamsTargetEpochDeleted(_OfStreamsGroup, frozen=True, kw_only=True):
+class StreamsTargetEpochDeleted(_StreamsGroupRecord, frozen=True, kw_only=True):
     """The tombstone of a target assignment's epoch."""
 
 
-class StreamsTargetStored(_OfStreamsMember, frozen=True, kw_only=True):
+class StreamsTargetStored(_StreamsMemberRecord, frozen=True, kw_only=True):
     """The target assignment of a member."""
 
     active: Partitions = ()
@@ -79,11 +79,11 @@ class StreamsTargetStored(_OfStreamsMember, frozen=True, kw_only=True):
     warmup: Partitions = ()
 
 
-class StreamsTargetDeleted(_OfStreamsMember, frozen=True, kw_only=True):
+class StreamsTargetDeleted(_StreamsMemberRecord, frozen=True, kw_only=True):
     """The tombstone of a member's target assignment."""
 
 
-class StreamsCurrentStored(_OfStreamsMember, frozen=True, kw_only=True):
+class StreamsCurrentStored(_StreamsMemberRecord, frozen=True, kw_only=True):
     """A member's current tasks and pending revocations."""
 
     member_epoch: int
@@ -97,18 +97,18 @@ class StreamsCurrentStored(_OfStreamsMember, frozen=True, kw_only=True):
     warmup_revoked: Partitions = ()
 
 
-class StreamsCurrentDeleted(_OfStreamsMember, frozen=True, kw_only=True):
+class StreamsCurrentDeleted(_StreamsMemberRecord, frozen=True, kw_only=True):
     """The tombstone of a member's current tasks."""
 
 
-class StreamsTopologyStored(_OfStreamsGroup, frozen=True, kw_only=True):
+class StreamsTopologyStored(_StreamsGroupRecord, frozen=True, kw_only=True):
     """The application's topology."""
 
     topology_epoch: int
     subtopologies: tuple[Subtopology, ...] = ()
 
 
-class StreamsTopologyDeleted(_OfStreamsGroup, frozen=True, kw_only=True):
+class StreamsTopologyDeleted(_StreamsGroupRecord, frozen=True, kw_only=True):
     """The tombstone of a topology."""
 
 

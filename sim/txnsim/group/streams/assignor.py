@@ -53,13 +53,13 @@ class _Process:
         self.tasks: set[Task] = set()
         self.active: dict[str, set[Task]] = {}
         self.standby: dict[str, set[Task]] = {}
-        self._taken = 0
+        self._given_count = 0
         self._by_load: JavaQueue[str] | None = None
 
     @property
     def load(self) -> float:
         """Number of tasks per member."""
-        return self._taken / len(self.counts)
+        return self._given_count / len(self.counts)
 
     def join(self, member_id: str) -> None:
         """Add a member to the process."""
@@ -70,69 +70,76 @@ class _Process:
     def give(self, member_id: str, task: Task, *, is_active: bool) -> int:
         """Assign a task to a member; returns its number of tasks."""
         self._by_load = None
-        return self._give(member_id, task, is_active=is_active)
+        return self._give_task(member_id, task, is_active=is_active)
 
     def give_least(self, task: Task, *, is_active: bool) -> int:
         """Assign a task to the least loaded member."""
         if self._by_load is None:
             self._by_load = JavaQueue(java_order(self.counts), self.counts.__getitem__)
         member_id = self._by_load.poll()
-        count = self._give(member_id, task, is_active=is_active)
+        count = self._give_task(member_id, task, is_active=is_active)
         self._by_load.add(member_id)
         return count
 
-    def _give(self, member_id: str, task: Task, *, is_active: bool) -> int:
-        self._taken += 1
+    def _give_task(self, member_id: str, task: Task, *, is_active: bool) -> int:
+        self._given_count += 1
         self.tasks.add(task)
         (self.active if is_active else self.standby)[member_id].add(task)
         self.counts[member_id] += 1
         return self.counts[member_id]
 
 
-class _Share:
+class _TaskQuota:
     """The quota of tasks per member; full members are removed, and the quota is computed again."""
 
-    def __init__(self, tasks: int, members: int) -> None:
-        self._tasks, self._members = tasks, members
-        self.quota = _ceiling(tasks, members)
+    def __init__(self, task_count: int, member_count: int) -> None:
+        self._task_count, self._member_count = task_count, member_count
+        self.quota = _ceiling(task_count, member_count)
 
-    def note_count(self, count: int) -> None:
-        """A member has ``count`` tasks now."""
-        if count == self.quota:
-            self._members -= 1
-            self._tasks -= count
-            self.quota = _ceiling(self._tasks, self._members)
+    def note_count(self, task_count: int) -> None:
+        """A member has ``task_count`` tasks now."""
+        if task_count == self.quota:
+            self._member_count -= 1
+            self._task_count -= task_count
+            self.quota = _ceiling(self._task_count, self._member_count)
 
 
-def _ceiling(tasks: int, members: int) -> int:
-    return -(-tasks // members) if members else 0
+def _ceiling(task_count: int, member_count: int) -> int:
+    return -(-task_count // member_count) if member_count else 0
 
 
 def assign_sticky(
-    members: Mapping[str, Candidate], parts: Mapping[str, AssignedSubtopology], *, standbys: int
+    members: Mapping[str, Candidate],
+    subtopologies: Mapping[str, AssignedSubtopology],
+    *,
+    standby_count: int,
 ) -> Generator[int, None, dict[str, Tasks]]:
     """Assign tasks to members; yields after each task.
 
     Args:
         members: The members by id.
-        parts: Subtopologies by id, sorted.
-        standbys: Number of copies of each stateful task.
+        subtopologies: Subtopologies by id, sorted.
+        standby_count: Number of copies of each stateful task.
     """
-    return (yield from _Assignment(members, parts, standbys).assign_all())
+    return (yield from _Assignment(members, subtopologies, standby_count).assign_all())
 
 
 class _Assignment:
     def __init__(
         self,
         members: Mapping[str, Candidate],
-        parts: Mapping[str, AssignedSubtopology],
-        standbys: int,
+        subtopologies: Mapping[str, AssignedSubtopology],
+        standby_count: int,
     ) -> None:
-        self._members, self._parts, self._standbys = members, parts, standbys
-        active = sum(part.tasks for part in parts.values())
-        copies = sum(part.tasks * standbys for part in parts.values() if part.is_stateful)
-        self._active_share = _Share(active, len(members))
-        self._share = _Share(active + copies, len(members))
+        self._members, self._subtopologies, self._standbys = members, subtopologies, standby_count
+        active_count = sum(subtopology.tasks for subtopology in subtopologies.values())
+        copy_count = sum(
+            subtopology.tasks * standby_count
+            for subtopology in subtopologies.values()
+            if subtopology.is_stateful
+        )
+        self._active_quota = _TaskQuota(active_count, len(members))
+        self._total_quota = _TaskQuota(active_count + copy_count, len(members))
         self._processes: dict[str, _Process] = {}
         self._active_before: dict[Task, _Member] = {}
         self._standby_before: dict[Task, list[_Member]] = {}
@@ -156,49 +163,49 @@ class _Assignment:
 
     def _read_members(self) -> Iterator[int]:
         """Read the members: their processes, and the previous tasks."""
-        ranked: dict[Task, list[tuple[bool, int, _Member]]] = {}
-        order = java_order(self._members)
-        yield len(order)
-        for member_id in order:
+        ranked_by_task: dict[Task, list[tuple[bool, int, _Member]]] = {}
+        ordered_ids = java_order(self._members)
+        yield len(ordered_ids)
+        for member_id in ordered_ids:
             candidate = self._members[member_id]
             member = _Member(candidate.process_id, member_id)
             self._processes.setdefault(member.process_id, _Process()).join(member_id)
             self._active_before |= dict.fromkeys(candidate.active, member)
             for task in candidate.standby:
                 offset = candidate.offsets.get(task, 0)
-                ranked.setdefault(task, []).append((False, -offset, member))
+                ranked_by_task.setdefault(task, []).append((False, -offset, member))
             for task, offset in candidate.offsets.items():
                 if task not in candidate.standby:
-                    ranked.setdefault(task, []).append((True, -offset, member))
+                    ranked_by_task.setdefault(task, []).append((True, -offset, member))
             yield 1 + len(candidate.standby) + len(candidate.offsets)
-        for task, ranked_members in ranked.items():
+        for task, ranked_members in ranked_by_task.items():
             ranked_members.sort(key=lambda ranked_member: ranked_member[:2])
             self._standby_before[task] = [member for _, _, member in ranked_members]
             yield 1
-        processes = (self._members[member_id].process_id for member_id in order)
-        self._order = java_order_of_computed(processes, capacity=len(order))
-        yield len(order)
+        processes = (self._members[member_id].process_id for member_id in ordered_ids)
+        self._order = java_order_of_computed(processes, capacity=len(ordered_ids))
+        yield len(ordered_ids)
 
     # Active tasks
 
     def _assign_active(self) -> Iterator[int]:
-        tasks = yield from self._tasks(is_stateful=False)
-        unassigned = yield from self._not_kept(tasks, self._active_before.get)
-        unassigned = yield from self._not_kept(unassigned, self._least_loaded)
-        queue = self._queue()
+        tasks = yield from self._sorted_tasks(is_stateful=False)
+        unassigned = yield from self._tasks_to_move(tasks, self._active_before.get)
+        unassigned = yield from self._tasks_to_move(unassigned, self._least_loaded)
+        queue = self._process_queue()
         for task in sorted(unassigned):
             process = queue.poll()
             self._note_count(process.give_least(task, is_active=True))
             queue.add(process)
             yield 1
 
-    def _not_kept(
-        self, tasks: Sequence[Task], holder: Callable[[Task], _Member | None]
+    def _tasks_to_move(
+        self, tasks: Sequence[Task], holder_of: Callable[[Task], _Member | None]
     ) -> Generator[int, None, list[Task]]:
         """Leave tasks with their holders; returns those that have to move."""
         unassigned = []
         for task in tasks:
-            if not self._keep_task(task, holder(task)):
+            if not self._keep_task(task, holder_of(task)):
                 unassigned.append(task)
             yield 1
         return unassigned
@@ -208,28 +215,28 @@ class _Assignment:
         if member is None:
             return False
         process = self._processes[member.process_id]
-        if process.counts[member.member_id] >= self._active_share.quota:
+        if process.counts[member.member_id] >= self._active_quota.quota:
             return False
         self._note_count(process.give(member.member_id, task, is_active=True))
         return True
 
     def _note_count(self, count: int) -> None:
-        self._active_share.note_count(count)
-        self._share.note_count(count)
+        self._active_quota.note_count(count)
+        self._total_quota.note_count(count)
 
     # Standbys
 
     def _assign_standbys(self) -> Iterator[int]:
-        tasks = yield from self._tasks(is_stateful=True)
+        tasks = yield from self._sorted_tasks(is_stateful=True)
         tasks.reverse()
         unassigned = []
         for task in tasks:
-            if number := self._place_copies(task):
-                unassigned.append((task, number))
+            if copy_count := self._place_copies(task):
+                unassigned.append((task, copy_count))
             yield 1
-        queue = self._queue()
-        for task, number in sorted(unassigned, reverse=True):
-            for _ in range(number):
+        queue = self._process_queue()
+        for task, copy_count in sorted(unassigned, reverse=True):
+            for _ in range(copy_count):
                 is_placed = self._place_standby(queue, task)
                 yield 1
                 if not is_placed:
@@ -237,68 +244,73 @@ class _Assignment:
 
     def _place_copies(self, task: Task) -> int:
         """Leave copies of a task where its state is; returns how many remain to be placed."""
-        for placed in range(self._standbys):
+        for placed_count in range(self._standbys):
             member = self._active_before.get(task)
             if member is None or not self._may_copy(member, task):
-                member = self._least_loaded(task, copy=True)
+                member = self._least_loaded(task, for_copy=True)
                 if member is None or not self._has_room(member):
-                    return self._standbys - placed
+                    return self._standbys - placed_count
             process = self._processes[member.process_id]
-            self._share.note_count(process.give(member.member_id, task, is_active=False))
+            self._total_quota.note_count(process.give(member.member_id, task, is_active=False))
         return 0
 
     def _may_copy(self, member: _Member, task: Task) -> bool:
-        is_there = task in self._processes[member.process_id].tasks
-        return not is_there and self._has_room(member)
+        has_task = task in self._processes[member.process_id].tasks
+        return not has_task and self._has_room(member)
 
     def _has_room(self, member: _Member) -> bool:
-        return self._processes[member.process_id].counts[member.member_id] < self._share.quota
+        return self._processes[member.process_id].counts[member.member_id] < self._total_quota.quota
 
     def _place_standby(self, queue: JavaQueue[_Process], task: Task) -> bool:
         """Assign a standby to the least loaded process without the task."""
-        passed: list[_Process] = []
+        polled_processes: list[_Process] = []
         is_assigned = False
         while len(queue) and not is_assigned:
             process = queue.poll()
-            passed.append(process)
+            polled_processes.append(process)
             if task not in process.tasks:
-                self._share.note_count(process.give_least(task, is_active=False))
+                self._total_quota.note_count(process.give_least(task, is_active=False))
                 is_assigned = True
-        for process in reversed(passed):
+        for process in reversed(polled_processes):
             queue.add(process)
         return is_assigned
 
     # Parts
 
-    def _tasks(self, *, is_stateful: bool) -> Generator[int, None, list[Task]]:
+    def _sorted_tasks(self, *, is_stateful: bool) -> Generator[int, None, list[Task]]:
         """The tasks, sorted by partition, then by subtopology."""
         tasks: list[Task] = []
-        for name, part in self._parts.items():
-            if part.is_stateful or not is_stateful:
-                for first_number in range(0, part.tasks, _TASKS_AT_ONCE):
-                    numbers = range(first_number, min(first_number + _TASKS_AT_ONCE, part.tasks))
-                    tasks += [(name, index) for index in numbers]
-                    yield len(numbers)
+        for subtopology_id, subtopology in self._subtopologies.items():
+            if subtopology.is_stateful or not is_stateful:
+                for first_index in range(0, subtopology.tasks, _TASKS_AT_ONCE):
+                    indexes = range(
+                        first_index, min(first_index + _TASKS_AT_ONCE, subtopology.tasks)
+                    )
+                    tasks += [(subtopology_id, index) for index in indexes]
+                    yield len(indexes)
         tasks.sort(key=itemgetter(1))  # stable, and subtopologies come sorted
         yield len(tasks)
         return tasks
 
-    def _queue(self) -> JavaQueue[_Process]:
+    def _process_queue(self) -> JavaQueue[_Process]:
         return JavaQueue(
-            [self._processes[name] for name in self._order], lambda process: process.load
+            [self._processes[process_id] for process_id in self._order],
+            lambda process: process.load,
         )
 
-    def _least_loaded(self, task: Task, *, copy: bool = False) -> _Member | None:
-        """The least loaded previous holder; with ``copy`` only in a process that does not have the
-        task.
+    def _least_loaded(self, task: Task, *, for_copy: bool = False) -> _Member | None:
+        """The least loaded previous holder; with ``for_copy`` only in a process that does not have
+        the task.
         """
-        least_loaded: _Member | None = None
-        least: Sequence[float] = ()
+        least_loaded_member: _Member | None = None
+        least_loads: Sequence[float] = ()
         for member in self._standby_before.get(task, ()):
             process = self._processes[member.process_id]
-            if copy and task in process.tasks:
+            if for_copy and task in process.tasks:
                 continue
             loads = (process.load, process.counts[member.member_id])
-            if least_loaded is None or (loads[0] < least[0] and loads[1] < least[1]):
-                least_loaded, least = member, loads
-        return least_loaded
+            if least_loaded_member is None or (
+                loads[0] < least_loads[0] and loads[1] < least_loads[1]
+            ):
+                least_loaded_member, least_loads = member, loads
+        return least_loaded_member

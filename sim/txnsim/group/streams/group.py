@@ -84,7 +84,9 @@ class Refined(msgspec.Struct, frozen=True, kw_only=True):
         """The target with a new member id instead of an old one."""
         if old_id not in self.tasks:
             return self
-        other_tasks = {name: tasks for name, tasks in self.tasks.items() if name != old_id}
+        other_tasks = {
+            member_id: tasks for member_id, tasks in self.tasks.items() if member_id != old_id
+        }
         return Refined(epoch=self.epoch, tasks={**other_tasks, new_id: self.tasks[old_id]})
 
 
@@ -140,8 +142,10 @@ class StreamsGroup:
             return "NotReady"
         if self.epoch > self.assignment_epoch:
             return "Assigning"
-        settled = all(m.is_reconciled_to(self.assignment_epoch) for m in self.members.values())
-        return "Stable" if settled else "Reconciling"
+        is_settled = all(
+            member.is_reconciled_to(self.assignment_epoch) for member in self.members.values()
+        )
+        return "Stable" if is_settled else "Reconciling"
 
     @property
     def is_empty(self) -> bool:
@@ -155,7 +159,7 @@ class StreamsGroup:
 
     def members_in_order(self) -> list[StreamsGroupMember]:
         """Members in the order in which a real broker lists them."""
-        return [self.members[name] for name in timeline_order(self.members, self._slots)]
+        return [self.members[member_id] for member_id in timeline_order(self.members, self._slots)]
 
     # Requests of other groups
 
@@ -181,34 +185,38 @@ class StreamsGroup:
         if generation == member.member_epoch:
             return None
         if generation > member.member_epoch:
-            return _stale(
+            return _stale_epoch(
                 f"Received member epoch {generation} is newer than current member epoch "
                 f"{member.member_epoch}."
             )
         for position in command.positions:
-            where = position.topic_partition
-            refusal = self._check_age(member, generation, where.topic, where.partition)
+            topic_partition = position.topic_partition
+            refusal = self._check_commit_epoch(
+                member, generation, topic_partition.topic, topic_partition.partition
+            )
             if refusal is not None:
                 return refusal
         return None
 
-    def _check_age(
+    def _check_commit_epoch(
         self, member: StreamsGroupMember, generation: int, topic: str, partition: int
     ) -> Rejection | None:
         """The error if a member at an older epoch may not commit there."""
         if self.topology is None:
-            return _stale("Topology is not available for offset commit validation.")
+            return _stale_epoch("Topology is not available for offset commit validation.")
         subtopology = self.topology.reader_of(topic)
         if subtopology is None:
-            return _stale(f"Topic {topic} is not in the topology.")
-        task, named = (subtopology, partition), f"{subtopology}-{partition}"
-        since = member.assigned.active.get(task, member.pending_revocation.active.get(task))
-        if since is None:
-            return _stale(f"Task {named} is not assigned or pending revocation for member.")
-        if generation < since:
-            return _stale(
-                f"Received member epoch {generation} is older than assignment epoch {since} for "
-                f"task {named}."
+            return _stale_epoch(f"Topic {topic} is not in the topology.")
+        task, task_text = (subtopology, partition), f"{subtopology}-{partition}"
+        since_epoch = member.assigned.active.get(task, member.pending_revocation.active.get(task))
+        if since_epoch is None:
+            return _stale_epoch(
+                f"Task {task_text} is not assigned or pending revocation for member."
+            )
+        if generation < since_epoch:
+            return _stale_epoch(
+                f"Received member epoch {generation} is older than assignment epoch {since_epoch} "
+                f"for task {task_text}."
             )
         return None
 
@@ -230,7 +238,7 @@ class StreamsGroup:
             return self.unknown_member(member_id)
         if member.member_epoch == member_epoch:
             return None
-        return _stale(
+        return _stale_epoch(
             f"The received member epoch {member_epoch} does not match the expected member epoch "
             f"{member.member_epoch}."
         )
@@ -259,12 +267,21 @@ class StreamsGroup:
     def tombstones(self) -> tuple[StreamsRecord, ...]:
         """All tombstones in deletion order (StreamsGroup.createGroupTombstoneRecords)."""
         group_id = self.group_id
-        ids = tuple(self.members)
+        member_ids = tuple(self.members)
         return (
-            *(StreamsCurrentDeleted(group_id=group_id, member_id=member_id) for member_id in ids),
-            *(StreamsTargetDeleted(group_id=group_id, member_id=member_id) for member_id in ids),
+            *(
+                StreamsCurrentDeleted(group_id=group_id, member_id=member_id)
+                for member_id in member_ids
+            ),
+            *(
+                StreamsTargetDeleted(group_id=group_id, member_id=member_id)
+                for member_id in member_ids
+            ),
             StreamsTargetEpochDeleted(group_id=group_id),
-            *(StreamsMemberDeleted(group_id=group_id, member_id=member_id) for member_id in ids),
+            *(
+                StreamsMemberDeleted(group_id=group_id, member_id=member_id)
+                for member_id in member_ids
+            ),
             StreamsEpochDeleted(group_id=group_id),
             StreamsTopologyDeleted(group_id=group_id),
         )
@@ -292,21 +309,21 @@ class StreamsGroup:
             records: Records that will be in the log.
             memory: The in-memory state by then; None for the current one.
         """
-        later = copy(self)
-        later.members = dict(self.members)
-        later.static_members = dict(self.static_members)
-        later.target = dict(self.target)
-        later.memory = memory or self.memory
+        changed_group = copy(self)
+        changed_group.members = dict(self.members)
+        changed_group.static_members = dict(self.static_members)
+        changed_group.target = dict(self.target)
+        changed_group.memory = memory or self.memory
         for record in records:
-            later.apply(record)
+            changed_group.apply(record)
             yield 1
-        return later
+        return changed_group
 
-    def become(self, later: StreamsGroup) -> None:
-        """Take over the state of ``later``, because its records are in the log and no others
-        since.
+    def become(self, changed_group: StreamsGroup) -> None:
+        """Take over the state of ``changed_group``, because its records are in the log and no
+        others since.
         """
-        vars(self).update(vars(later))
+        vars(self).update(vars(changed_group))
 
     # Replay
 
@@ -314,9 +331,11 @@ class StreamsGroup:
         """Apply a record that is in the log."""
         match record:
             case StreamsMemberStored():
-                self._update(_with_description(self._member(record.member_id), record))
+                self._update_member(
+                    _with_description(self._member_or_new(record.member_id), record)
+                )
             case StreamsMemberDeleted():
-                self._remove(record.member_id)
+                self._remove_member(record.member_id)
             case StreamsEpochStored():
                 self.epoch, self.metadata_hash = record.group_epoch, record.metadata_hash
                 self.validated_topology_epoch = record.validated_topology_epoch
@@ -337,10 +356,10 @@ class StreamsGroup:
             case StreamsTargetDeleted():
                 self.target.pop(record.member_id, None)
             case StreamsCurrentStored():
-                self._update(_with_assignment(self._member(record.member_id), record))
+                self._update_member(_with_assignment(self._member_or_new(record.member_id), record))
             case StreamsCurrentDeleted():
                 if record.member_id in self.members:
-                    self._update(_without_assignment(self.members[record.member_id]))
+                    self._update_member(_without_assignment(self.members[record.member_id]))
             case StreamsTopologyStored():
                 topology = made_topology(record.topology_epoch, record.subtopologies)
                 self.topology = None if isinstance(topology, Rejection) else topology
@@ -351,36 +370,36 @@ class StreamsGroup:
             case _:
                 assert_never(record)
 
-    def _member(self, member_id: str) -> StreamsGroupMember:
+    def _member_or_new(self, member_id: str) -> StreamsGroupMember:
         return self.members.get(member_id) or StreamsGroupMember(member_id=member_id)
 
-    def _update(self, member: StreamsGroupMember) -> None:
+    def _update_member(self, member: StreamsGroupMember) -> None:
         self._slots = slots_for(len(self.members), self._slots)
-        old = self.members.get(member.member_id)
-        if old is not None and old.instance_id is not None:
-            self.static_members.pop(old.instance_id, None)
+        old_member = self.members.get(member.member_id)
+        if old_member is not None and old_member.instance_id is not None:
+            self.static_members.pop(old_member.instance_id, None)
         self.members[member.member_id] = member
         if member.instance_id is not None:
             self.static_members[member.instance_id] = member.member_id
 
-    def _remove(self, member_id: str) -> None:
+    def _remove_member(self, member_id: str) -> None:
         member = self.members.pop(member_id, None)
         if member is not None and member.instance_id is not None:
             self.static_members.pop(member.instance_id, None)
         memory = self.memory
-        offsets = {
+        remaining_offsets = {
             other_id: member_offsets
             for other_id, member_offsets in memory.task_offsets.items()
             if other_id != member_id
         }
         self.memory = msgspec.structs.replace(
             memory,
-            task_offsets=offsets,
+            task_offsets=remaining_offsets,
             shutdown_by=memory.shutdown_by if self.members else None,
         )
 
 
-def _stale(reason: str) -> Rejection:
+def _stale_epoch(reason: str) -> Rejection:
     return Rejection(error=ErrorCode.stale_member_epoch, reason=reason)
 
 
@@ -412,12 +431,17 @@ def _with_assignment(
         previous_member_epoch=record.previous_member_epoch,
         state=StreamsMemberState(record.state) if is_known_state else StreamsMemberState.UNKNOWN,
         assigned=MemberTasks(
-            active={(name, index): epoch for name, index, epoch in record.active},
+            active={
+                (subtopology_id, index): epoch for subtopology_id, index, epoch in record.active
+            },
             standby=frozenset(record.standby),
             warmup=frozenset(record.warmup),
         ),
         pending_revocation=MemberTasks(
-            active={(name, index): epoch for name, index, epoch in record.active_revoked},
+            active={
+                (subtopology_id, index): epoch
+                for subtopology_id, index, epoch in record.active_revoked
+            },
             standby=frozenset(record.standby_revoked),
             warmup=frozenset(record.warmup_revoked),
         ),

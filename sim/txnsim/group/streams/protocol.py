@@ -120,11 +120,11 @@ class StreamsProtocol(msgspec.Struct, kw_only=True, eq=False):
         is_delayed = is_delayed or self.begins_delay(group)
         if records:  # a static member has begun a new life: go on with the group as it is then
             group = yield from group.with_records(records)
-        step = _Heartbeat(
+        decision = _Heartbeat(
             self, group, memory, command, image, now_ms, records, is_delayed=is_delayed
         )
-        outcome = yield from step.decide(member, is_known=is_known)
-        return step.fail(outcome) if isinstance(outcome, Rejection) else outcome
+        outcome = yield from decision.decide(member, is_known=is_known)
+        return decision.fail(outcome) if isinstance(outcome, Rejection) else outcome
 
     def begins_delay(self, group: StreamsGroup) -> bool:
         """Whether the first assignment of an empty group has to wait for more members."""
@@ -139,7 +139,7 @@ class StreamsProtocol(msgspec.Struct, kw_only=True, eq=False):
         self,
         group: StreamsGroup,
         members: Mapping[str, StreamsGroupMember],
-        configured: Configured,
+        configured_topology: Configured,
         offsets: Mapping[str, TaskOffsets],
         *,
         epoch: int,
@@ -150,7 +150,7 @@ class StreamsProtocol(msgspec.Struct, kw_only=True, eq=False):
         member.
         """
         tasks_by_member: dict[str, Tasks] = dict.fromkeys(members, NO_TASKS)
-        if configured.is_ready and configured.subtopologies is not None:
+        if configured_topology.is_ready and configured_topology.subtopologies is not None:
             candidates: dict[str, Candidate] = {}
             for member_id, member in members.items():
                 candidates[member_id] = Candidate(
@@ -160,18 +160,21 @@ class StreamsProtocol(msgspec.Struct, kw_only=True, eq=False):
                     offsets=offsets.get(member_id, NO_OFFSETS).offsets,
                 )
                 yield 1
-            parts = {
-                name: AssignedSubtopology(
-                    tasks=configured.tasks[name], is_stateful=bool(part.state_changelog_topics)
+            subtopologies = {
+                subtopology_id: AssignedSubtopology(
+                    tasks=configured_topology.tasks[subtopology_id],
+                    is_stateful=bool(subtopology.state_changelog_topics),
                 )
-                for name, part in configured.subtopologies.items()
+                for subtopology_id, subtopology in configured_topology.subtopologies.items()
             }
-            standbys = int(dict(configs).get(STANDBYS, "0"))
-            tasks_by_member |= yield from assign_sticky(candidates, parts, standbys=standbys)
+            standby_count = int(dict(configs).get(STANDBYS, "0"))
+            tasks_by_member |= yield from assign_sticky(
+                candidates, subtopologies, standby_count=standby_count
+            )
         records: list[StreamsRecord] = []
-        order = java_order(members)
-        yield len(order)
-        for member_id in order:
+        ordered_ids = java_order(members)
+        yield len(ordered_ids)
+        for member_id in ordered_ids:
             tasks = tasks_by_member[member_id]
             if group.target.get(member_id) != tasks:
                 records.append(target_record(group.group_id, member_id, tasks))
@@ -197,14 +200,14 @@ class StreamsProtocol(msgspec.Struct, kw_only=True, eq=False):
         not been compared with the topics yet, the next heartbeat does it. Yield during large
         assignments.
         """
-        configured = group.memory.configured
+        configured_topology = group.memory.configured
         is_due = group.members and group.epoch > group.assignment_epoch
-        if not is_due or configured is None or not self.may_assign(group, now_ms):
+        if not is_due or configured_topology is None or not self.may_assign(group, now_ms):
             return StreamsOutcome()
         records, _ = yield from self.target(
             group,
             {member.member_id: member for member in group.members_in_order()},
-            configured,
+            configured_topology,
             group.memory.task_offsets,
             epoch=group.epoch,
             configs=group.assignment_configs,
@@ -295,7 +298,7 @@ def epoch_record(
     epoch: int,
     *,
     metadata_hash: int | None = None,
-    validated: int | None = None,
+    validated_epoch: int | None = None,
     configs: tuple[tuple[str, str], ...] | None = None,
 ) -> StreamsEpochStored:
     """The group's epoch record; arguments that are None repeat the last record."""
@@ -303,7 +306,9 @@ def epoch_record(
         group_id=group.group_id,
         group_epoch=epoch,
         metadata_hash=group.metadata_hash if metadata_hash is None else metadata_hash,
-        validated_topology_epoch=group.validated_topology_epoch if validated is None else validated,
+        validated_topology_epoch=group.validated_topology_epoch
+        if validated_epoch is None
+        else validated_epoch,
         assignment_configs=group.assignment_configs if configs is None else configs,
         stored_description_topology_epoch=group.stored_description_topology_epoch,
         failed_description_topology_epoch=group.failed_description_topology_epoch,
@@ -323,11 +328,15 @@ def _with_other_sender(group: StreamsGroup, command: StreamsHeartbeat) -> Memory
     until another heartbeat notices that.
     """
     memory, instance_id = group.memory, command.instance_id
-    existing = None if instance_id is None else group.static_member(instance_id)
-    if existing is None or existing.member_id == command.member_id or memory.refined is None:
+    static_member = None if instance_id is None else group.static_member(instance_id)
+    if (
+        static_member is None
+        or static_member.member_id == command.member_id
+        or memory.refined is None
+    ):
         return memory
-    refined = memory.refined.with_new_id(existing.member_id, command.member_id)
-    return msgspec.structs.replace(memory, refined=refined)
+    refined_target = memory.refined.with_new_id(static_member.member_id, command.member_id)
+    return msgspec.structs.replace(memory, refined=refined_target)
 
 
 class _Heartbeat:
@@ -354,7 +363,7 @@ class _Heartbeat:
         self._memory = memory
         self._effects: list[TimerSet | TimerCancelled] = []
 
-    def _remember(self, **changes: object) -> None:
+    def _change_memory(self, **changes: object) -> None:
         self._memory = msgspec.structs.replace(self._memory, **changes)
 
     def decide(
@@ -368,27 +377,29 @@ class _Heartbeat:
         """
         group, command = self._group, self._command
         group_id = group.group_id
-        updated = update_member(member, command)
-        bumps = self._stores_member(member, updated)
-        topology = self._topology()
+        updated_member = update_member(member, command)
+        bumps_epoch = self._store_member(member, updated_member)
+        topology = self._checked_topology()
         if isinstance(topology, Rejection):
             return topology
-        self._tell_stale(updated)
-        configuration = self._configure_topology(topology)
-        if isinstance(configuration, Rejection):
-            return configuration
-        configured, hashed = configuration
-        validated = topology.epoch if configured.is_ready else -1
-        refusal = self._check_tasks(configured) if configured.is_ready else None
-        refusal = refusal or self._keeps_offsets()
+        self._report_stale_topology(updated_member)
+        configured_with_hash = self._configure_topology(topology)
+        if isinstance(configured_with_hash, Rejection):
+            return configured_with_hash
+        configured_topology, metadata_hash = configured_with_hash
+        validated_epoch = topology.epoch if configured_topology.is_ready else -1
+        refusal = self._check_tasks(configured_topology) if configured_topology.is_ready else None
+        refusal = refusal or self._keep_offsets()
         if refusal is not None:
             return refusal
-        bumps = bumps or self._is_other(hashed, validated)
-        refined = None if bumps else self._wanted_anew()
-        refines = refined is not None and refined.get(updated.member_id, NO_TASKS) != (
-            updated.assigned.tasks
+        bumps_epoch = bumps_epoch or self._inputs_changed(metadata_hash, validated_epoch)
+        target_to_refine = None if bumps_epoch else self._target_to_refine()
+        refines_target = target_to_refine is not None and target_to_refine.get(
+            updated_member.member_id, NO_TASKS
+        ) != (updated_member.assigned.tasks)
+        epoch = self._raise_epoch(
+            metadata_hash, validated_epoch, bumps_epoch=bumps_epoch or refines_target
         )
-        epoch = self._epoch(hashed, validated, bumps=bumps or refines)
         if self._protocol.begins_delay(group):
             self._effects.append(
                 TimerSet(
@@ -398,22 +409,22 @@ class _Heartbeat:
                     keeps_first=True,
                 )
             )
-        assigned_epoch, target = yield from self._target(
-            updated, configured, epoch, refines=refines
+        assigned_epoch, target = yield from self._due_target(
+            updated_member, configured_topology, epoch, refines_target=refines_target
         )
-        tasks = self._refine_target(assigned_epoch, target, refined).get(
-            updated.member_id, NO_TASKS
+        tasks = self._refine_target(assigned_epoch, target, target_to_refine).get(
+            updated_member.member_id, NO_TASKS
         )
         yield len(target)
-        settled = self._reconcile(updated, assigned_epoch, tasks)
-        if isinstance(settled, Rejection):
-            return settled
-        if settled != updated:
-            self._records.append(current_record(group_id, settled))
-            self._effects.append(_revocation_timer(group_id, settled))
-        self._effects.append(self._protocol.session(group_id, settled.member_id))
+        reconciled_member = self._reconcile(updated_member, assigned_epoch, tasks)
+        if isinstance(reconciled_member, Rejection):
+            return reconciled_member
+        if reconciled_member != updated_member:
+            self._records.append(current_record(group_id, reconciled_member))
+            self._effects.append(_revocation_timer(group_id, reconciled_member))
+        self._effects.append(self._protocol.session(group_id, reconciled_member.member_id))
         self._memory = _note_shutdown(self._memory, command)
-        reply = self._reply(member, settled, configured, is_known=is_known)
+        reply = self._reply(member, reconciled_member, configured_topology, is_known=is_known)
         if isinstance(reply, Rejection):
             return reply
         return StreamsOutcome(
@@ -438,32 +449,32 @@ class _Heartbeat:
 
     # Steps
 
-    def _stores_member(self, member: StreamsGroupMember, updated: StreamsGroupMember) -> bool:
+    def _store_member(self, member: StreamsGroupMember, updated_member: StreamsGroupMember) -> bool:
         """Write a member that has changed; returns whether that requires another assignment."""
-        if updated == member:
+        if updated_member == member:
             return False
-        self._records.append(member_record(self._group.group_id, updated))
+        self._records.append(member_record(self._group.group_id, updated_member))
         if self._command.instance_id is None:
             return True
         return any(
-            getattr(updated, name) != getattr(member, name)
-            for name in ("topology_epoch", "rack_id", "client_tags", "process_id")
+            getattr(updated_member, field_name) != getattr(member, field_name)
+            for field_name in ("topology_epoch", "rack_id", "client_tags", "process_id")
         )
 
-    def _topology(self) -> Topology | Rejection:
+    def _checked_topology(self) -> Topology | Rejection:
         """The group's topology; the first member's becomes it."""
-        group_topology, brought = self._group.topology, self._command.topology
-        if brought is None:
+        group_topology, sent_topology = self._group.topology, self._command.topology
+        if sent_topology is None:
             assert group_topology is not None, "a group has a topology from its first member on"
             return group_topology
-        epoch, parts = brought
-        new_topology = made_topology(epoch, parts)
+        epoch, subtopologies = sent_topology
+        new_topology = made_topology(epoch, subtopologies)
         if isinstance(new_topology, Rejection):
             return new_topology
         if group_topology is None:
             self._records.append(
                 StreamsTopologyStored(
-                    group_id=self._group.group_id, topology_epoch=epoch, subtopologies=parts
+                    group_id=self._group.group_id, topology_epoch=epoch, subtopologies=subtopologies
                 )
             )
             return new_topology
@@ -473,97 +484,110 @@ class _Heartbeat:
             error=ErrorCode.invalid_request, reason="Topology updates are not supported yet."
         )
 
-    def _tell_stale(self, member: StreamsGroupMember) -> None:
+    def _report_stale_topology(self, member: StreamsGroupMember) -> None:
         topology = self._group.topology
         if topology is not None and member.topology_epoch < topology.epoch:
-            text = (
+            status_text = (
                 f"The member's topology epoch {member.topology_epoch} is behind the group's "
                 f"topology epoch {topology.epoch}."
             )
-            self._statuses.append((Status.STALE_TOPOLOGY, text))
+            self._statuses.append((Status.STALE_TOPOLOGY, status_text))
 
     def _configure_topology(self, topology: Topology) -> tuple[Configured, int] | Rejection:
         """The topology configured for the image's topics, and the metadata hash."""
         group, memory = self._group, self._memory
-        hashed = group.metadata_hash
-        is_anew = group.topology is None
-        if is_anew or memory.configured is None or memory.refreshed_version != self._image.offset:
-            hashed = topics_hash(topology.required_topics(), self._image)
-            is_anew = is_anew or hashed != group.metadata_hash
-        if not is_anew and memory.configured is not None:
-            return memory.configured, hashed
-        configured = configure(topology, self._image)
-        if isinstance(configured, Rejection):
-            return configured
-        self._remember(configured=configured)
-        return configured, hashed
+        metadata_hash = group.metadata_hash
+        is_due = group.topology is None
+        if is_due or memory.configured is None or memory.refreshed_version != self._image.offset:
+            metadata_hash = topics_hash(topology.required_topics(), self._image)
+            is_due = is_due or metadata_hash != group.metadata_hash
+        if not is_due and memory.configured is not None:
+            return memory.configured, metadata_hash
+        configured_topology = configure(topology, self._image)
+        if isinstance(configured_topology, Rejection):
+            return configured_topology
+        self._change_memory(configured=configured_topology)
+        return configured_topology, metadata_hash
 
-    def _is_other(self, hashed: int, validated: int) -> bool:
+    def _inputs_changed(self, metadata_hash: int, validated_epoch: int) -> bool:
         """Whether topics, topology or configs have changed."""
         group = self._group
         return (
-            hashed != group.metadata_hash
-            or validated != group.validated_topology_epoch
+            metadata_hash != group.metadata_hash
+            or validated_epoch != group.validated_topology_epoch
             or self._configs.assignor != group.assignment_configs
         )
 
-    def _wanted_anew(self) -> Mapping[str, Tasks] | None:
+    def _target_to_refine(self) -> Mapping[str, Tasks] | None:
         """The target of a stable group, if it has to be refined again."""
         return self._group.target if self._group.state_name == "Stable" else None
 
-    def _epoch(self, hashed: int, validated: int, *, bumps: bool) -> int:
+    def _raise_epoch(self, metadata_hash: int, validated_epoch: int, *, bumps_epoch: bool) -> int:
         """The group's epoch, raised if another assignment is needed."""
         group, configs = self._group, self._configs.assignor
-        if not bumps:
-            self._remember(refreshed_version=self._image.offset)
+        if not bumps_epoch:
+            self._change_memory(refreshed_version=self._image.offset)
             return group.epoch
         epoch = group.epoch + 1
         self._records.append(
-            epoch_record(group, epoch, metadata_hash=hashed, validated=validated, configs=configs)
+            epoch_record(
+                group,
+                epoch,
+                metadata_hash=metadata_hash,
+                validated_epoch=validated_epoch,
+                configs=configs,
+            )
         )
         return epoch
 
-    def _check_tasks(self, configured: Configured) -> Rejection | None:
+    def _check_tasks(self, configured_topology: Configured) -> Rejection | None:
         """The error if the member reports tasks that can't exist."""
         command = self._command
         for tasks in (command.active, command.standby, command.warmup):
-            for name, index in sorted(tasks or ()):
-                number = configured.tasks.get(name)
-                if number is None:
-                    return _invalid(f"Subtopology {name} does not exist in the topology.")
-                if not 0 <= index < number:
-                    return _invalid(
-                        f"Task {index} for subtopology {name} is invalid. Number of tasks for this "
-                        f"subtopology: {number}"
+            for subtopology_id, index in sorted(tasks or ()):
+                task_count = configured_topology.tasks.get(subtopology_id)
+                if task_count is None:
+                    return _invalid_request(
+                        f"Subtopology {subtopology_id} does not exist in the topology."
+                    )
+                if not 0 <= index < task_count:
+                    return _invalid_request(
+                        f"Task {index} for subtopology {subtopology_id} is invalid. Number of "
+                        f"tasks for this subtopology: {task_count}"
                     )
         return None
 
-    def _keeps_offsets(self) -> Rejection | None:
+    def _keep_offsets(self) -> Rejection | None:
         command, member_id = self._command, self._command.member_id
         if command.task_offsets is None and command.task_end_offsets is None:
             return None
         old_offsets = self._memory.task_offsets.get(member_id, NO_OFFSETS)
-        offsets = _by_task(command.task_offsets, old_offsets.offsets)
+        offsets = _offsets_by_task(command.task_offsets, old_offsets.offsets)
         if isinstance(offsets, Rejection):
             return offsets
-        end_offsets = _by_task(command.task_end_offsets, old_offsets.end_offsets)
+        end_offsets = _offsets_by_task(command.task_end_offsets, old_offsets.end_offsets)
         if isinstance(end_offsets, Rejection):
             return end_offsets
         new_offsets = TaskOffsets(offsets=offsets, end_offsets=end_offsets)
-        self._remember(task_offsets={**self._memory.task_offsets, member_id: new_offsets})
+        self._change_memory(task_offsets={**self._memory.task_offsets, member_id: new_offsets})
         return None
 
-    def _target(
-        self, updated: StreamsGroupMember, configured: Configured, epoch: int, *, refines: bool
+    def _due_target(
+        self,
+        updated_member: StreamsGroupMember,
+        configured_topology: Configured,
+        epoch: int,
+        *,
+        refines_target: bool,
     ) -> Generator[int, None, tuple[int, Mapping[str, Tasks]]]:
         """The target and its epoch; a new one if it is due."""
-        group, member_id = self._group, updated.member_id
+        group, member_id = self._group, updated_member.member_id
         if self._is_delayed:
             self._report_delay("initial rebalance delay")
             return group.assignment_epoch, {}
         if group.assignment_epoch >= epoch:
             return group.assignment_epoch, group.target
-        if refines and group.assignment_epoch >= group.epoch:
+        if refines_target and group.assignment_epoch >= group.epoch:
             self._records.append(
                 StreamsTargetEpochStored(
                     group_id=group.group_id,
@@ -579,9 +603,9 @@ class _Heartbeat:
             group,
             {
                 **{member.member_id: member for member in group.members_in_order()},
-                member_id: updated,
+                member_id: updated_member,
             },
-            configured,
+            configured_topology,
             self._memory.task_offsets,
             epoch=epoch,
             configs=self._configs.assignor,
@@ -591,26 +615,30 @@ class _Heartbeat:
         return epoch, tasks_by_member
 
     def _refine_target(
-        self, epoch: int, target: Mapping[str, Tasks], anew: Mapping[str, Tasks] | None
+        self, epoch: int, target: Mapping[str, Tasks], target_to_refine: Mapping[str, Tasks] | None
     ) -> Mapping[str, Tasks]:
         """The target that members move to; for a known epoch the one that was computed first."""
-        refined = self._memory.refined
-        if anew is None and refined is not None and refined.epoch == epoch:
-            return refined.tasks
-        refined_tasks = target if anew is None else anew
+        refined_target = self._memory.refined
+        if (
+            target_to_refine is None
+            and refined_target is not None
+            and refined_target.epoch == epoch
+        ):
+            return refined_target.tasks
+        refined_tasks = target if target_to_refine is None else target_to_refine
         if self._configs.warmups > 0:
-            self._remember(refined=Refined(epoch=epoch, tasks=dict(refined_tasks)))
+            self._change_memory(refined=Refined(epoch=epoch, tasks=dict(refined_tasks)))
         return refined_tasks
 
-    def _report_delay(self, why: str) -> None:
-        text = f"Assignment delayed due to the configured {why}."
-        self._statuses.append((Status.ASSIGNMENT_DELAYED, text))
+    def _report_delay(self, cause: str) -> None:
+        status_text = f"Assignment delayed due to the configured {cause}."
+        self._statuses.append((Status.ASSIGNMENT_DELAYED, status_text))
 
     def _reconcile(
-        self, updated: StreamsGroupMember, assigned_epoch: int, tasks: Tasks
+        self, updated_member: StreamsGroupMember, assigned_epoch: int, tasks: Tasks
     ) -> StreamsGroupMember | Rejection:
-        if updated.is_reconciled_to(assigned_epoch):
-            return updated
+        if updated_member.is_reconciled_to(assigned_epoch):
+            return updated_member
         goal = TaskTarget(
             assignment_epoch=assigned_epoch,
             tasks=tasks,
@@ -618,107 +646,116 @@ class _Heartbeat:
             holders=holders_of(self._group.members.values()),
             changes_in_place=self._protocol.rules.streams_tasks_change_in_place,
         )
-        return reconcile(updated, goal)
+        return reconcile(updated_member, goal)
 
     # Answer
 
     def _reply(
         self,
         member: StreamsGroupMember,
-        settled: StreamsGroupMember,
-        configured: Configured,
+        reconciled_member: StreamsGroupMember,
+        configured_topology: Configured,
         *,
         is_known: bool,
     ) -> StreamsReply | Rejection:
         command = self._command
-        has_changed = member.assigned != settled.assigned
-        endpoint_changed = member.endpoint != settled.endpoint
-        if endpoint_changed or (has_changed and settled.endpoint is not None):
-            self._remember(endpoints_epoch=self._memory.endpoints_epoch + 1)
+        has_changed = member.assigned != reconciled_member.assigned
+        endpoint_changed = member.endpoint != reconciled_member.endpoint
+        if endpoint_changed or (has_changed and reconciled_member.endpoint is not None):
+            self._change_memory(endpoints_epoch=self._memory.endpoints_epoch + 1)
         endpoints: tuple[EndpointPartitions, ...] | None = None
         endpoints_epoch = self._memory.endpoints_epoch
         if endpoints_epoch != command.endpoints_epoch:
-            endpoint_partitions = self._endpoints(settled, configured)
+            endpoint_partitions = self._endpoints(reconciled_member, configured_topology)
             if isinstance(endpoint_partitions, Rejection):
                 return endpoint_partitions
             endpoints = endpoint_partitions
-        self._tell(settled, configured)
+        self._add_statuses(reconciled_member, configured_topology)
         intervals = self._configs.intervals
         return StreamsReply(
-            member_id=settled.member_id,
-            member_epoch=settled.member_epoch,
+            member_id=reconciled_member.member_id,
+            member_epoch=reconciled_member.member_epoch,
             heartbeat_interval_ms=intervals.heartbeat_interval_ms,
             task_offset_interval_ms=self._configs.task_offset_interval_ms
             if self._protocol.rules.streams_heartbeats_are_whole
             else 0,
             acceptable_recovery_lag=self._configs.acceptable_recovery_lag,
             statuses=tuple(self._statuses),
-            tasks=settled.assigned.tasks if command.member_epoch == 0 or has_changed else None,
+            tasks=reconciled_member.assigned.tasks
+            if command.member_epoch == 0 or has_changed
+            else None,
             endpoints_epoch=endpoints_epoch if is_known else 0,
             endpoints=endpoints,
-            topics_to_make=configured.missing,
+            topics_to_make=configured_topology.missing,
         )
 
-    def _tell(self, member: StreamsGroupMember, configured: Configured) -> None:
+    def _add_statuses(self, member: StreamsGroupMember, configured_topology: Configured) -> None:
         """Add statuses after that of the assignment."""
-        if configured.problem is not None:
-            self._statuses.append(configured.problem)
-        by = self._memory.shutdown_by
-        if by is not None:
-            text = (
-                f"Streams group member {by} encountered a fatal error and requested a shutdown for "
-                "the entire application."
+        if configured_topology.problem is not None:
+            self._statuses.append(configured_topology.problem)
+        requester_id = self._memory.shutdown_by
+        if requester_id is not None:
+            status_text = (
+                f"Streams group member {requester_id} encountered a fatal error and requested a "
+                "shutdown for the entire application."
             )
-            self._statuses.append((Status.SHUTDOWN_APPLICATION, text))
-        tags = [tag.strip() for tag in dict(self._configs.assignor).get(RACK_TAGS, "").split(",")]
-        lacks = [tag for tag in tags if tag not in member.client_tags] if tags != [""] else []
-        if lacks and self._command.api_version >= CLIENT_TAGS_FROM:
-            text = (
+            self._statuses.append((Status.SHUTDOWN_APPLICATION, status_text))
+        required_tags = [
+            tag.strip() for tag in dict(self._configs.assignor).get(RACK_TAGS, "").split(",")
+        ]
+        missing_tags = (
+            [tag for tag in required_tags if tag not in member.client_tags]
+            if required_tags != [""]
+            else []
+        )
+        if missing_tags and self._command.api_version >= CLIENT_TAGS_FROM:
+            status_text = (
                 f"Missing required client tags for rack-aware standby assignment: "
-                f"[{', '.join(lacks)}]. Configure them via 'client.tag.<tagKey>' in your Streams "
-                "config."
+                f"[{', '.join(missing_tags)}]. Configure them via 'client.tag.<tagKey>' in your "
+                "Streams config."
             )
-            self._statuses.append((Status.MISSING_CLIENT_TAGS, text))
+            self._statuses.append((Status.MISSING_CLIENT_TAGS, status_text))
 
     def _endpoints(
-        self, settled: StreamsGroupMember, configured: Configured
+        self, reconciled_member: StreamsGroupMember, configured_topology: Configured
     ) -> tuple[EndpointPartitions, ...] | Rejection:
         """The partitions that each endpoint serves, the sender's last."""
         endpoints: list[EndpointPartitions] = []
-        for member in (*self._group.members_in_order(), settled):
+        for member in (*self._group.members_in_order(), reconciled_member):
             if member.endpoint is None or (
-                member is not settled and member.member_id == settled.member_id
+                member is not reconciled_member and member.member_id == reconciled_member.member_id
             ):
                 continue
-            if configured.subtopologies is None:  # a real broker looks for what is not there
+            # A real broker looks for what is not there.
+            if configured_topology.subtopologies is None:
                 return Rejection(error=ErrorCode.unknown_server_error, reason="No value present")
-            served = self._endpoint_partitions(member, configured)
-            if isinstance(served, Rejection):
-                return served
-            endpoints.append(served)
+            endpoint_partitions = self._endpoint_partitions(member, configured_topology)
+            if isinstance(endpoint_partitions, Rejection):
+                return endpoint_partitions
+            endpoints.append(endpoint_partitions)
         return tuple(endpoints)
 
     def _endpoint_partitions(
-        self, member: StreamsGroupMember, configured: Configured
+        self, member: StreamsGroupMember, configured_topology: Configured
     ) -> EndpointPartitions | Rejection:
         assigned = member.assigned
-        active = self._partitions(assigned.active, configured)
+        active = self._source_partitions(assigned.active, configured_topology)
         if isinstance(active, Rejection):
             return active
-        standby = self._partitions(assigned.standby | assigned.warmup, configured)
+        standby = self._source_partitions(assigned.standby | assigned.warmup, configured_topology)
         if isinstance(standby, Rejection):
             return standby
         assert member.endpoint is not None
         return EndpointPartitions(endpoint=member.endpoint, active=active, standby=standby)
 
-    def _partitions(
-        self, tasks: Iterable[Task], configured: Configured
+    def _source_partitions(
+        self, tasks: Iterable[Task], configured_topology: Configured
     ) -> tuple[tuple[str, tuple[int, ...]], ...] | Rejection:
         """Source partitions of tasks, by topic."""
-        assert configured.subtopologies is not None
+        assert configured_topology.subtopologies is not None
         source_partitions: list[tuple[str, tuple[int, ...]]] = []
-        for name, indexes in by_subtopology(tasks):
-            for topic in java_order(configured.subtopologies[name].sources):
+        for subtopology_id, indexes in by_subtopology(tasks):
+            for topic in java_order(configured_topology.subtopologies[subtopology_id].sources):
                 topic_image = self._image.topics.get(topic)
                 if topic_image is None:
                     return Rejection(
@@ -739,7 +776,7 @@ def _revocation_timer(group_id: str, member: StreamsGroupMember) -> TimerSet | T
     return TimerCancelled(kind=TimerKind.REVOCATION, group_id=group_id, member_id=member.member_id)
 
 
-def _by_task(
+def _offsets_by_task(
     reported_offsets: tuple[tuple[Task, int], ...] | None, known_offsets: Mapping[Task, int]
 ) -> Mapping[Task, int] | Rejection:
     """Reported offsets by task; ``known_offsets`` if there is no report."""
@@ -748,7 +785,7 @@ def _by_task(
     offsets: dict[Task, int] = {}
     for task, offset in reported_offsets:
         if task in offsets:
-            return _invalid(
+            return _invalid_request(
                 f"Task offsets contain a duplicate entry for subtopology {task[0]} and partition "
                 f"{task[1]}."
             )
@@ -756,5 +793,5 @@ def _by_task(
     return offsets
 
 
-def _invalid(reason: str) -> Rejection:
+def _invalid_request(reason: str) -> Rejection:
     return Rejection(error=ErrorCode.invalid_request, reason=reason)

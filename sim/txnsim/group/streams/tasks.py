@@ -81,7 +81,10 @@ class StreamsMemberState(IntEnum):
 def by_subtopology(tasks: Iterable[Task]) -> list[tuple[str, tuple[int, ...]]]:
     """Subtopologies with their partitions, in the iteration order of Kafka's map."""
     indexes_by_name = {
-        name: tuple(index for _, index in subtopology_tasks)
-        for name, subtopology_tasks in groupby(sorted(tasks), key=lambda task: task[0])
+        subtopology_id: tuple(index for _, index in subtopology_tasks)
+        for subtopology_id, subtopology_tasks in groupby(sorted(tasks), key=lambda task: task[0])
     }
-    return [(name, indexes_by_name[name]) for name in java_order(indexes_by_name)]
+    return [
+        (subtopology_id, indexes_by_name[subtopology_id])
+        for subtopology_id in java_order(indexes_by_name)
+    ]

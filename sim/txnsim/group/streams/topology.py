@@ -80,9 +80,9 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True):
     def required_topics(self) -> list[str]:
         """Names of source, repartition, changelog topics, in Kafka's hash order."""
         return java_order(
-            name
+            topic_name
             for subtopology in self.subtopologies.values()
-            for name in (
+            for topic_name in (
                 *subtopology.sources,
                 *(topic.name for topic in subtopology.state_changelog_topics),
             )
@@ -90,10 +90,12 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True):
 
     def reader_of(self, topic: str) -> str | None:
         """The subtopology that reads a topic; the last one if there are several."""
-        readers = [
-            name for name, subtopology in self.subtopologies.items() if topic in subtopology.sources
+        reader_ids = [
+            subtopology_id
+            for subtopology_id, subtopology in self.subtopologies.items()
+            if topic in subtopology.sources
         ]
-        return readers[-1] if readers else None
+        return reader_ids[-1] if reader_ids else None
 
 
 def subtopology_of(message: Any) -> Subtopology:
@@ -119,23 +121,29 @@ def subtopology_of(message: Any) -> Subtopology:
         repartition_source_topics=topics(message.repartition_source_topics),
         copartition_groups=tuple(
             CopartitionGroup(
-                source_topics=group.source_topics,
-                source_topic_regex=group.source_topic_regex,
-                repartition_source_topics=group.repartition_source_topics,
+                source_topics=copartition_group.source_topics,
+                source_topic_regex=copartition_group.source_topic_regex,
+                repartition_source_topics=copartition_group.repartition_source_topics,
             )
-            for group in message.copartition_groups
+            for copartition_group in message.copartition_groups
         ),
     )
 
 
 def made_topology(epoch: int, subtopologies: Collection[Subtopology]) -> Topology | Rejection:
     """A topology, or the error if Kafka can't process it."""
-    by_id = {subtopology.subtopology_id: subtopology for subtopology in subtopologies}
+    subtopologies_by_id = {subtopology.subtopology_id: subtopology for subtopology in subtopologies}
     if epoch < 0:
         return _server_error("Topology epoch must be non-negative.")
-    if len(by_id) < len(subtopologies):
+    if len(subtopologies_by_id) < len(subtopologies):
         return _server_error("Duplicate key")
-    return Topology(epoch=epoch, subtopologies={name: by_id[name] for name in java_order(by_id)})
+    return Topology(
+        epoch=epoch,
+        subtopologies={
+            subtopology_id: subtopologies_by_id[subtopology_id]
+            for subtopology_id in java_order(subtopologies_by_id)
+        },
+    )
 
 
 class Configured(msgspec.Struct, frozen=True, kw_only=True):
@@ -180,95 +188,112 @@ def configure(topology: Topology, image: ClusterImage) -> Configured | Rejection
 
 
 def _configure_partitions(topology: Topology, image: ClusterImage) -> Configured:
-    parts = topology.subtopologies
-    groups = [group for subtopology in parts.values() for group in _copartition_groups(subtopology)]
-    absent = sorted(
+    subtopologies = topology.subtopologies
+    copartition_groups = [
+        copartition_group
+        for subtopology in subtopologies.values()
+        for copartition_group in _copartition_groups(subtopology)
+    ]
+    absent_topics = sorted(
         {
-            name
-            for subtopology in parts.values()
-            for name in subtopology.source_topics
-            if name not in image.topics
+            topic_name
+            for subtopology in subtopologies.values()
+            for topic_name in subtopology.source_topics
+            if topic_name not in image.topics
         }
     )
-    if absent:
+    if absent_topics:
         raise _WrongTopicsError(
-            (Status.MISSING_SOURCE_TOPICS, f"Source topics {_summary(absent)} are missing.")
+            (Status.MISSING_SOURCE_TOPICS, f"Source topics {_summary(absent_topics)} are missing.")
         )
-    decided = _Counts(image)
-    decided.own |= _repartition_counts(parts, decided)
-    for group in groups:
-        decided.own |= _copartition_counts(group, topology, decided)
-    for subtopology in parts.values():
+    partition_counts = _PartitionCounts(image)
+    partition_counts.own |= _repartition_counts(subtopologies, partition_counts)
+    for copartition_group in copartition_groups:
+        partition_counts.own |= _copartition_counts(copartition_group, topology, partition_counts)
+    for subtopology in subtopologies.values():
         if not subtopology.sources:
             raise _WrongTopicsError(
-                _invalid(f"No source topics found for subtopology {subtopology.subtopology_id}")
+                _invalid_topology(
+                    f"No source topics found for subtopology {subtopology.subtopology_id}"
+                )
             )
-        most = max(decided.count_of(name) for name in subtopology.sources)
-        decided.own |= {topic.name: most for topic in subtopology.state_changelog_topics}
-    ready = {name: _with_counts(parts[name], decided) for name in sorted(parts)}
-    missing = _missing(ready, topology, image)
+        largest_count = max(
+            partition_counts.count_of(topic_name) for topic_name in subtopology.sources
+        )
+        partition_counts.own |= {
+            topic.name: largest_count for topic in subtopology.state_changelog_topics
+        }
+    configured_subtopologies = {
+        topic_name: _with_counts(subtopologies[topic_name], partition_counts)
+        for topic_name in sorted(subtopologies)
+    }
+    missing_topics = _missing_topics(configured_subtopologies, topology, image)
     return Configured(
         epoch=topology.epoch,
-        subtopologies=ready,
+        subtopologies=configured_subtopologies,
         tasks={
-            name: max(map(decided.count_of, subtopology.sources))
-            for name, subtopology in ready.items()
+            topic_name: max(map(partition_counts.count_of, subtopology.sources))
+            for topic_name, subtopology in configured_subtopologies.items()
         },
-        missing=missing,
+        missing=missing_topics,
         problem=(
             Status.MISSING_INTERNAL_TOPICS,
-            f"Internal topics are missing: {_summary(missing)}",
+            f"Internal topics are missing: {_summary(missing_topics)}",
         )
-        if missing
+        if missing_topics
         else None,
     )
 
 
-class _Counts:
+class _PartitionCounts:
     """Partition counts: of existing topics, and those decided so far."""
 
     def __init__(self, image: ClusterImage) -> None:
         self._image = image
         self.own: dict[str, int] = {}
 
-    def count_of(self, name: str) -> int:
+    def count_of(self, topic_name: str) -> int:
         """The count of a topic that exists or is decided."""
-        topic = self._image.topics.get(name)
-        return self.own[name] if topic is None else len(topic.partitions)
+        topic = self._image.topics.get(topic_name)
+        return self.own[topic_name] if topic is None else len(topic.partitions)
 
 
 # Repartition topics
 
 
-def _repartition_counts(parts: Mapping[str, Subtopology], counts: _Counts) -> dict[str, int]:
+def _repartition_counts(
+    subtopologies: Mapping[str, Subtopology], counts: _PartitionCounts
+) -> dict[str, int]:
     """Counts of repartition topics: as the application says, or that of the largest topic that the
     writer reads.
     """
     partition_counts = {
         topic.name: topic.partitions
-        for subtopology in parts.values()
+        for subtopology in subtopologies.values()
         for topic in subtopology.repartition_source_topics
         if topic.partitions
     }
-    while _next_counts(parts, counts, partition_counts):
+    while _next_counts(subtopologies, counts, partition_counts):
         pass
     if any(
-        name not in partition_counts
-        for subtopology in parts.values()
-        for name in subtopology.repartition_sink_topics
+        topic_name not in partition_counts
+        for subtopology in subtopologies.values()
+        for topic_name in subtopology.repartition_sink_topics
     ):
         raise _WrongTopicsError(
-            _invalid(
+            _invalid_topology(
                 "Failed to compute number of partitions for all repartition topics. There may be "
                 "loops in the topology that cannot be resolved."
             )
         )
-    sources = (
-        topic for subtopology in parts.values() for topic in subtopology.repartition_source_topics
+    source_topics = (
+        topic
+        for subtopology in subtopologies.values()
+        for topic in subtopology.repartition_source_topics
     )
-    if any(topic.name not in partition_counts for topic in sources):
+    if any(topic.name not in partition_counts for topic in source_topics):
         raise _WrongTopicsError(
-            _invalid(
+            _invalid_topology(
                 "Failed to compute number of partitions for all repartition topics, because a "
                 "repartition source topic is never used as a sink topic."
             )
@@ -277,51 +302,53 @@ def _repartition_counts(parts: Mapping[str, Subtopology], counts: _Counts) -> di
 
 
 def _next_counts(
-    parts: Mapping[str, Subtopology], counts: _Counts, partition_counts: dict[str, int]
+    subtopologies: Mapping[str, Subtopology],
+    counts: _PartitionCounts,
+    partition_counts: dict[str, int],
 ) -> bool:
     """One pass over subtopologies; returns whether new counts were found."""
     count_before = len(partition_counts)
-    for subtopology in parts.values():
+    for subtopology in subtopologies.values():
         decided_topics = [
             topic.name
             for topic in subtopology.repartition_source_topics
             if topic.name in partition_counts
         ]
-        read = [
-            *(partition_counts[name] for name in decided_topics),
+        read_counts = [
+            *(partition_counts[topic_name] for topic_name in decided_topics),
             *map(counts.count_of, subtopology.source_topics),
         ]
-        if read:
-            for name in subtopology.repartition_sink_topics:
-                partition_counts.setdefault(name, max(read))
+        if read_counts:
+            for topic_name in subtopology.repartition_sink_topics:
+                partition_counts.setdefault(topic_name, max(read_counts))
     return len(partition_counts) > count_before
 
 
 # Copartitioning
 
 
-def _copartition_groups(part: Subtopology) -> Iterator[frozenset[str]]:
-    for group in part.copartition_groups:
-        repartition = tuple(topic.name for topic in part.repartition_source_topics)
+def _copartition_groups(subtopology: Subtopology) -> Iterator[frozenset[str]]:
+    for copartition_group in subtopology.copartition_groups:
+        repartition_topics = tuple(topic.name for topic in subtopology.repartition_source_topics)
         yield frozenset(
             (
-                *_names_at(part.source_topics, group.source_topics),
-                *_names_at(repartition, group.repartition_source_topics),
+                *_names_at(subtopology.source_topics, copartition_group.source_topics),
+                *_names_at(repartition_topics, copartition_group.repartition_source_topics),
             )
         )
 
 
-def _names_at(names: tuple[str, ...], indexes: tuple[int, ...]) -> Iterator[str]:
+def _names_at(topic_names: tuple[str, ...], indexes: tuple[int, ...]) -> Iterator[str]:
     for index in indexes:
-        if not 0 <= index < len(names):
+        if not 0 <= index < len(topic_names):
             raise _WrongTopicsError(
-                _server_error(f"Index {index} out of bounds for length {len(names)}")
+                _server_error(f"Index {index} out of bounds for length {len(topic_names)}")
             )
-        yield names[index]
+        yield topic_names[index]
 
 
 def _copartition_counts(
-    group: Collection[str], topology: Topology, counts: _Counts
+    topic_names: Collection[str], topology: Topology, counts: _PartitionCounts
 ) -> dict[str, int]:
     """Counts of a group's repartition topics: those of its other topics, which must agree; else
     those that the application says, which must agree too; else the largest.
@@ -331,43 +358,58 @@ def _copartition_counts(
         for subtopology in topology.subtopologies.values()
         for topic in subtopology.repartition_source_topics
     ]
-    fixed = {topic.name for topic in all_repartition if topic.partitions}
-    flexible = {topic.name for topic in all_repartition if not topic.partitions}
-    counts_in_group = {name: counts.count_of(name) for name in group if name in fixed | flexible}
-    source_counts = {name: counts.count_of(name) for name in group if name not in counts_in_group}
-    if not group:
+    fixed_topics = {topic.name for topic in all_repartition if topic.partitions}
+    flexible_topics = {topic.name for topic in all_repartition if not topic.partitions}
+    counts_in_group = {
+        topic_name: counts.count_of(topic_name)
+        for topic_name in topic_names
+        if topic_name in fixed_topics | flexible_topics
+    }
+    source_counts = {
+        topic_name: counts.count_of(topic_name)
+        for topic_name in topic_names
+        if topic_name not in counts_in_group
+    }
+    if not topic_names:
         return {}
     if source_counts:
         partition_count = _common_count(source_counts.values(), source_counts)
-    elif fixed:
-        partition_count = _common_count([counts.count_of(name) for name in fixed], counts_in_group)
+    elif fixed_topics:
+        partition_count = _common_count(
+            [counts.count_of(topic_name) for topic_name in fixed_topics], counts_in_group
+        )
     else:
         partition_count = max(counts_in_group.values())
-    for name, number in sorted(counts_in_group.items()):
-        if name in fixed and number != partition_count:
+    for topic_name, group_count in sorted(counts_in_group.items()):
+        if topic_name in fixed_topics and group_count != partition_count:
             raise _WrongTopicsError(
-                _wrongly(
-                    f"Number of partitions [{number}] of repartition topic [{name}] doesn't match "
-                    f"number of partitions [{partition_count}] of the source topic."
+                _wrongly_partitioned(
+                    f"Number of partitions [{group_count}] of repartition topic [{topic_name}] "
+                    f"doesn't match number of partitions [{partition_count}] of the source topic."
                 )
             )
     return dict.fromkeys(counts_in_group, partition_count)
 
 
-def _common_count(numbers: Collection[int], count_by_topic: Mapping[str, int]) -> int:
+def _common_count(partition_counts: Collection[int], count_by_topic: Mapping[str, int]) -> int:
     """The count that all topics agree on."""
-    if len(set(numbers)) == 1:
-        return next(iter(numbers))
-    listed = ", ".join(f"{name}={number}" for name, number in sorted(count_by_topic.items()))
+    if len(set(partition_counts)) == 1:
+        return next(iter(partition_counts))
+    listed = ", ".join(
+        f"{topic_name}={partition_count}"
+        for topic_name, partition_count in sorted(count_by_topic.items())
+    )
     raise _WrongTopicsError(
-        _wrongly(f"Following topics do not have the same number of partitions: [{{{listed}}}]")
+        _wrongly_partitioned(
+            f"Following topics do not have the same number of partitions: [{{{listed}}}]"
+        )
     )
 
 
 # Internal topics
 
 
-def _with_counts(part: Subtopology, counts: _Counts) -> Subtopology:
+def _with_counts(subtopology: Subtopology, counts: _PartitionCounts) -> Subtopology:
     """The subtopology with counts for its internal topics."""
 
     def with_partition_counts(topics: tuple[TopicInfo, ...]) -> tuple[TopicInfo, ...]:
@@ -380,53 +422,60 @@ def _with_counts(part: Subtopology, counts: _Counts) -> Subtopology:
         return numbered_topics
 
     return msgspec.structs.replace(
-        part,
-        state_changelog_topics=with_partition_counts(part.state_changelog_topics),
-        repartition_source_topics=with_partition_counts(part.repartition_source_topics),
+        subtopology,
+        state_changelog_topics=with_partition_counts(subtopology.state_changelog_topics),
+        repartition_source_topics=with_partition_counts(subtopology.repartition_source_topics),
     )
 
 
-def _missing(
-    parts: Mapping[str, Subtopology], topology: Topology, image: ClusterImage
+def _missing_topics(
+    subtopologies: Mapping[str, Subtopology], topology: Topology, image: ClusterImage
 ) -> dict[str, TopicInfo]:
     """Missing internal topics; existing ones must have the right number of partitions."""
-    internal = {
+    internal_topics = {
         topic.name: topic
-        for subtopology in parts.values()
+        for subtopology in subtopologies.values()
         for topic in (*subtopology.repartition_source_topics, *subtopology.state_changelog_topics)
     }
-    for name in topology.required_topics():
-        if name in internal and name in image.topics:
-            number, partition_count = len(image.topics[name].partitions), internal[name].partitions
-            if number != partition_count:
+    for topic_name in topology.required_topics():
+        if topic_name in internal_topics and topic_name in image.topics:
+            existing_count, expected_count = (
+                len(image.topics[topic_name].partitions),
+                internal_topics[topic_name].partitions,
+            )
+            if existing_count != expected_count:
                 raise _WrongTopicsError(
-                    _wrongly(
-                        f"Existing topic {name} has different number of partitions: expected "
-                        f"{partition_count}, found {number}"
+                    _wrongly_partitioned(
+                        f"Existing topic {topic_name} has different number of partitions: expected "
+                        f"{expected_count}, found {existing_count}"
                     )
                 )
     # Kafka puts all of them into its map and takes some out, which leaves the order.
-    return {name: internal[name] for name in java_order(internal) if name not in image.topics}
+    return {
+        topic_name: internal_topics[topic_name]
+        for topic_name in java_order(internal_topics)
+        if topic_name not in image.topics
+    }
 
 
 # Words
 
-_SHOWN: Final = 3
+_LISTED_NAMES_MAX: Final = 3
 
 
-def _summary(names: Collection[str]) -> str:
-    listed = list(names)
-    unlisted_count = len(listed) - _SHOWN
-    return ", ".join(listed[:_SHOWN]) + (
+def _summary(topic_names: Collection[str]) -> str:
+    listed_names = list(topic_names)
+    unlisted_count = len(listed_names) - _LISTED_NAMES_MAX
+    return ", ".join(listed_names[:_LISTED_NAMES_MAX]) + (
         f" and {unlisted_count} additional topics" if unlisted_count > 0 else ""
     )
 
 
-def _wrongly(text: str) -> Told:
-    return Status.INCORRECTLY_PARTITIONED_TOPICS, text
+def _wrongly_partitioned(message_text: str) -> Told:
+    return Status.INCORRECTLY_PARTITIONED_TOPICS, message_text
 
 
-def _invalid(reason: str) -> Rejection:
+def _invalid_topology(reason: str) -> Rejection:
     return Rejection(error=ErrorCode.streams_invalid_topology, reason=reason)
 
 
@@ -439,9 +488,9 @@ def topics_of(subtopologies: Collection[Subtopology]) -> list[str]:
     """Distinct topic names of subtopologies, including sinks."""
     return list(
         dict.fromkeys(
-            name
+            topic_name
             for subtopology in subtopologies
-            for name in (
+            for topic_name in (
                 *subtopology.source_topics,
                 *subtopology.repartition_sink_topics,
                 *(topic.name for topic in subtopology.repartition_source_topics),

@@ -533,7 +533,7 @@ def test_a_snapshot_has_positions_and_what_waits() -> None:
             ),
             record_offset=offset,
             producer_id=pid,
-            replicated=LATEST,
+            high_watermark=LATEST,
         )
     node = "broker/2/group/5"
     assert list(trace.positions()) == [
@@ -564,7 +564,7 @@ def test_positions_wait_for_the_marker_that_decides_them() -> None:
         OffsetCommitted(group_id="g", topic_partition=PLACES[0], position=3, commit_timestamp_ms=0),
         record_offset=0,
         producer_id=PID,
-        replicated=LATEST,
+        high_watermark=LATEST,
     )
     for committed in (True, False):
         marker = TxnMarker(

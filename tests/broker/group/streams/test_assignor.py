@@ -68,13 +68,17 @@ def test_who_gets_what(
     standbys: int,
     expected: dict[str, str],
 ) -> None:
-    assert tasks_as_text(run_to_end(assign_sticky(members, parts, standbys=standbys))) == expected
+    assert (
+        tasks_as_text(run_to_end(assign_sticky(members, parts, standby_count=standbys))) == expected
+    )
 
 
 def test_who_has_read_most_becomes_active() -> None:
     members = {"a": member("p", "", "", p0=5), "b": member("q", "", "", p0=9)}
     assignment = run_to_end(
-        assign_sticky(members, {"0": AssignedSubtopology(tasks=1, is_stateful=True)}, standbys=0)
+        assign_sticky(
+            members, {"0": AssignedSubtopology(tasks=1, is_stateful=True)}, standby_count=0
+        )
     )
     assert tasks_as_text(assignment) == {"a": "", "b": "0"}
 
@@ -82,7 +86,9 @@ def test_who_has_read_most_becomes_active() -> None:
 def test_who_has_a_standby_comes_before_who_has_read_more() -> None:
     members = {"a": member("p", "", "0", p0=5), "b": member("q", "", "", p0=9)}
     assignment = run_to_end(
-        assign_sticky(members, {"0": AssignedSubtopology(tasks=1, is_stateful=True)}, standbys=1)
+        assign_sticky(
+            members, {"0": AssignedSubtopology(tasks=1, is_stateful=True)}, standby_count=1
+        )
     )
     assert tasks_as_text(assignment) == {"a": "0", "b": "|0"}
 
@@ -105,7 +111,7 @@ def assign_tasks(
         )
         for name, process in processes.items()
     }
-    return run_to_end(assign_sticky(members, parts, standbys=standbys))
+    return run_to_end(assign_sticky(members, parts, standby_count=standbys))
 
 
 @given(
