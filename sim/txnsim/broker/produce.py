@@ -282,7 +282,7 @@ class Producing(msgspec.Struct, kw_only=True, eq=False):
                         batch=part.batch,
                         guard=guards.get(where, SENTINEL),
                         header=part.header,
-                        newest=newest_by_partition.get(where),
+                        timestamp_check=newest_by_partition.get(where),
                     ),
                     partial(self.log_for_append, command, where),
                     command,

@@ -209,7 +209,7 @@ class _SubscriptionReader:
     def _element_count(self) -> int:
         count = self.number("!i")
         if count > len(self._encoded):
-            raise ValueError(f"{count} elements in {len(self._data)} bytes")
+            raise ValueError(f"{count} elements in {len(self._encoded)} bytes")
         self._elements += count
         if self._elements > ELEMENTS_MAX:
             raise ValueError(f"more than {ELEMENTS_MAX} elements")

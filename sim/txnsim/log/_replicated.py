@@ -22,11 +22,11 @@ def describe_batch(batch: bytes, header: BatchHeader | None = None) -> Replicate
         header = read_batch_header(batch, 0)
     is_marker, committed, coordinator_epoch = False, False, -1
     if header.is_control:
-        control = read_control_record(batch)
-        if control is not None and control.is_marker:
+        control_record = read_control_record(batch)
+        if control_record is not None and control_record.is_marker:
             is_marker = True
-            committed = control.type == COMMIT
-            coordinator_epoch = control.coordinator_epoch
+            committed = control_record.type == COMMIT
+            coordinator_epoch = control_record.coordinator_epoch
     return ReplicatedBatch(
         data=batch,
         base_offset=header.base_offset,

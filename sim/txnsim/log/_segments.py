@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from txnsim.log.segment import Segment
 
-_ALL: Final = 1 << 62
+_ALL_BATCHES: Final = 1 << 62
 
 
 class Span(NamedTuple):
@@ -70,22 +70,22 @@ class Segments:
         """Drop every batch from the one that contains ``offset`` on; a segment that begins there
         stays, empty (LocalLog.truncateTo).
         """
-        keep = max(1, bisect_right(self._base_offsets, offset))
-        del self._segments[keep:]
-        del self._base_offsets[keep:]
+        kept_count = max(1, bisect_right(self._base_offsets, offset))
+        del self._segments[kept_count:]
+        del self._base_offsets[kept_count:]
         self.active = self._segments[-1]
         self.active.truncate_to(offset, now_ms=now_ms)
 
-    def replace(self, old: Sequence[Segment], new: Segment) -> bool:
-        """Replace the segments ``old`` by ``new`` (UnifiedLog.replaceSegments); False, and no
-        change, if they are no longer here.
+    def replace(self, old_segments: Sequence[Segment], new_segment: Segment) -> bool:
+        """Replace the segments ``old_segments`` by ``new_segment`` (UnifiedLog.replaceSegments);
+        False, and no change, if they are no longer here.
         """
-        count = len(old)
-        index = bisect_right(self._base_offsets, old[0].base_offset) - 1
-        if self._segments[index : index + count] != list(old):
+        old_count = len(old_segments)
+        first_index = bisect_right(self._base_offsets, old_segments[0].base_offset) - 1
+        if self._segments[first_index : first_index + old_count] != list(old_segments):
             return False
-        self._segments[index : index + count] = [new]
-        self._base_offsets[index : index + count] = [new.base_offset]
+        self._segments[first_index : first_index + old_count] = [new_segment]
+        self._base_offsets[first_index : first_index + old_count] = [new_segment.base_offset]
         self.active = self._segments[-1]
         return True
 
@@ -109,88 +109,98 @@ class Segments:
         """Index of the segment for the offset; 0 for offsets before the first segment."""
         return max(0, bisect_right(self._base_offsets, offset) - 1)
 
-    def between(self, start: int, end: int) -> list[Segment]:
+    def between(self, start_offset: int, end_offset: int) -> list[Segment]:
         """Segments that may hold offsets of ``[start, end)`` (LogSegments.values)."""
-        if start >= end:
+        if start_offset >= end_offset:
             return []
-        return self._segments[self.floor(start) : bisect_right(self._base_offsets, end - 1)]
+        return self._segments[
+            self.floor(start_offset) : bisect_right(self._base_offsets, end_offset - 1)
+        ]
 
     def higher_base_offset(self, segment: Segment, default: int) -> int:
         """Base offset of the next segment; ``default`` after the last one."""
-        above = bisect_right(self._base_offsets, segment.base_offset)
-        return self._base_offsets[above] if above < len(self._base_offsets) else default
+        next_index = bisect_right(self._base_offsets, segment.base_offset)
+        return self._base_offsets[next_index] if next_index < len(self._base_offsets) else default
 
     def batches(self, offset: int) -> Iterator[bytes]:
         """Batches from the one that contains ``offset`` on; later changes of the log don't affect
         the iteration.
         """
-        number = self.floor(offset)
-        parts = [self._segments[number].slice(self._segments[number].index_of(offset), _ALL)]
-        parts += [segment.slice(0, _ALL) for segment in self._segments[number + 1 :]]
-        for part in parts:
-            yield from part
+        segment_index = self.floor(offset)
+        batch_lists = [
+            self._segments[segment_index].slice(
+                self._segments[segment_index].index_of(offset), _ALL_BATCHES
+            )
+        ]
+        batch_lists += [
+            segment.slice(0, _ALL_BATCHES) for segment in self._segments[segment_index + 1 :]
+        ]
+        for batch_list in batch_lists:
+            yield from batch_list
 
     def holder(self, offset: int) -> tuple[Segment, int] | None:
         """Segment and index of the first batch that ends at or after ``offset``; None if there is
         none.
         """
-        for number in range(self.floor(offset), len(self._segments)):
-            segment = self._segments[number]
-            index = segment.index_of(offset)
-            if index < len(segment):
-                return segment, index
+        for segment_index in range(self.floor(offset), len(self._segments)):
+            segment = self._segments[segment_index]
+            batch_index = segment.index_of(offset)
+            if batch_index < len(segment):
+                return segment, batch_index
         return None
 
-    def read(self, offset: int, upper: int, *, max_bytes: int, min_one_batch: bool) -> Span | None:
-        """Batches of one segment from ``offset`` up to, but excluding, ``upper``; None if there are
-        none (LocalLog.read).
+    def read(
+        self, offset: int, upper_offset: int, *, max_bytes: int, min_one_batch: bool
+    ) -> Span | None:
+        """Batches of one segment from ``offset`` up to, but excluding, ``upper_offset``; None if
+        there are none (LocalLog.read).
         """
         segment = self.active
         if offset >= segment.base_offset:
-            start = segment.index_of(offset)
-            if start == len(segment):
+            start_index = segment.index_of(offset)
+            if start_index == len(segment):
                 return None
         else:
-            holder = self.holder(offset)
-            if holder is None:
+            segment_and_index = self.holder(offset)
+            if segment_and_index is None:
                 return None
-            segment, start = holder
-        below_upper = segment.end_index_of(upper)
-        within = segment.end_index_within(start, max_bytes)
-        limit = max_bytes
-        if within <= start and min_one_batch:
-            within = start + 1
-            limit = segment.position(within) - segment.position(start)
-        begin = segment.position(start)
-        end = max(start, min(below_upper, within))
-        size = segment.position(end) - begin
-        reach = min(begin + limit, segment.position(below_upper))
-        bytes_left = reach - begin - size
+            segment, start_index = segment_and_index
+        upper_index = segment.end_index_of(upper_offset)
+        size_index = segment.end_index_within(start_index, max_bytes)
+        bytes_limit = max_bytes
+        if size_index <= start_index and min_one_batch:
+            size_index = start_index + 1
+            bytes_limit = segment.position(size_index) - segment.position(start_index)
+        begin_position = segment.position(start_index)
+        end_index = max(start_index, min(upper_index, size_index))
+        size_bytes = segment.position(end_index) - begin_position
+        reach_position = min(begin_position + bytes_limit, segment.position(upper_index))
+        bytes_left = reach_position - begin_position - size_bytes
         return Span(
-            batches=segment.slice(start, end),
-            size=size,
+            batches=segment.slice(start_index, end_index),
+            size=size_bytes,
             segment=segment,
-            reach=reach,
+            reach=reach_position,
             # The first one is never cut: from Fetch v3 on that is an empty answer
             # (ReplicaManager.readFromLog, firstEntryIncomplete).
-            cut=segment.slice(end, end + 1)[0][:bytes_left]
-            if bytes_left > 0 and end > start
+            cut=segment.slice(end_index, end_index + 1)[0][:bytes_left]
+            if bytes_left > 0 and end_index > start_index
             else b"",
         )
 
-    def is_older(self, offset: int, upper: int) -> bool:
-        """Whether ``offset`` is in an older segment than ``upper``
+    def is_older(self, offset: int, upper_offset: int) -> bool:
+        """Whether ``offset`` is in an older segment than ``upper_offset``
         (LogOffsetMetadata.onOlderSegment).
         """
-        return offset < self.active.base_offset and self.floor(offset) < self.floor(upper)
+        return offset < self.active.base_offset and self.floor(offset) < self.floor(upper_offset)
 
-    def bytes_between(self, offset: int, upper: int) -> int:
+    def bytes_between(self, offset: int, upper_offset: int) -> int:
         """Greatest number of bytes that a read of ``[offset, upper)`` from one segment can
         return.
         """
         segment = self._segments[self.floor(offset)]
         return max(
             0,
-            segment.position(segment.end_index_of(upper))
+            segment.position(segment.end_index_of(upper_offset))
             - segment.position(segment.index_of(offset)),
         )

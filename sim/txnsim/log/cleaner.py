@@ -74,8 +74,8 @@ class Dirt(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def ratio(self) -> float:
         """Dirty bytes as a share of all cleanable bytes."""
-        total = self.clean_bytes + self.dirty_bytes
-        return self.dirty_bytes / total if total else 0.0
+        total_bytes = self.clean_bytes + self.dirty_bytes
+        return self.dirty_bytes / total_bytes if total_bytes else 0.0
 
 
 def dirt_of(log: PartitionLog, now_ms: int) -> Dirt | None:
@@ -111,18 +111,18 @@ Pauses = Generator[CompressedRecords[Any] | None, None, T]
 """Yields work that may be done during the pause; None for a pause without work."""
 
 
-def _in_pauses(steps: Generator[int, None, T], header: BatchHeader) -> Pauses[T]:
+def _in_pauses(record_steps: Generator[int, None, T], header: BatchHeader) -> Pauses[T]:
     """The result of steps over a batch; the work on a heavy batch is yielded."""
     if is_heavy((header,)):
-        work = CompressedRecords(steps)
-        yield work
-        return work.result()
+        compressed_records = CompressedRecords(record_steps)
+        yield compressed_records
+        return compressed_records.result()
     if header.records_count <= STEPS:
-        return run_to_end(steps)
+        return run_to_end(record_steps)
     steps_done = 0
     while True:
         try:
-            steps_done += next(steps)
+            steps_done += next(record_steps)
         except StopIteration as end:
             result: T = end.value
             return result
@@ -142,21 +142,23 @@ def clean(log: PartitionLog, dirt: Dirt, now_ms: int) -> Pauses[None]:
         MissingExtraError: Its codec needs a library that is not installed.
     """
     generation = log.local.generation
-    keys = _Keys(log.config.cleaner_keys_max)
-    for work in keys.note(log, dirt):
-        yield work
+    key_offsets = _KeyOffsets(log.config.cleaner_keys_max)
+    for compressed_records in key_offsets.note(log, dirt):
+        yield compressed_records
         if log.local.generation != generation:
             return
-    txns = CleanedTxns()
-    for group in _groups(log.local.inactive_segments(0, keys.end_offset), log, dirt.end_offset):
-        rewriting = _Rewriting(log, keys, txns, now_ms)
-        for work in rewriting.rewrite(group):
-            yield work
+    cleaned_txns = CleanedTxns()
+    for segment_group in _segment_groups(
+        log.local.inactive_segments(0, key_offsets.end_offset), log, dirt.end_offset
+    ):
+        rewriting = _SegmentRewriting(log, key_offsets, cleaned_txns, now_ms)
+        for compressed_records in rewriting.rewrite(segment_group):
+            yield compressed_records
             if log.local.generation != generation:
                 return
-        if not log.replace_segments(group, rewriting.cleaned, txns.kept):
+        if not log.replace_segments(segment_group, rewriting.cleaned, cleaned_txns.kept):
             return
-    log.local.cleaned_until = keys.end_offset
+    log.local.cleaned_until = key_offsets.end_offset
 
 
 # What could be cleaned
@@ -166,15 +168,19 @@ def first_uncleanable_offset(log: PartitionLog, now_ms: int) -> int:
     """The offset at which cleaning has to end: an open transaction, a record younger than
     ``min.compaction.lag.ms``, or the active segment (LogCleanerManager.cleanableOffsets).
     """
-    first_dirty = _first_dirty_offset(log)
-    active = log.local.active_base_offset
-    uncleanable = min(log.last_stable_offset, active)
+    first_dirty_offset = _first_dirty_offset(log)
+    active_offset = log.local.active_base_offset
+    uncleanable_offset = min(log.last_stable_offset, active_offset)
     lag_ms = log.config.min_compaction_lag_ms
     if lag_ms > 0:
-        dirty = log.local.inactive_segments(first_dirty, active)
-        young = (s.base_offset for s in dirty if s.largest_timestamp > now_ms - lag_ms)
-        uncleanable = min(uncleanable, next(young, uncleanable))
-    return max(first_dirty, uncleanable)
+        dirty_segments = log.local.inactive_segments(first_dirty_offset, active_offset)
+        young_offsets = (
+            segment.base_offset
+            for segment in dirty_segments
+            if segment.largest_timestamp > now_ms - lag_ms
+        )
+        uncleanable_offset = min(uncleanable_offset, next(young_offsets, uncleanable_offset))
+    return max(first_dirty_offset, uncleanable_offset)
 
 
 def _first_dirty_offset(log: PartitionLog) -> int:
@@ -186,55 +192,66 @@ def _first_dirty_offset(log: PartitionLog) -> int:
 
 def measure(log: PartitionLog, now_ms: int) -> Dirt:
     """How much of a log is dirty and may be cleaned (LogCleanerManager.cleanableOffsets)."""
-    first_dirty = _first_dirty_offset(log)
-    active = log.local.active_base_offset
-    dirty = log.local.inactive_segments(first_dirty, active)
-    uncleanable = first_uncleanable_offset(log, now_ms)
-    inactive_segments = log.local.inactive_segments(uncleanable, active)
-    end = inactive_segments[0].base_offset if inactive_segments else active
-    cleanable = log.local.inactive_segments(min(first_dirty, end), end)
-    stamps = [s.first_timestamp for s in dirty if s.first_timestamp > 0]
+    first_dirty_offset = _first_dirty_offset(log)
+    active_offset = log.local.active_base_offset
+    dirty_segments = log.local.inactive_segments(first_dirty_offset, active_offset)
+    uncleanable_offset = first_uncleanable_offset(log, now_ms)
+    uncleanable_segments = log.local.inactive_segments(uncleanable_offset, active_offset)
+    end_offset = uncleanable_segments[0].base_offset if uncleanable_segments else active_offset
+    cleanable_segments = log.local.inactive_segments(
+        min(first_dirty_offset, end_offset), end_offset
+    )
+    first_timestamps = [
+        segment.first_timestamp for segment in dirty_segments if segment.first_timestamp > 0
+    ]
     return Dirt(
-        first_dirty_offset=first_dirty,
-        end_offset=end,
-        clean_bytes=sum(s.size_bytes for s in log.local.inactive_segments(0, first_dirty)),
-        dirty_bytes=sum(s.size_bytes for s in cleanable),
-        is_overdue=bool(stamps) and min(stamps) < now_ms - log.config.max_compaction_lag_ms,
+        first_dirty_offset=first_dirty_offset,
+        end_offset=end_offset,
+        clean_bytes=sum(
+            segment.size_bytes for segment in log.local.inactive_segments(0, first_dirty_offset)
+        ),
+        dirty_bytes=sum(segment.size_bytes for segment in cleanable_segments),
+        is_overdue=bool(first_timestamps)
+        and min(first_timestamps) < now_ms - log.config.max_compaction_lag_ms,
     )
 
 
-def _groups(segments: Sequence[Segment], log: PartitionLog, end: int) -> Iterator[list[Segment]]:
+def _segment_groups(
+    segments: Sequence[Segment], log: PartitionLog, end_offset: int
+) -> Iterator[list[Segment]]:
     """Adjacent segments that fit into one together, so that cleaning does not leave ever smaller
     ones (Cleaner.groupSegmentsBySize).
     """
     config = log.config
-    group: list[Segment] = []
-    size = index_bytes = 0
-    for number, segment in enumerate(segments):
-        next_base_offset = segments[number + 1].base_offset if number + 1 < len(segments) else end
+    segment_group: list[Segment] = []
+    group_bytes = index_bytes = 0
+    for index, segment in enumerate(segments):
+        next_base_offset = (
+            segments[index + 1].base_offset if index + 1 < len(segments) else end_offset
+        )
         fits_group = (
-            size + segment.size_bytes <= config.segment_bytes
+            group_bytes + segment.size_bytes <= config.segment_bytes
             and index_bytes + segment.index_bytes <= config.segment_index_bytes
             and (
                 not segment.size_bytes
-                or not group
-                or next_base_offset - 1 - group[0].base_offset <= RELATIVE_OFFSET_MAX
+                or not segment_group
+                or next_base_offset - 1 - segment_group[0].base_offset <= RELATIVE_OFFSET_MAX
             )
         )
-        if group and not fits_group:
-            yield group
-            group, size, index_bytes = [], 0, 0
-        group.append(segment)
-        size += segment.size_bytes
+        if segment_group and not fits_group:
+            yield segment_group
+            segment_group, group_bytes, index_bytes = [], 0, 0
+        segment_group.append(segment)
+        group_bytes += segment.size_bytes
         index_bytes += segment.index_bytes
-    if group:
-        yield group
+    if segment_group:
+        yield segment_group
 
 
 # First pass
 
 
-class _Keys:
+class _KeyOffsets:
     """The last offset of each key in the dirty part, without aborted records (SkimpyOffsetMap,
     Cleaner.buildOffsetMap).
     """
@@ -249,33 +266,37 @@ class _Keys:
 
     def note(self, log: PartitionLog, dirt: Dirt) -> Pauses[None]:
         """Collect the keys of the dirty part, up to the memory limit."""
-        start = self.end_offset = dirt.first_dirty_offset
-        txns = CleanedTxns()
-        txns.expect(log.local.index.lookup(start, dirt.end_offset))
-        work = 0
-        segments = log.local.inactive_segments(start, dirt.end_offset)
+        first_dirty_offset = self.end_offset = dirt.first_dirty_offset
+        cleaned_txns = CleanedTxns()
+        cleaned_txns.expect(log.local.index.lookup(first_dirty_offset, dirt.end_offset))
+        work_bytes = 0
+        segments = log.local.inactive_segments(first_dirty_offset, dirt.end_offset)
         next_offsets = [*(segment.base_offset for segment in segments[1:]), dirt.end_offset]
         for segment, next_offset in zip(segments, next_offsets, strict=False):
             for batch in segment.batches():
                 header = read_batch_header(batch)
                 if header.is_control:
-                    txns.on_control(header, read_control_record(batch))
-                elif not txns.on_data(header):
-                    has_room = yield from _in_pauses(self._take(batch, header, start), header)
+                    cleaned_txns.on_control(header, read_control_record(batch))
+                elif not cleaned_txns.on_data(header):
+                    has_room = yield from _in_pauses(
+                        self._note_batch_keys(batch, header, first_dirty_offset), header
+                    )
                     if not has_room:
                         return
                 self.end_offset = max(self.end_offset, header.last_offset + 1)
-                work += header.size + header.records_count * RECORD_BYTES
-                if work >= WORK_BYTES:
-                    work = 0
+                work_bytes += header.size + header.records_count * RECORD_BYTES
+                if work_bytes >= WORK_BYTES:
+                    work_bytes = 0
                     yield None
             self.end_offset = next_offset
 
-    def _take(self, batch: bytes, header: BatchHeader, start: int) -> Generator[int, None, bool]:
+    def _note_batch_keys(
+        self, batch: bytes, header: BatchHeader, first_dirty_offset: int
+    ) -> Generator[int, None, bool]:
         """Collect the keys of a batch; False if some did not fit. Yield after each."""
         for offset, key, _ in batch_keys(batch, header):
             yield 1
-            if key is None or offset < start:
+            if key is None or offset < first_dirty_offset:
                 continue
             if len(self.offsets) >= self._keys_max:
                 return False
@@ -287,41 +308,43 @@ class _Keys:
 # Second pass
 
 
-class _Rewriting:
+class _SegmentRewriting:
     """Rewrites a group of segments into one segment."""
 
-    __slots__ = ("_end_offset", "_keys", "_log", "_now_ms", "_producers", "_txns", "cleaned")
+    __slots__ = ("_end_offset", "_key_offsets", "_log", "_now_ms", "_producers", "_txns", "cleaned")
 
-    def __init__(self, log: PartitionLog, keys: _Keys, txns: CleanedTxns, now_ms: int) -> None:
+    def __init__(
+        self, log: PartitionLog, key_offsets: _KeyOffsets, cleaned_txns: CleanedTxns, now_ms: int
+    ) -> None:
         self._log = log
-        self._keys = keys.offsets
-        self._end_offset = keys.end_offset
-        self._txns = txns
+        self._key_offsets = key_offsets.offsets
+        self._end_offset = key_offsets.end_offset
+        self._txns = cleaned_txns
         self._now_ms = now_ms
         self._producers: dict[int, ProducerEntry] = {}
         """Producers at the start of the group (UnifiedLog.lastRecordsOfActiveProducers)."""
         self.cleaned = Segment(0)
 
-    def rewrite(self, group: Sequence[Segment]) -> Pauses[None]:
+    def rewrite(self, segment_group: Sequence[Segment]) -> Pauses[None]:
         """Fill ``cleaned`` from the group's batches (Cleaner.cleanSegments)."""
         self._producers = {
             producer.producer_id: producer for producer in self._log.producers.all_producers()
         }
         self._txns.kept = []
         self.cleaned = Segment(
-            group[0].base_offset,
-            created_ms=group[0].created_ms,
+            segment_group[0].base_offset,
+            created_ms=segment_group[0].created_ms,
             index_interval_bytes=self._log.config.index_interval_bytes,
         )
-        work = 0
-        for number, segment in enumerate(group):
-            if number + 1 < len(group):
-                upper = group[number + 1].base_offset
+        work_bytes = 0
+        for index, segment in enumerate(segment_group):
+            if index + 1 < len(segment_group):
+                upper_offset = segment_group[index + 1].base_offset
             elif self._log.config.rules.half_cleaned_segments_are_indexed:
-                upper = segment.next_offset
+                upper_offset = segment.next_offset
             else:
-                upper = self._end_offset  # KAFKA-13727: the segment may go on behind it
-            self._txns.expect(self._log.local.index.lookup(segment.base_offset, upper))
+                upper_offset = self._end_offset  # KAFKA-13727: the segment may go on behind it
+            self._txns.expect(self._log.local.index.lookup(segment.base_offset, upper_offset))
             for batch in segment.batches():
                 header = read_batch_header(batch)
                 remaining_batch = yield from _in_pauses(
@@ -337,11 +360,11 @@ class _Rewriting:
                         else read_batch_header(remaining_batch).max_timestamp_ms,
                         now_ms=segment.modified_ms,
                     )
-                work += header.size + header.records_count * RECORD_BYTES
-                if work >= WORK_BYTES:
-                    work = 0
+                work_bytes += header.size + header.records_count * RECORD_BYTES
+                if work_bytes >= WORK_BYTES:
+                    work_bytes = 0
                     yield None
-        self.cleaned.modified_ms = group[-1].modified_ms
+        self.cleaned.modified_ms = segment_group[-1].modified_ms
 
     def _remaining_batch(
         self, batch: bytes, header: BatchHeader
@@ -355,39 +378,41 @@ class _Rewriting:
                 is_idle and header.has_delete_horizon and header.base_timestamp_ms <= self._now_ms
             )
             is_dropped = is_dropped or self._is_mistaken_for_a_record(batch, header)
-            survivors = None if is_dropped or not header.records_count else ALL_RECORDS
+            surviving_offsets = None if is_dropped or not header.records_count else ALL_RECORDS
             needs_horizon = is_idle
         else:
             is_dropped = self._txns.on_data(header)
-            survivors, needs_horizon = None, False
+            surviving_offsets, needs_horizon = None, False
             if not is_dropped:
-                survivors, needs_horizon = yield from self._survivors(batch, header)
-        if survivors is None:
+                surviving_offsets, needs_horizon = yield from self._surviving_offsets(batch, header)
+        if surviving_offsets is None:
             if not self._must_remain(header):
                 return None
             is_whole = header.is_control and self._log.config.rules.last_markers_stay_whole
             return batch if is_whole else empty_batch(header)
         needs_horizon = needs_horizon and not header.has_delete_horizon
-        if survivors is ALL_RECORDS and not needs_horizon:
+        if surviving_offsets is ALL_RECORDS and not needs_horizon:
             return batch
         return (
-            yield from self._filter_batch(batch, header, survivors, needs_horizon=needs_horizon)
+            yield from self._filter_batch(
+                batch, header, surviving_offsets, needs_horizon=needs_horizon
+            )
         )
 
-    def _survivors(
+    def _surviving_offsets(
         self, batch: bytes, header: BatchHeader
     ) -> Generator[int, None, tuple[frozenset[int] | None, bool]]:
         """(surviving offsets or ``ALL_RECORDS``, whether a tombstone survives); None offsets if no
         record survives.
         """
-        keys = self._keys
+        key_offsets = self._key_offsets
         is_young = not header.has_delete_horizon or self._now_ms < header.base_timestamp_ms
         surviving_offsets: list[int] = []
         has_tombstone = False
         for offset, key, has_value in batch_keys(batch, header):
             yield 1
             if offset < self._end_offset and (
-                key is None or offset < keys.get(key, -1) or not (has_value or is_young)
+                key is None or offset < key_offsets.get(key, -1) or not (has_value or is_young)
             ):
                 continue
             surviving_offsets.append(offset)
@@ -405,7 +430,7 @@ class _Rewriting:
         if self._log.config.rules.cleaner_spares_markers:
             return False
         return any(
-            key is not None and offset < self._keys.get(key, -1)
+            key is not None and offset < self._key_offsets.get(key, -1)
             for offset, key, _ in batch_keys(batch, header)
         )
 
@@ -430,7 +455,7 @@ class _Rewriting:
         self,
         batch: bytes,
         header: BatchHeader,
-        survivors: frozenset[int],
+        surviving_offsets: frozenset[int],
         *,
         needs_horizon: bool,
     ) -> Generator[int, None, bytes]:
@@ -438,8 +463,8 @@ class _Rewriting:
         if needs_horizon:
             horizon_ms = min(LONG_MAX, self._now_ms + self._log.config.delete_retention_ms)
         records = iter_records(batch)
-        if survivors is not ALL_RECORDS:
-            records = (record for record in records if record.offset in survivors)
+        if surviving_offsets is not ALL_RECORDS:
+            records = (record for record in records if record.offset in surviving_offsets)
         return (yield from filtering_batch(header, records, delete_horizon_ms=horizon_ms))
 
 
@@ -456,10 +481,10 @@ class CleanedTxns:
     the same holds for the marker of a committed one.
     """
 
-    __slots__ = ("_aborted", "_committed", "_observed", "_waiting", "kept")
+    __slots__ = ("_aborted", "_committed", "_observed", "_upcoming", "kept")
 
     def __init__(self) -> None:
-        self._waiting: list[tuple[int, int, AbortedTxn]] = []
+        self._upcoming: list[tuple[int, int, AbortedTxn]] = []
         self._aborted: dict[int, AbortedTxn] = {}
         self._observed: set[int] = set()
         """Producers of aborted transactions of which a batch was seen."""
@@ -469,23 +494,25 @@ class CleanedTxns:
         cleaned part.
         """
 
-    def expect(self, entries: Iterable[AbortedTxn]) -> None:
+    def expect(self, aborted_txns: Iterable[AbortedTxn]) -> None:
         """Add transactions that were aborted in the part that follows."""
-        for entry in entries:
-            heapq.heappush(self._waiting, (entry.first_offset, entry.last_offset, entry))
+        for aborted_txn in aborted_txns:
+            heapq.heappush(
+                self._upcoming, (aborted_txn.first_offset, aborted_txn.last_offset, aborted_txn)
+            )
 
     def on_control(self, header: BatchHeader, record: ControlRecord | None) -> bool:
         """Process a control batch; returns whether no remaining batch needs it."""
-        self._go_to(header.last_offset)
+        self._advance_to(header.last_offset)
         if record is None:
             return True  # emptied before
         producer_id = header.producer_id
         if record.type == ABORT:
-            entry = self._aborted.pop(producer_id, None)
-            if entry is None or producer_id not in self._observed:
+            aborted_txn = self._aborted.pop(producer_id, None)
+            if aborted_txn is None or producer_id not in self._observed:
                 return True
             self._observed.discard(producer_id)
-            self.kept.append(entry)
+            self.kept.append(aborted_txn)
             return False
         if record.type == COMMIT:
             if producer_id not in self._committed:
@@ -495,7 +522,7 @@ class CleanedTxns:
 
     def on_data(self, header: BatchHeader) -> bool:
         """Process a batch of records; returns whether its transaction was aborted."""
-        self._go_to(header.last_offset)
+        self._advance_to(header.last_offset)
         if not header.is_transactional:
             return False
         if header.producer_id in self._aborted:
@@ -504,8 +531,8 @@ class CleanedTxns:
         self._committed.add(header.producer_id)
         return False
 
-    def _go_to(self, offset: int) -> None:
-        upcoming = self._waiting
-        while upcoming and upcoming[0][0] <= offset:
-            entry = heapq.heappop(upcoming)[2]
-            self._aborted.setdefault(entry.producer_id, entry)
+    def _advance_to(self, offset: int) -> None:
+        upcoming_txns = self._upcoming
+        while upcoming_txns and upcoming_txns[0][0] <= offset:
+            aborted_txn = heapq.heappop(upcoming_txns)[2]
+            self._aborted.setdefault(aborted_txn.producer_id, aborted_txn)

@@ -28,10 +28,10 @@ from txnsim.wire.batch_header import AFTER_PLACE, PLACE, Came
 from txnsim.wire.control import MARKER_BYTES
 
 _LOG_APPEND_TIME: Final = TimestampType.LOG_APPEND_TIME
-_OWN_FIELDS: Final = Struct(">i8xqq").unpack_from
+_UNPACK_OWN_FIELDS: Final = Struct(">i8xqq").unpack_from
 """Last offset delta, largest timestamp and producer id of a batch."""
-_OWN_FIELDS_AT: Final = 23
-_UNKNOWN: Final = ProducerEntry(-1)
+_OWN_FIELDS_POSITION: Final = 23
+_UNKNOWN_PRODUCER: Final = ProducerEntry(-1)
 
 
 def start_verification(
@@ -49,18 +49,23 @@ def start_verification(
         The guard to pass with the append; ``SENTINEL`` if the transaction is already open here and
             needs no check; a rejection if the epoch is already fenced here.
     """
-    entry = log.producers.state.by_id.get(producer_id)
-    if entry is not None:
-        rules = log.config.rules
+    producer_entry = log.producers.state.by_id.get(producer_id)
+    if producer_entry is not None:
+        release_rules = log.config.rules
         # KAFKA-18042
-        if producer_epoch < entry.producer_epoch and rules.stale_epoch_is_refused_early:
+        if (
+            producer_epoch < producer_entry.producer_epoch
+            and release_rules.stale_epoch_is_refused_early
+        ):
             return Rejection(
                 error=ErrorCode.invalid_producer_epoch,
                 reason=f"epoch {producer_epoch} of producer {producer_id} is below "
-                f"{entry.producer_epoch}, the last one seen on {log.topic_partition}",
+                f"{producer_entry.producer_epoch}, the last one seen on {log.topic_partition}",
                 rule="verify.stale-epoch-first",
             )
-        if entry.txn_first_offset != NO_OFFSET and may_join(entry, producer_epoch, rules):
+        if producer_entry.txn_first_offset != NO_OFFSET and may_join(
+            producer_entry, producer_epoch, release_rules
+        ):
             return SENTINEL
     return log.producers.verification.start(
         producer_id=producer_id,
@@ -78,54 +83,70 @@ def append_client(
     guard: int,
     now_ms: int,
     header: BatchHeader | None = None,
-    newest: AppendRejection | Reread | int | None = None,
+    timestamp_check: AppendRejection | Reread | int | None = None,
 ) -> Appended | AppendRejection:
     """Append a producer's batch (AppendOrigin.CLIENT), which must be one complete batch of magic 2.
 
-    Args:
-        log: The leader's log.
-        batch: The bytes from the client.
-        guard: The guard from ``start_verification``; meaningless outside of transactions.
-        now_ms: The cluster's time.
-        header: The batch's header, if the caller has read it already.
-        newest: The result of ``newest_in_steps`` or ``reread``, if the caller has run it already.
+    Args: log: The leader's log. batch: The bytes from the client. guard: The guard from
+    ``start_verification``; meaningless outside of transactions. now_ms: The cluster's time. header:
+    The batch's header, if the caller has read it already. timestamp_check: The result of
+    ``newest_in_steps`` or ``reread``, if the caller has run it already.
     """
-    sound = sound_batch(
+    judged_batch = sound_batch(
         batch,
         header,
-        newest,
+        timestamp_check,
         topic_partition=log.topic_partition,
         config=log.config,
         log_start_offset=log.log_start_offset,
         now_ms=now_ms,
     )
-    if isinstance(sound, AppendRejection):
-        return sound
-    batch, header, max_timestamp = sound.batch, sound.header, sound.max_timestamp
+    if isinstance(judged_batch, AppendRejection):
+        return judged_batch
+    batch, header, max_timestamp = (
+        judged_batch.batch,
+        judged_batch.header,
+        judged_batch.max_timestamp,
+    )
     last_sequence = header.last_sequence
-    entry: ProducerEntry | None = None
+    producer_entry: ProducerEntry | None = None
     if header.producer_id >= 0:
-        producers = log.producers
-        entry = producers.state.by_id.get(header.producer_id)
-        if entry is not None and entry.batches and entry.producer_epoch == header.producer_epoch:
-            cached = entry.find_batch(header.base_sequence, last_sequence)
-            if cached is not None:
+        producer_manager = log.producers
+        producer_entry = producer_manager.state.by_id.get(header.producer_id)
+        if (
+            producer_entry is not None
+            and producer_entry.batches
+            and producer_entry.producer_epoch == header.producer_epoch
+        ):
+            cached_batch = producer_entry.find_batch(header.base_sequence, last_sequence)
+            if cached_batch is not None:
                 return Appended(
-                    base_offset=cached.first_offset,
-                    last_offset=cached.last_offset,
-                    log_append_time_ms=cached.timestamp,
+                    base_offset=cached_batch.first_offset,
+                    last_offset=cached_batch.last_offset,
+                    log_append_time_ms=cached_batch.timestamp,
                     log_start_offset=log.log_start_offset,
-                    epoch_before=entry.producer_epoch,
-                    open_before=entry.txn_first_offset,
+                    epoch_before=producer_entry.producer_epoch,
+                    open_before=producer_entry.txn_first_offset,
                     duplicate=True,
                 )
         refusal = check_producer(
-            entry, header, producers.verification, log.config, guard=guard, is_client=True
+            producer_entry,
+            header,
+            producer_manager.verification,
+            log.config,
+            guard=guard,
+            is_client=True,
         )
         if refusal is not None:
             return _rejection_of(log, refusal)
     return _write(
-        log, batch, header, entry, last_sequence, max_timestamp=max_timestamp, now_ms=now_ms
+        log,
+        batch,
+        header,
+        producer_entry,
+        last_sequence,
+        max_timestamp=max_timestamp,
+        now_ms=now_ms,
     )
 
 
@@ -137,22 +158,22 @@ def append_coordinator(
     It is our own, so its CRC and records are trusted, and sequences and duplicates are not checked.
     Transactional offset commits need a guard like a client's batch.
     """
-    config, size = log.config, len(batch)
-    if size > config.max_message_bytes or size > config.segment_bytes:
-        rejection = check_size(size, config)
+    config, size_bytes = log.config, len(batch)
+    if size_bytes > config.max_message_bytes or size_bytes > config.segment_bytes:
+        rejection = check_size(size_bytes, config)
         assert rejection is not None
         return rejection
-    last_delta, timestamp_ms, producer_id = _OWN_FIELDS(batch, _OWN_FIELDS_AT)
+    last_offset_delta, timestamp_ms, producer_id = _UNPACK_OWN_FIELDS(batch, _OWN_FIELDS_POSITION)
     if producer_id >= 0 or config.timestamp_type is _LOG_APPEND_TIME:
         header = read_batch_header(batch, 0)
-        entry: ProducerEntry | None = None
+        producer_entry: ProducerEntry | None = None
         if producer_id >= 0:
-            producers = log.producers
-            entry = producers.state.by_id.get(producer_id)
+            producer_manager = log.producers
+            producer_entry = producer_manager.state.by_id.get(producer_id)
             refusal = check_producer(
-                entry,
+                producer_entry,
                 header,
-                producers.verification,
+                producer_manager.verification,
                 config,
                 guard=guard,
                 is_client=False,
@@ -161,19 +182,25 @@ def append_coordinator(
                 return _rejection_of(log, refusal)
         last_sequence = header.last_sequence
         return _write(
-            log, batch, header, entry, last_sequence, max_timestamp=timestamp_ms, now_ms=now_ms
+            log,
+            batch,
+            header,
+            producer_entry,
+            last_sequence,
+            max_timestamp=timestamp_ms,
+            now_ms=now_ms,
         )
-    offset, leader_epoch = log.local.end_offset, log.leader_epoch
+    base_offset, leader_epoch = log.local.end_offset, log.leader_epoch
     log.append(
         ReplicatedBatch(
             data=b"".join(
                 (
-                    PLACE(offset, size - BatchHeader.OVERHEAD, leader_epoch),
+                    PLACE(base_offset, size_bytes - BatchHeader.OVERHEAD, leader_epoch),
                     memoryview(batch)[AFTER_PLACE],
                 )
             ),
-            base_offset=offset,
-            last_offset=offset + last_delta,
+            base_offset=base_offset,
+            last_offset=base_offset + last_offset_delta,
             leader_epoch=leader_epoch,
             producer_id=-1,
             producer_epoch=-1,
@@ -185,8 +212,8 @@ def append_coordinator(
         now_ms=now_ms,
     )
     return Appended(
-        base_offset=offset,
-        last_offset=offset + last_delta,
+        base_offset=base_offset,
+        last_offset=base_offset + last_offset_delta,
         log_append_time_ms=NO_TIMESTAMP,
         log_start_offset=log.log_start_offset,
     )
@@ -201,21 +228,21 @@ def append_marker(
     on that. With a ``start_offset`` it is written only if an open transaction starts there (text of
     KIP-664); with coordinator epoch -1 the epoch that is known here stays.
     """
-    entry = log.producers.state.by_id.get(marker.producer_id)
-    admitted = admit_marker(entry, log.config, marker)
-    if isinstance(admitted, Refusal):
-        return _rejection_of(log, admitted)
-    if isinstance(admitted, AppendRejection):
-        return admitted
-    offset, leader_epoch = log.local.end_offset, log.leader_epoch
-    entry_before = entry or _UNKNOWN
-    epoch_before, open_before = entry_before.producer_epoch, entry_before.txn_first_offset
+    producer_entry = log.producers.state.by_id.get(marker.producer_id)
+    coordinator_epoch = admit_marker(producer_entry, log.config, marker)
+    if isinstance(coordinator_epoch, Refusal):
+        return _rejection_of(log, coordinator_epoch)
+    if isinstance(coordinator_epoch, AppendRejection):
+        return coordinator_epoch
+    marker_offset, leader_epoch = log.local.end_offset, log.leader_epoch
+    known_entry = producer_entry or _UNKNOWN_PRODUCER
+    epoch_before, open_before = known_entry.producer_epoch, known_entry.txn_first_offset
     batch = control_batch(
         producer_id=marker.producer_id,
         producer_epoch=marker.producer_epoch,
         committed=marker.committed,
-        coordinator_epoch=admitted,
-        base_offset=offset,
+        coordinator_epoch=coordinator_epoch,
+        base_offset=marker_offset,
         leader_epoch=leader_epoch,
         timestamp_ms=now_ms,
         log_append_time=log.config.timestamp_type is _LOG_APPEND_TIME,
@@ -223,8 +250,8 @@ def append_marker(
     log.append(
         ReplicatedBatch(
             data=batch,
-            base_offset=offset,
-            last_offset=offset,
+            base_offset=marker_offset,
+            last_offset=marker_offset,
             leader_epoch=leader_epoch,
             producer_id=marker.producer_id,
             producer_epoch=marker.producer_epoch,
@@ -234,13 +261,13 @@ def append_marker(
             is_control=True,
             is_marker=True,
             committed=marker.committed,
-            coordinator_epoch=admitted,
+            coordinator_epoch=coordinator_epoch,
         ),
         now_ms=now_ms,
     )
     return Appended(
-        base_offset=offset,
-        last_offset=offset,
+        base_offset=marker_offset,
+        last_offset=marker_offset,
         log_append_time_ms=NO_TIMESTAMP,
         log_start_offset=log.log_start_offset,
         epoch_before=epoch_before,
@@ -252,7 +279,7 @@ def _write(
     log: PartitionLog,
     batch: Came,
     header: BatchHeader,
-    entry: ProducerEntry | None,
+    producer_entry: ProducerEntry | None,
     last_sequence: int,
     *,
     max_timestamp: int,
@@ -268,8 +295,8 @@ def _write(
     base_offset = log.local.end_offset
     last_offset = base_offset + header.last_offset_delta
     leader_epoch = log.leader_epoch
-    entry_before = entry or _UNKNOWN
-    epoch_before, open_before = entry_before.producer_epoch, entry_before.txn_first_offset
+    known_entry = producer_entry or _UNKNOWN_PRODUCER
+    epoch_before, open_before = known_entry.producer_epoch, known_entry.txn_first_offset
     place_bytes = PLACE(base_offset, header.batch_length, leader_epoch)
     log.append(
         ReplicatedBatch(
@@ -331,30 +358,35 @@ class Refusal(NamedTuple):
 
 
 def check_gate(
-    entry: ProducerEntry | None,
+    producer_entry: ProducerEntry | None,
     *,
     producer_id: int,
     producer_epoch: int,
     is_verified: bool,
-    rules: Rules,
+    release_rules: Rules,
 ) -> Refusal | None:
     """The refusal of a transactional data batch before any sequence check; None if it passes.
 
     Args:
-        entry: The partition's state of the producer.
+        producer_entry: The partition's state of the producer.
         producer_id: The batch's producer id.
         producer_epoch: The batch's epoch.
         is_verified: Whether the request has the guard of the producer's verification entry, or
             verification is switched off.
-        rules: The rules of the broker's release.
+        release_rules: The rules of the broker's release.
     """
-    if entry is not None:
-        if entry.txn_first_offset != NO_OFFSET and may_join(entry, producer_epoch, rules):
+    if producer_entry is not None:
+        if producer_entry.txn_first_offset != NO_OFFSET and may_join(
+            producer_entry, producer_epoch, release_rules
+        ):
             return None
         # KAFKA-19690: a fenced producer has to hear that it is fenced, not that its transaction is
         # unknown.
-        if producer_epoch < entry.producer_epoch and rules.stale_epoch_comes_before_guard:
-            return _stale_epoch(entry, producer_epoch, "producer.gate-epoch")
+        if (
+            producer_epoch < producer_entry.producer_epoch
+            and release_rules.stale_epoch_comes_before_guard
+        ):
+            return _stale_epoch(producer_entry, producer_epoch, "producer.gate-epoch")
     if is_verified:
         return None
     return Refusal(
@@ -365,78 +397,87 @@ def check_gate(
     )
 
 
-def may_join(entry: ProducerEntry, producer_epoch: int, rules: Rules) -> bool:
+def may_join(producer_entry: ProducerEntry, producer_epoch: int, release_rules: Rules) -> bool:
     """Whether the batch can join the open transaction
     (ProducerStateManager.hasOngoingTransaction).
     """
-    joins_any = not rules.open_transactions_have_epochs
-    return entry.producer_epoch == producer_epoch or joins_any
+    any_epoch_joins = not release_rules.open_transactions_have_epochs
+    return producer_entry.producer_epoch == producer_epoch or any_epoch_joins
 
 
 def check_data(
-    entry: ProducerEntry | None,
+    producer_entry: ProducerEntry | None,
     *,
     producer_epoch: int,
     base_sequence: int,
     is_transactional: bool,
     is_client: bool,
     verification: VerificationEntry | None,
-    rules: Rules,
+    release_rules: Rules,
 ) -> Refusal | None:
     """The refusal of a data batch that does not continue the partition's state of its producer
     (ProducerAppendInfo.appendDataBatch).
     """
-    if entry is not None and producer_epoch < entry.producer_epoch:
+    if producer_entry is not None and producer_epoch < producer_entry.producer_epoch:
         # Never PRODUCER_FENCED: that one is the coordinator's word (KIP-588).
-        return _stale_epoch(entry, producer_epoch, "producer.stale-epoch")
+        return _stale_epoch(producer_entry, producer_epoch, "producer.stale-epoch")
     if is_client:
         refusal = _check_sequence(
-            entry,
+            producer_entry,
             producer_epoch=producer_epoch,
             base_sequence=base_sequence,
             verification=verification,
-            rules=rules,
+            release_rules=release_rules,
         )
         if refusal is not None:
             return refusal
-    if entry is not None and entry.txn_first_offset != NO_OFFSET and not is_transactional:
+    if (
+        producer_entry is not None
+        and producer_entry.txn_first_offset != NO_OFFSET
+        and not is_transactional
+    ):
         return Refusal(
             ErrorCode.invalid_txn_state,
-            f"producer {entry.producer_id} has a transaction open since offset "
-            f"{entry.txn_first_offset}; a batch outside of it was found (ProducerAppendInfo)",
+            f"producer {producer_entry.producer_id} has a transaction open since offset "
+            f"{producer_entry.txn_first_offset}; a batch outside of it was found "
+            "(ProducerAppendInfo)",
             "producer.plain-in-open-txn",
         )
     return None
 
 
 def check_marker(
-    entry: ProducerEntry | None,
+    producer_entry: ProducerEntry | None,
     *,
     producer_epoch: int,
     coordinator_epoch: int,
     transaction_version: int,
-    rules: Rules,
+    release_rules: Rules,
 ) -> Refusal | None:
     """The refusal of a marker that may not end this producer's transaction here
     (ProducerAppendInfo.appendEndTxnMarker).
     """
-    if entry is None:
+    if producer_entry is None:
         # An unknown producer's coordinator epoch counts as -1, which no real one is below.
         known_coordinator_epoch = NO_EPOCH
     else:
-        known_epoch = entry.producer_epoch
+        known_epoch = producer_entry.producer_epoch
         is_v2 = transaction_version >= TransactionVersion.TV_2
         if producer_epoch < known_epoch:
-            rule = "marker.v2-lower-epoch" if is_v2 else "marker.v1-lower-epoch"
-            return _stale_epoch(entry, producer_epoch, rule)
-        if is_v2 and producer_epoch == known_epoch and not _may_repeat_epoch(entry, rules):
+            refusal_rule = "marker.v2-lower-epoch" if is_v2 else "marker.v1-lower-epoch"
+            return _stale_epoch(producer_entry, producer_epoch, refusal_rule)
+        if (
+            is_v2
+            and producer_epoch == known_epoch
+            and not _may_repeat_epoch(producer_entry, release_rules)
+        ):
             return Refusal(
                 ErrorCode.invalid_producer_epoch,
                 f"a marker of transactions v2 must carry an epoch above {known_epoch}, "
                 f"found {producer_epoch} (KIP-1228)",
                 "marker.v2-same-epoch",
             )
-        known_coordinator_epoch = entry.coordinator_epoch
+        known_coordinator_epoch = producer_entry.coordinator_epoch
     if coordinator_epoch < known_coordinator_epoch:
         return Refusal(
             ErrorCode.transaction_coordinator_fenced,
@@ -447,25 +488,29 @@ def check_marker(
     return None
 
 
-def data_rule(header: BatchHeader, appended: Appended, entry: ProducerEntry | None) -> str:
-    """Rule id of docs/rules.md by which a batch was accepted, or found to be a duplicate; ``entry``
-    is the producer's state after it.
+def data_rule(header: BatchHeader, appended: Appended, producer_entry: ProducerEntry | None) -> str:
+    """Rule id of docs/rules.md by which a batch was accepted, or found to be a duplicate;
+    ``producer_entry`` is the producer's state after it.
     """
-    is_known = appended.epoch_before == header.producer_epoch
-    is_in_open = header.is_transactional and is_known and appended.open_before != NO_OFFSET
+    is_known_epoch = appended.epoch_before == header.producer_epoch
+    joins_open_txn = (
+        header.is_transactional and is_known_epoch and appended.open_before != NO_OFFSET
+    )
     if header.producer_id < 0:
         return "batch.written-fields"
     if appended.duplicate:
-        return "producer.duplicate-in-open-txn" if is_in_open else "producer.duplicate"
+        return "producer.duplicate-in-open-txn" if joins_open_txn else "producer.duplicate"
     if header.is_transactional:
-        return "producer.gate-open" if is_in_open else "producer.txn-opens-at-first-batch"
+        return "producer.gate-open" if joins_open_txn else "producer.txn-opens-at-first-batch"
     if appended.epoch_before == NO_EPOCH:
         return "producer.unknown-starts-anywhere"
-    if not is_known:
+    if not is_known_epoch:
         return "producer.new-epoch"
     # After a batch, and not after a marker alone.
-    wraps = header.base_sequence == 0 and entry is not None and len(entry.batches) > 1
-    return "producer.sequence-wraps" if wraps else "producer.next-sequence"
+    sequence_wraps = (
+        header.base_sequence == 0 and producer_entry is not None and len(producer_entry.batches) > 1
+    )
+    return "producer.sequence-wraps" if sequence_wraps else "producer.next-sequence"
 
 
 def marker_rule(marker: TxnMarker, appended: Appended) -> str:
@@ -473,15 +518,17 @@ def marker_rule(marker: TxnMarker, appended: Appended) -> str:
     if appended.epoch_before == NO_EPOCH:
         return "marker.unknown-producer"
     is_v2 = marker.transaction_version >= TransactionVersion.TV_2
-    is_same = marker.producer_epoch == appended.epoch_before
+    is_same_epoch = marker.producer_epoch == appended.epoch_before
     if appended.open_before == NO_OFFSET:
-        return "marker.v2-repeated" if is_v2 and is_same else "marker.nothing-open"
+        return "marker.v2-repeated" if is_v2 and is_same_epoch else "marker.nothing-open"
     if is_v2:
-        return "marker.v2-top-epoch" if is_same else "marker.v2-higher-epoch"
-    return "marker.v1-same-epoch" if is_same else "marker.v1-higher-epoch"
+        return "marker.v2-top-epoch" if is_same_epoch else "marker.v2-higher-epoch"
+    return "marker.v1-same-epoch" if is_same_epoch else "marker.v1-higher-epoch"
 
 
-def check_marker_of(entry: ProducerEntry | None, marker: TxnMarker, rules: Rules) -> Refusal | None:
+def check_marker_of(
+    producer_entry: ProducerEntry | None, marker: TxnMarker, release_rules: Rules
+) -> Refusal | None:
     """The refusal of a marker that names its transaction by ``start_offset``.
 
     This is the text of KIP-664, never shipped: an operator names the transaction, and coordinator
@@ -490,21 +537,22 @@ def check_marker_of(entry: ProducerEntry | None, marker: TxnMarker, rules: Rules
     """
     if marker.coordinator_epoch != NO_EPOCH:
         refusal = check_marker(
-            entry,
+            producer_entry,
             producer_epoch=marker.producer_epoch,
             coordinator_epoch=marker.coordinator_epoch,
             transaction_version=marker.transaction_version,
-            rules=rules,
+            release_rules=release_rules,
         )
         if refusal is not None:
             return refusal
-    elif entry is not None and marker.producer_epoch != entry.producer_epoch:
+    elif producer_entry is not None and marker.producer_epoch != producer_entry.producer_epoch:
         return Refusal(
             ErrorCode.invalid_producer_epoch,
-            f"producer {entry.producer_id} is at epoch {entry.producer_epoch} here, an operator's "
-            f"marker must carry that one, found {marker.producer_epoch} (text of KIP-664)",
+            f"producer {producer_entry.producer_id} is at epoch {producer_entry.producer_epoch} "
+            f"here, an operator's marker must carry that one, found {marker.producer_epoch} "
+            "(text of KIP-664)",
         )
-    if entry is None or entry.txn_first_offset != marker.start_offset:
+    if producer_entry is None or producer_entry.txn_first_offset != marker.start_offset:
         return Refusal(
             ErrorCode.invalid_txn_state,
             f"no transaction of that producer is open here since offset {marker.start_offset} "
@@ -514,12 +562,12 @@ def check_marker_of(entry: ProducerEntry | None, marker: TxnMarker, rules: Rules
 
 
 def _check_sequence(
-    entry: ProducerEntry | None,
+    producer_entry: ProducerEntry | None,
     *,
     producer_epoch: int,
     base_sequence: int,
     verification: VerificationEntry | None,
-    rules: Rules,
+    release_rules: Rules,
 ) -> Refusal | None:
     """Check the batch's first sequence against the verification entry and the cache
     (ProducerAppendInfo.checkSequence).
@@ -527,9 +575,9 @@ def _check_sequence(
     if verification is not None:
         if (
             verification.supports_epoch_bump
-            and rules.v2_starts_at_sequence_zero
+            and release_rules.v2_starts_at_sequence_zero
             and base_sequence != 0
-            and (entry is None or not entry.batches)
+            and (producer_entry is None or not producer_entry.batches)
         ):
             # KAFKA-18202: under transactions v2 each transaction has an epoch of its own and starts
             # at 0.
@@ -537,61 +585,70 @@ def _check_sequence(
                 f"the first sequence of transactions v2 is 0, found {base_sequence}",
                 "producer.v2-starts-at-zero",
             )
-        if base_sequence > verification.lowest_sequence and rules.earlier_sequence_goes_first:
+        if (
+            base_sequence > verification.lowest_sequence
+            and release_rules.earlier_sequence_goes_first
+        ):
             return _out_of_order(
                 f"sequence {verification.lowest_sequence} is still being verified, "
                 f"found {base_sequence}",
                 "producer.lowest-sequence",
             )
-    if entry is None or entry.producer_epoch == NO_EPOCH:
+    if producer_entry is None or producer_entry.producer_epoch == NO_EPOCH:
         # An unknown producer may go on anywhere: its state may have expired or been deleted
         # (KIP-360).
         return None
-    if entry.producer_epoch != producer_epoch:
+    if producer_entry.producer_epoch != producer_epoch:
         if base_sequence == 0:
             return None
         return _out_of_order(
             f"epoch {producer_epoch} is new to this partition (it knows "
-            f"{entry.producer_epoch}) and must start at sequence 0, found {base_sequence}",
+            f"{producer_entry.producer_epoch}) and must start at sequence 0, found {base_sequence}",
             "producer.new-epoch-starts-at-zero",
         )
-    expected = entry.next_sequence
-    if base_sequence == expected:
+    expected_sequence = producer_entry.next_sequence
+    if base_sequence == expected_sequence:
         return None
     return _out_of_order(
-        f"producer {entry.producer_id} epoch {producer_epoch}: expected sequence {expected}, "
-        f"found {base_sequence}",
-        _gap_rule(entry, base_sequence),
+        f"producer {producer_entry.producer_id} epoch {producer_epoch}: expected sequence "
+        f"{expected_sequence}, found {base_sequence}",
+        _gap_rule(producer_entry, base_sequence),
     )
 
 
-def _gap_rule(entry: ProducerEntry, base_sequence: int) -> str:
-    if not entry.batches:
+def _gap_rule(producer_entry: ProducerEntry, base_sequence: int) -> str:
+    if not producer_entry.batches:
         return "producer.known-from-marker"
-    is_old = base_sequence <= entry.last_sequence
-    return "producer.out-of-cache" if is_old else "producer.next-sequence"
+    is_old_sequence = base_sequence <= producer_entry.last_sequence
+    return "producer.out-of-cache" if is_old_sequence else "producer.next-sequence"
 
 
-def _may_repeat_epoch(entry: ProducerEntry, rules: Rules) -> bool:
+def _may_repeat_epoch(producer_entry: ProducerEntry, release_rules: Rules) -> bool:
     """Whether a marker of transactions v2 may have the epoch that is already known.
 
     Each marker bumps the epoch, so one with an equal epoch belongs to the transaction before the
     open one (KIP-1228).
     """
-    if entry.txn_first_offset == NO_OFFSET and rules.repeated_v2_markers_are_written:
+    if (
+        producer_entry.txn_first_offset == NO_OFFSET
+        and release_rules.repeated_v2_markers_are_written
+    ):
         # KAFKA-19999: nothing is open, so this marker was written already and its answer was lost.
         return True
-    if entry.producer_epoch == PRODUCER_EPOCH_MAX and rules.last_epoch_markers_are_written:
+    if (
+        producer_entry.producer_epoch == PRODUCER_EPOCH_MAX
+        and release_rules.last_epoch_markers_are_written
+    ):
         # KAFKA-20090: an exhausted epoch can't be bumped; its transaction has to end all the same.
         return True
-    return not rules.v2_markers_need_higher_epoch  # before KAFKA-19446
+    return not release_rules.v2_markers_need_higher_epoch  # before KAFKA-19446
 
 
-def _stale_epoch(entry: ProducerEntry, producer_epoch: int, rule: str) -> Refusal:
+def _stale_epoch(producer_entry: ProducerEntry, producer_epoch: int, rule: str) -> Refusal:
     return Refusal(
         ErrorCode.invalid_producer_epoch,
-        f"epoch {producer_epoch} of producer {entry.producer_id} is below {entry.producer_epoch}, "
-        "the last one seen on this partition",
+        f"epoch {producer_epoch} of producer {producer_entry.producer_id} is below "
+        f"{producer_entry.producer_epoch}, the last one seen on this partition",
         rule,
     )
 
@@ -601,7 +658,7 @@ def _out_of_order(detail: str, rule: str) -> Refusal:
 
 
 def check_producer(
-    entry: ProducerEntry | None,
+    producer_entry: ProducerEntry | None,
     header: BatchHeader,
     verification: VerificationEntries,
     config: LogConfig,
@@ -612,36 +669,36 @@ def check_producer(
     """Apply ``check_gate`` and ``check_data`` to a producer's batch."""
     producer_id = header.producer_id
     is_transactional = header.attributes & BatchHeader.TRANSACTIONAL != 0
-    rules, verified = config.rules, verification.entries.get(producer_id)
+    release_rules, verification_entry = config.rules, verification.entries.get(producer_id)
     if is_transactional:
         refusal = check_gate(
-            entry,
+            producer_entry,
             producer_id=producer_id,
             producer_epoch=header.producer_epoch,
-            is_verified=(verified is not None and verified.guard == guard)
+            is_verified=(verification_entry is not None and verification_entry.guard == guard)
             or not (
                 config.verification_enabled
-                and rules.transactions_are_verified
-                and (rules.guards_are_compared or guard == SENTINEL)
-                and (rules.offset_commits_are_verified or is_client)
+                and release_rules.transactions_are_verified
+                and (release_rules.guards_are_compared or guard == SENTINEL)
+                and (release_rules.offset_commits_are_verified or is_client)
             ),
-            rules=rules,
+            release_rules=release_rules,
         )
         if refusal is not None:
             return refusal
     return check_data(
-        entry,
+        producer_entry,
         producer_epoch=header.producer_epoch,
         base_sequence=header.base_sequence,
         is_transactional=is_transactional,
         is_client=is_client,
-        verification=verified,
-        rules=rules,
+        verification=verification_entry,
+        release_rules=release_rules,
     )
 
 
 def admit_marker(
-    entry: ProducerEntry | None, config: LogConfig, marker: TxnMarker
+    producer_entry: ProducerEntry | None, config: LogConfig, marker: TxnMarker
 ) -> int | AppendRejection | Refusal:
     """The coordinator epoch after a marker, or why the marker is refused (WriteTxnMarkers)."""
     if marker.producer_id < 0 or marker.producer_epoch < 0:
@@ -662,16 +719,16 @@ def admit_marker(
         )
     if marker.start_offset == NO_OFFSET:
         refusal = check_marker(
-            entry,
+            producer_entry,
             producer_epoch=marker.producer_epoch,
             coordinator_epoch=marker.coordinator_epoch,
             transaction_version=marker.transaction_version,
-            rules=config.rules,
+            release_rules=config.rules,
         )
     else:
-        refusal = check_marker_of(entry, marker, config.rules)
-    is_stale = refusal is not None and refusal.error is ErrorCode.invalid_producer_epoch
-    if marker.transaction_version < 0 and not is_stale:
+        refusal = check_marker_of(producer_entry, marker, config.rules)
+    epoch_is_stale = refusal is not None and refusal.error is ErrorCode.invalid_producer_epoch
+    if marker.transaction_version < 0 and not epoch_is_stale:
         return AppendRejection(
             error=ErrorCode.unknown_server_error,
             reason=f"there is no transaction version {marker.transaction_version}",
@@ -680,8 +737,8 @@ def admit_marker(
         return refusal
     if (
         marker.start_offset != NO_OFFSET
-        and entry is not None
+        and producer_entry is not None
         and marker.coordinator_epoch == NO_EPOCH
     ):
-        return entry.coordinator_epoch
+        return producer_entry.coordinator_epoch
     return marker.coordinator_epoch

@@ -38,10 +38,10 @@ class Allowance:
 
     __slots__ = ("left", "spent")
 
-    def __init__(self, bytes_left: int, spent: Callable[[], object]) -> None:
+    def __init__(self, bytes_left: int, on_exceeded: Callable[[], object]) -> None:
         self.left = bytes_left
         """Bytes that may still be written."""
-        self.spent = spent
+        self.spent = on_exceeded
         """Called by the append that exceeds the budget, and by all later ones."""
 
 
@@ -138,16 +138,21 @@ class LocalLog:
         self.segments.drop_first(count)
         self.index.drop_before(self.segments.first_base_offset)
 
-    def replace(self, old: Sequence[Segment], new: Segment, aborted: Sequence[AbortedTxn]) -> bool:
-        """Replace the segments ``old`` by a cleaned one, with the aborted transactions that it
-        still needs; returns whether they were still here (LocalLog.replaceSegments).
+    def replace(
+        self,
+        old_segments: Sequence[Segment],
+        cleaned_segment: Segment,
+        aborted_txns: Sequence[AbortedTxn],
+    ) -> bool:
+        """Replace the segments ``old_segments`` by a cleaned one, with the aborted transactions
+        that it still needs; returns whether they were still here (LocalLog.replaceSegments).
         """
-        end = self.segments.higher_base_offset(old[-1], self.end_offset)
-        if not self.segments.replace(old, new):
+        end_offset = self.segments.higher_base_offset(old_segments[-1], self.end_offset)
+        if not self.segments.replace(old_segments, cleaned_segment):
             return False
-        self.index.replace(old[0].base_offset, end, aborted)
+        self.index.replace(old_segments[0].base_offset, end_offset, aborted_txns)
         tail = self.tail
-        while tail and tail[0].base_offset < end:
+        while tail and tail[0].base_offset < end_offset:
             tail.popleft()  # it describes a batch as it was before it was cleaned
         return True
 
@@ -172,27 +177,27 @@ class LocalLog:
         """Base offset of the segment that is written."""
         return self.segments.active.base_offset
 
-    def inactive_segments(self, start: int, end: int) -> list[Segment]:
+    def inactive_segments(self, start_offset: int, end_offset: int) -> list[Segment]:
         """Inactive segments that may contain offsets of ``[start, end)``."""
-        return self.segments.between(start, min(end, self.active_base_offset))
+        return self.segments.between(start_offset, min(end_offset, self.active_base_offset))
 
-    def removable(self, may_go: Callable[[Segment], bool], *, below: int) -> list[Segment]:
+    def removable(self, may_remove: Callable[[Segment], bool], *, end_offset: int) -> list[Segment]:
         """The oldest segments up to the first one that must stay (UnifiedLog.deletableSegments)."""
         removable_segments: list[Segment] = []
         for segment in self.segments:
-            upper = self.segments.higher_base_offset(segment, self.end_offset)
+            next_base_offset = self.segments.higher_base_offset(segment, self.end_offset)
             is_empty_end = segment is self.segments.active and not len(segment)
-            if below < upper or not may_go(segment) or is_empty_end:
+            if end_offset < next_base_offset or not may_remove(segment) or is_empty_end:
                 break
             removable_segments.append(segment)
         return removable_segments
 
     def base_of(self, offset: int) -> int:
         """Base offset of the batch that contains ``offset``; ``offset`` itself if none does."""
-        holder = self.segments.holder(offset)
-        if holder is None:
+        segment_and_index = self.segments.holder(offset)
+        if segment_and_index is None:
             return offset
-        segment, index = holder
+        segment, index = segment_and_index
         return min(segment.batch_base(index), offset)
 
     def batches_for_follower(
@@ -224,13 +229,13 @@ class LocalLog:
             end_offset = self.segments.higher_base_offset(span.segment, self.end_offset)
         return self.index.lookup(offset, end_offset)
 
-    def readable_bytes(self, offset: int, upper: int) -> int:
+    def readable_bytes(self, offset: int, upper_offset: int) -> int:
         """Number of bytes that a read of ``[offset, upper)`` could return. A reader of an older
         segment does not wait (DelayedFetch.tryComplete).
         """
-        if self.segments.is_older(offset, upper):
+        if self.segments.is_older(offset, upper_offset):
             return ENOUGH_BYTES
-        return self.segments.bytes_between(offset, upper)
+        return self.segments.bytes_between(offset, upper_offset)
 
 
 def _from_tail(
@@ -242,9 +247,9 @@ def _from_tail(
             break
         tail_batches.append(batch)
     tail_batches.reverse()
-    size = 0
+    size_bytes = 0
     for index, batch in enumerate(tail_batches):
-        size += len(batch.data)
-        if size > max_bytes and index:
+        size_bytes += len(batch.data)
+        if size_bytes > max_bytes and index:
             return tuple(tail_batches[:index])
     return tuple(tail_batches)

@@ -54,8 +54,8 @@ class LogLoader:
         self._log_start_offset = log_start_offset
         for epoch, first_offset in leader_epochs:
             self.log.epochs.assign(epoch, first_offset)
-        for offset, entries in snapshots:
-            self.log.producers.snapshots.take(offset, entries)
+        for offset, snapshot_entries in snapshots:
+            self.log.producers.snapshots.take(offset, snapshot_entries)
 
     @property
     def end_offset(self) -> int:
@@ -67,18 +67,18 @@ class LogLoader:
         base_offset: int,
         batches: StoredBatches,
         *,
-        aborted: Sequence[AbortedTxn],
+        aborted_txns: Sequence[AbortedTxn],
         modified_ms: int,
     ) -> None:
         """Add a trusted segment as it is (LogSegment.open)."""
-        local = self.log.local
-        segment = local.new_segment(base_offset, self.log.config, now_ms=modified_ms)
+        local_log = self.log.local
+        segment = local_log.new_segment(base_offset, self.log.config, now_ms=modified_ms)
         for batch, header in batches:
-            self._take(segment, batch, header, modified_ms)
-        local.segments.add(segment)
-        for entry in aborted:
-            local.index.append(entry)
-        local.end_offset = segment.next_offset
+            self._append_batch(segment, batch, header, modified_ms)
+        local_log.segments.add(segment)
+        for aborted_txn in aborted_txns:
+            local_log.index.append(aborted_txn)
+        local_log.end_offset = segment.next_offset
 
     def recover_segment(
         self, base_offset: int, batches: StoredBatches, *, modified_ms: int, now_ms: int
@@ -88,23 +88,23 @@ class LogLoader:
 
         Drops the snapshots after its first offset, and takes one at its end.
         """
-        local, producers = self.log.local, self.log.producers
-        producers.reload(
-            local.segments,
-            start=self._log_start_offset,
-            end=base_offset,
+        local_log, producer_manager = self.log.local, self.log.producers
+        producer_manager.reload(
+            local_log.segments,
+            start_offset=self._log_start_offset,
+            end_offset=base_offset,
             now_ms=now_ms,
             expiration_ms=self.log.config.producer_id_expiration_ms,
         )
-        segment = local.new_segment(base_offset, self.log.config, now_ms=modified_ms)
+        segment = local_log.new_segment(base_offset, self.log.config, now_ms=modified_ms)
         for batch, header in batches:
-            self._take(segment, batch, header, modified_ms)
-            aborted = producers.state.apply(describe_batch(batch, header))
-            if aborted is not None:
-                local.index.append(aborted)
-        local.segments.add(segment)
-        local.end_offset = segment.next_offset
-        producers.take_snapshot(local.end_offset)
+            self._append_batch(segment, batch, header, modified_ms)
+            aborted_txn = producer_manager.state.apply(describe_batch(batch, header))
+            if aborted_txn is not None:
+                local_log.index.append(aborted_txn)
+        local_log.segments.add(segment)
+        local_log.end_offset = segment.next_offset
+        producer_manager.take_snapshot(local_log.end_offset)
 
     def finish(
         self, *, recovery_point: int, cleaned_until: int | None, was_clean: bool, now_ms: int
@@ -120,27 +120,33 @@ class LogLoader:
         Returns:
             Whether anything is left: a log that ends below its own start is emptied.
         """
-        log, wanted_start = self.log, self._log_start_offset
-        local, producers = log.local, log.producers
-        end = local.end_offset = local.segments.active.next_offset
-        is_kept = end >= wanted_start
+        log, log_start_offset = self.log, self._log_start_offset
+        local_log, producer_manager = log.local, log.producers
+        end_offset = local_log.end_offset = local_log.segments.active.next_offset
+        is_kept = end_offset >= log_start_offset
         if not is_kept:
-            log.restart_at(wanted_start, now_ms=now_ms)
-            end = wanted_start
-        local.recovery_point = end if was_clean and is_kept else min(recovery_point, end)
-        local.cleaned_until = cleaned_until
-        log.epochs.truncate_to(end)
-        log.epochs.drop_before(wanted_start)
-        producers.snapshots.drop_stray([segment.base_offset for segment in local.segments])
-        log.begin_at(wanted_start)
-        if producers.snapshots.newest is None and was_clean:
+            log.restart_at(log_start_offset, now_ms=now_ms)
+            end_offset = log_start_offset
+        local_log.recovery_point = (
+            end_offset if was_clean and is_kept else min(recovery_point, end_offset)
+        )
+        local_log.cleaned_until = cleaned_until
+        log.epochs.truncate_to(end_offset)
+        log.epochs.drop_before(log_start_offset)
+        producer_manager.snapshots.drop_stray(
+            [segment.base_offset for segment in local_log.segments]
+        )
+        log.begin_at(log_start_offset)
+        if producer_manager.snapshots.newest is None and was_clean:
             # Kafka takes it for a log of a time before there were snapshots, and reads nothing.
-            producers.state = PartitionProducers()
+            producer_manager.state = PartitionProducers()
         else:
             log.reload_producers(now_ms)
         return is_kept
 
-    def _take(self, segment: Segment, batch: bytes, header: BatchHeader, modified_ms: int) -> None:
+    def _append_batch(
+        self, segment: Segment, batch: bytes, header: BatchHeader, modified_ms: int
+    ) -> None:
         segment.append(
             batch,
             header.base_offset,

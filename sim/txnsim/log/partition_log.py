@@ -149,27 +149,27 @@ class PartitionLog:
             is_all_stable: Whether the reader found shortly before that no transaction was open
                 below the high watermark, and assumes it for records replicated since (KAFKA-9807).
         """
-        local = self.local
-        if not self.log_start_offset <= offset <= local.end_offset:
+        local_log = self.local
+        if not self.log_start_offset <= offset <= local_log.end_offset:
             return Rejection(
                 error=ErrorCode.offset_out_of_range,
                 reason=f"{self.topic_partition} has offsets {self.log_start_offset} to "
-                f"{local.end_offset}, asked for {offset}",
+                f"{local_log.end_offset}, asked for {offset}",
             )
         last_stable_offset = self.high_watermark if is_all_stable else self.last_stable_offset
         is_committed = isolation == IsolationLevel.READ_COMMITTED and not up_to_log_end
         if up_to_log_end:
-            upper = local.end_offset
+            upper_offset = local_log.end_offset
         else:
-            upper = last_stable_offset if is_committed else self.high_watermark
+            upper_offset = last_stable_offset if is_committed else self.high_watermark
         span = None
-        if offset < upper:
-            span = local.segments.read(
-                offset, upper, max_bytes=max_bytes, min_one_batch=min_one_batch
+        if offset < upper_offset:
+            span = local_log.segments.read(
+                offset, upper_offset, max_bytes=max_bytes, min_one_batch=min_one_batch
             )
-        aborted: tuple[AbortedTxn, ...] | None = () if is_committed else None
+        aborted_txns: tuple[AbortedTxn, ...] | None = () if is_committed else None
         if is_committed and span is not None:
-            aborted = local.aborted_in(offset, span)
+            aborted_txns = local_log.aborted_in(offset, span)
         return LogRead(
             records=() if span is None else tuple(span.batches),
             size=0 if span is None else span.size,
@@ -177,7 +177,7 @@ class PartitionLog:
             high_watermark=self.high_watermark,
             last_stable_offset=last_stable_offset,
             log_start_offset=self.log_start_offset,
-            aborted=aborted,
+            aborted=aborted_txns,
         )
 
     def readable_bytes(
@@ -186,10 +186,10 @@ class PartitionLog:
         """The number of bytes that a read from ``offset`` could return: a waiting Fetch compares it
         with its MinBytes.
         """
-        upper = self.latest(isolation, up_to_log_end=up_to_log_end)
-        if not self.log_start_offset <= offset < upper:
+        upper_offset = self.latest(isolation, up_to_log_end=up_to_log_end)
+        if not self.log_start_offset <= offset < upper_offset:
             return 0
-        return self.local.readable_bytes(offset, upper)
+        return self.local.readable_bytes(offset, upper_offset)
 
     def latest(self, isolation: IsolationLevel, *, up_to_log_end: bool = False) -> int:
         """ListOffsets LATEST: the end of the records that this reader may see."""
@@ -205,10 +205,12 @@ class PartitionLog:
         """The first record with a timestamp of at least ``timestamp_ms``; None if it is beyond what
         the reader may see.
         """
-        stamp = yield from first_at_or_after(
-            self.local.segments, timestamp_ms, start=self.log_start_offset
+        timestamp_and_offset = yield from first_at_or_after(
+            self.local.segments, timestamp_ms, start_offset=self.log_start_offset
         )
-        return self._timestamp_offset(stamp, self.latest(isolation, up_to_log_end=up_to_log_end))
+        return self._timestamp_offset(
+            timestamp_and_offset, self.latest(isolation, up_to_log_end=up_to_log_end)
+        )
 
     def offset_of_max_timestamp(
         self, isolation: IsolationLevel, *, up_to_log_end: bool = False
@@ -216,8 +218,10 @@ class PartitionLog:
         """The record with the largest timestamp (KIP-734), including deleted records whose segment
         still exists.
         """
-        stamp = yield from first_of_max(self.local.segments)
-        return self._timestamp_offset(stamp, self.latest(isolation, up_to_log_end=up_to_log_end))
+        timestamp_and_offset = yield from first_of_max(self.local.segments)
+        return self._timestamp_offset(
+            timestamp_and_offset, self.latest(isolation, up_to_log_end=up_to_log_end)
+        )
 
     def end_offset_for_epoch(self, leader_epoch: int) -> EpochEndOffset:
         """The end offset of the epoch, or of the largest known epoch below it
@@ -230,8 +234,11 @@ class PartitionLog:
 
     def has_late_transaction(self, now_ms: int, max_timeout_ms: int) -> bool:
         """Whether a transaction has been open longer than any timeout allows (KIP-664)."""
-        oldest = self.producers.state.oldest_transaction_timestamp()
-        return oldest > 0 and now_ms - oldest > max_timeout_ms + LATE_TRANSACTION_GRACE_MS
+        oldest_timestamp_ms = self.producers.state.oldest_transaction_timestamp()
+        return (
+            oldest_timestamp_ms > 0
+            and now_ms - oldest_timestamp_ms > max_timeout_ms + LATE_TRANSACTION_GRACE_MS
+        )
 
     def batches(self, start_offset: int = 0) -> Iterator[bytes]:
         """Stored batches from the one that contains ``start_offset`` on, committed or not."""
@@ -259,7 +266,7 @@ class PartitionLog:
         Raises:
             InvariantViolation: A condition is violated; the message names it.
         """
-        invariants.check(self.snapshot(), tuple(self.batches()), name=str(self.topic_partition))
+        invariants.check(self.snapshot(), tuple(self.batches()), log_name=str(self.topic_partition))
 
     # Commands: a new batch
 
@@ -271,44 +278,56 @@ class PartitionLog:
         Raises:
             InvariantViolation: The batch is below the log end.
         """
-        local, config, base, last_offset = (
+        local_log, config, base_offset, last_offset = (
             self.local,
             self.config,
             batch.base_offset,
             batch.last_offset,
         )
-        if base < local.end_offset:
+        if base_offset < local_log.end_offset:
             raise InvariantViolation(
-                f"{self.topic_partition}: a batch begins at {base}, below the log end"
-                f" {local.end_offset}"
+                f"{self.topic_partition}: a batch begins at {base_offset}, below the log end"
+                f" {local_log.end_offset}"
             )
-        data, timestamp_ms = batch.data, batch.timestamp_ms
-        if not local.segments.active.append(
-            data, base, last_offset, max_timestamp=timestamp_ms, now_ms=now_ms, config=config
+        batch_bytes, timestamp_ms = batch.data, batch.timestamp_ms
+        if not local_log.segments.active.append(
+            batch_bytes,
+            base_offset,
+            last_offset,
+            max_timestamp=timestamp_ms,
+            now_ms=now_ms,
+            config=config,
         ):
-            self._roll(base, now_ms)
-            active = local.segments.active
-            active.append(data, base, last_offset, max_timestamp=timestamp_ms, now_ms=now_ms)
-        local.end_offset = last_offset + 1
-        if local.tail is not None:
-            local.tail.append(batch)
+            self._roll(base_offset, now_ms)
+            active_segment = local_log.segments.active
+            active_segment.append(
+                batch_bytes, base_offset, last_offset, max_timestamp=timestamp_ms, now_ms=now_ms
+            )
+        local_log.end_offset = last_offset + 1
+        if local_log.tail is not None:
+            local_log.tail.append(batch)
         if batch.leader_epoch > self.epochs.latest:
-            self.epochs.assign(batch.leader_epoch, base)
+            self.epochs.assign(batch.leader_epoch, base_offset)
         if batch.producer_id >= 0:
-            producers = self.producers
-            aborted = producers.state.apply(batch)
-            if aborted is not None:
-                local.index.append(aborted)
-            guards = producers.verification
-            if batch.is_transactional and batch.producer_id in guards.entries:
+            producer_manager = self.producers
+            aborted_txn = producer_manager.state.apply(batch)
+            if aborted_txn is not None:
+                local_log.index.append(aborted_txn)
+            verification_entries = producer_manager.verification
+            if batch.is_transactional and batch.producer_id in verification_entries.entries:
                 if not batch.is_control:  # the transaction is open here: the guard has served
-                    del guards.entries[batch.producer_id]
+                    del verification_entries.entries[batch.producer_id]
                 else:
-                    spares, epoch = config.rules.own_epoch_marker_keeps_guard, batch.producer_epoch
-                    guards.on_marker(batch.producer_id, epoch, spares_own_epoch=spares)
+                    keeps_guard, producer_epoch = (
+                        config.rules.own_epoch_marker_keeps_guard,
+                        batch.producer_epoch,
+                    )
+                    verification_entries.on_marker(
+                        batch.producer_id, producer_epoch, spares_own_epoch=keeps_guard
+                    )
         allowance = self.allowance
         if allowance is not None:
-            allowance.left -= len(data)
+            allowance.left -= len(batch_bytes)
             if allowance.left < 0:
                 allowance.spent()
 
@@ -365,9 +384,9 @@ class PartitionLog:
         if offset <= self.high_watermark:
             return False
         self.high_watermark = offset
-        state = self.producers.state
-        if state.ended:
-            state.release_below(offset)
+        producer_state = self.producers.state
+        if producer_state.ended:
+            producer_state.release_below(offset)
         return True
 
     def raise_log_start(self, offset: int) -> bool:
@@ -391,14 +410,14 @@ class PartitionLog:
         It may fall: until its followers have fetched, a new leader knows less than the previous one
         (UnifiedLog.maybeUpdateHighWatermark).
         """
-        end, start = self.local.end_offset, self.log_start_offset
-        offset = high_watermark if high_watermark < end else end
-        if offset < start:
-            offset = start
+        log_end, log_start = self.local.end_offset, self.log_start_offset
+        offset = high_watermark if high_watermark < log_end else log_end
+        if offset < log_start:
+            offset = log_start
         offset_before, self.high_watermark = self.high_watermark, offset
-        state = self.producers.state
-        if state.ended and offset > offset_before:
-            state.release_below(offset)
+        producer_state = self.producers.state
+        if producer_state.ended and offset > offset_before:
+            producer_state.release_below(offset)
         return offset != offset_before
 
     # Commands: a follower cuts off, a broker starts
@@ -412,16 +431,16 @@ class PartitionLog:
         """Like ``truncate_to``, but the state of producers is rebuilt in steps
         (``producers.begin_reload``).
         """
-        local = self.local
-        if offset >= local.end_offset:
+        local_log = self.local
+        if offset >= local_log.end_offset:
             # An epoch that began here and wrote nothing contradicts the leader's log all the same:
             # kept, both would go on parting at the end of this log for ever.
-            self.epochs.truncate_to(local.end_offset)
+            self.epochs.truncate_to(local_log.end_offset)
             return iter(())
-        if offset < local.segments.first_base_offset:
+        if offset < local_log.segments.first_base_offset:
             self.restart_at(offset, now_ms=now_ms)
             return iter(())
-        local.truncate_to(offset, now_ms=now_ms)
+        local_log.truncate_to(offset, now_ms=now_ms)
         self.log_start_offset = min(self.log_start_offset, offset)
         self.high_watermark = min(self.high_watermark, offset)
         self.epochs.truncate_to(offset)
@@ -476,11 +495,11 @@ class PartitionLog:
     def _begin_reload(self, now_ms: int) -> Iterator[int]:
         return self.producers.begin_reload(
             self.local.segments,
-            start=self.log_start_offset,
-            end=self.local.end_offset,
+            start_offset=self.log_start_offset,
+            end_offset=self.local.end_offset,
             now_ms=now_ms,
             expiration_ms=self.config.producer_id_expiration_ms,
-            released=lambda: self.high_watermark,
+            released_below=lambda: self.high_watermark,
         )
 
     # Commands: upkeep
@@ -518,35 +537,38 @@ class PartitionLog:
         def is_below_log_start(segment: Segment) -> bool:
             return 0 <= segments.higher_base_offset(segment, -1) <= self.log_start_offset
 
-        removed = self._delete_while(is_below_log_start, now_ms)
+        removed_count = self._delete_while(is_below_log_start, now_ms)
         if not config.is_deleted:
-            return removed
-        excess = segments.size_bytes - config.retention_bytes
+            return removed_count
+        excess_bytes = segments.size_bytes - config.retention_bytes
 
         def is_excess(segment: Segment) -> bool:
-            nonlocal excess
-            excess -= segment.size_bytes
-            return excess >= 0
+            nonlocal excess_bytes
+            excess_bytes -= segment.size_bytes
+            return excess_bytes >= 0
 
-        if config.retention_bytes >= 0 and excess >= 0:
-            removed += self._delete_while(is_excess, now_ms)
+        if config.retention_bytes >= 0 and excess_bytes >= 0:
+            removed_count += self._delete_while(is_excess, now_ms)
         if config.retention_ms >= 0:
-            removed += self._delete_while(
+            removed_count += self._delete_while(
                 lambda segment: now_ms - segment.largest_timestamp > config.retention_ms, now_ms
             )
-        return removed
+        return removed_count
 
     def replace_segments(
-        self, old: Sequence[Segment], new: Segment, aborted: Sequence[AbortedTxn]
+        self,
+        old_segments: Sequence[Segment],
+        cleaned_segment: Segment,
+        aborted_txns: Sequence[AbortedTxn],
     ) -> bool:
-        """Replace the segments ``old`` by a cleaned one, with the aborted transactions that it
-        still needs; returns whether they were still here (UnifiedLog.replaceSegments).
+        """Replace the segments ``old_segments`` by a cleaned one, with the aborted transactions
+        that it still needs; returns whether they were still here (UnifiedLog.replaceSegments).
         """
-        is_done = self.local.replace(old, new, aborted)
-        if is_done:
-            for segment in old[1:]:
+        is_replaced = self.local.replace(old_segments, cleaned_segment, aborted_txns)
+        if is_replaced:
+            for segment in old_segments[1:]:
                 self.producers.snapshots.remove(segment.base_offset)
-        return is_done
+        return is_replaced
 
     # Parts
 
@@ -555,29 +577,31 @@ class PartitionLog:
         self.local.roll(base_offset, self.config, now_ms=now_ms)
         self.producers.take_snapshot(base_offset)
 
-    def _delete_while(self, may_go: Callable[[Segment], bool], now_ms: int) -> int:
+    def _delete_while(self, may_delete: Callable[[Segment], bool], now_ms: int) -> int:
         """Delete the oldest segments up to the first one that has to stay; if all are deleted, a
         new active one begins.
         """
-        local = self.local
-        removable = local.removable(may_go, below=self.high_watermark)
-        if not removable:
+        local_log = self.local
+        removable_segments = local_log.removable(may_delete, end_offset=self.high_watermark)
+        if not removable_segments:
             return 0
-        if len(removable) == len(local.segments):
-            self._roll(local.end_offset, now_ms)
-        self.raise_log_start(local.segments.higher_base_offset(removable[-1], local.end_offset))
-        local.drop_first(len(removable))
-        for segment in removable:
+        if len(removable_segments) == len(local_log.segments):
+            self._roll(local_log.end_offset, now_ms)
+        self.raise_log_start(
+            local_log.segments.higher_base_offset(removable_segments[-1], local_log.end_offset)
+        )
+        local_log.drop_first(len(removable_segments))
+        for segment in removable_segments:
             self.producers.snapshots.remove(segment.base_offset)
-        return len(removable)
+        return len(removable_segments)
 
     def _timestamp_offset(
-        self, stamp: tuple[int, int] | None, upper: int
+        self, timestamp_and_offset: tuple[int, int] | None, upper_offset: int
     ) -> TimestampOffset | None:
-        """A record that was found by timestamp; None if it is beyond ``upper``."""
-        if stamp is None or stamp[1] >= upper:
+        """A record that was found by timestamp; None if it is beyond ``upper_offset``."""
+        if timestamp_and_offset is None or timestamp_and_offset[1] >= upper_offset:
             return None
-        timestamp_ms, offset = stamp
+        timestamp_ms, offset = timestamp_and_offset
         # The epochs of deleted records are forgotten, but for what their batches say.
         batch = next(self.batches(offset), None) if offset < self.log_start_offset else None
         return TimestampOffset(
@@ -604,48 +628,57 @@ _RECORD_NS: Final = 800
 
 
 def first_at_or_after(
-    segments: Iterable[Segment], timestamp: int, *, start: int
+    segments: Iterable[Segment], timestamp: int, *, start_offset: int
 ) -> Steps[Stamp | None]:
-    """The first record at or above offset ``start`` with a timestamp of at least ``timestamp``.
+    """The first record at or above offset ``start_offset`` with a timestamp of at least
+    ``timestamp``.
 
     Only the first segment that reaches ``timestamp`` is searched, even if its records of that time
-    are below ``start``.
+    are below ``start_offset``.
     """
     late_segments = (segment for segment in segments if segment.largest_timestamp >= timestamp)
     segment = next(late_segments, None)
-    offset = start
+    offset = start_offset
     while segment is not None:
-        index = _index_of(segment, offset, timestamp)
-        if index is None:
+        batch_index = _batch_index_of(segment, offset, timestamp)
+        if batch_index is None:
             break
-        offset = segment.last_offset(index) + 1
-        stamp = yield from _first_stamp(
-            segment.batch(index), lambda stamp: stamp[0] >= timestamp and stamp[1] >= start
+        offset = segment.last_offset(batch_index) + 1
+        timestamp_and_offset = yield from _first_matching_stamp(
+            segment.batch(batch_index),
+            lambda timestamp_and_offset: (
+                timestamp_and_offset[0] >= timestamp and timestamp_and_offset[1] >= start_offset
+            ),
         )
-        if stamp is not None:
-            return stamp
+        if timestamp_and_offset is not None:
+            return timestamp_and_offset
     return None
 
 
 def first_of_max(segments: Iterable[Segment]) -> Steps[Stamp | None]:
     """The first record with the largest timestamp of the log."""
     segment = max(segments, key=lambda segment: segment.max_timestamp)
-    newest = segment.max_timestamp
-    index = _index_of(segment, segment.base_offset, newest)
-    if index is None:
+    max_timestamp = segment.max_timestamp
+    batch_index = _batch_index_of(segment, segment.base_offset, max_timestamp)
+    if batch_index is None:
         return None
-    return (yield from _first_stamp(segment.batch(index), lambda stamp: stamp[0] == newest))
+    return (
+        yield from _first_matching_stamp(
+            segment.batch(batch_index),
+            lambda timestamp_and_offset: timestamp_and_offset[0] == max_timestamp,
+        )
+    )
 
 
-def _index_of(segment: Segment, start: int, timestamp: int) -> int | None:
-    """The first batch with offsets of at least ``start`` that reaches the timestamp."""
-    for index in range(segment.index_of(start), len(segment)):
+def _batch_index_of(segment: Segment, start_offset: int, timestamp: int) -> int | None:
+    """The first batch with offsets of at least ``start_offset`` that reaches the timestamp."""
+    for index in range(segment.index_of(start_offset), len(segment)):
         if max_timestamp_of(segment.batch(index)) >= timestamp:
             return index
     return None
 
 
-def _first_stamp(batch: bytes, is_wanted: Callable[[Stamp], bool]) -> Steps[Stamp | None]:
+def _first_matching_stamp(batch: bytes, is_wanted: Callable[[Stamp], bool]) -> Steps[Stamp | None]:
     """The first matching record; if the codec's library is not installed, a match with the
     header's timestamps.
     """
@@ -655,15 +688,15 @@ def _first_stamp(batch: bytes, is_wanted: Callable[[Stamp], bool]) -> Steps[Stam
     except MissingExtraError:
         # No codec: the first record carries the base timestamp, and the record with the largest one
         # is unknown.
-        stamps = (
+        header_stamps = (
             (header.base_timestamp_ms, header.base_offset),
             (header.max_timestamp_ms, header.last_offset),
         )
-        return next(filter(is_wanted, stamps), None)
-    for number, stamp in enumerate(stamps_in(payload, header), start=1):
-        if is_wanted(stamp):
-            return stamp
-        if not number % STEP_RECORDS:
+        return next(filter(is_wanted, header_stamps), None)
+    for record_count, timestamp_and_offset in enumerate(stamps_in(payload, header), start=1):
+        if is_wanted(timestamp_and_offset):
+            return timestamp_and_offset
+        if not record_count % STEP_RECORDS:
             yield STEP_RECORDS * _RECORD_NS
     return None
 
@@ -720,11 +753,11 @@ class EpochCache:
         """Adapt to a log start at ``offset``: drop epochs that ended before it, and let the one
         that spans it begin there.
         """
-        covering = bisect_right(self._starts, offset) - 1
-        if covering < 0:
+        covering_index = bisect_right(self._starts, offset) - 1
+        if covering_index < 0:
             return
-        del self._epochs[:covering]
-        del self._starts[:covering]
+        del self._epochs[:covering_index]
+        del self._starts[:covering_index]
         self._starts[0] = offset
 
     # Queries
@@ -739,15 +772,15 @@ class EpochCache:
             return (UNDEFINED, UNDEFINED)
         if leader_epoch == self._epochs[-1]:
             return (leader_epoch, log_end_offset)
-        higher = bisect_right(self._epochs, leader_epoch)
-        if higher == 0:
+        higher_index = bisect_right(self._epochs, leader_epoch)
+        if higher_index == 0:
             return (leader_epoch, self._starts[0])
-        return (self._epochs[higher - 1], self._starts[higher])
+        return (self._epochs[higher_index - 1], self._starts[higher_index])
 
     def epoch_of(self, offset: int) -> int:
         """The epoch of ``offset``; -1 if it is before the first entry."""
-        position = bisect_right(self._starts, offset) - 1
-        return self._epochs[position] if position >= 0 else UNDEFINED
+        epoch_index = bisect_right(self._starts, offset) - 1
+        return self._epochs[epoch_index] if epoch_index >= 0 else UNDEFINED
 
     def entries(self) -> tuple[tuple[int, int], ...]:
         """(epoch, first offset) in ascending order."""

@@ -220,12 +220,12 @@ class PartitionProducers:
         deleted: they no longer hold back the last stable offset.
         """
         # Markers were written in the order of insertion, so the released ones come first.
-        released = []
+        released_offsets = []
         for first_offset, marker_offset in self.ended.items():
             if marker_offset >= offset:
                 break
-            released.append(first_offset)
-        for first_offset in released:
+            released_offsets.append(first_offset)
+        for first_offset in released_offsets:
             del self.ended[first_offset]
 
     def evict_below(self, offset: int) -> None:
@@ -248,16 +248,16 @@ class PartitionProducers:
             expiration_ms: How long a producer is remembered.
             markers_count: Whether a marker counts as activity too (KAFKA-9144), not only a batch.
         """
-        expired = tuple(
+        expired_ids = tuple(
             entry.producer_id
             for entry in self.by_id.values()
             if entry.txn_first_offset == NO_OFFSET
             and now_ms - (entry.last_timestamp if markers_count else entry.batch_timestamp)
             >= expiration_ms
         )
-        for producer_id in expired:
+        for producer_id in expired_ids:
             del self.by_id[producer_id]
-        return expired
+        return expired_ids
 
     # Snapshots
 
@@ -268,30 +268,32 @@ class PartitionProducers:
         """The state in a snapshot, without producers that have expired since
         (ProducerStateManager.loadFromSnapshot).
         """
-        state = cls()
-        for saved_entry in entries:
-            is_open = saved_entry.txn_first_offset != NO_OFFSET
-            if not is_open and now_ms - saved_entry.timestamp >= expiration_ms:
+        producers = cls()
+        for snapshot_entry in entries:
+            is_open = snapshot_entry.txn_first_offset != NO_OFFSET
+            if not is_open and now_ms - snapshot_entry.timestamp >= expiration_ms:
                 continue
-            entry = state.by_id[saved_entry.producer_id] = ProducerEntry(saved_entry.producer_id)
-            entry.producer_epoch = saved_entry.producer_epoch
-            entry.coordinator_epoch = saved_entry.coordinator_epoch
-            entry.last_timestamp = saved_entry.timestamp
-            entry.txn_first_offset = saved_entry.txn_first_offset
-            if saved_entry.last_offset != NO_OFFSET:
-                newest = BatchMetadata(
-                    last_sequence=saved_entry.last_sequence,
-                    last_offset=saved_entry.last_offset,
-                    offset_delta=saved_entry.offset_delta,
-                    timestamp=saved_entry.timestamp,
+            entry = producers.by_id[snapshot_entry.producer_id] = ProducerEntry(
+                snapshot_entry.producer_id
+            )
+            entry.producer_epoch = snapshot_entry.producer_epoch
+            entry.coordinator_epoch = snapshot_entry.coordinator_epoch
+            entry.last_timestamp = snapshot_entry.timestamp
+            entry.txn_first_offset = snapshot_entry.txn_first_offset
+            if snapshot_entry.last_offset != NO_OFFSET:
+                newest_batch = BatchMetadata(
+                    last_sequence=snapshot_entry.last_sequence,
+                    last_offset=snapshot_entry.last_offset,
+                    offset_delta=snapshot_entry.offset_delta,
+                    timestamp=snapshot_entry.timestamp,
                 )
-                entry.batches = (newest,)
-        state._ongoing = {
+                entry.batches = (newest_batch,)
+        producers._ongoing = {
             entry.txn_first_offset: entry.producer_id
-            for entry in sorted(state.by_id.values(), key=lambda entry: entry.txn_first_offset)
+            for entry in sorted(producers.by_id.values(), key=lambda entry: entry.txn_first_offset)
             if entry.txn_first_offset != NO_OFFSET
         }
-        return state
+        return producers
 
     def to_snapshot(self) -> tuple[SnapshotEntry, ...]:
         """The snapshot of this state (ProducerStateManager.writeSnapshot). Entries that have not
@@ -321,8 +323,12 @@ class PartitionProducers:
         """
         first_ongoing = next(iter(self._ongoing), None)
         if self.ended:
-            unreplicated = min(self.ended)
-            return unreplicated if first_ongoing is None else min(first_ongoing, unreplicated)
+            unreplicated_offset = min(self.ended)
+            return (
+                unreplicated_offset
+                if first_ongoing is None
+                else min(first_ongoing, unreplicated_offset)
+            )
         return first_ongoing
 
     def oldest_transaction_timestamp(self) -> int:
@@ -349,13 +355,13 @@ class PartitionProducers:
 
 
 def to_snapshot_entry(entry: ProducerEntry) -> SnapshotEntry:
-    newest = entry.batches[-1] if entry.batches else None
+    newest_batch = entry.batches[-1] if entry.batches else None
     snapshot_entry = entry.snapshot_entry = SnapshotEntry(
         producer_id=entry.producer_id,
         producer_epoch=entry.producer_epoch,
         last_sequence=entry.last_sequence,
-        last_offset=NO_OFFSET if newest is None else newest.last_offset,
-        offset_delta=0 if newest is None else newest.offset_delta,
+        last_offset=NO_OFFSET if newest_batch is None else newest_batch.last_offset,
+        offset_delta=0 if newest_batch is None else newest_batch.offset_delta,
         timestamp=entry.last_timestamp,
         coordinator_epoch=entry.coordinator_epoch,
         txn_first_offset=entry.txn_first_offset,

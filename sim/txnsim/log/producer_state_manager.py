@@ -52,7 +52,13 @@ class ProducerStateManager:
         self.snapshots.take(offset, self.state.to_snapshot())
 
     def reload(
-        self, segments: Segments, *, start: int, end: int, now_ms: int, expiration_ms: int
+        self,
+        segments: Segments,
+        *,
+        start_offset: int,
+        end_offset: int,
+        now_ms: int,
+        expiration_ms: int,
     ) -> None:
         """Rebuild the state from the newest snapshot and the batches after it
         (ProducerStateManager.truncateAndReload, UnifiedLog.rebuildProducerState).
@@ -61,7 +67,11 @@ class ProducerStateManager:
         and producers whose records are deleted.
         """
         self.begin_reload(
-            segments, start=start, end=end, now_ms=now_ms, expiration_ms=expiration_ms
+            segments,
+            start_offset=start_offset,
+            end_offset=end_offset,
+            now_ms=now_ms,
+            expiration_ms=expiration_ms,
         )
         self.settle()
 
@@ -69,21 +79,21 @@ class ProducerStateManager:
         self,
         segments: Segments,
         *,
-        start: int,
-        end: int,
+        start_offset: int,
+        end_offset: int,
         now_ms: int,
         expiration_ms: int,
-        released: Callable[[], int] = lambda: 0,
+        released_below: Callable[[], int] = lambda: 0,
     ) -> Steps:
         """Like ``reload``, in steps; nothing may be appended before the last one.
 
         Args:
             segments: The log's segments.
-            start: The log start offset.
-            end: The log end offset.
+            start_offset: The log start offset.
+            end_offset: The log end offset.
             now_ms: The cluster's time.
             expiration_ms: ``producer.id.expiration.ms``.
-            released: Called in the last step; returns the offset below which markers are
+            released_below: Called in the last step; returns the offset below which markers are
                 replicated.
 
         Returns:
@@ -91,43 +101,50 @@ class ProducerStateManager:
                 run them, or another reload has begun.
         """
         self._drop_steps()
-        self.snapshots.keep(above=start, up_to=end)
-        self._steps = self._reload_in_steps(segments, start, end, now_ms, expiration_ms, released)
+        self.snapshots.keep(log_start_offset=start_offset, end_offset=end_offset)
+        self._steps = self._reload_in_steps(
+            segments, start_offset, end_offset, now_ms, expiration_ms, released_below
+        )
         return self._steps
 
     def _reload_in_steps(
         self,
         segments: Segments,
-        start: int,
-        end: int,
+        start_offset: int,
+        end_offset: int,
         now_ms: int,
         expiration_ms: int,
-        released: Callable[[], int],
+        released_below: Callable[[], int],
     ) -> Steps:
-        newest, state = self.snapshots.newest, PartitionProducers()
-        if newest is not None:
-            start, entries = newest
-            state = PartitionProducers.of_snapshot(
-                entries, now_ms=now_ms, expiration_ms=expiration_ms
+        newest_snapshot, producer_state = self.snapshots.newest, PartitionProducers()
+        if newest_snapshot is not None:
+            start_offset, loaded_entries = newest_snapshot
+            producer_state = PartitionProducers.of_snapshot(
+                loaded_entries, now_ms=now_ms, expiration_ms=expiration_ms
             )
-            yield len(entries)
-        for segment in segments.between(start, end):
-            batches = segment.slice(segment.index_of(start), len(segment))
+            yield len(loaded_entries)
+        for segment in segments.between(start_offset, end_offset):
+            batches = segment.slice(segment.index_of(start_offset), len(segment))
             for index in range(0, len(batches), STEP_BATCHES):
                 for batch in batches[index : index + STEP_BATCHES]:
                     header = read_batch_header(batch)
                     if header.producer_id >= 0:
-                        state.apply(describe_batch(batch, header))
+                        producer_state.apply(describe_batch(batch, header))
                 yield STEP_BATCHES
-        if end > start:
-            producers, snapshot_entries = list(state.entries()), list[SnapshotEntry]()
-            for index in range(0, len(producers), STEP_BATCHES):
+        if end_offset > start_offset:
+            producer_entries, snapshot_entries = (
+                list(producer_state.entries()),
+                list[SnapshotEntry](),
+            )
+            for index in range(0, len(producer_entries), STEP_BATCHES):
                 if index:
                     yield STEP_BATCHES
-                snapshot_entries += map(to_snapshot_entry, producers[index : index + STEP_BATCHES])
-            self.snapshots.take(end, tuple(snapshot_entries))
-        state.release_below(released())
-        self.state, self._steps = state, None
+                snapshot_entries += map(
+                    to_snapshot_entry, producer_entries[index : index + STEP_BATCHES]
+                )
+            self.snapshots.take(end_offset, tuple(snapshot_entries))
+        producer_state.release_below(released_below())
+        self.state, self._steps = producer_state, None
 
     def settle(self) -> None:
         if self._steps is not None:
@@ -168,8 +185,8 @@ class ProducerStateManager:
     @property
     def newest_snapshot_offset(self) -> int | None:
         """Offset of the newest snapshot; None without one."""
-        newest = self.snapshots.newest
-        return None if newest is None else newest[0]
+        newest_snapshot = self.snapshots.newest
+        return None if newest_snapshot is None else newest_snapshot[0]
 
     def snapshots_with(self, end_offset: int) -> tuple[Snapshot, ...]:
         """The snapshots by offset, and one of the current state, which a broker takes at a clean
@@ -202,23 +219,23 @@ class Snapshots:
 
     # Commands
 
-    def take(self, offset: int, entries: tuple[SnapshotEntry, ...]) -> None:
+    def take(self, offset: int, producer_entries: tuple[SnapshotEntry, ...]) -> None:
         """Take a snapshot at ``offset``, unless one of it or of a later offset exists."""
         if next(reversed(self._by_offset), -1) < offset:
-            self._by_offset[offset] = entries
+            self._by_offset[offset] = producer_entries
 
     def remove(self, offset: int) -> None:
         """Drop the snapshot at exactly ``offset``, because its segment is deleted."""
         self._by_offset.pop(offset, None)
 
-    def keep(self, *, above: int, up_to: int) -> None:
-        """Drop the snapshots outside of a log that begins at ``above`` and ends at ``up_to``
-        (ProducerStateManager.truncateAndReload).
+    def keep(self, *, log_start_offset: int, end_offset: int) -> None:
+        """Drop the snapshots outside of a log that begins at ``log_start_offset`` and ends at
+        ``end_offset`` (ProducerStateManager.truncateAndReload).
         """
         self._by_offset = {
-            offset: entries
-            for offset, entries in self._by_offset.items()
-            if above < offset <= up_to
+            offset: producer_entries
+            for offset, producer_entries in self._by_offset.items()
+            if log_start_offset < offset <= end_offset
         }
 
     def drop_stray(self, base_offsets: Sequence[int]) -> None:
@@ -229,10 +246,10 @@ class Snapshots:
             base_offsets: Base offsets of the segments, ascending; at least one.
         """
         segment_starts = set(base_offsets)
-        stray = [offset for offset in self._by_offset if offset not in segment_starts]
-        if stray and stray[-1] > base_offsets[-1]:
-            stray.pop()
-        for offset in stray:
+        stray_offsets = [offset for offset in self._by_offset if offset not in segment_starts]
+        if stray_offsets and stray_offsets[-1] > base_offsets[-1]:
+            stray_offsets.pop()
+        for offset in stray_offsets:
             self.remove(offset)
 
     # Queries

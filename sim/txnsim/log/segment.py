@@ -22,9 +22,9 @@ from txnsim.log.config import LogConfig
 
 NO_TIMESTAMP: Final = -1
 _LAST_OFFSET_DELTA: Final = struct.Struct(">i")
-_LAST_OFFSET_DELTA_AT: Final = 23
+_LAST_OFFSET_DELTA_POSITION: Final = 23
 _MAX_TIMESTAMP: Final = struct.Struct(">q")
-_MAX_TIMESTAMP_AT: Final = 35
+_MAX_TIMESTAMP_POSITION: Final = 35
 
 RELATIVE_OFFSET_MAX: Final = 2**31 - 1
 """Offsets are indexed relative to the base in 32 bits, so a segment can't span more."""
@@ -91,14 +91,14 @@ class Segment:
         The segment's age counts in timestamps of records, from the first batch on; by the clock
         only if the first batch has none.
         """
-        ends = self._ends
-        size = len(batch)
-        position = ends[-1] if ends else 0
+        end_positions = self._ends
+        size_bytes = len(batch)
+        position = end_positions[-1] if end_positions else 0
         if config is not None:
             first_timestamp = self.first_timestamp
             index_bytes = config.segment_index_bytes
             if (
-                position + size > config.roll_bytes
+                position + size_bytes > config.roll_bytes
                 or (
                     position
                     and (
@@ -115,7 +115,7 @@ class Segment:
                 return False
         if not position:
             self.first_timestamp = max_timestamp
-        ends.append(position + size)
+        end_positions.append(position + size_bytes)
         self._bases.append(base_offset)
         self._batches.append(batch)
         if max_timestamp > self.max_timestamp:
@@ -127,20 +127,20 @@ class Segment:
                 self._timed_until = self.max_timestamp
                 self._time_entries += 1
             self._unindexed_bytes = 0
-        self._unindexed_bytes += size
+        self._unindexed_bytes += size_bytes
         self.modified_ms = now_ms
         return True
 
     def truncate_to(self, offset: int, *, now_ms: int) -> None:
         """Drop the batch that contains ``offset`` and all later ones."""
-        keep = self.index_of(offset)
-        del self._batches[keep:]
-        del self._bases[keep:]
-        del self._ends[keep:]
-        entries = bisect_left(self._indexed_offsets, offset)
-        del self._indexed_offsets[entries:]
-        del self._indexed_positions[entries:]
-        self._time_entries = min(self._time_entries, entries)
+        kept_count = self.index_of(offset)
+        del self._batches[kept_count:]
+        del self._bases[kept_count:]
+        del self._ends[kept_count:]
+        kept_entries = bisect_left(self._indexed_offsets, offset)
+        del self._indexed_offsets[kept_entries:]
+        del self._indexed_positions[kept_entries:]
+        self._time_entries = min(self._time_entries, kept_entries)
         self._unindexed_bytes = 0  # as LogSegment.truncateTo leaves it
         self.max_timestamp = max(map(max_timestamp_of, self._batches), default=NO_TIMESTAMP)
         self._timed_until = min(self._timed_until, self.max_timestamp)
@@ -173,16 +173,20 @@ class Segment:
             return 0
         return index if self.last_offset(index) >= offset else index + 1
 
-    def end_index_of(self, upper: int) -> int:
-        """Number of batches that are completely below ``upper``."""
-        count = bisect_left(self._bases, upper)
-        return count - 1 if count and self.last_offset(count - 1) >= upper else count
+    def end_index_of(self, upper_offset: int) -> int:
+        """Number of batches that are completely below ``upper_offset``."""
+        batch_count = bisect_left(self._bases, upper_offset)
+        return (
+            batch_count - 1
+            if batch_count and self.last_offset(batch_count - 1) >= upper_offset
+            else batch_count
+        )
 
-    def end_index_within(self, start: int, size_max: int) -> int:
+    def end_index_within(self, start_index: int, size_max: int) -> int:
         """Index after the last batch that fits into ``size_max`` bytes, reading from index
-        ``start``.
+        ``start_index``.
         """
-        return bisect_right(self._ends, self.position(start) + size_max)
+        return bisect_right(self._ends, self.position(start_index) + size_max)
 
     def position(self, index: int) -> int:
         """Position of the first byte of batch ``index``, or of the end."""
@@ -192,12 +196,14 @@ class Segment:
         """Last offset of the first indexed batch at or after ``position``; None if no batch is
         indexed there (OffsetIndex.fetchUpperBoundOffset).
         """
-        entry = bisect_left(self._indexed_positions, position)
-        return self._indexed_offsets[entry] if entry < len(self._indexed_offsets) else None
+        entry_index = bisect_left(self._indexed_positions, position)
+        return (
+            self._indexed_offsets[entry_index] if entry_index < len(self._indexed_offsets) else None
+        )
 
-    def slice(self, start: int, end: int) -> list[bytes]:
-        """Batches ``start`` … ``end - 1``, not copied."""
-        return self._batches[start:end]
+    def slice(self, start_index: int, end_index: int) -> list[bytes]:
+        """Batches ``start_index`` … ``end - 1``, not copied."""
+        return self._batches[start_index:end_index]
 
     def batches(self) -> Iterable[bytes]:
         return self._batches
@@ -214,14 +220,16 @@ class Segment:
         """Last offset of batch ``index``; compaction keeps it even if the last record is
         removed.
         """
-        (delta,) = _LAST_OFFSET_DELTA.unpack_from(self._batches[index], _LAST_OFFSET_DELTA_AT)
-        return self._bases[index] + int(delta)
+        (offset_delta,) = _LAST_OFFSET_DELTA.unpack_from(
+            self._batches[index], _LAST_OFFSET_DELTA_POSITION
+        )
+        return self._bases[index] + int(offset_delta)
 
     @property
     def next_offset(self) -> int:
         """Offset after its last batch (LogSegment.readNextOffset)."""
-        count = len(self._batches)
-        return self.last_offset(count - 1) + 1 if count else self.base_offset
+        batch_count = len(self._batches)
+        return self.last_offset(batch_count - 1) + 1 if batch_count else self.base_offset
 
     @property
     def size_bytes(self) -> int:
@@ -231,5 +239,5 @@ class Segment:
 
 def max_timestamp_of(batch: bytes) -> int:
     """Largest timestamp of a stored batch, from its header."""
-    (timestamp,) = _MAX_TIMESTAMP.unpack_from(batch, _MAX_TIMESTAMP_AT)
+    (timestamp,) = _MAX_TIMESTAMP.unpack_from(batch, _MAX_TIMESTAMP_POSITION)
     return int(timestamp)

@@ -42,17 +42,17 @@ class TxnIndex:
 
     # Commands
 
-    def append(self, entry: AbortedTxn) -> None:
+    def append(self, aborted_txn: AbortedTxn) -> None:
         """Add an aborted transaction whose marker was just written."""
-        assert not self._entries or entry.last_offset > self._last_offsets[-1]
-        self._entries.append(entry)
-        self._last_offsets.append(entry.last_offset)
+        assert not self._entries or aborted_txn.last_offset > self._last_offsets[-1]
+        self._entries.append(aborted_txn)
+        self._last_offsets.append(aborted_txn.last_offset)
 
     def truncate_to(self, offset: int) -> None:
         """Drop transactions whose markers are at ``offset`` or above."""
-        keep = bisect_left(self._last_offsets, offset)
-        del self._entries[keep:]
-        del self._last_offsets[keep:]
+        kept_count = bisect_left(self._last_offsets, offset)
+        del self._entries[kept_count:]
+        del self._last_offsets[kept_count:]
 
     def drop_before(self, offset: int) -> None:
         """Drop transactions whose markers are below ``offset``: no read can reach their records any
@@ -69,31 +69,33 @@ class TxnIndex:
             del self._entries[index]
             del self._last_offsets[index]
 
-    def replace(self, start: int, end: int, entries: Sequence[AbortedTxn]) -> None:
-        """Replace the entries whose markers are in ``[start, end)`` by ``entries``, because that
-        part of the log was cleaned.
+    def replace(
+        self, start_offset: int, end_offset: int, aborted_txns: Sequence[AbortedTxn]
+    ) -> None:
+        """Replace the entries whose markers are in ``[start, end)`` by ``aborted_txns``, because
+        that part of the log was cleaned.
         """
-        first_index = bisect_left(self._last_offsets, start)
-        end_index = bisect_left(self._last_offsets, end)
-        self._entries[first_index:end_index] = entries
+        first_index = bisect_left(self._last_offsets, start_offset)
+        end_index = bisect_left(self._last_offsets, end_offset)
+        self._entries[first_index:end_index] = aborted_txns
         self._last_offsets[first_index:end_index] = array(
-            "q", [entry.last_offset for entry in entries]
+            "q", [aborted_txn.last_offset for aborted_txn in aborted_txns]
         )
 
     # Queries
 
-    def lookup(self, start: int, upper: int) -> tuple[AbortedTxn, ...]:
+    def lookup(self, start_offset: int, upper_offset: int) -> tuple[AbortedTxn, ...]:
         """Aborted transactions with offsets in ``[start, upper)``, in the order of their markers.
 
         As on a real broker, they include a transaction whose first offset is below the log start.
         """
         aborted_txns = []
-        entries = self._entries
-        for position in range(bisect_left(self._last_offsets, start), len(entries)):
-            entry = entries[position]
-            if entry.first_offset < upper:
-                aborted_txns.append(entry)
-            if entry.last_stable_offset >= upper:
+        all_entries = self._entries
+        for position in range(bisect_left(self._last_offsets, start_offset), len(all_entries)):
+            aborted_txn = all_entries[position]
+            if aborted_txn.first_offset < upper_offset:
+                aborted_txns.append(aborted_txn)
+            if aborted_txn.last_stable_offset >= upper_offset:
                 break
         return tuple(aborted_txns)
 

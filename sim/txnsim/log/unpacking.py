@@ -29,48 +29,48 @@ _UNPACK_NS: Final = 20_000
 _UNPACK_BYTE_NS: Final = 4
 
 
-def payload_in_steps(header: BatchHeader, batch: Came, at_most: int) -> Steps[Payload]:
+def payload_in_steps(header: BatchHeader, batch: Came, bytes_max: int) -> Steps[Payload]:
     """The records of a batch.
 
     Raises:
         CorruptBatchError: The records can't be decompressed.
-        UnpacksTooLargeError: They decompress to more than ``at_most`` bytes.
+        UnpacksTooLargeError: They decompress to more than ``bytes_max`` bytes.
         MissingExtraError: Their codec needs a library that is not installed.
     """
     if header.compression == NONE:
         return memoryview(batch)[BatchHeader.SIZE : header.size]
-    data = bytes(batch[BatchHeader.SIZE : header.size])
-    payload = decompress_at_once(header.compression, data)
+    packed_bytes = bytes(batch[BatchHeader.SIZE : header.size])
+    payload = decompress_at_once(header.compression, packed_bytes)
     if payload is not None:
-        if len(payload) > at_most:
-            raise UnpacksTooLargeError(NAMES[header.compression], at_most)
+        if len(payload) > bytes_max:
+            raise UnpacksTooLargeError(NAMES[header.compression], bytes_max)
         yield _UNPACK_NS + len(payload) * _UNPACK_BYTE_NS
         return payload
-    answer = yield Packed(header.compression, data, at_most)
-    assert answer is not None
-    if isinstance(answer, Exception):
-        raise answer
-    yield _UNPACK_NS + len(answer)
-    return answer
+    unpacked = yield Packed(header.compression, packed_bytes, bytes_max)
+    assert unpacked is not None
+    if isinstance(unpacked, Exception):
+        raise unpacked
+    yield _UNPACK_NS + len(unpacked)
+    return unpacked
 
 
-def unpack_records(packed: Packed, room: mmap.mmap) -> Unpacked:
+def unpack_records(packed: Packed, target_memory: mmap.mmap) -> Unpacked:
     """Decompress records; an error is returned as the result."""
     try:
-        return packed.unpack(room)
+        return packed.unpack(target_memory)
     except (CorruptBatchError, MissingExtraError) as error:
         return error
 
 
 def run_steps(steps: Steps[T]) -> T:
     """Run the steps without a pause; returns their result."""
-    answer: Unpacked | None = None
+    unpacked: Unpacked | None = None
     try:
         while True:
-            step = steps.send(answer)
-            answer = None
+            step = steps.send(unpacked)
+            unpacked = None
             if isinstance(step, Packed):
-                answer = unpack_records(step, mmap.mmap(-1, step.room_bytes))
+                unpacked = unpack_records(step, mmap.mmap(-1, step.room_bytes))
     except StopIteration as end:
         result: T = end.value
         return result

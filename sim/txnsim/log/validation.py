@@ -54,27 +54,28 @@ WALK_BYTES: Final = 64 << 10
 _RECORD_NS: Final = 400
 
 _CREATE_TIME: Final = TimestampType.CREATE_TIME
-_NO_KEY: Final = "Compacted topic cannot accept message without key in topic partition"
-_WRONG_TYPE: Final = (
+_NO_KEY_TEXT: Final = "Compacted topic cannot accept message without key in topic partition"
+_WRONG_TIMESTAMP_TYPE_TEXT: Final = (
     "Invalid timestamp type in message {record}. Producer should not set timestamp type to "
     "LogAppendTime."
 )
 
 
 def check_size(
-    size: int, config: LogConfig, *, rule: str = "batch.too-large"
+    size_bytes: int, config: LogConfig, *, rule: str = "batch.too-large"
 ) -> AppendRejection | None:
     """Limits for clients and coordinators alike; these errors come without the log start offset."""
-    if size > config.max_message_bytes:
+    if size_bytes > config.max_message_bytes:
         return AppendRejection(
             error=ErrorCode.message_too_large,
-            reason=f"a batch of {size} bytes exceeds max.message.bytes {config.max_message_bytes}",
+            reason=f"a batch of {size_bytes} bytes exceeds max.message.bytes "
+            f"{config.max_message_bytes}",
             rule=rule,
         )
-    if size > config.segment_bytes:
+    if size_bytes > config.segment_bytes:
         return AppendRejection(
             error=ErrorCode.record_list_too_large,
-            reason=f"a batch of {size} bytes exceeds segment.bytes {config.segment_bytes}",
+            reason=f"a batch of {size_bytes} bytes exceeds segment.bytes {config.segment_bytes}",
             rule="batch.larger-than-segment",
         )
     return None
@@ -85,34 +86,34 @@ def check_envelope(
 ) -> AppendRejection | None:
     """Check the header of a client's batch (LogValidator.validateBatch) and its CRC."""
     if header.base_offset != 0:
-        return _invalid(
+        return _invalid_batch(
             f"a producer's batch must have base offset 0, found {header.base_offset}",
             log_start_offset,
             "batch.base-offset",
         )
-    size = header.batch_length + BatchHeader.OVERHEAD
-    if size > config.max_message_bytes:
-        return check_size(size, config)
+    size_bytes = header.batch_length + BatchHeader.OVERHEAD
+    if size_bytes > config.max_message_bytes:
+        return check_size(size_bytes, config)
     if not crc_is_valid(batch, header):
         return AppendRejection(
             error=ErrorCode.corrupt_message,
             reason=f"the batch is cut off or its CRC is not {header.crc}, which its header states",
             rule="batch.checksum",
         )
-    count = header.records_count
-    if count <= 0 or count != header.last_offset_delta + 1:
-        return _invalid(
-            f"a batch must hold at least one record and an offset for each: found {count} "
+    record_count = header.records_count
+    if record_count <= 0 or record_count != header.last_offset_delta + 1:
+        return _invalid_batch(
+            f"a batch must hold at least one record and an offset for each: found {record_count} "
             f"records and last offset delta {header.last_offset_delta}",
             log_start_offset,
             "batch.counts",
         )
     if header.attributes & BatchHeader.CONTROL:
-        return _invalid(
+        return _invalid_batch(
             "clients may not write control batches", log_start_offset, "batch.control-flag"
         )
     if header.producer_id >= 0 and header.base_sequence < 0:
-        return _invalid(
+        return _invalid_batch(
             f"sequence {header.base_sequence} of producer {header.producer_id} is below 0",
             log_start_offset,
             "batch.sequence-of-producer",
@@ -142,7 +143,7 @@ class Reread(msgspec.Struct, frozen=True, kw_only=True):
 def reread(
     header: BatchHeader,
     batch: Came,
-    newest: int,
+    newest_ms: int,
     *,
     topic_partition: TopicPartition,
     config: LogConfig,
@@ -155,7 +156,7 @@ def reread(
     has to be read. ``payload`` has the records, if they were already decompressed.
     """
     verdict = None
-    if needs_examination(header, newest, config=config, now_ms=now_ms):
+    if needs_examination(header, newest_ms, config=config, now_ms=now_ms):
         verdict = examine(
             header,
             batch,
@@ -165,12 +166,14 @@ def reread(
             log_start_offset=log_start_offset,
             payload=payload,
         )
-    written = None
+    recoded_bytes = None
     if needs_recoding(header, config) and not isinstance(verdict, AppendRejection):
-        written = recode_batch(batch, header, config, payload)
-    if verdict is None and written is None:
+        recoded_bytes = recode_batch(batch, header, config, payload)
+    if verdict is None and recoded_bytes is None:
         return None
-    return Reread(newest=newest, config=config, at_ms=now_ms, verdict=verdict, recoded=written)
+    return Reread(
+        newest=newest_ms, config=config, at_ms=now_ms, verdict=verdict, recoded=recoded_bytes
+    )
 
 
 def needs_recoding(header: BatchHeader, config: LogConfig) -> bool:
@@ -182,13 +185,13 @@ def is_heavy(headers: Iterable[BatchHeader]) -> bool:
     """Whether checking the records takes long: there are many, or many headers, or they are
     compressed.
     """
-    records = size = 0
+    record_total = bytes_total = 0
     for header in headers:
         if header.attributes & BatchHeader.COMPRESSION:
             return True
-        records += header.records_count
-        size += header.batch_length
-    return records > WALK_PIECES or size > WALK_BYTES
+        record_total += header.records_count
+        bytes_total += header.batch_length
+    return record_total > WALK_PIECES or bytes_total > WALK_BYTES
 
 
 def newest_timestamp(header: BatchHeader, batch: Came) -> AppendRejection | int:
@@ -199,9 +202,9 @@ def newest_timestamp(header: BatchHeader, batch: Came) -> AppendRejection | int:
         try:
             delta_ms = newest_delta_ms(batch, BatchHeader.SIZE, header.records_count)
         except CorruptBatchError as error:
-            return _invalid(str(error), UNKNOWN_OFFSET, "batch.inner-count")
+            return _invalid_batch(str(error), UNKNOWN_OFFSET, "batch.inner-count")
         if delta_ms is None:
-            return _not_so_many(header)
+            return _wrong_record_count(header)
         return header.base_timestamp_ms + delta_ms
     return run_steps(newest_in_steps(header, batch))
 
@@ -209,7 +212,7 @@ def newest_timestamp(header: BatchHeader, batch: Came) -> AppendRejection | int:
 def newest_in_steps(header: BatchHeader, batch: Came) -> Steps[AppendRejection | int]:
     """Like ``newest_timestamp``, in steps; it does not depend on a log's state."""
     try:
-        records = yield from payload_in_steps(header, batch, UNPACKED_BYTES_MAX)
+        record_bytes = yield from payload_in_steps(header, batch, UNPACKED_BYTES_MAX)
     except MissingExtraError:
         # Batches of a codec that is not installed count as sound.
         return header.max_timestamp_ms
@@ -226,24 +229,24 @@ def newest_in_steps(header: BatchHeader, batch: Came) -> Steps[AppendRejection |
             f"{header.records_count} records in a compressed batch, at most "
             f"{UNPACKED_RECORDS_MAX} are unpacked"
         )
-    walked = 0
-    steps = walk_in_steps(records, 0, header.records_count)
+    walked_count = 0
+    walk_steps = walk_in_steps(record_bytes, 0, header.records_count)
     try:
         while True:
-            record_count = next(steps)
-            walked += record_count
-            if walked > UNPACKED_RECORDS_MAX and header.compression != NONE:
+            record_count = next(walk_steps)
+            walked_count += record_count
+            if walked_count > UNPACKED_RECORDS_MAX and header.compression != NONE:
                 return _too_large(
                     f"more than {UNPACKED_RECORDS_MAX} records and headers in a compressed batch"
                 )
             yield record_count * _RECORD_NS
     except StopIteration as end:
-        walk: Walked | None = end.value
+        walk_result: Walked | None = end.value
     except CorruptBatchError as error:
-        return _invalid(str(error), UNKNOWN_OFFSET, "batch.inner-count")
-    if walk is None or walk.at != len(records):
-        return _not_so_many(header)
-    return header.base_timestamp_ms + walk.newest
+        return _invalid_batch(str(error), UNKNOWN_OFFSET, "batch.inner-count")
+    if walk_result is None or walk_result.at != len(record_bytes):
+        return _wrong_record_count(header)
+    return header.base_timestamp_ms + walk_result.newest
 
 
 def needs_examination(
@@ -280,8 +283,8 @@ def recode_batch(
             level=config.codec_level,
             size_max=min(config.max_message_bytes, config.segment_bytes),
         )
-    size = recoded_bytes if isinstance(recoded_bytes, int) else len(recoded_bytes)
-    rejection = check_size(size, config, rule="batch.recompressed-too-large")
+    size_bytes = recoded_bytes if isinstance(recoded_bytes, int) else len(recoded_bytes)
+    rejection = check_size(size_bytes, config, rule="batch.recompressed-too-large")
     if rejection is not None:
         return rejection
     assert not isinstance(recoded_bytes, int)
@@ -309,15 +312,15 @@ def examine(
         if payload is None:
             payload = payload_of(batch, header)
     except MissingExtraError:
-        return _judge_closed(
+        return _judge_undecompressed(
             header, config=config, now_ms=now_ms, log_start_offset=log_start_offset
         )
-    no_key = f"{_NO_KEY} {topic_partition}"
+    no_key_text = f"{_NO_KEY_TEXT} {topic_partition}"
 
-    def tell(refused: RecordRefusal) -> str:
-        if config.is_compacted and refused.key_size < 0:
-            return no_key
-        return _timestamp_text(refused, header, config=config, now_ms=now_ms)
+    def tell(record_refusal: RecordRefusal) -> str:
+        if config.is_compacted and record_refusal.key_size < 0:
+            return no_key_text
+        return _timestamp_text(record_refusal, header, config=config, now_ms=now_ms)
 
     errors = RecordErrors(tell)
     lacks_key = is_timestamp_error = False
@@ -333,7 +336,9 @@ def examine(
             is_timestamp_error = True
         else:
             continue
-        errors.note(RecordRefusal(index, _as_long(timestamp), _size(record.key), record.value_size))
+        errors.note(
+            RecordRefusal(index, _as_long(timestamp), _key_size(record.key), record.value_size)
+        )
     if errors:
         rule = "batch.key-required"
         if is_timestamp_error:
@@ -349,48 +354,49 @@ def _as_long(timestamp: int) -> int:
     return (timestamp + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
-def _size(content: bytes | None) -> int:
-    return -1 if content is None else len(content)
+def _key_size(record_key: bytes | None) -> int:
+    return -1 if record_key is None else len(record_key)
 
 
 def _is_wrong_time(timestamp: int, header: BatchHeader, *, config: LogConfig, now_ms: int) -> bool:
     """Whether a record is refused for its timestamp (LogValidator.validateTimestamp)."""
     if config.timestamp_type is _CREATE_TIME and timestamp != NO_TIMESTAMP:
-        oldest = now_ms - config.timestamp_before_max_ms
-        newest = now_ms + config.timestamp_after_max_ms
-        return not oldest <= timestamp <= newest
+        oldest_ms = now_ms - config.timestamp_before_max_ms
+        newest_ms = now_ms + config.timestamp_after_max_ms
+        return not oldest_ms <= timestamp <= newest_ms
     return header.is_log_append_time
 
 
 def _timestamp_text(
-    refused: RecordRefusal, header: BatchHeader, *, config: LogConfig, now_ms: int
+    record_refusal: RecordRefusal, header: BatchHeader, *, config: LogConfig, now_ms: int
 ) -> str:
     """Kafka's text for a refused timestamp."""
-    if config.timestamp_type is _CREATE_TIME and refused.timestamp != NO_TIMESTAMP:
-        oldest = now_ms - config.timestamp_before_max_ms
-        newest = now_ms + config.timestamp_after_max_ms
+    if config.timestamp_type is _CREATE_TIME and record_refusal.timestamp != NO_TIMESTAMP:
+        oldest_ms = now_ms - config.timestamp_before_max_ms
+        newest_ms = now_ms + config.timestamp_after_max_ms
         return (
-            f"Timestamp {refused.timestamp} of message with offset {refused.position} is out of "
-            f"range. The timestamp should be within [{oldest}, {newest}]"
+            f"Timestamp {record_refusal.timestamp} of message with offset "
+            f"{record_refusal.position} is out of range. The timestamp should be within "
+            f"[{oldest_ms}, {newest_ms}]"
         )
-    return _WRONG_TYPE.format(record=_describe_record(refused, header))
+    return _WRONG_TIMESTAMP_TYPE_TEXT.format(record=_describe_record(record_refusal, header))
 
 
-def _describe_record(record: RecordRefusal, header: BatchHeader) -> str:
+def _describe_record(record_refusal: RecordRefusal, header: BatchHeader) -> str:
     """A record as Kafka prints it. For compressed records Kafka reads only the sizes, and shows
     null values as the wire has them.
     """
-    kind, nothing = (
+    class_name, null_size = (
         ("DefaultRecord", 0) if header.compression == NONE else ("PartialDefaultRecord", -1)
     )
     return (
-        f"{kind}(offset={record.position}, timestamp={record.timestamp}, "
-        f"key={max(nothing, record.key_size)} bytes, "
-        f"value={max(nothing, record.value_size)} bytes)"
+        f"{class_name}(offset={record_refusal.position}, timestamp={record_refusal.timestamp}, "
+        f"key={max(null_size, record_refusal.key_size)} bytes, "
+        f"value={max(null_size, record_refusal.value_size)} bytes)"
     )
 
 
-def _judge_closed(
+def _judge_undecompressed(
     header: BatchHeader, *, config: LogConfig, now_ms: int, log_start_offset: int
 ) -> AppendRejection | int:
     """Judge a batch that can't be decompressed: the header's two timestamps stand for all
@@ -421,7 +427,8 @@ def _records_refused(
     else:
         error = ErrorCode.invalid_record
         shown_errors = ", ".join(
-            f"RecordError(batchIndex={index}, message='{text}')" for index, text in errors[:3]
+            f"RecordError(batchIndex={index}, message='{message_text}')"
+            for index, message_text in errors[:3]
         )
         reason = (
             f"One or more records have been rejected due to {len(errors)} record errors in total, "
@@ -437,12 +444,12 @@ def _records_refused(
 
 
 def _timestamp_rule(header: BatchHeader, config: LogConfig) -> str:
-    is_window = config.timestamp_type is _CREATE_TIME and not header.is_log_append_time
-    return "batch.timestamp-window" if is_window else "batch.timestamp-type"
+    checks_window = config.timestamp_type is _CREATE_TIME and not header.is_log_append_time
+    return "batch.timestamp-window" if checks_window else "batch.timestamp-type"
 
 
-def _not_so_many(header: BatchHeader) -> AppendRejection:
-    return _invalid(
+def _wrong_record_count(header: BatchHeader) -> AppendRejection:
+    return _invalid_batch(
         f"the records of the batch are not the {header.records_count} that its header states",
         UNKNOWN_OFFSET,
         "batch.inner-count",
@@ -453,7 +460,7 @@ def _too_large(reason: str) -> AppendRejection:
     return AppendRejection(error=ErrorCode.message_too_large, reason=reason, rule="batch.too-large")
 
 
-def _invalid(reason: str, log_start_offset: int, rule: str) -> AppendRejection:
+def _invalid_batch(reason: str, log_start_offset: int, rule: str) -> AppendRejection:
     return AppendRejection(
         error=ErrorCode.invalid_record, reason=reason, log_start_offset=log_start_offset, rule=rule
     )
@@ -471,7 +478,7 @@ class SoundBatch(msgspec.Struct, frozen=True, gc=False):
 def sound_batch(
     batch: Came,
     header: BatchHeader | None,
-    newest: AppendRejection | Reread | int | None,
+    timestamp_check: AppendRejection | Reread | int | None,
     *,
     topic_partition: TopicPartition,
     config: LogConfig,
@@ -486,25 +493,28 @@ def sound_batch(
             header = read_batch_header(batch, 0)
         except CorruptBatchError as error:
             return AppendRejection(error=ErrorCode.corrupt_message, reason=str(error))
-    size = header.batch_length + BatchHeader.OVERHEAD
-    if len(batch) != size:
-        batch = batch[:size]
+    size_bytes = header.batch_length + BatchHeader.OVERHEAD
+    if len(batch) != size_bytes:
+        batch = batch[:size_bytes]
     rejection = check_envelope(header, batch, config=config, log_start_offset=log_start_offset)
     if rejection is not None:
         return rejection
-    reread: Reread | None = None
-    if newest is None:
-        newest = newest_timestamp(header, batch)
-    elif isinstance(newest, Reread):
-        reread, newest = newest if newest.holds(config, now_ms) else None, newest.newest
-    if not isinstance(newest, int):
-        return _with_log_start(newest, log_start_offset)
-    if needs_examination(header, newest, config=config, now_ms=now_ms):
+    valid_reread: Reread | None = None
+    if timestamp_check is None:
+        timestamp_check = newest_timestamp(header, batch)
+    elif isinstance(timestamp_check, Reread):
+        valid_reread, timestamp_check = (
+            timestamp_check if timestamp_check.holds(config, now_ms) else None,
+            timestamp_check.newest,
+        )
+    if not isinstance(timestamp_check, int):
+        return _with_log_start(timestamp_check, log_start_offset)
+    if needs_examination(header, timestamp_check, config=config, now_ms=now_ms):
         # Header and newest timestamp don't say enough: each record is asked.
-        if reread is not None and reread.verdict is not None:
-            newest = reread.verdict
+        if valid_reread is not None and valid_reread.verdict is not None:
+            timestamp_check = valid_reread.verdict
         else:
-            newest = examine(
+            timestamp_check = examine(
                 header,
                 batch,
                 topic_partition=topic_partition,
@@ -512,16 +522,18 @@ def sound_batch(
                 now_ms=now_ms,
                 log_start_offset=log_start_offset,
             )
-        if not isinstance(newest, int):
-            return newest
+        if not isinstance(timestamp_check, int):
+            return timestamp_check
     if config.codec is not None and needs_recoding(header, config):
-        written = None if reread is None else reread.recoded
-        written = recode_batch(batch, header, config) if written is None else written
-        if isinstance(written, AppendRejection):
-            return written
-        return SoundBatch(written, read_batch_header(written, 0), newest)
-    rejection = check_size(size, config) if size > config.segment_bytes else None
-    return SoundBatch(batch, header, newest) if rejection is None else rejection
+        recoded_bytes = None if valid_reread is None else valid_reread.recoded
+        recoded_bytes = (
+            recode_batch(batch, header, config) if recoded_bytes is None else recoded_bytes
+        )
+        if isinstance(recoded_bytes, AppendRejection):
+            return recoded_bytes
+        return SoundBatch(recoded_bytes, read_batch_header(recoded_bytes, 0), timestamp_check)
+    rejection = check_size(size_bytes, config) if size_bytes > config.segment_bytes else None
+    return SoundBatch(batch, header, timestamp_check) if rejection is None else rejection
 
 
 def _with_log_start(rejection: AppendRejection, log_start_offset: int) -> AppendRejection:
@@ -552,30 +564,30 @@ class RecordErrors(Sequence[tuple[int, str]]):
     only numbers are stored for each, 20 bytes, and its message is built when accessed.
     """
 
-    __slots__ = ("_indexes", "_key_sizes", "_tell", "_timestamps", "_value_sizes")
+    __slots__ = ("_describe", "_indexes", "_key_sizes", "_timestamps", "_value_sizes")
 
-    def __init__(self, tell: Callable[[RecordRefusal], str]) -> None:
-        self._tell = tell
+    def __init__(self, describe: Callable[[RecordRefusal], str]) -> None:
+        self._describe = describe
         self._indexes = array("i")
         self._timestamps = array("q")
         self._key_sizes = array("i")
         self._value_sizes = array("i")
 
-    def note(self, refused: RecordRefusal) -> None:
-        self._indexes.append(refused.position)
-        self._timestamps.append(refused.timestamp)
-        self._key_sizes.append(refused.key_size)
-        self._value_sizes.append(refused.value_size)
+    def note(self, record_refusal: RecordRefusal) -> None:
+        self._indexes.append(record_refusal.position)
+        self._timestamps.append(record_refusal.timestamp)
+        self._key_sizes.append(record_refusal.key_size)
+        self._value_sizes.append(record_refusal.value_size)
 
     def __len__(self) -> int:
         return len(self._indexes)
 
     def __iter__(self) -> Iterator[tuple[int, str]]:
-        tell = self._tell
-        for refused in map(
+        describe = self._describe
+        for record_refusal in map(
             RecordRefusal, self._indexes, self._timestamps, self._key_sizes, self._value_sizes
         ):
-            yield refused.position, tell(refused)
+            yield record_refusal.position, describe(record_refusal)
 
     @overload
     def __getitem__(self, index: int) -> tuple[int, str]: ...
@@ -586,13 +598,13 @@ class RecordErrors(Sequence[tuple[int, str]]):
     def __getitem__(self, index: int | slice) -> tuple[int, str] | tuple[tuple[int, str], ...]:
         if isinstance(index, slice):
             return tuple(self[position] for position in range(*index.indices(len(self))))
-        refused = RecordRefusal(
+        record_refusal = RecordRefusal(
             self._indexes[index],
             self._timestamps[index],
             self._key_sizes[index],
             self._value_sizes[index],
         )
-        return refused.position, self._tell(refused)
+        return record_refusal.position, self._describe(record_refusal)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and tuple(self) == tuple(other)

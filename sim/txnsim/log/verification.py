@@ -61,8 +61,8 @@ class VerificationEntries:
         lowers the entry's, so that a batch that has overtaken it fails the sequence check until the
         lower one is written; a higher epoch replaces the entry.
         """
-        entry = self.entries.get(producer_id)
-        if entry is None:
+        verification_entry = self.entries.get(producer_id)
+        if verification_entry is None:
             self._guard_last += 1
             self.entries[producer_id] = VerificationEntry(
                 guard=self._guard_last,
@@ -72,12 +72,15 @@ class VerificationEntries:
                 supports_epoch_bump=supports_epoch_bump,
             )
             return self._guard_last
-        if producer_epoch > entry.producer_epoch:
-            entry.producer_epoch = producer_epoch
-            entry.lowest_sequence = base_sequence
-        elif producer_epoch == entry.producer_epoch and base_sequence < entry.lowest_sequence:
-            entry.lowest_sequence = base_sequence
-        return entry.guard
+        if producer_epoch > verification_entry.producer_epoch:
+            verification_entry.producer_epoch = producer_epoch
+            verification_entry.lowest_sequence = base_sequence
+        elif (
+            producer_epoch == verification_entry.producer_epoch
+            and base_sequence < verification_entry.lowest_sequence
+        ):
+            verification_entry.lowest_sequence = base_sequence
+        return verification_entry.guard
 
     def on_marker(
         self, producer_id: int, producer_epoch: int, *, spares_own_epoch: bool = True

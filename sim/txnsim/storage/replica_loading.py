@@ -163,7 +163,7 @@ def _load_segments(
             )
         else:
             loader.load_segment(
-                segment.base_offset, batches, aborted=aborted, modified_ms=modified_ms
+                segment.base_offset, batches, aborted_txns=aborted, modified_ms=modified_ms
             )
         losses += [_loss_of_tail(segment.log, tail) for tail in torn]
         if torn and (is_unflushed or aborted is not None):

@@ -291,8 +291,8 @@ def _reload_producers(
     prepare(log, reloaded)
     reloaded.reload(
         log.local.segments,
-        start=log.log_start_offset,
-        end=log.log_end_offset,
+        start_offset=log.log_start_offset,
+        end_offset=log.log_end_offset,
         now_ms=0,
         expiration_ms=log.config.producer_id_expiration_ms,
     )

@@ -105,7 +105,7 @@ class Producers:
             is_transactional=bool(row[kernel.ATTRIBUTES] & BatchHeader.TRANSACTIONAL),
             is_client=self._facts.has_sequences,
             verification=None,
-            rules=LATEST,
+            release_rules=LATEST,
         )
 
     def _apply_data(self, row: Row) -> None:
@@ -152,7 +152,7 @@ def _refusal_of_marker(entry: ProducerEntry | None, row: Row) -> Refusal | None:
         producer_epoch=row[kernel.PRODUCER_EPOCH],
         coordinator_epoch=row[kernel.COORDINATOR_EPOCH],
         transaction_version=0,  # by which version it was written, no marker says
-        rules=LATEST,
+        release_rules=LATEST,
     )
 
 

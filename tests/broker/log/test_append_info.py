@@ -77,7 +77,7 @@ def test_gate(
     entry: ProducerEntry | None, epoch: int, is_verified: bool, error: int | None
 ) -> None:
     refusal = check_gate(
-        entry, producer_id=7, producer_epoch=epoch, is_verified=is_verified, rules=LATEST
+        entry, producer_id=7, producer_epoch=epoch, is_verified=is_verified, release_rules=LATEST
     )
     assert (refusal.error if refusal else None) == error
 
@@ -223,7 +223,7 @@ def test_data(
         is_transactional=transactional,
         is_client=client,
         verification=verification,
-        rules=LATEST,
+        release_rules=LATEST,
     )
     assert (refusal.error if refusal else None) == error, row
 
@@ -266,7 +266,7 @@ def test_marker(
         producer_epoch=epoch,
         coordinator_epoch=coordinator_epoch,
         transaction_version=tv,
-        rules=LATEST,
+        release_rules=LATEST,
     )
     assert (refusal.error if refusal else None) == error, row
 
@@ -279,7 +279,7 @@ def test_a_refusal_names_what_was_expected_and_found() -> None:
         is_transactional=False,
         is_client=True,
         verification=None,
-        rules=LATEST,
+        release_rules=LATEST,
     )
     assert refusal is not None
     assert "expected sequence 10, found 12" in refusal.reason
@@ -316,7 +316,7 @@ def test_a_refused_batch_names_its_rule(
         is_transactional=transactional,
         is_client=True,
         verification=verification,
-        rules=LATEST,
+        release_rules=LATEST,
     )
     assert refusal is not None
     assert refusal.rule == rule
@@ -328,7 +328,9 @@ def test_a_refused_batch_names_its_rule(
 def test_a_batch_that_does_not_pass_the_gate_names_its_rule(
     entry: ProducerEntry | None, rule: str
 ) -> None:
-    refusal = check_gate(entry, producer_id=7, producer_epoch=2, is_verified=False, rules=LATEST)
+    refusal = check_gate(
+        entry, producer_id=7, producer_epoch=2, is_verified=False, release_rules=LATEST
+    )
     assert refusal is not None
     assert refusal.rule == rule
 
@@ -382,7 +384,11 @@ def test_a_refused_marker_names_its_rule(
     entry: ProducerEntry, epoch: int, tv: int, rule: str
 ) -> None:
     refusal = check_marker(
-        entry, producer_epoch=epoch, coordinator_epoch=0, transaction_version=tv, rules=LATEST
+        entry,
+        producer_epoch=epoch,
+        coordinator_epoch=0,
+        transaction_version=tv,
+        release_rules=LATEST,
     )
     assert refusal is not None
     assert refusal.rule == rule

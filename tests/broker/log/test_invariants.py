@@ -33,7 +33,7 @@ def driver() -> LogDriver:
 
 def judge(driver: LogDriver, **broken: Any) -> None:
     state = msgspec.structs.replace(driver.log.snapshot(), **broken)
-    invariants.check(state, tuple(driver.log.batches()), name="orders-0")
+    invariants.check(state, tuple(driver.log.batches()), log_name="orders-0")
 
 
 def test_the_log_itself_is_sound(driver: LogDriver) -> None:
@@ -153,10 +153,10 @@ def test_sequences_may_be_missing_where_compaction_took_their_offsets(
         if index not in compacted_indexes
     )
     if is_sound:
-        invariants.check(state, remaining_batches, name="orders-0")
+        invariants.check(state, remaining_batches, log_name="orders-0")
         return
     with pytest.raises(InvariantViolation, match="leave a gap"):
-        invariants.check(state, remaining_batches, name="orders-0")
+        invariants.check(state, remaining_batches, log_name="orders-0")
 
 
 def test_broken_bytes_are_found() -> None:
@@ -167,6 +167,6 @@ def test_broken_bytes_are_found() -> None:
     first_batch, second = driver.log.batches()
     moved = assign(second, base_offset=1, leader_epoch=0)
     with pytest.raises(InvariantViolation, match="overlap at offset 1"):
-        invariants.check(state, (first_batch, moved), name="orders-0")
+        invariants.check(state, (first_batch, moved), log_name="orders-0")
     with pytest.raises(InvariantViolation, match="bytes left over"):
-        invariants.check(state, (first_batch, second + b"\0"), name="orders-0")
+        invariants.check(state, (first_batch, second + b"\0"), log_name="orders-0")

@@ -276,7 +276,7 @@ def test_a_snapshot_goes_with_its_segment() -> None:
 def test_a_reload_forgets_snapshots_outside_of_the_log() -> None:
     """At the log start is outside: such a snapshot says nothing of what can be read."""
     snapshots = snapshots_at(3, 5, 7, 9)
-    snapshots.keep(above=3, up_to=7)
+    snapshots.keep(log_start_offset=3, end_offset=7)
     assert snapshot_offsets(snapshots) == [5, 7]
 
 

@@ -277,7 +277,7 @@ def load_log(log: PartitionLog, *, recover_from: int | None = None) -> Partition
             if segment.base_offset <= aborted_txn.last_offset < end
         ]
         loader.load_segment(
-            segment.base_offset, stored_batches_of(segment), aborted=aborted, modified_ms=NOW
+            segment.base_offset, stored_batches_of(segment), aborted_txns=aborted, modified_ms=NOW
         )
     assert loader.finish(
         recovery_point=log.log_end_offset,
@@ -353,7 +353,7 @@ def test_a_higher_start_than_the_oldest_segment_is_believed(driver: LogDriver) -
     loader = begun(driver.log, start=3)
     for segment in driver.log.local.segments:
         loader.load_segment(
-            segment.base_offset, stored_batches_of(segment), aborted=(), modified_ms=NOW
+            segment.base_offset, stored_batches_of(segment), aborted_txns=(), modified_ms=NOW
         )
     loader.finish(recovery_point=0, cleaned_until=None, was_clean=True, now_ms=NOW)
     assert (loader.log.log_start_offset, loader.log.high_watermark) == (3, 3)
@@ -364,7 +364,7 @@ def test_a_log_that_ends_below_its_start_is_emptied(driver: LogDriver) -> None:
     loader = begun(driver.log, start=500)
     for segment in driver.log.local.segments:
         loader.load_segment(
-            segment.base_offset, stored_batches_of(segment), aborted=(), modified_ms=NOW
+            segment.base_offset, stored_batches_of(segment), aborted_txns=(), modified_ms=NOW
         )
     is_kept = loader.finish(recovery_point=900, cleaned_until=None, was_clean=True, now_ms=NOW)
     assert not is_kept
@@ -387,7 +387,7 @@ def test_without_any_snapshot_a_clean_stop_means_that_there_are_no_producers(
         loader = begun(driver.log, snapshots=())
         for segment in driver.log.local.segments:
             loader.load_segment(
-                segment.base_offset, stored_batches_of(segment), aborted=(), modified_ms=NOW
+                segment.base_offset, stored_batches_of(segment), aborted_txns=(), modified_ms=NOW
             )
         loader.finish(recovery_point=0, cleaned_until=None, was_clean=was_clean, now_ms=NOW)
         assert loader.log.producers.open_transaction_of(7) == open_since
@@ -397,7 +397,7 @@ def test_producers_that_have_expired_are_not_loaded_open_ones_are(driver: LogDri
     loader = begun(driver.log)
     for segment in driver.log.local.segments:
         loader.load_segment(
-            segment.base_offset, stored_batches_of(segment), aborted=(), modified_ms=NOW
+            segment.base_offset, stored_batches_of(segment), aborted_txns=(), modified_ms=NOW
         )
     loader.finish(recovery_point=0, cleaned_until=None, was_clean=True, now_ms=NOW + 2 * DAY_MS)
     assert [producer.producer_id for producer in loader.log.producers.all_producers()] == [7]

@@ -511,7 +511,8 @@ def test_what_was_reread_beside_the_loop_is_appended_as_it_would_have_been(
     assert from_payload == result_at_once
     expected = append_client(at_once, data, guard=0, now_ms=NOW)
     assert (
-        append_client(later, data, guard=0, now_ms=NOW, newest=result_at_once or newest) == expected
+        append_client(later, data, guard=0, now_ms=NOW, timestamp_check=result_at_once or newest)
+        == expected
     )
     assert list(later.batches()) == list(at_once.batches())
 
@@ -537,7 +538,7 @@ def test_what_was_reread_is_used_once_and_under_the_same_rules_only(
     assert not reread_batch.holds(LogConfig(rules=LATEST, codec=GZIP), NOW)
     monkeypatch.setattr(validation, "payload_of", lambda *_: pytest.fail("read again"))
     log = PartitionLog(topic_partition=TopicPartition("t", 0), config=config, leader_epoch=0)
-    append_client(log, data, guard=0, now_ms=NOW, newest=reread_batch)
+    append_client(log, data, guard=0, now_ms=NOW, timestamp_check=reread_batch)
     (stored,) = log.batches()
     assert read_batch_header(stored).compression == GZIP
 
@@ -738,15 +739,15 @@ def test_the_first_record_of_at_least_a_time(
     compression: int, timestamp: int, start: int, expected: tuple[int, int] | None
 ) -> None:
     made = segment((10, 30, 20), (25, 40), compression=compression)
-    assert run_steps(first_at_or_after([made], timestamp, start=start)) == expected
+    assert run_steps(first_at_or_after([made], timestamp, start_offset=start)) == expected
 
 
 def test_only_the_first_segment_that_reaches_the_time_is_asked() -> None:
     """Also where its record of that time lies below the log start (UnifiedLog)."""
     first_segment, second = segment((10, 30, 20)), segment((35,), base=3)
-    assert run_steps(first_at_or_after([first_segment, second], 25, start=0)) == (30, 1)
-    assert run_steps(first_at_or_after([first_segment, second], 31, start=0)) == (35, 3)
-    assert run_steps(first_at_or_after([first_segment, second], 25, start=2)) is None
+    assert run_steps(first_at_or_after([first_segment, second], 25, start_offset=0)) == (30, 1)
+    assert run_steps(first_at_or_after([first_segment, second], 31, start_offset=0)) == (35, 3)
+    assert run_steps(first_at_or_after([first_segment, second], 25, start_offset=2)) is None
 
 
 def test_the_first_record_of_the_largest_time() -> None:
@@ -766,7 +767,7 @@ def test_of_segments_with_one_largest_time_the_first_is_asked() -> None:
 
 def test_with_append_time_every_record_has_the_batchs_time() -> None:
     made = segment((10, 30), append_time=True)
-    assert run_steps(first_at_or_after([made], 20, start=0)) == (30, 0)
+    assert run_steps(first_at_or_after([made], 20, start_offset=0)) == (30, 0)
     assert run_steps(first_of_max([made])) == (30, 0)
 
 
@@ -776,7 +777,7 @@ def test_a_header_whose_maximum_no_record_has_finds_nothing() -> None:
     lying = Segment(0)
     append_to_segment(lying, bytes(data))
     assert run_steps(first_of_max([lying])) is None
-    assert run_steps(first_at_or_after([lying], 50, start=0)) is None
+    assert run_steps(first_at_or_after([lying], 50, start_offset=0)) is None
 
 
 def test_a_batch_without_codec_is_known_by_its_header(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -785,15 +786,15 @@ def test_a_batch_without_codec_is_known_by_its_header(monkeypatch: pytest.Monkey
 
     made = segment((10, 20, 30), compression=GZIP)
     monkeypatch.setattr(unpacking, "decompress_at_once", missing)
-    assert run_steps(first_at_or_after([made], 10, start=0)) == (10, 0)
-    assert run_steps(first_at_or_after([made], 15, start=0)) == (30, 2)
+    assert run_steps(first_at_or_after([made], 10, start_offset=0)) == (10, 0)
+    assert run_steps(first_at_or_after([made], 15, start_offset=0)) == (30, 2)
     assert run_steps(first_of_max([made])) == (30, 2)
 
 
 @pytest.mark.parametrize("compression", [0, GZIP])
 def test_a_large_batch_is_read_in_steps(compression: int) -> None:
     made = segment(tuple(range(4 * STEP_RECORDS)), compression=compression)
-    steps = first_at_or_after([made], 3 * STEP_RECORDS, start=0)
+    steps = first_at_or_after([made], 3 * STEP_RECORDS, start_offset=0)
     for _ in range(2):
         assert isinstance(next(steps), int)
     assert run_steps(steps) == (3 * STEP_RECORDS, 3 * STEP_RECORDS)
@@ -801,7 +802,7 @@ def test_a_large_batch_is_read_in_steps(compression: int) -> None:
 
 def test_what_was_cut_off_between_two_steps_is_not_found() -> None:
     made = segment(tuple(range(2 * STEP_RECORDS)), (9_000,), base=10)
-    steps = first_at_or_after([made], STEP_RECORDS, start=STEP_RECORDS + 10 + 1)
+    steps = first_at_or_after([made], STEP_RECORDS, start_offset=STEP_RECORDS + 10 + 1)
     next(steps)
     made.truncate_to(10, now_ms=0)
     assert run_steps(steps) == (STEP_RECORDS + 1, STEP_RECORDS + 11)  # the batch that is being read

@@ -562,7 +562,7 @@ def _commit_at_once(_function: Any) -> Any:
 
 def _aborted_count(_function: Any) -> Any:
     def wrong(txns: Any, header: Any) -> bool:
-        txns._go_to(header.last_offset)
+        txns._advance_to(header.last_offset)
         if header.is_transactional:
             txns._committed.add(header.producer_id)
         return False
