@@ -17,7 +17,7 @@ from txnsim.types import TopicPartition
 NO_GUARD: Final = 0
 """The guard of a write outside of a transaction (``log.verification.SENTINEL``)."""
 
-_WORDS: Final = {
+_CLIENT_ERRORS: Final = {
     ErrorCode.unknown_topic_or_partition: ErrorCode.coordinator_not_available,
     ErrorCode.not_enough_replicas: ErrorCode.coordinator_not_available,
     ErrorCode.not_enough_replicas_after_append: ErrorCode.coordinator_not_available,
@@ -76,8 +76,8 @@ class TransactionLog(Protocol):
         """
 
 
-def append_error(error: ErrorCode) -> ErrorCode:
+def append_error(log_error: ErrorCode) -> ErrorCode:
     """The error that clients get for an error of the log
     (TransactionStateManager.appendTransactionToLog, CoordinatorOperationExceptionHelper).
     """
-    return _WORDS.get(error, error)
+    return _CLIENT_ERRORS.get(log_error, log_error)

@@ -66,19 +66,24 @@ class Ownership(msgspec.Struct, Generic[OwnedT], kw_only=True, eq=False):
     owned: dict[int, OwnedT] = {}
     loading: dict[int, CoordinatorEpoch] = {}
 
-    def find(self, name: str) -> OwnedT | Rejection:
+    def find(self, coordinated_id: str) -> OwnedT | Rejection:
         """The partition of an id; a rejection while it is loading or if another broker has it."""
-        partition = partition_for(name, self.partitions)
+        partition = partition_for(coordinated_id, self.partitions)
         return self.owned.get(partition) or self.refuse(partition)
 
-    def is_current(self, owned: OwnedT) -> bool:
+    def is_current(self, owned_partition: OwnedT) -> bool:
         """False as soon as the partition was unloaded or is being reloaded."""
-        return self.owned.get(owned.partition) is owned
+        return self.owned.get(owned_partition.partition) is owned_partition
 
     def get(self, partition: int, coordinator_epoch: CoordinatorEpoch) -> OwnedT | None:
         """The partition, if it is still owned under this epoch."""
-        owned = self.owned.get(partition)
-        return owned if owned is not None and owned.coordinator_epoch == coordinator_epoch else None
+        owned_partition = self.owned.get(partition)
+        return (
+            owned_partition
+            if owned_partition is not None
+            and owned_partition.coordinator_epoch == coordinator_epoch
+            else None
+        )
 
     def refuse(self, partition: int) -> Rejection:
         """The rejection for a partition that is not owned."""
@@ -99,12 +104,12 @@ class Ownership(msgspec.Struct, Generic[OwnedT], kw_only=True, eq=False):
         self.loading[partition] = coordinator_epoch
         return self.owned.pop(partition, None)
 
-    def finish_load(self, loaded: OwnedT) -> bool:
+    def finish_load(self, loaded_partition: OwnedT) -> bool:
         """Own the partition; False if this load was cancelled meanwhile."""
-        if self.loading.get(loaded.partition) != loaded.coordinator_epoch:
+        if self.loading.get(loaded_partition.partition) != loaded_partition.coordinator_epoch:
             return False
-        del self.loading[loaded.partition]
-        self.owned[loaded.partition] = loaded
+        del self.loading[loaded_partition.partition]
+        self.owned[loaded_partition.partition] = loaded_partition
         return True
 
     def unload(self, partition: int, epoch: int | None) -> OwnedT | None:
@@ -115,9 +120,10 @@ class Ownership(msgspec.Struct, Generic[OwnedT], kw_only=True, eq=False):
             epoch: Leader epoch under which this broker became a follower; a load of an older epoch
                 is cancelled (KAFKA-18137). None if the replica was deleted.
         """
-        loading = self.loading.get(partition)
-        if loading is not None and (
-            epoch is None or (loading < epoch if self.calls_off_older else loading == epoch)
+        loading_epoch = self.loading.get(partition)
+        if loading_epoch is not None and (
+            epoch is None
+            or (loading_epoch < epoch if self.calls_off_older else loading_epoch == epoch)
         ):
             del self.loading[partition]
         return self.owned.pop(partition, None)

@@ -80,7 +80,7 @@ from txnsim.settings import Settings
 # They run on the monotonic clock, like the clients that keep sessions and rebalances alive;
 # advancing the cluster's clock expels no member. Counterpart in Kafka: CoordinatorTimer.
 
-_Key = tuple[TimerKind, str, str]
+_TimerKey = tuple[TimerKind, str, str]
 
 TURN_EFFECTS: Final = 64
 """Number of effects of a decision that are carried out without a break."""
@@ -98,7 +98,7 @@ DECIDED_TOGETHER: Final = 32
 
 Due = Callable[[GroupShard, Sequence[TimerSet]], None]
 """Handles due timers of one group."""
-_Line = dict[tuple[int, str], dict[_Key, tuple[GroupShard, TimerSet, Due]]]
+_TimerQueue = dict[tuple[int, str], dict[_TimerKey, tuple[GroupShard, TimerSet, Due]]]
 """Due timers, by (partition, group)."""
 
 
@@ -113,129 +113,139 @@ class GroupTimers(msgspec.Struct, kw_only=True, eq=False):
     clock: Clock
     tasks: Tasks
     lines: DecisionLines = msgspec.field(default_factory=DecisionLines)
-    _armed: dict[int, dict[str, dict[_Key, TimerHandle]]] = {}
+    _armed_timers: dict[int, dict[str, dict[_TimerKey, TimerHandle]]] = {}
     """Armed timers by partition of ``__consumer_offsets`` and group."""
-    _late: _Line = {}
+    _late_timers: _TimerQueue = {}
     """Due timers that wait for a later turn."""
-    _behind: _Line = {}
+    _behind: _TimerQueue = {}
     """Due timers that wait for a decision about their group."""
-    _run: int = 0
+    _run_count: int = 0
     """Number of timers that have run in this turn."""
 
     def arm(self, shard: GroupShard, timer: TimerSet, on_fire: Due) -> None:
         """Arm a timer, or change its time; ``on_fire`` is called with it when it fires."""
-        key = _key(timer)
-        armed = self._armed.setdefault(shard.partition, {}).setdefault(timer.group_id, {})
-        old_timer = armed.get(key)
+        key = _timer_key(timer)
+        group_timers = self._armed_timers.setdefault(shard.partition, {}).setdefault(
+            timer.group_id, {}
+        )
+        old_timer = group_timers.get(key)
         if old_timer is not None:
             if timer.keeps_first:
                 return
             old_timer.cancel()
-        armed[key] = self.clock.call_later(
+        group_timers[key] = self.clock.call_later(
             timer.delay_ms, partial(self._fire, shard, timer, key, on_fire)
         )
 
     def has_timer(self, shard: GroupShard, kind: TimerKind, group_id: str) -> bool:
         """Whether a timer of a whole group is armed."""
-        return (kind, group_id, NO_MEMBER) in self._armed.get(shard.partition, {}).get(group_id, {})
+        return (kind, group_id, NO_MEMBER) in self._armed_timers.get(shard.partition, {}).get(
+            group_id, {}
+        )
 
     def disarm(self, shard: GroupShard, timer: TimerSet | TimerCancelled) -> None:
         """Cancel a timer; does nothing if it is not armed."""
-        groups = self._armed.get(shard.partition, {})
-        timers = groups.get(timer.group_id, {})
-        armed = timers.pop(_key(timer), None)
-        if armed is not None:
-            armed.cancel()
-            if not timers:
-                del groups[timer.group_id]
+        timers_by_group = self._armed_timers.get(shard.partition, {})
+        group_timers = timers_by_group.get(timer.group_id, {})
+        timer_handle = group_timers.pop(_timer_key(timer), None)
+        if timer_handle is not None:
+            timer_handle.cancel()
+            if not group_timers:
+                del timers_by_group[timer.group_id]
 
     def forget(self, shard: GroupShard, group_id: str) -> None:
         """Cancel all timers of a group that was deleted or has changed its protocol."""
-        for armed in self._armed.get(shard.partition, {}).pop(group_id, {}).values():
-            armed.cancel()
+        for timer_handle in self._armed_timers.get(shard.partition, {}).pop(group_id, {}).values():
+            timer_handle.cancel()
 
     def unload(self, shard: GroupShard) -> None:
         """Cancel the timers of all groups of a partition, because another broker coordinates them
         now.
         """
-        for timers in self._armed.pop(shard.partition, {}).values():
-            for armed in timers.values():
-                armed.cancel()
+        for group_timers in self._armed_timers.pop(shard.partition, {}).values():
+            for timer_handle in group_timers.values():
+                timer_handle.cancel()
 
-    def _fire(self, shard: GroupShard, timer: TimerSet, key: _Key, on_fire: Due) -> None:
-        where = shard.partition, timer.group_id
-        if self.lines.is_busy(*where):
+    def _fire(self, shard: GroupShard, timer: TimerSet, key: _TimerKey, on_fire: Due) -> None:
+        partition_and_group = shard.partition, timer.group_id
+        if self.lines.is_busy(*partition_and_group):
             if self._wait(self._behind, shard, timer, key, on_fire):
-                self.tasks.drive(self._run_behind(where), ignore_end, name="group.timers")
+                self.tasks.drive(
+                    self._run_waiting_timers(partition_and_group), ignore_end, name="group.timers"
+                )
             return
-        if self._late or self._run >= TURN_TIMERS:
-            is_first = not self._late
-            self._wait(self._late, shard, timer, key, on_fire)
+        if self._late_timers or self._run_count >= TURN_TIMERS:
+            is_first = not self._late_timers
+            self._wait(self._late_timers, shard, timer, key, on_fire)
             if is_first:
-                self.tasks.drive(self._run_late(), ignore_end, name="group.timers")
+                self.tasks.drive(self._run_late_timers(), ignore_end, name="group.timers")
             return
-        self._run += 1
-        self._drop(shard, timer, key)
+        self._run_count += 1
+        self._drop_timer(shard, timer, key)
         on_fire(shard, (timer,))
-        if self._run == 1:
-            self.tasks.soon(self._next_turn)
+        if self._run_count == 1:
+            self.tasks.soon(self._begin_turn)
 
-    def _drop(self, shard: GroupShard, timer: TimerSet, key: _Key) -> None:
-        groups = self._armed.get(shard.partition, {})
-        timers = groups.get(timer.group_id, {})
-        timers.pop(key, None)
-        if not timers:
-            groups.pop(timer.group_id, None)
+    def _drop_timer(self, shard: GroupShard, timer: TimerSet, key: _TimerKey) -> None:
+        timers_by_group = self._armed_timers.get(shard.partition, {})
+        group_timers = timers_by_group.get(timer.group_id, {})
+        group_timers.pop(key, None)
+        if not group_timers:
+            timers_by_group.pop(timer.group_id, None)
 
-    def _next_turn(self) -> None:
-        self._run = 0
+    def _begin_turn(self) -> None:
+        self._run_count = 0
 
     # Those that wait
 
     def _wait(
-        self, line: _Line, shard: GroupShard, timer: TimerSet, key: _Key, on_fire: Due
+        self, queue: _TimerQueue, shard: GroupShard, timer: TimerSet, key: _TimerKey, on_fire: Due
     ) -> bool:
         """Queue a due timer; returns whether it is the first of its group in that queue."""
-        where = shard.partition, timer.group_id
-        group_timers = line.setdefault(where, {})
+        partition_and_group = shard.partition, timer.group_id
+        group_timers = queue.setdefault(partition_and_group, {})
         group_timers[key] = shard, timer, on_fire
-        self._armed[shard.partition][timer.group_id][key] = _DueTimer(line, where, key)
+        self._armed_timers[shard.partition][timer.group_id][key] = _DueTimer(
+            queue, partition_and_group, key
+        )
         return len(group_timers) == 1
 
-    async def _run_late(self) -> None:
+    async def _run_late_timers(self) -> None:
         pace = Pace(self.tasks.turns, self.clock.stopwatch_ns)
         await pace.yield_turn()  # the others of this turn come first
-        while self._late:
-            self._run_some(next(iter(self._late.values())))
+        while self._late_timers:
+            self._run_group_timers(next(iter(self._late_timers.values())))
             if pace.has_done(LOOK_ELEMENTS):
                 await pace.yield_turn()
 
-    async def _run_behind(self, where: tuple[int, str]) -> None:
-        async with self.lines.line_of(*where):
+    async def _run_waiting_timers(self, partition_and_group: tuple[int, str]) -> None:
+        async with self.lines.line_of(*partition_and_group):
             pace = Pace(self.tasks.turns, self.clock.stopwatch_ns)
-            while group_timers := self._behind.get(where):
-                self._run_some(group_timers)
+            while group_timers := self._behind.get(partition_and_group):
+                self._run_group_timers(group_timers)
                 if pace.has_done(LOOK_ELEMENTS):
                     await pace.yield_turn()
 
-    def _run_some(self, group_timers: dict[_Key, tuple[GroupShard, TimerSet, Due]]) -> None:
+    def _run_group_timers(
+        self, group_timers: dict[_TimerKey, tuple[GroupShard, TimerSet, Due]]
+    ) -> None:
         """Run the first waiting timers of a group, as many as one decision covers."""
         shard, _, on_fire = next(iter(group_timers.values()))
-        timers = []
-        for key, (_, timer, timer_due) in tuple(islice(group_timers.items(), DECIDED_TOGETHER)):
-            if timer_due == on_fire:
-                self._armed[shard.partition][timer.group_id][key].cancel()
-                self._drop(shard, timer, key)
-                timers.append(timer)
-        on_fire(shard, timers)
+        due_timers = []
+        for key, (_, timer, timer_on_fire) in tuple(islice(group_timers.items(), DECIDED_TOGETHER)):
+            if timer_on_fire == on_fire:
+                self._armed_timers[shard.partition][timer.group_id][key].cancel()
+                self._drop_timer(shard, timer, key)
+                due_timers.append(timer)
+        on_fire(shard, due_timers)
 
 
 class _DueTimer(msgspec.Struct, eq=False):
     """A due timer in a queue; it can still be cancelled."""
 
-    line: _Line
+    line: _TimerQueue
     where: tuple[int, str]
-    key: _Key
+    key: _TimerKey
 
     def cancel(self) -> None:
         group_timers = self.line.get(self.where, {})
@@ -244,7 +254,7 @@ class _DueTimer(msgspec.Struct, eq=False):
             self.line.pop(self.where, None)
 
 
-def _key(timer: TimerSet | TimerCancelled) -> _Key:
+def _timer_key(timer: TimerSet | TimerCancelled) -> _TimerKey:
     return timer.kind, timer.group_id, timer.member_id
 
 
@@ -257,7 +267,7 @@ class ClassicGroups(msgspec.Struct, kw_only=True, eq=False):
     protocol: ClassicProtocol
     timers: GroupTimers
     is_current: Callable[[GroupShard], bool]
-    _waiting: dict[Waiter, Pending[Any]] = {}
+    _waiting_answers: dict[Waiter, Pending[Any]] = {}
     _waiter_last: int = 0
     _behind: dict[str, deque[Effect]] = {}
     """Effects that wait for later turns, by group; a generation of thousands has very many."""
@@ -274,7 +284,7 @@ class ClassicGroups(msgspec.Struct, kw_only=True, eq=False):
             group = shard.classic_or_new(command.group_id, now_ms=self.clock.now_ms())
         if not isinstance(group, ClassicGroup):
             return JoinReply(error=ErrorCode.inconsistent_group_protocol)
-        waiter, answer = self._wait()
+        waiter, pending_answer = self._wait()
         effects = self.protocol.join(
             group,
             command,
@@ -283,7 +293,7 @@ class ClassicGroups(msgspec.Struct, kw_only=True, eq=False):
             now_ms=self.clock.now_ms(),
         )
         self._carry_out(shard, command.group_id, effects)
-        reply: JoinReply | None = await answer
+        reply: JoinReply | None = await pending_answer
         return reply
 
     async def sync(self, shard: GroupShard, command: SyncGroup) -> SyncReply | None:
@@ -291,10 +301,10 @@ class ClassicGroups(msgspec.Struct, kw_only=True, eq=False):
         group = shard.groups.get(command.group_id)
         if not isinstance(group, ClassicGroup) or group.is_empty:
             return SyncReply(error=ErrorCode.unknown_member_id)
-        waiter, answer = self._wait()
+        waiter, pending_answer = self._wait()
         effects = self.protocol.sync(group, command, waiter=waiter)
         self._carry_out(shard, command.group_id, effects)
-        reply: SyncReply | None = await answer
+        reply: SyncReply | None = await pending_answer
         return reply
 
     def heartbeat(self, shard: GroupShard, command: Heartbeat) -> Rejection | None:
@@ -312,9 +322,12 @@ class ClassicGroups(msgspec.Struct, kw_only=True, eq=False):
         """Remove members."""
         group = shard.groups.get(command.group_id)
         if not isinstance(group, ClassicGroup):
-            unknown = ErrorCode.unknown_member_id
+            unknown_member = ErrorCode.unknown_member_id
             return LeaveReply(
-                members=tuple((member, instance, unknown) for member, instance in command.members)
+                members=tuple(
+                    (member_id, instance_id, unknown_member)
+                    for member_id, instance_id in command.members
+                )
             )
         reply, effects = self.protocol.leave(group, command, now_ms=self.clock.now_ms())
         self._carry_out(shard, command.group_id, effects)
@@ -362,23 +375,23 @@ class ClassicGroups(msgspec.Struct, kw_only=True, eq=False):
             effects = effects[:TURN_EFFECTS]
             pace = Pace(self.tasks.turns, self.clock.stopwatch_ns)
             self.tasks.drive(
-                self._carry_on(shard, group_id, pace), ignore_end, name="group.generation"
+                self._carry_out_later(shard, group_id, pace), ignore_end, name="group.generation"
             )
         for effect in effects:
-            self._do(shard, effect)
+            self._carry_out_effect(shard, effect)
 
-    async def _carry_on(self, shard: GroupShard, group_id: str, pace: Pace) -> None:
+    async def _carry_out_later(self, shard: GroupShard, group_id: str, pace: Pace) -> None:
         await pace.yield_turn()
         effects = self._behind[group_id]
         while effects:
             effect = effects.popleft()
             if isinstance(effect, AnswerWaiter) or self.is_current(shard):
-                self._do(shard, effect)
+                self._carry_out_effect(shard, effect)
             if pace.has_done(2):
                 await pace.yield_turn()
         del self._behind[group_id]
 
-    def _do(self, shard: GroupShard, effect: Effect) -> None:
+    def _carry_out_effect(self, shard: GroupShard, effect: Effect) -> None:
         match effect:
             case AnswerWaiter():
                 self._answer(effect.waiter, effect.reply)
@@ -402,60 +415,62 @@ class ClassicGroups(msgspec.Struct, kw_only=True, eq=False):
         """Append records that have taken effect in memory, and wait until they are replicated."""
         admission = self.writer.admit(shard, None)
         if admission is not None:
-            refused = await admission
-            if refused is not None:
-                return refused.error
+            refusal = await admission
+            if refusal is not None:
+                return refusal.error
             if not self.is_current(shard):
                 return ErrorCode.not_coordinator  # the answer goes to no client
-        written = self.writer.append(shard, effect.records, takes_effect=False)
-        if isinstance(written, Rejection):
-            return written.error
-        return await self.writer.wait_for_commit(shard, written)
+        last_offset = self.writer.append(shard, effect.records, takes_effect=False)
+        if isinstance(last_offset, Rejection):
+            return last_offset.error
+        return await self.writer.wait_for_commit(shard, last_offset)
 
     def _on_written(
         self,
         shard: GroupShard,
-        then: AfterWrite | None,
+        after_write: AfterWrite | None,
         error: ErrorCode | None,
         bug: BaseException | None,
     ) -> None:
         if bug is None and error is not None and self.is_current(shard):
-            self._follow_write(shard, then, error)
+            self._follow_write(shard, after_write, error)
 
-    def _follow_write(self, shard: GroupShard, then: AfterWrite | None, error: ErrorCode) -> None:
+    def _follow_write(
+        self, shard: GroupShard, after_write: AfterWrite | None, error: ErrorCode
+    ) -> None:
         """Called when a write is committed or has failed."""
-        match then:
+        match after_write:
             case None:
                 return
             case NewGroupStored():
                 if error:
-                    self._answer(then.waiter, JoinReply(error=error))
+                    self._answer(after_write.waiter, JoinReply(error=error))
                 return
             case AssignmentStored() | StaticMemberStored():
-                group = shard.groups.get(then.group_id)
+                group = shard.groups.get(after_write.group_id)
             case _:
-                assert_never(then)
+                assert_never(after_write)
         if not isinstance(group, ClassicGroup):
             return  # deleted meanwhile
-        if isinstance(then, AssignmentStored):
+        if isinstance(after_write, AssignmentStored):
             now_ms = self.clock.now_ms()
-            effects = self.protocol.assignment_stored(group, then, error, now_ms=now_ms)
+            effects = self.protocol.assignment_stored(group, after_write, error, now_ms=now_ms)
         else:
-            effects = self.protocol.static_member_stored(group, then, error)
+            effects = self.protocol.static_member_stored(group, after_write, error)
         self._carry_out(shard, group.group_id, effects)
 
     # Waiters
 
     def _wait(self) -> tuple[Waiter, Pending[Any]]:
         self._waiter_last += 1
-        answer: Pending[Any] = Pending(self.tasks)
-        self._waiting[self._waiter_last] = answer
-        return self._waiter_last, answer
+        pending_answer: Pending[Any] = Pending(self.tasks)
+        self._waiting_answers[self._waiter_last] = pending_answer
+        return self._waiter_last, pending_answer
 
     def _answer(self, waiter: Waiter, reply: JoinReply | SyncReply | None) -> None:
-        answer = self._waiting.pop(waiter, None)
-        if answer is not None:
-            answer.resolve(reply)
+        pending_answer = self._waiting_answers.pop(waiter, None)
+        if pending_answer is not None:
+            pending_answer.resolve(reply)
 
     def _refuse_waiting(self, group: ClassicGroup, error: ErrorCode) -> None:
         for member in group.members.values():
@@ -475,9 +490,9 @@ class ClassicGroups(msgspec.Struct, kw_only=True, eq=False):
         if not self.is_current(shard) or not isinstance(group, ClassicGroup):
             return
         now_ms = self.clock.now_ms()
-        silent = [timer.member_id for timer in timers if timer.kind is TimerKind.HEARTBEAT]
-        if silent:
-            effects = self.protocol.sessions_over(group, silent, now_ms=now_ms)
+        silent_ids = [timer.member_id for timer in timers if timer.kind is TimerKind.HEARTBEAT]
+        if silent_ids:
+            effects = self.protocol.sessions_over(group, silent_ids, now_ms=now_ms)
             self._carry_out(shard, group_id, effects)
         for timer in timers:
             match timer.kind:
@@ -545,11 +560,11 @@ class ConsumerGroups(msgspec.Struct, kw_only=True, eq=False):
         """
         if pace is not None:
             command = await with_names(command, pace)
-        members = self._members_to_assign(shard, command)
-        partitions = self._subscribed_partitions(command)
+        member_count = self._members_to_assign(shard, command)
+        partition_count = self._subscribed_partitions(command)
         if pace is not None:
             await pace.yield_turn()
-        elif members > MANY_MEMBERS or partitions > MANY_PARTITIONS:
+        elif member_count > MANY_MEMBERS or partition_count > MANY_PARTITIONS:
             pace = Pace(self.tasks.turns, self.clock.stopwatch_ns)
         decision = (
             with_records(self._decide(shard, command))
@@ -557,7 +572,7 @@ class ConsumerGroups(msgspec.Struct, kw_only=True, eq=False):
             else await decided_in_slices(
                 lambda: in_one_step(
                     lambda: self._decide(shard, command),
-                    members + partitions + len(command.topic_names or ()),
+                    member_count + partition_count + len(command.topic_names or ()),
                 ),
                 lambda: decision_inputs(shard, self.image(), command.group_id),
                 lambda: self.is_current(shard),
@@ -567,12 +582,12 @@ class ConsumerGroups(msgspec.Struct, kw_only=True, eq=False):
         )
         if isinstance(decision, Rejection):
             return decision
-        decided, records = decision
+        heartbeat_decision, records = decision
         admission = self.writer.admit(shard, None) if records else None
         if admission is not None:
-            refused = await admission
-            if refused is not None:
-                return refused
+            admission_refusal = await admission
+            if admission_refusal is not None:
+                return admission_refusal
             if not self.is_current(shard):
                 return MOVED
             decision = with_records(
@@ -580,18 +595,20 @@ class ConsumerGroups(msgspec.Struct, kw_only=True, eq=False):
             )  # the group may be another one by now
             if isinstance(decision, Rejection):
                 return decision
-            decided, records = decision
-        refusal = await self._write_and_wait(shard, decided.group, decided.outcome, records)
+            heartbeat_decision, records = decision
+        refusal = await self._write_and_wait(
+            shard, heartbeat_decision.group, heartbeat_decision.outcome, records
+        )
         if refusal is not None:
             return refusal
-        assert decided.outcome.reply is not None
-        return decided.outcome.reply
+        assert heartbeat_decision.outcome.reply is not None
+        return heartbeat_decision.outcome.reply
 
     def _subscribed_partitions(self, command: ConsumerHeartbeat) -> int:
         """Number of partitions of the topics that a heartbeat names."""
         topics = self.image().topics
         existing_topics = topics.keys() & (command.topic_names or ())
-        return sum(len(topics[name].partitions) for name in existing_topics)
+        return sum(len(topics[topic_name].partitions) for topic_name in existing_topics)
 
     @staticmethod
     def _members_to_assign(shard: GroupShard, command: ConsumerHeartbeat) -> int:
@@ -607,7 +624,7 @@ class ConsumerGroups(msgspec.Struct, kw_only=True, eq=False):
     ) -> _HeartbeatDecision | Rejection:
         """Decide a heartbeat's effect on its group."""
         records: list[GroupRecord] = []
-        group = self._group(shard, command, records)
+        group = self._group_for_heartbeat(shard, command, records)
         if isinstance(group, Rejection):
             return group
         if command.member_epoch in (LEFT, LEFT_FOR_A_WHILE):
@@ -620,7 +637,7 @@ class ConsumerGroups(msgspec.Struct, kw_only=True, eq=False):
             return outcome
         return _HeartbeatDecision(group=group, outcome=outcome, records_before=records)
 
-    def _group(
+    def _group_for_heartbeat(
         self, shard: GroupShard, command: ConsumerHeartbeat, records: list[GroupRecord]
     ) -> ConsumerGroup | Rejection:
         """The group. If a member joins it may be a new one, or a converted classic group that keeps
@@ -630,7 +647,7 @@ class ConsumerGroups(msgspec.Struct, kw_only=True, eq=False):
         if isinstance(group, ConsumerGroup):
             return group
         if command.member_epoch != 0 or isinstance(group, ShareGroup | StreamsGroup):
-            return _missing(command.group_id, exists=group is not None)
+            return _missing_group(command.group_id, exists=group is not None)
         new_group = ConsumerGroup(command.group_id, self.protocol.rules)
         if not isinstance(group, ClassicGroup):
             return new_group
@@ -640,11 +657,11 @@ class ConsumerGroups(msgspec.Struct, kw_only=True, eq=False):
         settings = self.protocol.settings
         if not settings.may_upgrade:
             return not_upgraded(group, "online upgrade is disabled.")
-        upgraded = upgrade(group, max_size=settings.max_size, image=self.image())
-        if isinstance(upgraded, Rejection):
-            return upgraded
-        records += (*group.tombstones(), *upgraded)
-        return new_group.with_records(upgraded)
+        upgrade_records = upgrade(group, max_size=settings.max_size, image=self.image())
+        if isinstance(upgrade_records, Rejection):
+            return upgrade_records
+        records += (*group.tombstones(), *upgrade_records)
+        return new_group.with_records(upgrade_records)
 
     # Members of the classic protocol
 
@@ -679,8 +696,8 @@ class ConsumerGroups(msgspec.Struct, kw_only=True, eq=False):
     ) -> LeaveReply:
         """LeaveGroup from a group of the consumer protocol."""
         reply, outcome = self.classic_members.leave(group, command, image=self.image())
-        written = self._on_written(shard, group, outcome, outcome.records)
-        return LeaveReply(error=written.error) if isinstance(written, Rejection) else reply
+        last_offset = self._on_written(shard, group, outcome, outcome.records)
+        return LeaveReply(error=last_offset.error) if isinstance(last_offset, Rejection) else reply
 
     # Writing
 
@@ -692,10 +709,10 @@ class ConsumerGroups(msgspec.Struct, kw_only=True, eq=False):
         records: Sequence[GroupRecord],
     ) -> Rejection | None:
         """Write an outcome and wait until it is replicated; None on success."""
-        written = self._on_written(shard, group, outcome, records)
-        if written is None or isinstance(written, Rejection):
-            return written
-        error = await self.writer.wait_for_commit(shard, written)
+        last_offset = self._on_written(shard, group, outcome, records)
+        if last_offset is None or isinstance(last_offset, Rejection):
+            return last_offset
+        error = await self.writer.wait_for_commit(shard, last_offset)
         if not error:
             return None
         return Rejection(error=error, reason="the records could not be replicated in time")
@@ -711,33 +728,33 @@ class ConsumerGroups(msgspec.Struct, kw_only=True, eq=False):
         if it has none.
         """
         group_id = group.group_id
-        old = shard.groups.get(group_id)
-        downgraded: ClassicGroup | None = None
+        old_group = shard.groups.get(group_id)
+        downgraded_group: ClassicGroup | None = None
         if outcome.classic_without:
-            downgraded = downgrade(
+            downgraded_group = downgrade(
                 group,
                 outcome.classic_without,
                 image=self.image(),
                 now_ms=self.clock.now_ms(),
             )
-            records = (*records, *group.tombstones(), downgraded.to_record())
-        written: int | Rejection | None = None
+            records = (*records, *group.tombstones(), downgraded_group.to_record())
+        last_offset: int | Rejection | None = None
         if records:
-            written = self.writer.append(shard, records)
-            if isinstance(written, Rejection):
-                if isinstance(old, ClassicGroup) and _is_too_much(records, written):
-                    old.not_upgradable = written
-                return written
-        if isinstance(old, ClassicGroup) and records:
-            self.classic_groups.convert(shard, old)
+            last_offset = self.writer.append(shard, records)
+            if isinstance(last_offset, Rejection):
+                if isinstance(old_group, ClassicGroup) and _is_too_much(records, last_offset):
+                    old_group.not_upgradable = last_offset
+                return last_offset
+        if isinstance(old_group, ClassicGroup) and records:
+            self.classic_groups.convert(shard, old_group)
             for member in group.members.values():
                 self._carry_out(shard, group_id, self.protocol.timers_after_load(group_id, member))
         self._carry_out(shard, group_id, outcome.effects)
-        if downgraded is not None:
+        if downgraded_group is not None:
             self.timers.forget(shard, group_id)
-            shard.groups[group_id] = downgraded
-            self.classic_groups.adopt_group(shard, downgraded)
-        return written
+            shard.groups[group_id] = downgraded_group
+            self.classic_groups.adopt_group(shard, downgraded_group)
+        return last_offset
 
     # Life of a shard
 
@@ -748,8 +765,8 @@ class ConsumerGroups(msgspec.Struct, kw_only=True, eq=False):
                 for member_id in tuple(group.members):
                     member = group.members.get(member_id)
                     if member is not None:
-                        resumed = self.protocol.timers_after_load(group.group_id, member)
-                        self._carry_out(shard, group.group_id, resumed)
+                        resumed_timers = self.protocol.timers_after_load(group.group_id, member)
+                        self._carry_out(shard, group.group_id, resumed_timers)
                     yield 1
 
     # Effects
@@ -819,17 +836,17 @@ class ConsumerGroups(msgspec.Struct, kw_only=True, eq=False):
         if not self.is_current(shard) or not isinstance(group, ConsumerGroup):
             return
         outcome = decide(group)
-        written = self._on_written(shard, group, outcome, outcome.records)
-        if isinstance(written, Rejection):
-            _log.warning("group.write-refused", group=group_id, reason=written.reason)
+        last_offset = self._on_written(shard, group, outcome, outcome.records)
+        if isinstance(last_offset, Rejection):
+            _log.warning("group.write-refused", group=group_id, reason=last_offset.reason)
 
 
-def _is_too_much(records: Sequence[GroupRecord], refused: Rejection) -> bool:
+def _is_too_much(records: Sequence[GroupRecord], refusal: Rejection) -> bool:
     """Whether the log will always refuse these records, because they are too large."""
-    return len(records) > MANY_RECORDS and refused.error is TOO_MUCH
+    return len(records) > MANY_RECORDS and refusal.error is TOO_MUCH
 
 
-def _missing(group_id: str, *, exists: bool) -> Rejection:
+def _missing_group(group_id: str, *, exists: bool) -> Rejection:
     reason = f"Consumer group {group_id} not found."
     if exists:
         reason = f"Group {group_id} is not a consumer group."
@@ -838,13 +855,16 @@ def _missing(group_id: str, *, exists: bool) -> Rejection:
 
 def consumer_settings(settings: Settings) -> ConsumerSettings:
     """The broker's settings that the protocol needs."""
-    policy = settings.group_consumer_migration_policy.lower()  # ConsumerGroupMigrationPolicy
+    # ConsumerGroupMigrationPolicy
+    migration_policy = settings.group_consumer_migration_policy.lower()
     return ConsumerSettings(
         max_size=settings.group_consumer_max_size,
         classic_max_size=settings.group_max_size,
-        assignors=tuple(name.strip() for name in settings.group_consumer_assignors.split(",")),
-        may_downgrade=policy in ("downgrade", "bidirectional"),
-        may_upgrade=policy in ("upgrade", "bidirectional"),
-        may_mix=policy != "disabled",
+        assignors=tuple(
+            assignor_name.strip() for assignor_name in settings.group_consumer_assignors.split(",")
+        ),
+        may_downgrade=migration_policy in ("downgrade", "bidirectional"),
+        may_upgrade=migration_policy in ("upgrade", "bidirectional"),
+        may_mix=migration_policy != "disabled",
         regex_refresh_ms=settings.group_consumer_regex_refresh_interval_ms,
     )

@@ -80,14 +80,14 @@ FORGOTTEN_AT_ONCE: Final = 32
 
 ASKED_AT_ONCE: Final = 128
 """Number of share partitions up to which share coordinators are asked without a break."""
-_WEIGHT: Final = 4
+_PARTITION_WEIGHT: Final = 4
 """Number of elements that a share partition counts as."""
 
 LatestOffset = Callable[[TopicPartition], Awaitable[int | Rejection]]
 """Returns the end of a partition's log as a consumer sees it, or its leader's error."""
 
 
-class _Answered(msgspec.Struct, frozen=True, kw_only=True):
+class _AnswerOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """The result of share coordinators' answers."""
 
     records: tuple[ShareRecord, ...] = ()
@@ -95,7 +95,9 @@ class _Answered(msgspec.Struct, frozen=True, kw_only=True):
 
 AnswerT = TypeVar("AnswerT")
 CommandT = TypeVar("CommandT")
-DecisionT = TypeVar("DecisionT", ShareHeartbeatOutcome, ShareAlteration, ShareDeletion, _Answered)
+DecisionT = TypeVar(
+    "DecisionT", ShareHeartbeatOutcome, ShareAlteration, ShareDeletion, _AnswerOutcome
+)
 
 
 class ShareCoordinators(Protocol):
@@ -151,13 +153,13 @@ class ShareGroups(msgspec.Struct, kw_only=True, eq=False):
                 pace,
                 self.timers.lines.line_of(shard.partition, command.group_id),
             )
-        decided = await self._write(shard, lambda: self._decide(shard, command), decision)
-        if isinstance(decided, Rejection):
-            return decided
-        if decided.initialize:
-            self.tasks.soon(partial(self._initialize, command.group_id, decided.initialize))
-        assert decided.reply is not None
-        return decided.reply
+        outcome = await self._write(shard, lambda: self._decide(shard, command), decision)
+        if isinstance(outcome, Rejection):
+            return outcome
+        if outcome.initialize:
+            self.tasks.soon(partial(self._initialize, command.group_id, outcome.initialize))
+        assert outcome.reply is not None
+        return outcome.reply
 
     def _decide(
         self, shard: GroupShard, command: ShareHeartbeat
@@ -184,11 +186,11 @@ class ShareGroups(msgspec.Struct, kw_only=True, eq=False):
     def _carry_out(self, shard: GroupShard, outcome: ShareHeartbeatOutcome) -> None:
         for effect in outcome.effects:
             if isinstance(effect, TimerSet):
-                self.timers.arm(shard, effect, self._silent)
+                self.timers.arm(shard, effect, self._remove_silent_members)
             else:
                 self.timers.disarm(shard, effect)
 
-    def _silent(self, shard: GroupShard, timers: Sequence[TimerSet]) -> None:
+    def _remove_silent_members(self, shard: GroupShard, timers: Sequence[TimerSet]) -> None:
         """Remove members whose sessions have expired. If the log refuses it, the next coordinator
         starts new sessions for them.
         """
@@ -199,9 +201,9 @@ class ShareGroups(msgspec.Struct, kw_only=True, eq=False):
             outcome = self.protocol.too_late(group, timer.member_id, image=self.image())
             if not outcome.records:
                 continue
-            written = self.writer.append(shard, outcome.records)
-            if isinstance(written, Rejection):
-                _log.warning("group.write-refused", group=timer.group_id, reason=written.reason)
+            last_offset = self.writer.append(shard, outcome.records)
+            if isinstance(last_offset, Rejection):
+                _log.warning("group.write-refused", group=timer.group_id, reason=last_offset.reason)
 
     def load(self, shard: GroupShard) -> Iterator[int]:
         """Start a session for every member in the log, and send pending initialisations again;
@@ -220,7 +222,7 @@ class ShareGroups(msgspec.Struct, kw_only=True, eq=False):
 
     def _initialize(self, group_id: str, commands: Sequence[InitializeShareState]) -> None:
         async def ask_coordinators() -> None:
-            answers = await self._ask(self.coordinators.initialize, commands)
+            answers = await self._ask_coordinators(self.coordinators.initialize, commands)
             await self._write_initialized(group_id, answers)
 
         self.tasks.drive(ask_coordinators(), ignore_end, name="group.share-state")
@@ -229,22 +231,24 @@ class ShareGroups(msgspec.Struct, kw_only=True, eq=False):
         """Record that all partitions are initialised. If share coordinators refuse one, or the log
         refuses the record, the request counts as not sent.
         """
-        partitions = _partitions(answers)
+        initialized_indexes = _indexes_by_topic(answers)
         error = next((answer.error for answer in answers if answer.error), 0)
         if not error:
-            refused = await self._write_apart(
+            write_refusal = await self._write_apart(
                 group_id,
                 lambda group: records_of_initialized(
-                    group, partitions, image=self.image(), now_ms=self.clock.now_ms()
+                    group, initialized_indexes, image=self.image(), now_ms=self.clock.now_ms()
                 ),
             )
-            if refused is None:
+            if write_refusal is None:
                 return
-            error = refused.error
+            error = write_refusal.error
         _log.warning("group.share-state-refused", group=group_id, error=ErrorCode(error).name)
         await self._write_apart(
             group_id,
-            lambda group: records_of_refused(group, partitions, now_ms=self.clock.now_ms()),
+            lambda group: records_of_refused(
+                group, initialized_indexes, now_ms=self.clock.now_ms()
+            ),
         )
 
     # Offsets
@@ -263,34 +267,39 @@ class ShareGroups(msgspec.Struct, kw_only=True, eq=False):
                 return group
             return alter_offsets(group, topics, image=self.image(), now_ms=self.clock.now_ms())
 
-        decided = await self._write(shard, decide)
-        if isinstance(decided, Rejection):
-            return decided
-        negative = next(
-            (state.key for state in decided.initialize if state.key.partition < 0), None
+        alteration = await self._write(shard, decide)
+        if isinstance(alteration, Rejection):
+            return alteration
+        negative_key = next(
+            (
+                state_command.key
+                for state_command in alteration.initialize
+                if state_command.key.partition < 0
+            ),
+            None,
         )
-        if negative is not None:  # the record is written all the same (DefaultStatePersister)
+        if negative_key is not None:  # the record is written all the same (DefaultStatePersister)
             return Rejection(
                 error=ErrorCode.unknown_server_error,
                 reason="Initialize share group parameters has invalid partitionId - "
-                f"{negative.group_id} {negative.topic_id} {negative.partition}",
+                f"{negative_key.group_id} {negative_key.topic_id} {negative_key.partition}",
             )
-        answers = await self._ask(self.coordinators.initialize, decided.initialize)
-        errors = {
+        answers = await self._ask_coordinators(self.coordinators.initialize, alteration.initialize)
+        partition_errors = {
             (answer.key.topic_id, answer.key.partition): PartitionError(
                 error=ErrorCode(answer.error), message=answer.message
             )
             for answer in answers
             if answer.error
         }
-        if answers and not errors:
+        if answers and not partition_errors:
             self.tasks.drive(
                 self._write_initialized(group_id, answers), ignore_end, name="group.share-state"
             )
-        return tuple(_with_errors(topic, errors) for topic in decided.topics)
+        return tuple(_with_errors(topic, partition_errors) for topic in alteration.topics)
 
     async def delete_offsets(
-        self, group_id: str, names: Sequence[str]
+        self, group_id: str, topic_names: Sequence[str]
     ) -> tuple[TopicOutcome, ...] | Rejection:
         """DeleteShareGroupOffsets: answered once the share coordinators have answered."""
         shard = self.shard_of(group_id)
@@ -301,39 +310,41 @@ class ShareGroups(msgspec.Struct, kw_only=True, eq=False):
             group = _share_group(shard.find(group_id))
             if isinstance(group, Rejection):
                 return group
-            return delete_offsets(group, names, image=self.image(), now_ms=self.clock.now_ms())
+            return delete_offsets(
+                group, topic_names, image=self.image(), now_ms=self.clock.now_ms()
+            )
 
-        decided = await self._write(shard, decide)
-        if isinstance(decided, Rejection):
-            return decided
-        errors: dict[uuid.UUID, int] = {}
-        for answer in await self._ask(self.coordinators.delete, decided.delete):
+        deletion = await self._write(shard, decide)
+        if isinstance(deletion, Rejection):
+            return deletion
+        errors_by_topic: dict[uuid.UUID, int] = {}
+        for answer in await self._ask_coordinators(self.coordinators.delete, deletion.delete):
             topic_id = uuid_from(answer.key.topic_id)
-            errors[topic_id] = errors.get(topic_id) or answer.error
-        topics = self.image().topic_names
-        deleted_ids = [topic_id for topic_id, error in errors.items() if not error]
-        failed = [
+            errors_by_topic[topic_id] = errors_by_topic.get(topic_id) or answer.error
+        names_by_id = self.image().topic_names
+        deleted_ids = [topic_id for topic_id, error in errors_by_topic.items() if not error]
+        failed_topics = [
             TopicOutcome(
-                topic_name=topics.get(topic_id, ""),
+                topic_name=names_by_id.get(topic_id, ""),
                 topic_id=topic_id,
                 outcome=PartitionError(error=ErrorCode(error)),
             )
-            for topic_id, error in errors.items()
+            for topic_id, error in errors_by_topic.items()
             if error
         ]
         if not deleted_ids:
-            return (*decided.refused, *failed)
-        refused = await self._write_apart(
+            return (*deletion.refused, *failed_topics)
+        write_refusal = await self._write_apart(
             group_id,
             lambda group: offsets_deleted(group, deleted_ids, now_ms=self.clock.now_ms()),
         )
-        if refused is not None:
-            return refused
-        succeeded = (
-            TopicOutcome(topic_name=topics.get(topic_id, ""), topic_id=topic_id)
+        if write_refusal is not None:
+            return write_refusal
+        deleted_topics = (
+            TopicOutcome(topic_name=names_by_id.get(topic_id, ""), topic_id=topic_id)
             for topic_id in deleted_ids
         )
-        return (*succeeded, *decided.refused, *failed)
+        return (*deleted_topics, *deletion.refused, *failed_topics)
 
     async def delete_state(self, shard: GroupShard, group_id: str) -> Rejection | None:
         """Delete all share state of a group that is about to be deleted."""
@@ -346,10 +357,10 @@ class ShareGroups(msgspec.Struct, kw_only=True, eq=False):
                 return ShareDeletion()
             return delete_all(group, image=self.image(), now_ms=self.clock.now_ms())
 
-        decided = await self._write(shard, decide)
-        if isinstance(decided, Rejection):
-            return decided
-        answers = await self._ask(self.coordinators.delete, decided.delete)
+        deletion = await self._write(shard, decide)
+        if isinstance(deletion, Rejection):
+            return deletion
+        answers = await self._ask_coordinators(self.coordinators.delete, deletion.delete)
         error = ErrorCode(next((answer.error for answer in answers if answer.error), 0))
         if not error:
             return None
@@ -362,7 +373,7 @@ class ShareGroups(msgspec.Struct, kw_only=True, eq=False):
         initialised topics (None) only the group's coordinator can.
         """
         image = self.image()
-        unknown: list[TopicOffsets] = []
+        unknown_topics: list[TopicOffsets] = []
         indexes_by_topic: dict[uuid.UUID, Sequence[int]] = {}
         if topics is None:
             shard = self.shard_of(group_id)
@@ -375,37 +386,37 @@ class ShareGroups(msgspec.Struct, kw_only=True, eq=False):
                     for topic in group.initialized.values()
                     if topic.topic_id in image.topic_names
                 }
-        for name, partitions in topics or ():
-            topic = image.topics.get(name)
+        for topic_name, indexes in topics or ():
+            topic = image.topics.get(topic_name)
             if topic is None:
-                nothing = tuple(ShareOffset(partition=index) for index in partitions)
-                unknown.append((name, None, nothing))
+                unknown_offsets = tuple(ShareOffset(partition=index) for index in indexes)
+                unknown_topics.append((topic_name, None, unknown_offsets))
             else:
-                indexes_by_topic[topic.topic_id] = partitions
-        is_odd = not group_id or any(
+                indexes_by_topic[topic.topic_id] = indexes
+        is_malformed = not group_id or any(
             min(indexes, default=-1) < 0 for indexes in indexes_by_topic.values()
         )
-        if topics and indexes_by_topic and is_odd:
+        if topics and indexes_by_topic and is_malformed:
             return Rejection(error=ErrorCode.unknown_server_error, reason="")  # as the persister
         commands = [
             ReadShareState(key=ShareKey(group_id, uuid_text(topic_id), index))
-            for topic_id, partitions in indexes_by_topic.items()
-            for index in partitions
+            for topic_id, indexes in indexes_by_topic.items()
+            for index in indexes
         ]
         offsets_by_topic: dict[uuid.UUID, list[ShareOffset]] = {
             topic_id: [] for topic_id in indexes_by_topic
         }
         pace = self._pace(len(commands))
-        for summary in await self._ask(self.coordinators.summarize, commands):
+        for summary in await self._ask_coordinators(self.coordinators.summarize, commands):
             topic_id = uuid_from(summary.key.topic_id)
             topic_partition = TopicPartition(image.topic_names[topic_id], summary.key.partition)
             offsets_by_topic[topic_id].append(await self._offset(topic_partition, summary))
             await rest_where_due(pace, 1)
-        described = [
-            (image.topic_names[topic_id], topic_id, tuple(offsets))
-            for topic_id, offsets in offsets_by_topic.items()
+        described_topics = [
+            (image.topic_names[topic_id], topic_id, tuple(topic_offsets))
+            for topic_id, topic_offsets in offsets_by_topic.items()
         ]
-        return (*described, *unknown)
+        return (*described_topics, *unknown_topics)
 
     async def _offset(
         self, topic_partition: TopicPartition, summary: ShareStateSummary
@@ -415,12 +426,12 @@ class ShareGroups(msgspec.Struct, kw_only=True, eq=False):
             return ShareOffset(partition=topic_partition.partition)
         lag = -1
         if summary.start_offset != UNKNOWN_OFFSET and summary.delivery_complete_count != -1:
-            latest = await self.latest_offset(topic_partition)
-            if isinstance(latest, Rejection):
+            latest_offset = await self.latest_offset(topic_partition)
+            if isinstance(latest_offset, Rejection):
                 return ShareOffset(
-                    partition=topic_partition.partition, start_offset=0, error=latest.error
+                    partition=topic_partition.partition, start_offset=0, error=latest_offset.error
                 )
-            lag = latest - summary.start_offset - summary.delivery_complete_count
+            lag = latest_offset - summary.start_offset - summary.delivery_complete_count
         return ShareOffset(
             partition=topic_partition.partition,
             start_offset=summary.start_offset,
@@ -431,22 +442,22 @@ class ShareGroups(msgspec.Struct, kw_only=True, eq=False):
     def topics_gone(self, shards: Iterable[GroupShard], topic_ids: frozenset[uuid.UUID]) -> None:
         """Make groups drop deleted topics, in slices if there are very many."""
         pace = Pace(self.tasks.turns, self.clock.stopwatch_ns)
-        steps = self._forget_in_steps(tuple(shards), topic_ids)
+        steps = self._forget_topics_in_steps(tuple(shards), topic_ids)
         self.tasks.drive(pace.run(steps), ignore_end, name="group.share-topics-gone")
 
-    def _forget_in_steps(
+    def _forget_topics_in_steps(
         self, shards: Sequence[GroupShard], topic_ids: frozenset[uuid.UUID]
     ) -> Generator[int, None, None]:
         for shard in shards:
             groups = list(shard.groups.values())
-            for start in range(0, len(groups), FORGOTTEN_AT_ONCE):
+            for slice_start in range(0, len(groups), FORGOTTEN_AT_ONCE):
                 if not self.is_current(shard):
                     break
-                slice_of_groups = groups[start : start + FORGOTTEN_AT_ONCE]
-                self._forget(shard, slice_of_groups, topic_ids)
+                slice_of_groups = groups[slice_start : slice_start + FORGOTTEN_AT_ONCE]
+                self._forget_topics(shard, slice_of_groups, topic_ids)
                 yield len(slice_of_groups)
 
-    def _forget(
+    def _forget_topics(
         self, shard: GroupShard, groups: Sequence[Group], topic_ids: frozenset[uuid.UUID]
     ) -> None:
         now_ms = self.clock.now_ms()
@@ -456,33 +467,33 @@ class ShareGroups(msgspec.Struct, kw_only=True, eq=False):
             if isinstance(group, ShareGroup) and shard.groups.get(group.group_id) is group
             for record in topics_gone(group, topic_ids, now_ms=now_ms)
         ]
-        written = self.writer.append(shard, records) if records else None
-        if isinstance(written, Rejection):
-            _log.warning("group.write-refused", group="", reason=written.reason)
+        last_offset = self.writer.append(shard, records) if records else None
+        if isinstance(last_offset, Rejection):
+            _log.warning("group.write-refused", group="", reason=last_offset.reason)
 
     # Asking
 
-    async def _ask(
+    async def _ask_coordinators(
         self,
-        ask: Callable[[Sequence[CommandT]], list[Pending[AnswerT]]],
+        send_commands: Callable[[Sequence[CommandT]], list[Pending[AnswerT]]],
         commands: Sequence[CommandT],
     ) -> list[AnswerT]:
         """The answer of share coordinators to each command, in order; in slices if there are very
         many.
         """
         pace = self._pace(len(commands))
-        pending: list[Pending[AnswerT]] = []
-        for start in range(0, len(commands), ASKED_AT_ONCE):
-            pending += ask(commands[start : start + ASKED_AT_ONCE])
-            await rest_where_due(pace, _WEIGHT * ASKED_AT_ONCE)
+        pending_answers: list[Pending[AnswerT]] = []
+        for slice_start in range(0, len(commands), ASKED_AT_ONCE):
+            pending_answers += send_commands(commands[slice_start : slice_start + ASKED_AT_ONCE])
+            await rest_where_due(pace, _PARTITION_WEIGHT * ASKED_AT_ONCE)
         answers = []
-        for answer in pending:
+        for answer in pending_answers:
             answers.append(await answer)
             await rest_where_due(pace, 1)
         return answers
 
-    def _pace(self, partitions: int) -> Pace | None:
-        if partitions <= ASKED_AT_ONCE:
+    def _pace(self, partition_count: int) -> Pace | None:
+        if partition_count <= ASKED_AT_ONCE:
             return None
         return Pace(self.tasks.turns, self.clock.stopwatch_ns)
 
@@ -505,28 +516,28 @@ class ShareGroups(msgspec.Struct, kw_only=True, eq=False):
         decision = decision or with_records(decide())
         if isinstance(decision, Rejection):
             return decision
-        decided, records = decision
+        outcome, records = decision
         admission = self.writer.admit(shard, None) if records else None
         if admission is not None:
-            refused = await admission
-            if refused is not None:
-                return refused
+            admission_refusal = await admission
+            if admission_refusal is not None:
+                return admission_refusal
             if not self.is_current(shard):
                 return MOVED
             decision = with_records(decide())
             if isinstance(decision, Rejection):
                 return decision
-            decided, records = decision
-        written = self.writer.append(shard, records) if records else None
-        if isinstance(written, Rejection):
-            return written
-        if isinstance(decided, ShareHeartbeatOutcome):
-            self._carry_out(shard, decided)
-        if written is None:
-            return decided
-        error = await self.writer.wait_for_commit(shard, written)
+            outcome, records = decision
+        last_offset = self.writer.append(shard, records) if records else None
+        if isinstance(last_offset, Rejection):
+            return last_offset
+        if isinstance(outcome, ShareHeartbeatOutcome):
+            self._carry_out(shard, outcome)
+        if last_offset is None:
+            return outcome
+        error = await self.writer.wait_for_commit(shard, last_offset)
         if not error:
-            return decided
+            return outcome
         return Rejection(error=error, reason="the records could not be replicated in time")
 
     async def _write_apart(
@@ -537,14 +548,14 @@ class ShareGroups(msgspec.Struct, kw_only=True, eq=False):
         if isinstance(shard, Rejection):
             return shard
 
-        def decided() -> _Answered:
+        def decided() -> _AnswerOutcome:
             group = shard.groups.get(group_id)
             if not isinstance(group, ShareGroup):
-                return _Answered()
-            return _Answered(records=decide(group))
+                return _AnswerOutcome()
+            return _AnswerOutcome(records=decide(group))
 
-        written = await self._write(shard, decided)
-        return written if isinstance(written, Rejection) else None
+        outcome = await self._write(shard, decided)
+        return outcome if isinstance(outcome, Rejection) else None
 
 
 def _share_group(group: Group | Rejection) -> ShareGroup | Rejection:
@@ -555,7 +566,7 @@ def _share_group(group: Group | Rejection) -> ShareGroup | Rejection:
     )
 
 
-def _partitions(answers: Iterable[ShareStateError]) -> Partitions:
+def _indexes_by_topic(answers: Iterable[ShareStateError]) -> Partitions:
     indexes_by_topic: dict[uuid.UUID, set[int]] = {}
     for answer in answers:
         indexes_by_topic.setdefault(uuid_from(answer.key.topic_id), set()).add(answer.key.partition)
@@ -563,16 +574,19 @@ def _partitions(answers: Iterable[ShareStateError]) -> Partitions:
 
 
 def _with_errors(
-    topic: TopicOutcome, errors: dict[tuple[str, int], PartitionError]
+    topic: TopicOutcome, partition_errors: dict[tuple[str, int], PartitionError]
 ) -> TopicOutcome:
     """An altered topic with the share coordinators' errors."""
-    if not errors or topic.topic_id is None:
+    if not partition_errors or topic.topic_id is None:
         return topic
-    text = uuid_text(topic.topic_id)
+    topic_id_text = uuid_text(topic.topic_id)
     return msgspec.structs.replace(
         topic,
         partitions=tuple(
-            (index, outcome if outcome.error else errors.get((text, index), outcome))
+            (
+                index,
+                outcome if outcome.error else partition_errors.get((topic_id_text, index), outcome),
+            )
             for index, outcome in topic.partitions
         ),
     )

@@ -82,38 +82,38 @@ class StreamsGroups(msgspec.Struct, kw_only=True, eq=False):
         self, shard: GroupShard, command: StreamsHeartbeat
     ) -> StreamsReply | Rejection:
         """Decide in slices, write, and answer once it is replicated."""
-        decision = await self._in_slices(
+        decision = await self._decide_in_slices(
             shard, command.group_id, lambda: self._decide(shard, command)
         )
         if isinstance(decision, Rejection):
             return decision
-        decided, records = decision
+        heartbeat_decision, records = decision
         admission = self.writer.admit(shard, None) if records else None
         if admission is not None:
-            refused = await admission
-            if refused is not None:
-                return refused
+            admission_refusal = await admission
+            if admission_refusal is not None:
+                return admission_refusal
             if not self.is_current(shard):
                 return MOVED
             # The group may be another one by now.
             decision = with_records(run_to_end(self._decide(shard, command)))
             if isinstance(decision, Rejection):
                 return decision
-            decided, records = decision
-        written = self._write_outcome(shard, decided, records)
-        if isinstance(written, Rejection):
-            return written
-        self.rebalances += decided.outcome.is_rebalance
-        if written is not None:
-            error = await self.writer.wait_for_commit(shard, written)
+            heartbeat_decision, records = decision
+        last_offset = self._write_outcome(shard, heartbeat_decision, records)
+        if isinstance(last_offset, Rejection):
+            return last_offset
+        self.rebalances += heartbeat_decision.outcome.is_rebalance
+        if last_offset is not None:
+            error = await self.writer.wait_for_commit(shard, last_offset)
             if error:
                 return Rejection(error=error, reason="the records could not be replicated in time")
-        if decided.outcome.refusal is not None:
-            return decided.outcome.refusal
-        assert decided.outcome.reply is not None
-        return decided.outcome.reply
+        if heartbeat_decision.outcome.refusal is not None:
+            return heartbeat_decision.outcome.refusal
+        assert heartbeat_decision.outcome.reply is not None
+        return heartbeat_decision.outcome.reply
 
-    async def _in_slices(
+    async def _decide_in_slices(
         self,
         shard: GroupShard,
         group_id: str,
@@ -167,7 +167,7 @@ class StreamsGroups(msgspec.Struct, kw_only=True, eq=False):
         streams_group = _streams_group(group)
         if isinstance(streams_group, Rejection):
             return streams_group
-        decided = yield from self.protocol.heartbeat(
+        heartbeat_outcome = yield from self.protocol.heartbeat(
             streams_group,
             command,
             image=self.image(),
@@ -175,49 +175,49 @@ class StreamsGroups(msgspec.Struct, kw_only=True, eq=False):
             is_delayed=self.timers.has_timer(shard, TimerKind.ASSIGNMENT, group_id),
             is_known=current_group is not None,
         )
-        if isinstance(decided, Rejection):
-            return decided
-        if decided.refusal is not None:
+        if isinstance(heartbeat_outcome, Rejection):
+            return heartbeat_outcome
+        if heartbeat_outcome.refusal is not None:
             old_tombstones = ()
         group_after = (
-            (yield from _group_after(streams_group, decided))
+            (yield from _group_after(streams_group, heartbeat_outcome))
             if streams_group is current_group
             else None
         )
         return _StreamsHeartbeatDecision(
-            group=streams_group, outcome=decided, before=old_tombstones, after=group_after
+            group=streams_group, outcome=heartbeat_outcome, before=old_tombstones, after=group_after
         )
 
     # Writing
 
     def _write_outcome(
-        self, shard: GroupShard, decided: _StreamsHeartbeatDecision, records: Sequence[GroupRecord]
+        self, shard: GroupShard, decision: _StreamsHeartbeatDecision, records: Sequence[GroupRecord]
     ) -> int | Rejection | None:
         """Write an outcome and arm its timers; returns the offset of its last record, None if it
         has none.
         """
-        group, outcome = decided.group, decided.outcome
-        if decided.before:
+        group, outcome = decision.group, decision.outcome
+        if decision.before:
             self.timers.forget(shard, group.group_id)
-        written: int | Rejection | None = None
-        is_living = shard.groups.get(group.group_id) is group
-        if outcome.memory is not None and is_living:
+        last_offset: int | Rejection | None = None
+        is_current_group = shard.groups.get(group.group_id) is group
+        if outcome.memory is not None and is_current_group:
             # A group that is made now begins with what the log has alone, as in Kafka.
             group.memory = outcome.memory
         if records:
             members_before = self.trace.members_of(shard, group.group_id)
-            written = self.writer.append(shard, records, takes_effect=decided.after is None)
-            if isinstance(written, Rejection):
-                return written
-            if decided.after is not None:
-                group.become(decided.after)
+            last_offset = self.writer.append(shard, records, takes_effect=decision.after is None)
+            if isinstance(last_offset, Rejection):
+                return last_offset
+            if decision.after is not None:
+                group.become(decision.after)
             self.trace.trace_changes(shard, group.group_id, members_before)
         for effect in outcome.effects:
             if isinstance(effect, TimerSet):
                 self.timers.arm(shard, effect, self._fire)
             else:
                 self.timers.disarm(shard, effect)
-        return written
+        return last_offset
 
     def _fire(self, shard: GroupShard, timers: Sequence[TimerSet]) -> None:
         """Handle expired sessions, revocations or the delay of a first assignment. If the log
@@ -231,8 +231,8 @@ class StreamsGroups(msgspec.Struct, kw_only=True, eq=False):
         if not self.is_current(shard) or not isinstance(group, StreamsGroup):
             return
         if timer.kind is TimerKind.ASSIGNMENT:
-            assigning = self._assign_after_delay(shard, timer.group_id)
-            self.tasks.drive(assigning, ignore_end, name="group.assignment")
+            assignment_coroutine = self._assign_after_delay(shard, timer.group_id)
+            self.tasks.drive(assignment_coroutine, ignore_end, name="group.assignment")
             return
         outcome = self.protocol.too_late(group, timer)
         self._write_or_warn(
@@ -241,11 +241,13 @@ class StreamsGroups(msgspec.Struct, kw_only=True, eq=False):
 
     async def _assign_after_delay(self, shard: GroupShard, group_id: str) -> None:
         """Make the first assignment after its delay, for all members that have joined by now."""
-        decision = await self._in_slices(shard, group_id, lambda: self._delay_over(shard, group_id))
+        decision = await self._decide_in_slices(
+            shard, group_id, lambda: self._end_delay(shard, group_id)
+        )
         if not isinstance(decision, Rejection):
             self._write_or_warn(shard, *decision)
 
-    def _delay_over(
+    def _end_delay(
         self, shard: GroupShard, group_id: str
     ) -> Generator[int, None, _StreamsHeartbeatDecision | Rejection]:
         group = _streams_group(shard.find(group_id))
@@ -256,12 +258,12 @@ class StreamsGroups(msgspec.Struct, kw_only=True, eq=False):
         return _StreamsHeartbeatDecision(group=group, outcome=outcome, after=group_after)
 
     def _write_or_warn(
-        self, shard: GroupShard, decided: _StreamsHeartbeatDecision, records: Sequence[GroupRecord]
+        self, shard: GroupShard, decision: _StreamsHeartbeatDecision, records: Sequence[GroupRecord]
     ) -> None:
-        written = self._write_outcome(shard, decided, records)
-        if isinstance(written, Rejection):
-            group_id = decided.group.group_id
-            _log.warning("group.write-refused", group=group_id, reason=written.reason)
+        last_offset = self._write_outcome(shard, decision, records)
+        if isinstance(last_offset, Rejection):
+            group_id = decision.group.group_id
+            _log.warning("group.write-refused", group=group_id, reason=last_offset.reason)
 
     # Life of a shard
 
@@ -277,17 +279,23 @@ class StreamsGroups(msgspec.Struct, kw_only=True, eq=False):
 
     # Internal topics
 
-    def topic_problems(self, names: Iterable[str]) -> dict[str, str]:
+    def topic_problems(self, topic_names: Iterable[str]) -> dict[str, str]:
         """Recent creation errors by internal topic."""
         now_ms = self.clock.now_ms()
         problems = self._topic_problems
-        for name in [name for name, (_, until_ms) in problems.items() if until_ms <= now_ms]:
-            del problems[name]
-        return {name: problems[name][0] for name in names if name in problems}
+        for topic_name in [
+            topic_name for topic_name, (_, until_ms) in problems.items() if until_ms <= now_ms
+        ]:
+            del problems[topic_name]
+        return {
+            topic_name: problems[topic_name][0]
+            for topic_name in topic_names
+            if topic_name in problems
+        }
 
-    def keep_topic_problem(self, name: str, text: str, ttl_ms: int) -> None:
+    def keep_topic_problem(self, topic_name: str, problem: str, ttl_ms: int) -> None:
         """Report a creation error in heartbeats for ``ttl_ms``."""
-        self._topic_problems[name] = (text, self.clock.now_ms() + ttl_ms)
+        self._topic_problems[topic_name] = (problem, self.clock.now_ms() + ttl_ms)
 
 
 def _group_after(

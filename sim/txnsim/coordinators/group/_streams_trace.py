@@ -33,16 +33,16 @@ class StreamsTrace(msgspec.Struct, eq=False):
 
     def members_of(self, shard: GroupShard, group_id: str) -> Seen:
         """The group's current members, for ``trace_changes``; empty while the trace is off."""
-        return dict(_members(shard, group_id)) if self.tracer.on else {}
+        return dict(_streams_members(shard, group_id)) if self.tracer.on else {}
 
     def trace_changes(self, shard: GroupShard, group_id: str, members_before: Seen) -> None:
         """Trace members whose state has changed."""
         if not self.tracer.on:
             return
-        members_now = _members(shard, group_id)
+        members_now = _streams_members(shard, group_id)
         for member_id, member in members_now.items():
             member_before = members_before.get(member_id)
-            if member_before is None or _tells(member_before) != _tells(member):
+            if member_before is None or _traced_state(member_before) != _traced_state(member):
                 self._emit("streams.member", shard, _member_data(group_id, member))
         for member_id in sorted(members_before.keys() - members_now.keys()):
             self._emit("streams.left", shard, {"group": group_id, "member": member_id})
@@ -65,20 +65,20 @@ class StreamsTrace(msgspec.Struct, eq=False):
         for shard in self.ownership:
             node = self.ownership.node(shard.partition)
             for group_id in tuple(shard.groups):
-                for member in tuple(_members(shard, group_id).values()):
+                for member in tuple(_streams_members(shard, group_id).values()):
                     yield {"node": node, **_member_data(group_id, member)}
 
     def _emit(self, kind: str, shard: GroupShard, data: Data) -> None:
         self.tracer.emit(kind, self.ownership.node(shard.partition), data=data)
 
 
-def _members(shard: GroupShard, group_id: str) -> Seen:
+def _streams_members(shard: GroupShard, group_id: str) -> Seen:
     """The members of a streams group; empty for a group of another type."""
     group = shard.groups.get(group_id)
     return group.members if isinstance(group, StreamsGroup) else {}
 
 
-def _tells(member: StreamsGroupMember) -> tuple[object, ...]:
+def _traced_state(member: StreamsGroupMember) -> tuple[object, ...]:
     return member.member_epoch, member.state, member.assigned, member.pending_revocation
 
 
@@ -89,19 +89,25 @@ def _member_data(group_id: str, member: StreamsGroupMember) -> Data:
         "epoch": member.member_epoch,
         "state": member.state.name.lower(),
         "process": member.process_id,
-        **_tasks(member.assigned),
-        "revoked": [task for tasks in _tasks(member.pending_revocation).values() for task in tasks],
+        **_task_names_by_kind(member.assigned),
+        "revoked": [
+            task
+            for tasks in _task_names_by_kind(member.pending_revocation).values()
+            for task in tasks
+        ],
     }
 
 
-def _tasks(held_tasks: MemberTasks) -> dict[str, list[str]]:
-    kinds = {
+def _task_names_by_kind(held_tasks: MemberTasks) -> dict[str, list[str]]:
+    tasks_by_kind = {
         "active": held_tasks.active,
         "standby": held_tasks.standby,
         "warmup": held_tasks.warmup,
     }
-    return {kind: _names(tasks) for kind, tasks in kinds.items()}
+    return {task_kind: _task_names(tasks) for task_kind, tasks in tasks_by_kind.items()}
 
 
-def _names(tasks: Iterable[Task]) -> list[str]:
-    return [f"{subtopology}_{index}" for subtopology, index in islice(sorted(tasks), TOLD_MAX)]
+def _task_names(tasks: Iterable[Task]) -> list[str]:
+    return [
+        f"{subtopology}_{partition}" for subtopology, partition in islice(sorted(tasks), TOLD_MAX)
+    ]

@@ -39,13 +39,13 @@ from txnsim.runtime.loop_turns import Pace
 from txnsim.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TopicPartition
 from txnsim.wire.codec import run_to_end
 
-_NONE: Final = ErrorCode.none
+_NO_ERROR: Final = ErrorCode.none
 MOVED: Final = Rejection(error=ErrorCode.not_coordinator, reason="the group has moved")
 TOO_MUCH: Final = ErrorCode.unknown_server_error
 """Error code for records beyond ``max.message.bytes``."""
-_TRIPPED: Final = ErrorCode.unknown_server_error
-_SIZE: Final = ErrorCode.invalid_commit_offset_size
-_TOO_LARGE: Final = frozenset(
+_EPOCH_MISSING: Final = ErrorCode.unknown_server_error
+_COMMIT_TOO_LARGE: Final = ErrorCode.invalid_commit_offset_size
+_TOO_LARGE_ERRORS: Final = frozenset(
     {
         ErrorCode.message_too_large,
         ErrorCode.record_list_too_large,
@@ -53,7 +53,7 @@ _TOO_LARGE: Final = frozenset(
     }
 )
 
-_WORDS: Final = {
+_COORDINATOR_ERRORS: Final = {
     ErrorCode.invalid_fetch_size: ErrorCode.unknown_server_error,
     # Of a verification: older clients know how to retry that, and don't look for the coordinator.
     ErrorCode.network_exception: ErrorCode.coordinator_load_in_progress,
@@ -73,7 +73,7 @@ def coordinator_error(error: ErrorCode) -> ErrorCode:
     """The coordinator's error for an error of the log or of a verification
     (CoordinatorOperationExceptionHelper).
     """
-    return _WORDS.get(error) or append_error(error)
+    return _COORDINATOR_ERRORS.get(error) or append_error(error)
 
 
 class DecisionLines:
@@ -82,19 +82,19 @@ class DecisionLines:
     """
 
     def __init__(self) -> None:
-        self._lines: WeakValueDictionary[tuple[int, str], asyncio.Lock] = WeakValueDictionary()
+        self._locks: WeakValueDictionary[tuple[int, str], asyncio.Lock] = WeakValueDictionary()
 
     def line_of(self, partition: int, group_id: str) -> asyncio.Lock:
         """The lock of a group."""
-        line = self._lines.get((partition, group_id))
-        if line is None:
-            line = self._lines[partition, group_id] = asyncio.Lock()
-        return line
+        lock = self._locks.get((partition, group_id))
+        if lock is None:
+            lock = self._locks[partition, group_id] = asyncio.Lock()
+        return lock
 
     def is_busy(self, partition: int, group_id: str) -> bool:
         """Whether a decision about the group is being made in slices."""
-        line = self._lines.get((partition, group_id))
-        return line is not None and line.locked()
+        lock = self._locks.get((partition, group_id))
+        return lock is not None and lock.locked()
 
 
 class GroupWriter(msgspec.Struct, kw_only=True, eq=False):
@@ -131,78 +131,84 @@ class GroupWriter(msgspec.Struct, kw_only=True, eq=False):
             Offset of the last record; or the coordinator's error if the log refused them.
         """
         producer_id = NO_PRODUCER_ID if producer is None else producer.producer_id
-        epoch = NO_PRODUCER_EPOCH if producer is None else producer.producer_epoch
-        if producer_id != NO_PRODUCER_ID and epoch == NO_PRODUCER_EPOCH:
+        producer_epoch = NO_PRODUCER_EPOCH if producer is None else producer.producer_epoch
+        if producer_id != NO_PRODUCER_ID and producer_epoch == NO_PRODUCER_EPOCH:
             return Rejection(
-                error=_TRIPPED,
+                error=_EPOCH_MISSING,
                 reason="a batch of a producer needs its epoch, found -1 (MemoryRecordsBuilder)",
             )
         if len(records) > MANY_RECORDS and not isinstance(records, EncodedRecords):
-            encoded = self._within_limit(shard, records)
-            if isinstance(encoded, Rejection):
-                return encoded
-            records = encoded
+            encoded_records = self._encode_within_limit(shard, records)
+            if isinstance(encoded_records, Rejection):
+                return encoded_records
+            records = encoded_records
         batch = encode_batch(
             records,
             now_ms=self.clock.now_ms(),
             producer_id=producer_id,
-            producer_epoch=epoch,
+            producer_epoch=producer_epoch,
         )
         appended = self.log.append(shard.partition, batch, guard=guard)
         if isinstance(appended, Rejection):
             error = coordinator_error(appended.error)
-            if appended.error in _TOO_LARGE:
-                error = self._too_large(shard, records)
+            if appended.error in _TOO_LARGE_ERRORS:
+                error = self._too_large_error(shard, records)
             return Rejection(error=error, reason=appended.reason)
         if takes_effect:
-            replicated = self.log.high_watermark_of(shard.partition)
+            high_watermark = self.log.high_watermark_of(shard.partition)
             for index, record in enumerate(records):
                 shard.apply(
                     record,
                     record_offset=appended.base_offset + index,
                     producer_id=None if producer_id == NO_PRODUCER_ID else producer_id,
-                    high_watermark=replicated,
+                    high_watermark=high_watermark,
                 )
         shard.end_offset = appended.last_offset + 1
         return appended.last_offset
 
-    def _within_limit(
+    def _encode_within_limit(
         self, shard: GroupShard, records: Sequence[GroupRecord]
     ) -> EncodedRecords | Rejection:
         """Encode many records; stop at the first one beyond ``max.message.bytes``."""
-        bytes_left = limit = self.log.batch_bytes_max(shard.partition) or sys.maxsize
-        if sum(map(_bytes_least, records)) > limit:
-            return self._too_large_rejection(shard, records, f"{len(records)} records", limit)
-        pieces: list[bytes] = []
-        for number, record in enumerate(records):
-            pieces.append(encode_in_batch(record, number))
-            bytes_left -= len(pieces[-1])
+        bytes_left = bytes_max = self.log.batch_bytes_max(shard.partition) or sys.maxsize
+        if sum(map(_bytes_least, records)) > bytes_max:
+            return self._too_large_rejection(shard, records, f"{len(records)} records", bytes_max)
+        record_bytes: list[bytes] = []
+        for record_index, record in enumerate(records):
+            record_bytes.append(encode_in_batch(record, record_index))
+            bytes_left -= len(record_bytes[-1])
             if bytes_left < 0:
-                return self._too_large_rejection(shard, records, f"{number + 1} records", limit)
-        encoded = EncodedRecords(records)
-        encoded.pieces = pieces
-        return encoded
+                return self._too_large_rejection(
+                    shard, records, f"{record_index + 1} records", bytes_max
+                )
+        encoded_records = EncodedRecords(records)
+        encoded_records.pieces = record_bytes
+        return encoded_records
 
     def refuse_many(self, shard: GroupShard, group_id: str, tombstones: int) -> Rejection | None:
         """Refuse too many tombstones of a group before they are built; before 4.0 they take effect
         whatever the log says.
         """
-        limit = self.log.batch_bytes_max(shard.partition)
-        if self.shares_out and tombstones * (17 + len(group_id)) > limit > 0:
-            return self._too_large_rejection(shard, (), f"{tombstones} tombstones", limit)
+        bytes_max = self.log.batch_bytes_max(shard.partition)
+        if self.shares_out and tombstones * (17 + len(group_id)) > bytes_max > 0:
+            return self._too_large_rejection(shard, (), f"{tombstones} tombstones", bytes_max)
         return None
 
     def _too_large_rejection(
-        self, shard: GroupShard, records: Sequence[GroupRecord], subject: str, limit: int
+        self,
+        shard: GroupShard,
+        records: Sequence[GroupRecord],
+        counted_records: str,
+        bytes_max: int,
     ) -> Rejection:
-        reason = f"{subject} are larger than the {limit} bytes of a batch"
-        return Rejection(error=self._too_large(shard, records), reason=reason)
+        reason = f"{counted_records} are larger than the {bytes_max} bytes of a batch"
+        return Rejection(error=self._too_large_error(shard, records), reason=reason)
 
     @staticmethod
-    def _too_large(shard: GroupShard, records: Sequence[GroupRecord]) -> ErrorCode:
+    def _too_large_error(shard: GroupShard, records: Sequence[GroupRecord]) -> ErrorCode:
         error = coordinator_error(ErrorCode.message_too_large)
         if records and isinstance(records[0], OffsetCommitted):
-            return error if shard.rules.large_positions_are_server_errors else _SIZE
+            return error if shard.rules.large_positions_are_server_errors else _COMMIT_TOO_LARGE
         return error
 
     def clean_up(self, shard: GroupShard, records: Sequence[GroupRecord]) -> Rejection | None:
@@ -213,11 +219,11 @@ class GroupWriter(msgspec.Struct, kw_only=True, eq=False):
             The log's error, at which it stops; None on success.
         """
         if self.shares_out:
-            limit = self.log.batch_bytes_max(shard.partition)
-            for part in share_out(records, batch_bytes_max=limit):
-                written = self.append(shard, part)
-                if isinstance(written, Rejection):
-                    return written
+            bytes_max = self.log.batch_bytes_max(shard.partition)
+            for batch_records in share_out(records, batch_bytes_max=bytes_max):
+                last_offset = self.append(shard, batch_records)
+                if isinstance(last_offset, Rejection):
+                    return last_offset
             return None
         return self._clean_up_by_group(shard, records)
 
@@ -228,12 +234,12 @@ class GroupWriter(msgspec.Struct, kw_only=True, eq=False):
         (GroupMetadataManager.cleanupGroupMetadata).
         """
         rejection: Rejection | None = None
-        for _, group in groupby(records, lambda record: record.group_id):
-            part = tuple(group)
-            written = self.append(shard, part)
-            if isinstance(written, Rejection):
-                rejection = written
-                for record in part:
+        for _, one_group_records in groupby(records, lambda record: record.group_id):
+            batch_records = tuple(one_group_records)
+            last_offset = self.append(shard, batch_records)
+            if isinstance(last_offset, Rejection):
+                rejection = last_offset
+                for record in batch_records:
                     shard.apply(record, record_offset=shard.end_offset - 1)
         return rejection
 
@@ -241,8 +247,10 @@ class GroupWriter(msgspec.Struct, kw_only=True, eq=False):
         self, shard: GroupShard, producer: CommittingProducer | None
     ) -> Awaitable[Rejection | None] | None:
         """Whether positions may be appended now; None if nothing can delay them."""
-        admission = self.log.admit(shard.partition, lambda where: _subject(producer, where))
-        return None if admission is None else _in_coordinator_words(admission)
+        admission = self.log.admit(
+            shard.partition, lambda topic_partition: _subject(producer, topic_partition)
+        )
+        return None if admission is None else _as_coordinator_error(admission)
 
     def high_watermark_of(self, shard: GroupShard) -> int:
         """The high watermark of the shard's log."""
@@ -254,7 +262,7 @@ class GroupWriter(msgspec.Struct, kw_only=True, eq=False):
         """
         timeout_ms = self.timeout_ms()
         replication = self.log.wait_for_commit(shard.partition, offset, timeout_ms=timeout_ms)
-        return _NONE if replication is None else coordinator_error(await replication)
+        return _NO_ERROR if replication is None else coordinator_error(await replication)
 
 
 def _bytes_least(record: GroupRecord) -> int:
@@ -304,7 +312,7 @@ async def decided_in_slices(
     read_inputs: Callable[[], object],
     is_current: Callable[[], bool],
     pace: Pace,
-    line: asyncio.Lock,
+    group_lock: asyncio.Lock,
 ) -> tuple[DecidedT, Sequence[GroupRecord]] | Rejection:
     """Make a decision in slices, and encode its records if there are many, so that the append takes
     no longer than a small one.
@@ -316,20 +324,20 @@ async def decided_in_slices(
         is_current: Whether this broker still coordinates the group, which may have moved in a
             break.
         pace: The pace of the request.
-        line: The group's lock (``DecisionLines``).
+        group_lock: The group's lock (``DecisionLines``).
     """
-    async with line:
+    async with group_lock:
         for _ in range(DECISIONS_MAX):
-            seen_before, pace.has_rested = read_inputs(), False
+            inputs_before, pace.has_rested = read_inputs(), False
             decision = with_records(await pace.run(decide()))
             if pace.has_rested and not isinstance(decision, Rejection):
-                decided, records = decision
+                outcome, records = decision
                 await pace.yield_turn()
-                decision = decided, await pace.run(encode_records(records))
+                decision = outcome, await pace.run(encode_records(records))
                 await pace.yield_turn()
             if not is_current():
                 return MOVED
-            if not pace.has_rested or read_inputs() == seen_before:
+            if not pace.has_rested or read_inputs() == inputs_before:
                 return decision
         return with_records(run_to_end(decide()))
 
@@ -348,22 +356,22 @@ async def with_names(command: SubscribingT, pace: Pace) -> SubscribingT:
     """The heartbeat with its topic names as a set; a very large set is built in a step of its
     own.
     """
-    names = command.topic_names
-    if names is None:
+    topic_names = command.topic_names
+    if topic_names is None:
         return command
     await pace.yield_turn()
-    new_command = msgspec.structs.replace(command, topic_names=frozenset(names))  # type: ignore[type-var] # structs
+    new_command = msgspec.structs.replace(command, topic_names=frozenset(topic_names))  # type: ignore[type-var] # structs
     await pace.yield_turn()
     return new_command
 
 
 def in_one_step(
-    decide: Callable[[], DecidedT | Rejection], elements: int
+    decide: Callable[[], DecidedT | Rejection], element_count: int
 ) -> Generator[int, None, DecidedT | Rejection]:
     """A decision that is made without a break, followed by a break for that many elements."""
-    decided = decide()
-    yield elements
-    return decided
+    decision = decide()
+    yield element_count
+    return decision
 
 
 def decision_inputs(shard: GroupShard, image: ClusterImage, group_id: str) -> tuple[object, ...]:
@@ -372,36 +380,36 @@ def decision_inputs(shard: GroupShard, image: ClusterImage, group_id: str) -> tu
 
 
 def with_records(
-    decided: DecidedT | Rejection,
+    decision: DecidedT | Rejection,
 ) -> tuple[DecidedT, Sequence[GroupRecord]] | Rejection:
     """A decision and its records."""
-    return decided if isinstance(decided, Rejection) else (decided, decided.records)
+    return decision if isinstance(decision, Rejection) else (decision, decision.records)
 
 
 def encode_records(records: Sequence[GroupRecord]) -> Generator[int, None, EncodedRecords]:
     """Encode records; yields after each."""
-    pieces: list[bytes] = []
-    for number, record in enumerate(records):
-        piece = yield from encoding_in_batch(record, number)
-        pieces.append(piece)
-        yield 1 + len(piece) // _ELEMENT_BYTES
+    record_bytes: list[bytes] = []
+    for record_index, record in enumerate(records):
+        encoded_record = yield from encoding_in_batch(record, record_index)
+        record_bytes.append(encoded_record)
+        yield 1 + len(encoded_record) // _ELEMENT_BYTES
     encoded_records = EncodedRecords(records)
-    encoded_records.pieces = pieces
+    encoded_records.pieces = record_bytes
     return encoded_records
 
 
-def _subject(producer: CommittingProducer | None, where: TopicPartition) -> Subject:
+def _subject(producer: CommittingProducer | None, topic_partition: TopicPartition) -> Subject:
     if producer is None:
-        return Subject(partitions=(where,))
+        return Subject(partitions=(topic_partition,))
     return Subject(
         transactional_id=producer.transactional_id,
         producer_id=producer.producer_id,
-        partitions=(where,),
+        partitions=(topic_partition,),
     )
 
 
-async def _in_coordinator_words(admission: Awaitable[Rejection | None]) -> Rejection | None:
-    refused = await admission
-    if refused is None:
+async def _as_coordinator_error(admission: Awaitable[Rejection | None]) -> Rejection | None:
+    refusal = await admission
+    if refusal is None:
         return None
-    return Rejection(error=coordinator_error(refused.error), reason=refused.reason)
+    return Rejection(error=coordinator_error(refusal.error), reason=refusal.reason)

@@ -276,8 +276,11 @@ class GroupCoordinator:
         if refusal is not None:
             return JoinReply(error=refusal.error, member_id=command.member_id)
         settings = self._settings
-        low, high = settings.group_min_session_timeout_ms, settings.group_max_session_timeout_ms
-        if not low <= command.session_timeout_ms <= high:
+        min_timeout_ms, max_timeout_ms = (
+            settings.group_min_session_timeout_ms,
+            settings.group_max_session_timeout_ms,
+        )
+        if not min_timeout_ms <= command.session_timeout_ms <= max_timeout_ms:
             error = ErrorCode.invalid_session_timeout
             return JoinReply(error=error, member_id=command.member_id)
         shard = self._shard_of(command.group_id)
@@ -288,9 +291,9 @@ class GroupCoordinator:
             return await self.consumers.join_classic(shard, group, command)
         if isinstance(group, ConsumerGroup | StreamsGroup) and group.is_empty:
             self._group_timers.forget(shard, command.group_id)
-            refused = self._writer.append(shard, group.tombstones())
-            if isinstance(refused, Rejection):
-                return JoinReply(error=refused.error, member_id=command.member_id)
+            append_result = self._writer.append(shard, group.tombstones())
+            if isinstance(append_result, Rejection):
+                return JoinReply(error=append_result.error, member_id=command.member_id)
         return await self.members.join(shard, command)
 
     async def sync(self, command: SyncGroup) -> SyncReply | None:
@@ -364,10 +367,10 @@ class GroupCoordinator:
         return self._refuse_id(group_id) or await self.shares.alter(group_id, topics)
 
     async def delete_share_offsets(
-        self, group_id: str, names: Sequence[str]
+        self, group_id: str, topic_names: Sequence[str]
     ) -> tuple[TopicOutcome, ...] | Rejection:
         """Answer DeleteShareGroupOffsets."""
-        return self._refuse_id(group_id) or await self.shares.delete_offsets(group_id, names)
+        return self._refuse_id(group_id) or await self.shares.delete_offsets(group_id, topic_names)
 
     async def describe_share_offsets(
         self, group_id: str, topics: Sequence[tuple[str, Sequence[int]]] | None
@@ -429,8 +432,8 @@ class GroupCoordinator:
             return Rejection(error=coordinator_error(guard.error), reason=guard.reason)
         if not self._ownership.is_current(shard):
             return self._ownership.refuse(shard.partition)
-        pending = shard.offsets.pending_counts.get(producer.producer_id, 0)
-        if pending + len(command.positions) > PENDING_MAX:
+        pending_count = shard.offsets.pending_counts.get(producer.producer_id, 0)
+        if pending_count + len(command.positions) > PENDING_MAX:
             return Rejection(
                 error=ErrorCode.invalid_commit_offset_size,
                 reason=f"a transaction has at most {PENDING_MAX} positions",
@@ -462,12 +465,12 @@ class GroupCoordinator:
             error = await self._writer.wait_for_commit(shard, shard.end_offset - 1)
             if error:
                 # A consumer looks for the coordinator again; it does not know the other errors.
-                worded = (
+                client_error = (
                     ErrorCode.not_coordinator
                     if error is ErrorCode.coordinator_not_available
                     else error
                 )
-                return Rejection(error=worded, reason="the positions could not be replicated")
+                return Rejection(error=client_error, reason="the positions could not be replicated")
         return positions
 
     async def delete_offsets(self, command: DeleteOffsets) -> PartitionErrors | Rejection:
@@ -478,7 +481,7 @@ class GroupCoordinator:
         decision = await self._decide(shard, lambda _: decide_delete_offsets(shard, command))
         if isinstance(decision, Rejection):
             return decision
-        error = await self._take_away(shard, decision.records)
+        error = await self._delete_on_request(shard, decision.records)
         return decision.reply if error is None else error
 
     # Administration
@@ -511,22 +514,22 @@ class GroupCoordinator:
         if isinstance(group, Rejection):
             return group
         if isinstance(group, ShareGroup):
-            refused = await self._await_admission(shard, self.shares.delete_state(shard, group_id))
-            group = refused or shard.deletable(group_id)
+            refusal = await self._await_admission(shard, self.shares.delete_state(shard, group_id))
+            group = refusal or shard.deletable(group_id)
             if isinstance(group, Rejection):
                 return group
         admission = self._writer.admit(shard, None)
         if admission is not None:
-            refused = await self._await_admission(shard, admission)
-            group = refused or shard.deletable(group_id)
+            refusal = await self._await_admission(shard, admission)
+            group = refusal or shard.deletable(group_id)
             if isinstance(group, Rejection):
                 return group
-        refused = self._writer.refuse_many(shard, group_id, shard.offsets.count_in(group_id))
-        if refused is not None:
-            return refused
+        refusal = self._writer.refuse_many(shard, group_id, shard.offsets.count_in(group_id))
+        if refusal is not None:
+            return refusal
         records = (*delete_all_offsets(shard, group_id), *group.tombstones())
         self._group_timers.forget(shard, group_id)
-        return await self._take_away(shard, records)
+        return await self._delete_on_request(shard, records)
 
     # Transactions
 
@@ -555,7 +558,7 @@ class GroupCoordinator:
         """Start loading a partition that this broker leads now; until it is loaded, its groups
         answer COORDINATOR_LOAD_IN_PROGRESS (14).
         """
-        self._let_go(self._ownership.begin_load(partition, coordinator_epoch))
+        self._release_shard(self._ownership.begin_load(partition, coordinator_epoch))
 
     def read(
         self, partition: int, coordinator_epoch: CoordinatorEpoch, batches: Iterable[bytes]
@@ -580,11 +583,11 @@ class GroupCoordinator:
 
     def unload(self, partition: int, epoch: CoordinatorEpoch | None = None) -> None:
         """Give up a partition; arguments as for ``Ownership.unload``."""
-        self._let_go(self._ownership.unload(partition, epoch))
+        self._release_shard(self._ownership.unload(partition, epoch))
 
     def topics_deleted(self, topics: Mapping[str, uuid.UUID]) -> None:
         """Delete the positions on deleted topics (name -> id), and their share state."""
-        late: list[GroupShard] = []
+        sliced_shards: list[GroupShard] = []
         position_count = 0
         self.shares.topics_gone(self._ownership, frozenset(topics.values()))
         for shard in self._ownership:
@@ -594,10 +597,10 @@ class GroupCoordinator:
                 continue
             for topic in topics:
                 shard.offsets.topic_deleted(topic, end_offset=shard.end_offset)
-            late.append(shard)
-        if late:
+            sliced_shards.append(shard)
+        if sliced_shards:
             pace = Pace(self._tasks.turns, self._clock.stopwatch_ns)
-            steps = self._clean_up_in_steps(late, tuple(topics))
+            steps = self._clean_up_in_steps(sliced_shards, tuple(topics))
             self._tasks.drive(pace.run(steps), ignore_end, name="group.topics-deleted")
 
     def _clean_up_in_steps(
@@ -610,22 +613,22 @@ class GroupCoordinator:
                 for topic in topics
                 for topic_partition in shard.offsets.places_of(topic)
             ]
-            for start in range(0, len(group_partitions), SLICE_POSITIONS):
+            for slice_start in range(0, len(group_partitions), SLICE_POSITIONS):
                 if not self._ownership.is_current(shard):
                     break
-                part = [
+                tombstones = [
                     OffsetDeleted(group_id=group_id, topic_partition=topic_partition)
                     for group_id, topic_partition in group_partitions[
-                        start : start + SLICE_POSITIONS
+                        slice_start : slice_start + SLICE_POSITIONS
                     ]
                     if shard.offsets.is_deleted(group_id, topic_partition)
                 ]
-                self._clean_up(shard, part)
-                yield len(part)
+                self._clean_up(shard, tombstones)
+                yield len(tombstones)
 
     # Parts
 
-    def _let_go(self, shard: GroupShard | None) -> None:
+    def _release_shard(self, shard: GroupShard | None) -> None:
         if shard is not None:
             self._group_timers.unload(shard)
             self.members.unload(shard)
@@ -686,9 +689,9 @@ class GroupCoordinator:
         self, shard: GroupShard, admission: Awaitable[Rejection | None]
     ) -> Rejection | None:
         """Wait until the log admits appends; returns the error if it refuses them."""
-        refused = await admission
-        if refused is not None:
-            return refused
+        refusal = await admission
+        if refusal is not None:
+            return refusal
         return (
             None if self._ownership.is_current(shard) else self._ownership.refuse(shard.partition)
         )
@@ -704,17 +707,17 @@ class GroupCoordinator:
         """Append, apply, and wait until it is replicated; None on success."""
         if not records:
             return None
-        written = self._writer.append(shard, records, producer=producer, guard=guard)
-        if isinstance(written, Rejection):
-            return written
-        error = await self._writer.wait_for_commit(shard, written)
+        last_offset = self._writer.append(shard, records, producer=producer, guard=guard)
+        if isinstance(last_offset, Rejection):
+            return last_offset
+        error = await self._writer.wait_for_commit(shard, last_offset)
         if not self._ownership.is_current(shard):
             return self._ownership.refuse(shard.partition)
         if error is ErrorCode.none:
             return None
         return Rejection(error=error, reason="the records could not be replicated in time")
 
-    async def _take_away(
+    async def _delete_on_request(
         self, shard: GroupShard, records: Sequence[GroupRecord]
     ) -> Rejection | None:
         """Write deletions that a client requested, atomically; before 4.0 like a cleanup, which
@@ -731,12 +734,12 @@ class GroupCoordinator:
         """
         if not records:
             return
-        refused = self._writer.clean_up(shard, records)
-        if refused is None:
+        refusal = self._writer.clean_up(shard, records)
+        if refusal is None:
             self._refused_cleanups.forget_failures(shard.partition)
         else:
-            error = refused.error.name.upper()
-            self._refused_cleanups.note_failure(shard.partition, error, refused.reason)
+            error = refusal.error.name.upper()
+            self._refused_cleanups.note_failure(shard.partition, error, refusal.reason)
 
     # Expiry
 
@@ -757,7 +760,7 @@ class GroupCoordinator:
                     break
                 if shard.groups.get(group.group_id) is not group:
                     continue
-                expired = partial(
+                expired_records = partial(
                     expire_offsets,
                     shard,
                     group,
@@ -765,25 +768,33 @@ class GroupCoordinator:
                     now_ms=now_ms,
                 )
                 if shard.offsets.count_in(group.group_id) > SLICE_POSITIONS:
-                    yield from self._expired_in_slices(shard, group, expired)
+                    yield from self._expired_in_slices(shard, group, expired_records)
                     if shard.groups.get(group.group_id) is not group:
                         continue
                 if shard.offsets.count_in(group.group_id) <= SLICE_POSITIONS:
-                    records = expired()
+                    records = expired_records()
                     self._clean_up(shard, records)
                     yield 2 + len(records)
 
     def _expired_in_slices(
-        self, shard: GroupShard, group: Group, expired: Callable[..., tuple[GroupRecord, ...]]
+        self,
+        shard: GroupShard,
+        group: Group,
+        expired_records: Callable[..., tuple[GroupRecord, ...]],
     ) -> Generator[int, None, None]:
         """Expire very many positions of one group in slices."""
-        places = shard.offsets.places_in(group.group_id)
-        for start in range(0, len(places), SLICE_POSITIONS):
+        topic_partitions = shard.offsets.places_in(group.group_id)
+        for slice_start in range(0, len(topic_partitions), SLICE_POSITIONS):
             if shard.groups.get(group.group_id) is not group or not self._ownership.is_current(
                 shard
             ):
                 return
-            self._clean_up(shard, expired(places=places[start : start + SLICE_POSITIONS]))
+            self._clean_up(
+                shard,
+                expired_records(
+                    places=topic_partitions[slice_start : slice_start + SLICE_POSITIONS]
+                ),
+            )
             yield SLICE_POSITIONS
 
 
@@ -815,17 +826,17 @@ class OffsetTrace(msgspec.Struct, eq=False):
         reply: PartitionErrors,
     ) -> None:
         """Trace positions that a transaction has added and that wait for its marker."""
-        tx = f"{producer.transactional_id}/{producer.producer_id}:{producer.producer_epoch}"
-        accepted = {where for where, error in reply if not error}
+        txn_label = f"{producer.transactional_id}/{producer.producer_id}:{producer.producer_epoch}"
+        accepted_partitions = {topic_partition for topic_partition, error in reply if not error}
         for position in command.positions:
-            if position.topic_partition in accepted:
+            if position.topic_partition in accepted_partitions:
                 data = {
                     "group": command.group_id,
                     "tp": str(position.topic_partition),
                     "offset": position.offset,
                     "pid": producer.producer_id,
                 }
-                self._emit("group.offset_pending", shard, data, tx=tx)
+                self._emit("group.offset_pending", shard, data, txn_label=txn_label)
 
     def trace_decision(self, shard: GroupShard, marker: TxnMarker) -> None:
         """Trace a transaction's marker that is in the log but not applied yet."""
@@ -847,13 +858,21 @@ class OffsetTrace(msgspec.Struct, eq=False):
             node, offsets = self.ownership.node(shard.partition), shard.offsets
             for group_id in offsets.groups():
                 for position in tuple(offsets.committed_offsets(group_id)):
-                    tp = str(position.topic_partition)
-                    yield PositionNow(node=node, group=group_id, tp=tp, offset=position.position)
-            for pid in offsets.pending_producers():
-                for group_id, where, offset in offsets.pending_of(pid):
+                    partition_text = str(position.topic_partition)
                     yield PositionNow(
-                        node=node, group=group_id, tp=str(where), offset=offset, pid=pid
+                        node=node, group=group_id, tp=partition_text, offset=position.position
+                    )
+            for producer_id in offsets.pending_producers():
+                for group_id, topic_partition, offset in offsets.pending_of(producer_id):
+                    yield PositionNow(
+                        node=node,
+                        group=group_id,
+                        tp=str(topic_partition),
+                        offset=offset,
+                        pid=producer_id,
                     )
 
-    def _emit(self, kind: str, shard: GroupShard, data: dict[str, object], *, tx: str = "") -> None:
-        self.tracer.emit(kind, self.ownership.node(shard.partition), tx=tx, data=data)
+    def _emit(
+        self, event_kind: str, shard: GroupShard, data: dict[str, object], *, txn_label: str = ""
+    ) -> None:
+        self.tracer.emit(event_kind, self.ownership.node(shard.partition), tx=txn_label, data=data)

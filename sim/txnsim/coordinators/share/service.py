@@ -74,8 +74,8 @@ DEVIATIONS: Final = (
 )
 
 _log: Final = Logger("txnsim.share")
-_NONE: Final = ErrorCode.none
-_TEXTS: Final = {
+_NO_ERROR: Final = ErrorCode.none
+_ERROR_TEXTS: Final = {
     ErrorCode.coordinator_load_in_progress: (
         "The coordinator is loading and hence can't process requests."
     ),
@@ -110,10 +110,10 @@ class ShareStateOperation(msgspec.Struct, frozen=True, kw_only=True):
         """The answer with an error; all other fields are zero."""
         return self.answer(key=command.key, error=error, message=message)
 
-    def fail(self, command: ShareCommand, error: ErrorCode, text: str) -> ShareAnswer:
+    def fail(self, command: ShareCommand, error: ErrorCode, message: str) -> ShareAnswer:
         """The answer if the log is not available or refuses the records."""
-        text = _TEXTS.get(error, text)
-        return self.refuse(command, append_error(error), f"Unable to {self.does}: {text}")
+        message = _ERROR_TEXTS.get(error, message)
+        return self.refuse(command, append_error(error), f"Unable to {self.does}: {message}")
 
 
 OPERATIONS: Final[Mapping[int, ShareStateOperation]] = {
@@ -227,31 +227,33 @@ class ShareCoordinator:
             commands: One for each share partition.
         """
         pace = None
-        is_long = any(
+        is_large_request = any(
             len(getattr(command, "batches", ())) > BATCHES_AT_ONCE for command in commands
         )
-        if is_long or len(commands) > COMMANDS_AT_ONCE:
+        if is_large_request or len(commands) > COMMANDS_AT_ONCE:
             pace = Pace(self._tasks.turns, self._clock.stopwatch_ns)
         operation = OPERATIONS[api_key]
-        begun = []
+        begun_commands = []
         for command in commands:
-            begun.append(await self._begin(operation, command, pace))
-            await rest_where_due(pace, _WEIGHT)
+            begun_commands.append(await self._begin_command(operation, command, pace))
+            await rest_where_due(pace, _COMMAND_WEIGHT)
         answers = []
-        for command, (shard, answer, replication) in zip(commands, begun, strict=True):
-            error = _NONE if replication is None else await replication
+        for command, (shard, answer, replication) in zip(commands, begun_commands, strict=True):
+            error = _NO_ERROR if replication is None else await replication
             if shard is not None and not self._ownership.is_current(shard):
                 answer = operation.fail(command, ErrorCode.not_coordinator, "")
             elif error:
-                text = self._timed_out(operation) if error is ErrorCode.request_timed_out else ""
-                answer = operation.fail(command, error, text)
+                error_text = (
+                    self._timed_out(operation) if error is ErrorCode.request_timed_out else ""
+                )
+                answer = operation.fail(command, error, error_text)
             answers.append(answer)
             await rest_where_due(pace, 1)
         return tuple(answers)
 
-    async def _begin(
+    async def _begin_command(
         self, operation: ShareStateOperation, command: ShareCommand, pace: Pace | None
-    ) -> _Begun:
+    ) -> _BegunCommand:
         """Decide and append; returns the answer, and what it has to wait for."""
         if not self.is_running:
             error = ErrorCode.coordinator_not_available
@@ -282,20 +284,22 @@ class ShareCoordinator:
         if shard.appended != appended_before:
             decision, batch, state_after = self._decide(operation, shard, command), None, None
         if not isinstance(decision, Rejection) and decision.records:
-            admitting = self._log.admit(shard.partition, lambda where: Subject(partitions=(where,)))
-            if admitting is not None:
-                refused = await admitting
-                if refused is not None:
-                    return shard, operation.fail(command, refused.error, refused.reason), None
+            admission = self._log.admit(
+                shard.partition, lambda topic_partition: Subject(partitions=(topic_partition,))
+            )
+            if admission is not None:
+                refusal = await admission
+                if refusal is not None:
+                    return shard, operation.fail(command, refusal.error, refusal.reason), None
                 if not self._ownership.is_current(shard):
                     return shard, operation.fail(command, ErrorCode.not_coordinator, ""), None
                 decision, batch, state_after = self._decide(operation, shard, command), None, None
         if isinstance(decision, Rejection):
             answer = operation.refuse(command, decision.error, decision.reason)
         else:
-            refused = self._append(shard, decision.records, batch, state_after)
-            if refused is not None:
-                return shard, operation.fail(command, refused.error, refused.reason), None
+            refusal = self._append(shard, decision.records, batch, state_after)
+            if refusal is not None:
+                return shard, operation.fail(command, refusal.error, refusal.reason), None
             answer = decision.reply
         return shard, answer, self._replication_of(shard)
 
@@ -305,9 +309,9 @@ class ShareCoordinator:
         return operation.decide(self._deciding(shard), command)
 
     def _deciding(self, shard: ShareStateShard) -> Deciding:
-        return Deciding(shard=shard, count=self._count, now_ms=self._clock.now_ms())
+        return Deciding(shard=shard, count=self._partition_count, now_ms=self._clock.now_ms())
 
-    def _count(self, topic_id: str) -> int:
+    def _partition_count(self, topic_id: str) -> int:
         """The number of partitions of a topic."""
         topic = self._image().topic_by_id(uuid_from(topic_id))
         return 0 if topic is None else len(topic.partitions)
@@ -385,30 +389,30 @@ class ShareCoordinator:
                 self._tasks.drive(self._prune(shard), _raise_error, name="share.prune")
 
     async def _prune(self, shard: ShareStateShard) -> None:
-        below = shard.snapshots.redundant_below
+        redundant_below = shard.snapshots.redundant_below
         replication = self._replication_of(shard)
-        error = _NONE if replication is None else await replication
+        error = _NO_ERROR if replication is None else await replication
         if error or not self._ownership.is_current(shard):
             return
-        refused = await self._delete_records(shard.partition, below)
-        self._note(shard, refused)
-        if refused is None and self._ownership.is_current(shard):
-            self._pruned[shard.partition] = below
+        refusal = await self._delete_records(shard.partition, redundant_below)
+        self._note_upkeep(shard, refusal)
+        if refusal is None and self._ownership.is_current(shard):
+            self._pruned[shard.partition] = redundant_below
 
     def snapshot_cold(self) -> None:
         """Write snapshots of states whose last snapshot is old, so that older records can be
         deleted.
         """
-        self._keep_up(self._snapshot_cold)
+        self._append_upkeep(self._snapshot_cold)
 
     def topics_deleted(self, topic_ids: Collection[str]) -> None:
         """Delete the states of deleted topics."""
 
         def tombstones(shard: ShareStateShard) -> Generator[Sequence[ShareRecord], None, None]:
-            for keys in _in_parts(shard.of_topics(topic_ids)):
+            for keys in _key_slices(shard.of_topics(topic_ids)):
                 yield [ShareDeleted(key=key) for key in keys if key in shard.states]
 
-        self._keep_up(tombstones)
+        self._append_upkeep(tombstones)
 
     def _snapshot_cold(
         self, shard: ShareStateShard
@@ -416,10 +420,10 @@ class ShareCoordinator:
         if not shard.has_warm():
             return
         age_ms = self._settings.share_coordinator_cold_partition_snapshot_interval_ms
-        for keys in _in_parts(list(shard.states)):
+        for keys in _key_slices(list(shard.states)):
             yield shard.cold(keys, now_ms=self._clock.now_ms(), age_ms=age_ms)
 
-    def _keep_up(
+    def _append_upkeep(
         self, records_of: Callable[[ShareStateShard], Iterable[Sequence[ShareRecord]]]
     ) -> None:
         """Append what ``records_of`` yields for each shard, step by step."""
@@ -429,43 +433,43 @@ class ShareCoordinator:
                 if not self._ownership.is_current(shard):
                     continue
                 for records in records_of(shard):
-                    refused = self._append(shard, records)
-                    self._note(shard, refused)
-                    if refused is not None:
+                    refusal = self._append(shard, records)
+                    self._note_upkeep(shard, refusal)
+                    if refusal is not None:
                         break
-                    yield 1 + _WEIGHT * len(records)
+                    yield 1 + _COMMAND_WEIGHT * len(records)
                     if not self._ownership.is_current(shard):
                         break
 
         pace = Pace(self._tasks.turns, self._clock.stopwatch_ns)
         self._tasks.drive(pace.run(steps()), _raise_error, name="share.upkeep")
 
-    def _note(self, shard: ShareStateShard, refused: Rejection | None) -> None:
+    def _note_upkeep(self, shard: ShareStateShard, refusal: Rejection | None) -> None:
         """Log that the log refused records; the next scan tries again."""
-        if refused is None:
+        if refusal is None:
             self._upkeep_refused.forget_failures(shard.partition)
         else:
-            error = refused.error.name.upper()
-            self._upkeep_refused.note_failure(shard.partition, error, refused.reason)
+            error = refusal.error.name.upper()
+            self._upkeep_refused.note_failure(shard.partition, error, refusal.reason)
 
 
 COMMANDS_AT_ONCE: Final = 32
 """Number of share partitions up to which a request has no breaks."""
 BATCHES_AT_ONCE: Final = 1_000
 """Number of batches of a share partition's state up to which a request has no breaks."""
-_WEIGHT: Final = 8
+_COMMAND_WEIGHT: Final = 8
 """Number of elements that a command counts as: it is decided, appended and applied."""
 
 _ELEMENT_BYTES: Final = 256
 """Number of bytes of a record that count as another element."""
 
-_Begun = tuple[ShareStateShard | None, ShareAnswer, Awaitable[ErrorCode] | None]
+_BegunCommand = tuple[ShareStateShard | None, ShareAnswer, Awaitable[ErrorCode] | None]
 """The shard, the answer, and what the answer waits for."""
 
 
-def _in_parts(keys: Sequence[ShareKey]) -> Iterator[Sequence[ShareKey]]:
-    for start in range(0, len(keys), UPKEEP_RECORDS):
-        yield keys[start : start + UPKEEP_RECORDS]
+def _key_slices(keys: Sequence[ShareKey]) -> Iterator[Sequence[ShareKey]]:
+    for slice_start in range(0, len(keys), UPKEEP_RECORDS):
+        yield keys[slice_start : slice_start + UPKEEP_RECORDS]
 
 
 def _raise_error(_result: object, error: BaseException | None) -> None:

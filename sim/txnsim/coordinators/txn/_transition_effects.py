@@ -41,17 +41,22 @@ from txnsim.txn.state import Tombstone, TransactionState, TxnMetadata, TxnRecord
 from txnsim.txn.transitions import acknowledge, apply, begin, to_complete, withdraw
 from txnsim.types import BrokerId, Decision, TopicPartition, TransactionalId, TransactionVersion
 
-_NONE: Final = ErrorCode.none
+_NO_ERROR: Final = ErrorCode.none
 ReplyT = TypeVar("ReplyT")
 EffectT = TypeVar("EffectT")
 _TV_0: Final = TransactionVersion.TV_0
 _TV_1: Final = TransactionVersion.TV_1
-_COMPLETE: Final = frozenset({TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT})
+_COMPLETE_STATES: Final = frozenset(
+    {TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT}
+)
 
-_IN_THE_LOG: Final = (ErrorCode.request_timed_out, ErrorCode.not_enough_replicas_after_append)
+_ERRORS_AFTER_APPEND: Final = (
+    ErrorCode.request_timed_out,
+    ErrorCode.not_enough_replicas_after_append,
+)
 """Errors after which the record is in the log anyway."""
 
-_RESULTS: Final = {
+_IS_COMMIT: Final = {
     TransactionState.PREPARE_COMMIT: True,
     TransactionState.COMPLETE_COMMIT: True,
     TransactionState.PREPARE_ABORT: False,
@@ -64,24 +69,29 @@ class AfterTransition(Protocol):
     """Called when a transition has taken effect."""
 
     def __call__(
-        self, owned: OwnedPartition, transactional_id: TransactionalId, now_ms: int, *, fences: bool
+        self,
+        owned_partition: OwnedPartition,
+        transactional_id: TransactionalId,
+        now_ms: int,
+        *,
+        fences: bool,
     ) -> object:
         """Act on it at the time ``now_ms``."""
 
 
-def subject_of(records: Sequence[TxnRecord], where: TopicPartition) -> Subject:
-    """The subject of records in the partition ``where``, for fault plans."""
+def subject_of(records: Sequence[TxnRecord], topic_partition: TopicPartition) -> Subject:
+    """The subject of records in the partition ``topic_partition``, for fault plans."""
     return Subject(
-        partitions=(where,),
+        partitions=(topic_partition,),
         other_subjects=tuple(
             [
-                Subject(transactional_id=record.transactional_id, partitions=(where,))
+                Subject(transactional_id=record.transactional_id, partitions=(topic_partition,))
                 if isinstance(record, Tombstone)
                 else Subject(
                     transactional_id=record.transactional_id,
                     producer_id=record.producer_id,
-                    partitions=(where,),
-                    committed=_RESULTS.get(record.state),
+                    partitions=(topic_partition,),
+                    committed=_IS_COMMIT.get(record.state),
                 )
                 for record in records
             ]
@@ -103,12 +113,12 @@ class TransactionLogWriter(msgspec.Struct, kw_only=True, eq=False):
 
     async def append(
         self,
-        owned: OwnedPartition,
+        owned_partition: OwnedPartition,
         decision: Decision[TxnTransition, ReplyT, EffectT],
         *,
         now_ms: int,
         is_begun: bool = False,
-        then: AfterTransition | None = None,
+        after_transition: AfterTransition | None = None,
     ) -> ReplyT | Rejection:
         """Mark a transition as pending, write its record, and apply it.
 
@@ -116,17 +126,21 @@ class TransactionLogWriter(msgspec.Struct, kw_only=True, eq=False):
             The reply; or why the transition did not take effect.
         """
         (record,) = decision.records
-        level, written, name = self.level, record, record.transactional_id
+        level, written_record, transactional_id = self.level, record, record.transactional_id
         if not is_begun:
             # Every other command meets CONCURRENT_TRANSACTIONS from now on.
-            begun = begin(owned.entries.get(name), record, now_ms=record.last_update_timestamp_ms)
-            owned.entries[name] = begun
+            pending_txn = begin(
+                owned_partition.entries.get(transactional_id),
+                record,
+                now_ms=record.last_update_timestamp_ms,
+            )
+            owned_partition.entries[transactional_id] = pending_txn
             if self.tracer.full:
-                tracing.trace_preparation(self.tracer, owned.node, begun, level)
+                tracing.trace_preparation(self.tracer, owned_partition.node, pending_txn, level)
         if self.kip_text:
             # The text calls lowering the level harmless: fields that have no room in a record are
             # left out.
-            written, refusal = as_logged(record), None
+            written_record, refusal = as_logged(record), None
         else:
             refusal = None if level >= _TV_1 else refuse_record(record, level)
         if refusal is not None:
@@ -134,47 +148,47 @@ class TransactionLogWriter(msgspec.Struct, kw_only=True, eq=False):
             # so until the coordinator moves. A real broker wedges the same way.
             return refusal
         error = self.log.write(
-            owned.partition,
-            encode_batch((written,), level=level, now_ms=now_ms, rules=self.rules),
-            subject=partial(subject_of, (written,)),
+            owned_partition.partition,
+            encode_batch((written_record,), level=level, now_ms=now_ms, rules=self.rules),
+            subject=partial(subject_of, (written_record,)),
             timeout_ms=record.txn_timeout_ms,
             now_ms=now_ms,
         )
         if not isinstance(error, ErrorCode):
             error, now_ms = await error, self.clock.now_ms()
-        if self.tracer.full or (error != _NONE and self.tracer.on):
-            why = decision.rule if error == _NONE else _refused_rule(record, error)
-            tracing.trace_append(self.tracer, owned.node, record, error, why)
-        if self.ownership.owned.get(owned.partition) is not owned:
-            return self.ownership.refuse(owned.partition)
-        txn = owned.entries[name]
-        if error != _NONE:
-            return _withdraw_move(owned, record, error)
+        if self.tracer.full or (error != _NO_ERROR and self.tracer.on):
+            trace_rule = decision.rule if error == _NO_ERROR else _refused_rule(record, error)
+            tracing.trace_append(self.tracer, owned_partition.node, record, error, trace_rule)
+        if self.ownership.owned.get(owned_partition.partition) is not owned_partition:
+            return self.ownership.refuse(owned_partition.partition)
+        txn = owned_partition.entries[transactional_id]
+        if error != _NO_ERROR:
+            return _withdraw_transition(owned_partition, record, error)
         insists_on_order = not self.rules.start_may_step_back
         if (
             insists_on_order
             and record.start_timestamp_ms < txn.start_timestamp_ms
             and record.state is TransactionState.ONGOING
         ):
-            return _step_back(record, txn)
-        applied = apply(txn, record, rules=self.rules)
-        assert applied is not None
-        owned.entries[name] = applied
-        if owned.withdrawn:
-            owned.withdrawn.pop(name, None)
+            return _refuse_step_back(record, txn)
+        applied_txn = apply(txn, record, rules=self.rules)
+        assert applied_txn is not None
+        owned_partition.entries[transactional_id] = applied_txn
+        if owned_partition.withdrawn:
+            owned_partition.withdrawn.pop(transactional_id, None)
         if self.tracer.on:
-            tracing.trace_completion(self.tracer, owned.node, applied, level)
-        if then is not None and decision.effects:
-            then(owned, name, now_ms, fences=record.fences_epoch)
+            tracing.trace_completion(self.tracer, owned_partition.node, applied_txn, level)
+        if after_transition is not None and decision.effects:
+            after_transition(owned_partition, transactional_id, now_ms, fences=record.fences_epoch)
         return decision.reply
 
     async def write(
-        self, owned: OwnedPartition, records: Sequence[TxnRecord], *, timeout_ms: int
+        self, owned_partition: OwnedPartition, records: Sequence[TxnRecord], *, timeout_ms: int
     ) -> ErrorCode:
         """Append records with acks=-1 and wait until they are committed; the log's error."""
         now_ms = self.clock.now_ms()
         error = self.log.write(
-            owned.partition,
+            owned_partition.partition,
             encode_batch(records, level=self.level, now_ms=now_ms, rules=self.rules),
             subject=partial(subject_of, records),
             timeout_ms=timeout_ms,
@@ -183,7 +197,7 @@ class TransactionLogWriter(msgspec.Struct, kw_only=True, eq=False):
         return error if isinstance(error, ErrorCode) else await error
 
 
-def _step_back(record: TxnTransition, txn: TxnMetadata) -> Rejection:
+def _refuse_step_back(record: TxnTransition, txn: TxnMetadata) -> Rejection:
     """The rejection for a transition that stays pending until the coordinator moves
     (KAFKA-8803).
     """
@@ -194,26 +208,32 @@ def _step_back(record: TxnTransition, txn: TxnMetadata) -> Rejection:
     )
 
 
-def _withdraw_move(owned: OwnedPartition, record: TxnTransition, error: ErrorCode) -> Rejection:
+def _withdraw_transition(
+    owned_partition: OwnedPartition, record: TxnTransition, error: ErrorCode
+) -> Rejection:
     """Withdraw a transition that the log refused, unless it will be retried."""
-    name = record.transactional_id
-    mapped = append_error(error)
-    retried = mapped is ErrorCode.coordinator_not_available and record.state in _COMPLETE
-    if not retried:
-        owned.entries[name] = withdraw(owned.entries[name], record)
-        if error in _IN_THE_LOG:
-            owned.withdrawn[name] = record
+    transactional_id = record.transactional_id
+    client_error = append_error(error)
+    will_be_retried = (
+        client_error is ErrorCode.coordinator_not_available and record.state in _COMPLETE_STATES
+    )
+    if not will_be_retried:
+        owned_partition.entries[transactional_id] = withdraw(
+            owned_partition.entries[transactional_id], record
+        )
+        if error in _ERRORS_AFTER_APPEND:
+            owned_partition.withdrawn[transactional_id] = record
     return Rejection(
-        error=mapped,
-        reason=f"{name}: the log refused {record.state.wire_name} with {error.name}",
+        error=client_error,
+        reason=f"{transactional_id}: the log refused {record.state.wire_name} with {error.name}",
         rule=_refused_rule(record, error),
     )
 
 
 def _refused_rule(record: TxnTransition, error: ErrorCode) -> str:
-    if record.state in _COMPLETE:
-        is_passing = append_error(error) is ErrorCode.coordinator_not_available
-        return "complete.unavailable" if is_passing else "complete.refused"
+    if record.state in _COMPLETE_STATES:
+        is_temporary = append_error(error) is ErrorCode.coordinator_not_available
+        return "complete.unavailable" if is_temporary else "complete.refused"
     return "end.v4.failed-fence" if record.fences_epoch else "init.failed-append"
 
 
@@ -272,7 +292,7 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
     _flush_due: bool = False
     _flush_timer: TimerHandle | None = None
     _stopped: bool = False
-    _repeated: dict[TransactionalId, int] = {}
+    _retry_counts: dict[TransactionalId, int] = {}
     """How often markers of a transaction had to be sent again, for the trace."""
     _unsent: Retries = msgspec.field(
         default_factory=lambda: Retries(
@@ -296,7 +316,7 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
 
     def owe(
         self,
-        owned: OwnedPartition,
+        owned_partition: OwnedPartition,
         transactional_id: TransactionalId,
         now_ms: int,
         *,
@@ -306,24 +326,26 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
         """Queue the markers of a prepared transaction; its completion is pending from now on.
 
         Args:
-            owned: The partition of the transactional id.
+            owned_partition: The partition of the transactional id.
             transactional_id: The transaction's id.
             now_ms: The time.
             fences: Whether it is an abort that has raised the epoch.
             is_load: Whether the previous coordinator prepared it.
         """
-        txn = owned.entries[transactional_id]
+        txn = owned_partition.entries[transactional_id]
         completion = to_complete(txn, now_ms=now_ms)
         tracer = self.tracer
         old_cause = tracer.cause if tracer.on else -1
-        begun = owned.entries[transactional_id] = begin(txn, completion, now_ms=now_ms)
+        pending_txn = owned_partition.entries[transactional_id] = begin(
+            txn, completion, now_ms=now_ms
+        )
         if tracer.full:
-            tracing.trace_preparation(tracer, owned.node, begun, self.writer.level)
+            tracing.trace_preparation(tracer, owned_partition.node, pending_txn, self.writer.level)
         debt = debt_of(
             txn,
             completion,
-            txn_partition=owned.partition,
-            coordinator_epoch=owned.coordinator_epoch,
+            txn_partition=owned_partition.partition,
+            coordinator_epoch=owned_partition.coordinator_epoch,
             fences=fences,
             cause=tracer.cause if tracer.on else -1,
         )
@@ -332,7 +354,7 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
             tracing.marker(
                 self.tracer,
                 "marker.owed",
-                owned.node,
+                owned_partition.node,
                 debt,
                 sorted(txn.partitions),
                 rule="sent.resent-after-move" if is_load else "sent.every-partition",
@@ -343,9 +365,9 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
 
     def drop(self, txn_partition: int) -> None:
         """Drop all markers owed for a partition of ``__transaction_state`` that has moved away."""
-        dropped = self.queue.drop(txn_partition)
-        for debt in dropped:
-            self._paid(debt.transactional_id)
+        dropped_debts = self.queue.drop(txn_partition)
+        for debt in dropped_debts:
+            self._forget_retries(debt.transactional_id)
         for debt in self._completions:
             if debt.txn_partition == txn_partition:
                 self._uncompleted.forget_failures(debt.transactional_id)
@@ -354,7 +376,7 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
         ]
         if self.tracer.on:
             node = self.ownership.node(txn_partition)
-            for debt in dropped:
+            for debt in dropped_debts:
                 data = {
                     "pid": debt.producer_id,
                     "epoch": debt.producer_epoch,
@@ -389,20 +411,20 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
         completions, self._completions = self._completions, []
         for debt in completions:
             old_cause = self.tracer.caused_by(debt.cause)
-            owner = self.ownership.get(debt.txn_partition, debt.coordinator_epoch)
-            self._complete(owner, debt, self.clock.now_ms())
+            owned_partition = self.ownership.get(debt.txn_partition, debt.coordinator_epoch)
+            self._complete(owned_partition, debt, self.clock.now_ms())
             self.tracer.caused_by(old_cause)
         for debt, partitions in self.queue.take_waiting():
             deleted_partitions = self.queue.route(debt, partitions, self.leader_of)
             if deleted_partitions or not partitions:
-                self._settle_gone(debt, deleted_partitions)
+                self._settle_deleted_partitions(debt, deleted_partitions)
         for batch in self.queue.take_batches():
             self._send(batch)
         if self.queue.unknown:
-            for debt, unled in self.queue.unknown:
-                first_unled = min(unled)
+            for debt, leaderless_partitions in self.queue.unknown:
+                first_leaderless = min(leaderless_partitions)
                 self._unsent.note_failure(
-                    debt.transactional_id, "NO_LEADER", f"no leader of {first_unled} is known"
+                    debt.transactional_id, "NO_LEADER", f"no leader of {first_leaderless} is known"
                 )
             self._flush_later(RETRY_PAUSE_MS)
 
@@ -414,58 +436,61 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
         self._flush_timer = None
         self.flush_soon()
 
-    def _settle_gone(self, debt: Debt, deleted_partitions: frozenset[TopicPartition]) -> None:
+    def _settle_deleted_partitions(
+        self, debt: Debt, deleted_partitions: frozenset[TopicPartition]
+    ) -> None:
         """Cancel the markers of deleted partitions; complete the transaction if none is left."""
-        owned = self.ownership.owned[debt.txn_partition]  # what waits is dropped with its partition
-        assert owned.coordinator_epoch == debt.coordinator_epoch
+        # What waits is dropped with its partition.
+        owned_partition = self.ownership.owned[debt.txn_partition]
+        assert owned_partition.coordinator_epoch == debt.coordinator_epoch
         old_cause = -1
         if self.tracer.on:
             old_cause = self.tracer.caused_by(debt.cause)
             tracing.marker(
                 self.tracer,
                 "marker.cancelled",
-                owned.node,
+                owned_partition.node,
                 debt,
                 sorted(deleted_partitions),
                 rule="sent.no-leader",
                 reason="it has no leader, and counts as deleted",
             )
-        self._settle(owned, debt, deleted_partitions, self.clock.now_ms())
+        self._settle(owned_partition, debt, deleted_partitions, self.clock.now_ms())
         if self.tracer.on:
             self.tracer.caused_by(old_cause)
 
     def _send(self, batch: MarkerBatch) -> None:
         self.sent_total += len(batch.owed_markers)
         old_cause = -1
-        sent: dict[Debt, int] = {}
+        sent_events: dict[Debt, int] = {}
         if self.tracer.on:
             for owed_marker in batch.owed_markers:
-                repeated = self._repeated.get(owed_marker.debt.transactional_id, 0)
-                if not repeated and not self.tracer.full:
-                    sent[owed_marker.debt] = owed_marker.debt.cause
+                retry_count = self._retry_counts.get(owed_marker.debt.transactional_id, 0)
+                if not retry_count and not self.tracer.full:
+                    sent_events[owed_marker.debt] = owed_marker.debt.cause
                     continue
-                sent[owed_marker.debt] = tracing.marker(
+                sent_events[owed_marker.debt] = tracing.marker(
                     self.tracer,
                     "marker.sent",
                     self.ownership.node(owed_marker.debt.txn_partition),
                     owed_marker.debt,
                     owed_marker.marker.partitions,
-                    target=batch.broker_id,
+                    broker_id=batch.broker_id,
                     parents=(owed_marker.debt.cause,),
                     rule=owed_marker.debt.epoch_rule,
-                    importance=None if repeated else 0,
-                    **({"attempt": repeated + 1} if repeated else {}),
+                    importance=None if retry_count else 0,
+                    **({"attempt": retry_count + 1} if retry_count else {}),
                 )
-            old_cause = self.tracer.caused_by(next(reversed(sent.values()), -1))
+            old_cause = self.tracer.caused_by(next(reversed(sent_events.values()), -1))
         answer = self.send_markers(batch.broker_id, batch.command)
         if isinstance(answer, Pending):
             answer.on_done(
                 lambda settled_answer: self._on_answer(
-                    batch, sent, settled_answer.value, settled_answer.error
+                    batch, sent_events, settled_answer.value, settled_answer.error
                 )
             )
         else:
-            on_answer = partial(self._on_answer, batch, sent)
+            on_answer = partial(self._on_answer, batch, sent_events)
             self.tasks.drive(coroutine_of(answer), on_answer, name="markers")
         if self.tracer.on:
             self.tracer.caused_by(old_cause)
@@ -473,7 +498,7 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
     def _on_answer(
         self,
         batch: MarkerBatch,
-        sent: Sent,
+        sent_events: Sent,
         reply: WriteTxnMarkersReply | None,
         error: BaseException | None,
     ) -> None:
@@ -486,57 +511,59 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
             self._flush_later(RECONNECT_PAUSE_MS)
         elif len(batch.owed_markers) > FOLLOWED_AT_ONCE:
             self.queue.land(batch)
-            following = self._follow_all(batch, sent, reply)
-            self.tasks.drive(following, ignore_end, name="txn.outcomes")
+            follow_outcomes = self._follow_outcomes(batch, sent_events, reply)
+            self.tasks.drive(follow_outcomes, ignore_end, name="txn.outcomes")
             return
         else:
             outcomes = self.queue.on_reply(batch, reply)
             if len(outcomes) < len(batch.owed_markers):
-                self._note_broken(batch, reply)
+                self._log_broken_answer(batch, reply)
         now_ms = self.clock.now_ms()
         for outcome in outcomes:
             # One answer is about several transactions: each has its own sending for its main cause.
-            own = sent.get(outcome.debt, -1) if len(sent) > 1 else -1
-            self._follow(outcome, batch.broker_id, own, now_ms)
+            sent_event = sent_events.get(outcome.debt, -1) if len(sent_events) > 1 else -1
+            self._follow_outcome(outcome, batch.broker_id, sent_event, now_ms)
         if self.queue.has_queued:
             self.flush_soon()
 
     # Outcomes
 
-    async def _follow_all(
-        self, batch: MarkerBatch, sent: Sent, reply: WriteTxnMarkersReply
+    async def _follow_outcomes(
+        self, batch: MarkerBatch, sent_events: Sent, reply: WriteTxnMarkersReply
     ) -> None:
         """Process the answers about all transactions, in slices if there are very many."""
         pace = Pace(self.tasks.turns, self.clock.stopwatch_ns)
         outcome_count = 0
         for outcome in self.queue.outcomes(batch, reply):
             outcome_count += 1
-            own = sent.get(outcome.debt, -1)
-            self._follow(outcome, batch.broker_id, own, self.clock.now_ms())
+            sent_event = sent_events.get(outcome.debt, -1)
+            self._follow_outcome(outcome, batch.broker_id, sent_event, self.clock.now_ms())
             if pace.has_done(LOOK_ELEMENTS):
                 await pace.yield_turn()
                 if self._stopped:
                     return
         if outcome_count < len(batch.owed_markers):
-            self._note_broken(batch, reply)
+            self._log_broken_answer(batch, reply)
         if self.queue.has_queued:
             self.flush_soon()
 
-    def _note_broken(self, batch: MarkerBatch, reply: WriteTxnMarkersReply) -> None:
+    def _log_broken_answer(self, batch: MarkerBatch, reply: WriteTxnMarkersReply) -> None:
         _log.error("txn.markers.broken_answer", broker=batch.broker_id, reply=reply)
 
-    def _follow(self, outcome: MarkerOutcome, target: BrokerId, sent: int, now_ms: int) -> None:
+    def _follow_outcome(
+        self, outcome: MarkerOutcome, broker_id: BrokerId, sent_event: int, now_ms: int
+    ) -> None:
         debt = outcome.debt
-        owned = self.ownership.get(debt.txn_partition, debt.coordinator_epoch)
-        if owned is None:
+        owned_partition = self.ownership.get(debt.txn_partition, debt.coordinator_epoch)
+        if owned_partition is None:
             self.queue.forget_stale(debt)
             return
         old_cause = -1
         if self.tracer.on:
-            old_cause = self._trace_outcome(owned.node, outcome, target, sent)
+            old_cause = self._trace_outcome(owned_partition.node, outcome, broker_id, sent_event)
         if outcome.refusal:
             if self.queue.forget(debt):
-                self._paid(debt.transactional_id)
+                self._forget_retries(debt.transactional_id)
                 self.refused_total += 1
                 _log.warning(
                     "txn.markers.refused",
@@ -545,17 +572,17 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
                 )
         elif outcome.retry:
             self.queue.wait(debt, outcome.retry)
-            name = debt.transactional_id
-            self._repeated[name] = self._repeated.get(name, 0) + 1
-            self._tell_retry(outcome, target)
+            transactional_id = debt.transactional_id
+            self._retry_counts[transactional_id] = self._retry_counts.get(transactional_id, 0) + 1
+            self._note_retry(outcome, broker_id)
             self._flush_later(RETRY_PAUSE_MS)
-        self._settle(owned, debt, outcome.written_partitions, now_ms)
+        self._settle(owned_partition, debt, outcome.written_partitions, now_ms)
         if self.tracer.on:
             self.tracer.caused_by(old_cause)
 
     def _settle(
         self,
-        owned: OwnedPartition,
+        owned_partition: OwnedPartition,
         debt: Debt,
         settled_partitions: frozenset[TopicPartition],
         now_ms: int,
@@ -563,41 +590,45 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
         """Remove partitions from the debt; complete the transaction after the last one."""
         transactional_id = debt.transactional_id
         if settled_partitions:
-            owned.entries[transactional_id] = acknowledge(
-                owned.entries[transactional_id], settled_partitions
+            owned_partition.entries[transactional_id] = acknowledge(
+                owned_partition.entries[transactional_id], settled_partitions
             )
-        if not owned.entries[transactional_id].partitions and self.queue.forget(debt):
-            if self._repeated or self._unsent.tried:
-                self._paid(transactional_id)
-            self._complete(owned, debt, now_ms)
+        if not owned_partition.entries[transactional_id].partitions and self.queue.forget(debt):
+            if self._retry_counts or self._unsent.tried:
+                self._forget_retries(transactional_id)
+            self._complete(owned_partition, debt, now_ms)
 
-    def _paid(self, transactional_id: TransactionalId) -> None:
+    def _forget_retries(self, transactional_id: TransactionalId) -> None:
         """Cancel all retries for the transactional id."""
-        self._repeated.pop(transactional_id, None)
+        self._retry_counts.pop(transactional_id, None)
         self._unsent.forget_failures(transactional_id)
 
-    def _tell_retry(self, outcome: MarkerOutcome, target: BrokerId) -> None:
+    def _note_retry(self, outcome: MarkerOutcome, broker_id: BrokerId) -> None:
         error = ErrorCode(outcome.retried).name.upper() if outcome.retried else "NO_ANSWER"
         first_partition = min(outcome.retry)
         self._unsent.note_failure(
             outcome.debt.transactional_id,
             error,
-            f"broker {target} has not taken that of {first_partition}",
+            f"broker {broker_id} has not taken that of {first_partition}",
         )
 
     # Completion
 
-    def _complete(self, owned: OwnedPartition | None, debt: Debt, now_ms: int) -> None:
-        assert owned is not None, "what waits is dropped with its partition"
+    def _complete(self, owned_partition: OwnedPartition | None, debt: Debt, now_ms: int) -> None:
+        assert owned_partition is not None, "what waits is dropped with its partition"
         completion: Decision[TxnTransition, None, None] = Decision(
             records=(debt.completion,), reply=None, rule="sent.every-partition"
         )
-        append = self.writer.append(owned, completion, now_ms=now_ms, is_begun=True)
-        self.tasks.drive(append, partial(self._on_completed, owned, debt), name="completion")
+        append_completion = self.writer.append(
+            owned_partition, completion, now_ms=now_ms, is_begun=True
+        )
+        self.tasks.drive(
+            append_completion, partial(self._on_completed, owned_partition, debt), name="completion"
+        )
 
     def _on_completed(
         self,
-        owned: OwnedPartition,
+        owned_partition: OwnedPartition,
         debt: Debt,
         rejection: Rejection | None,
         error: BaseException | None,
@@ -605,7 +636,7 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
         if error is not None:
             ignore_end(None, error)
             return
-        if rejection is None or not self.ownership.is_current(owned):
+        if rejection is None or not self.ownership.is_current(owned_partition):
             if self._uncompleted.tried:
                 self._uncompleted.forget_failures(debt.transactional_id)
             return
@@ -620,23 +651,25 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
 
     # Trace
 
-    def _trace_outcome(self, node: str, outcome: MarkerOutcome, target: BrokerId, sent: int) -> int:
+    def _trace_outcome(
+        self, node: str, outcome: MarkerOutcome, broker_id: BrokerId, sent_event: int
+    ) -> int:
         """Make the last acknowledgement the cause of the next events; returns the old cause."""
         old_cause = self.tracer.cause
         debt, written_partitions = outcome.debt, sorted(outcome.written_partitions)
-        causes = (sent, old_cause)
-        acked = tracing.marker(
+        causes = (sent_event, old_cause)
+        acked_event = tracing.marker(
             self.tracer,
             "marker.acked",
             node,
             debt,
             written_partitions,
-            target=target,
+            broker_id=broker_id,
             parents=causes,
             rule="result.done",
         )
-        if acked >= 0:
-            self.tracer.caused_by(acked)
+        if acked_event >= 0:
+            self.tracer.caused_by(acked_event)
         if outcome.refusal:
             tracing.marker(
                 self.tracer,
@@ -644,7 +677,7 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
                 node,
                 debt,
                 sorted(outcome.refused),
-                target=target,
+                broker_id=broker_id,
                 parents=causes,
                 rule=outcome.refusal_rule,
                 error=ErrorCode(outcome.refusal).name.upper(),

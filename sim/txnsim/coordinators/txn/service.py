@@ -91,7 +91,7 @@ _log: Final = Logger("txnsim.txn")
 
 ReplyT = TypeVar("ReplyT")
 
-_BUSY = frozenset({TransactionState.ONGOING, *PREPARED_STATES})
+_BUSY_STATES = frozenset({TransactionState.ONGOING, *PREPARED_STATES})
 _NOT_RUNNING = Rejection(
     error=ErrorCode.coordinator_not_available,
     reason="the coordinator is not running",
@@ -231,65 +231,73 @@ class TransactionCoordinator:
             await self._ids.ready()
         transactional_id = command.transactional_id
         if transactional_id is None:
-            fresh = self._ids.take()
-            if fresh is None:
+            new_producer_id = self._ids.take()
+            if new_producer_id is None:
                 return _NO_ID_TO_INIT
-            return ProducerIdAndEpoch(producer_id=fresh, producer_epoch=ProducerEpoch(0))
+            return ProducerIdAndEpoch(producer_id=new_producer_id, producer_epoch=ProducerEpoch(0))
         refusal = check_init_producer_id(command, self._settings)
         if refusal is not None:
             return refusal
-        owned = self._ownership.find(transactional_id)
-        if isinstance(owned, Rejection):
-            return owned
-        txn = owned.entries.get(transactional_id)
+        owned_partition = self._ownership.find(transactional_id)
+        if isinstance(owned_partition, Rejection):
+            return owned_partition
+        txn = owned_partition.entries.get(transactional_id)
         now_ms = self._clock.now_ms()
-        outcome = self._with_id(
-            lambda fresh: decide_init_producer_id(
+        outcome = self._decide_with_new_id(
+            lambda new_producer_id: decide_init_producer_id(
                 txn,
                 command,
                 finalized=self._writer.level,
                 now_ms=now_ms,
-                fresh=fresh,
+                fresh=new_producer_id,
                 rules=self._rules,
             ),
             _NO_ID_TO_INIT,
         )
         if self._tracer.on:
-            tracing.trace_decision(self._tracer, owned, transactional_id, "InitProducerId", outcome)
+            tracing.trace_decision(
+                self._tracer, owned_partition, transactional_id, "InitProducerId", outcome
+            )
         if isinstance(outcome, Rejection):
             return outcome
-        return await self._writer.append(owned, outcome, now_ms=now_ms, then=self._markers.owe)
+        return await self._writer.append(
+            owned_partition, outcome, now_ms=now_ms, after_transition=self._markers.owe
+        )
 
     async def add_partitions(self, command: AddPartitions) -> PartitionsAdded | Rejection:
         """Add partitions to a transaction; one result for all of them."""
         transactional_id = command.transactional_id
         if not transactional_id:
             return _EMPTY_TO_ADD
-        owned = self._ownership.find(transactional_id)
-        if isinstance(owned, Rejection):
-            return owned
-        txn = owned.entries.get(transactional_id)
+        owned_partition = self._ownership.find(transactional_id)
+        if isinstance(owned_partition, Rejection):
+            return owned_partition
+        txn = owned_partition.entries.get(transactional_id)
         now_ms = self._clock.now_ms()
         outcome = decide_add_partitions(txn, command, now_ms=now_ms, rules=self._rules)
         if self._tracer.on:
             tracing.trace_decision(
-                self._tracer, owned, transactional_id, "AddPartitionsToTxn", outcome
+                self._tracer, owned_partition, transactional_id, "AddPartitionsToTxn", outcome
             )
         if isinstance(outcome, Rejection):
             return outcome
         if not outcome.records:
             return outcome.reply
-        return await self._writer.append(owned, outcome, now_ms=now_ms, then=self._markers.owe)
+        return await self._writer.append(
+            owned_partition, outcome, now_ms=now_ms, after_transition=self._markers.owe
+        )
 
     def verify(self, command: VerifyPartitions) -> PartitionsVerified | Rejection:
         """Check whether partitions are in a transaction, by committed fields only."""
         transactional_id = command.transactional_id
         if not transactional_id:
             return _EMPTY_TO_CHECK
-        owned = self._ownership.find(transactional_id)
-        if isinstance(owned, Rejection):
-            return owned
-        return decide_verify(owned.entries.get(transactional_id), command, rules=self._rules)
+        owned_partition = self._ownership.find(transactional_id)
+        if isinstance(owned_partition, Rejection):
+            return owned_partition
+        return decide_verify(
+            owned_partition.entries.get(transactional_id), command, rules=self._rules
+        )
 
     async def end_txn(self, command: EndTxn) -> ProducerIdAndEpoch | Rejection:
         """Commit or abort.
@@ -302,25 +310,29 @@ class TransactionCoordinator:
         if not transactional_id:
             is_v2 = command.transaction_version >= TransactionVersion.TV_2
             return _EMPTY_TO_END_V2 if is_v2 else _EMPTY_TO_END_V1
-        owned = self._ownership.find(transactional_id)
-        if isinstance(owned, Rejection):
-            return owned
-        txn = owned.entries.get(transactional_id)
+        owned_partition = self._ownership.find(transactional_id)
+        if isinstance(owned_partition, Rejection):
+            return owned_partition
+        txn = owned_partition.entries.get(transactional_id)
         now_ms = self._clock.now_ms()
         decide = partial(decide_end_txn, txn, command, now_ms=now_ms, rules=self._rules)
         decision = decide()
         outcome = (
-            self._with_id(lambda fresh: decide(fresh=fresh), _NO_ID_TO_END)
+            self._decide_with_new_id(lambda fresh: decide(fresh=fresh), _NO_ID_TO_END)
             if isinstance(decision, NeedsProducerId)
             else decision
         )
         if self._tracer.on:
-            tracing.trace_decision(self._tracer, owned, transactional_id, "EndTxn", outcome)
+            tracing.trace_decision(
+                self._tracer, owned_partition, transactional_id, "EndTxn", outcome
+            )
         if isinstance(outcome, Rejection):
             return outcome
         if not outcome.records:
             return outcome.reply
-        return await self._writer.append(owned, outcome, now_ms=now_ms, then=self._markers.owe)
+        return await self._writer.append(
+            owned_partition, outcome, now_ms=now_ms, after_transition=self._markers.owe
+        )
 
     async def age(
         self, transactional_id: TransactionalId, epoch: ProducerEpoch
@@ -332,13 +344,13 @@ class TransactionCoordinator:
             None once its record is committed; else the reason: not coordinated here, unknown, busy,
                 or the epoch is older than its own.
         """
-        owned = self._ownership.find(transactional_id)
-        if isinstance(owned, Rejection):
-            return owned
-        txn = owned.entries.get(transactional_id)
-        if txn is None or txn.pending_state is not None or txn.state in _BUSY:
-            status = "unknown" if txn is None else f"in {txn.state.wire_name}"
-            reason = f"{transactional_id} is {status}: only an idle id can be aged"
+        owned_partition = self._ownership.find(transactional_id)
+        if isinstance(owned_partition, Rejection):
+            return owned_partition
+        txn = owned_partition.entries.get(transactional_id)
+        if txn is None or txn.pending_state is not None or txn.state in _BUSY_STATES:
+            state_text = "unknown" if txn is None else f"in {txn.state.wire_name}"
+            reason = f"{transactional_id} is {state_text}: only an idle id can be aged"
             return Rejection(error=ErrorCode.invalid_txn_state, reason=reason)
         if epoch <= txn.producer_epoch:
             reason = f"{transactional_id} is at epoch {txn.producer_epoch} already"
@@ -352,14 +364,16 @@ class TransactionCoordinator:
             now_ms=self._clock.now_ms(),
         )
         # No move of a coordinator leaves out epochs: the record is taken up as a load would do it.
-        error = await self._writer.write(owned, (record,), timeout_ms=record.txn_timeout_ms)
+        error = await self._writer.write(
+            owned_partition, (record,), timeout_ms=record.txn_timeout_ms
+        )
         if error != ErrorCode.none:
             return Rejection(error=error, reason=f"the log refused {transactional_id}")
-        if not self._ownership.is_current(owned):
-            return self._ownership.refuse(owned.partition)
-        loaded = apply(None, record, rules=self._rules)
-        assert loaded is not None
-        owned.entries[transactional_id] = loaded
+        if not self._ownership.is_current(owned_partition):
+            return self._ownership.refuse(owned_partition.partition)
+        aged_txn = apply(None, record, rules=self._rules)
+        assert aged_txn is not None
+        owned_partition.entries[transactional_id] = aged_txn
         return None
 
     # Queries
@@ -370,10 +384,10 @@ class TransactionCoordinator:
             return _NOT_RUNNING
         if not transactional_id:
             return _EMPTY_TO_DESCRIBE
-        owned = self._ownership.find(transactional_id)
-        if isinstance(owned, Rejection):
-            return owned
-        return describe(owned.entries.get(transactional_id), transactional_id)
+        owned_partition = self._ownership.find(transactional_id)
+        if isinstance(owned_partition, Rejection):
+            return owned_partition
+        return describe(owned_partition.entries.get(transactional_id), transactional_id)
 
     def list_transactions(self, query: ListTransactions) -> FilteredListing | Rejection:
         """All transactional ids that this broker coordinates and that match the filters."""
@@ -393,19 +407,27 @@ class TransactionCoordinator:
 
     def entry(self, transactional_id: TransactionalId) -> TxnMetadata | None:
         """The entry with its pending transition; None if not coordinated here."""
-        owned = self._ownership.find(transactional_id)
-        return None if isinstance(owned, Rejection) else owned.entries.get(transactional_id)
+        owned_partition = self._ownership.find(transactional_id)
+        return (
+            None
+            if isinstance(owned_partition, Rejection)
+            else owned_partition.entries.get(transactional_id)
+        )
 
     def entries(self) -> tuple[TxnMetadata, ...]:
         """All entries with their pending transitions, for invariants and the control API."""
-        return tuple(chain.from_iterable(owned.entries.values() for owned in self._ownership))
+        return tuple(
+            chain.from_iterable(
+                owned_partition.entries.values() for owned_partition in self._ownership
+            )
+        )
 
     def withdrawn_transitions(self) -> dict[TransactionalId, TxnTransition]:
         """Transitions whose records are in the log although they did not take effect."""
         return {
-            name: transition
-            for owned in self._ownership
-            for name, transition in owned.withdrawn.items()
+            transactional_id: transition
+            for owned_partition in self._ownership
+            for transactional_id, transition in owned_partition.withdrawn.items()
         }
 
     def snapshot(self) -> CoordinatorSnapshot:
@@ -442,33 +464,41 @@ class TransactionCoordinator:
         Returns:
             False if the load was cancelled meanwhile; nothing has changed.
         """
-        loaded = yield from read_in_steps(batches, rules=self._rules)
-        entries = loaded.entries
+        loaded_log = yield from read_in_steps(batches, rules=self._rules)
+        entries = loaded_log.entries
         if self._settings.kip_text:
-            entries = {name: as_loaded(txn) for name, txn in entries.items()}
+            entries = {
+                transactional_id: as_loaded(txn) for transactional_id, txn in entries.items()
+            }
         elif any(txn.next_producer_epoch != NO_PRODUCER_EPOCH for txn in entries.values()):
-            entries = {name: as_shipped(txn) for name, txn in entries.items()}
-        owned = OwnedPartition(
+            entries = {
+                transactional_id: as_shipped(txn) for transactional_id, txn in entries.items()
+            }
+        owned_partition = OwnedPartition(
             partition=partition,
             coordinator_epoch=coordinator_epoch,
             node=self._ownership.node(partition),
             entries=entries,
         )
-        if not self._ownership.finish_load(owned):
+        if not self._ownership.finish_load(owned_partition):
             return False
-        if loaded.problem is not None:
+        if loaded_log.problem is not None:
             self.load_problems_total += 1
-            _log.error("txn.load.incomplete", partition=partition, problem=loaded.problem)
+            _log.error("txn.load.incomplete", partition=partition, problem=loaded_log.problem)
         if self._tracer.on:
             tracing.trace_load(
-                self._tracer, owned.node, partition, coordinator_epoch, len(owned.entries)
+                self._tracer,
+                owned_partition.node,
+                partition,
+                coordinator_epoch,
+                len(owned_partition.entries),
             )
-            if loaded.problem is not None:
-                self._tracer.emit("note", owned.node, data={"text": loaded.problem})
+            if loaded_log.problem is not None:
+                self._tracer.emit("note", owned_partition.node, data={"text": loaded_log.problem})
         now_ms = self._clock.now_ms()
-        for txn in list(owned.entries.values()):
+        for txn in list(owned_partition.entries.values()):
             if txn.state in PREPARED_STATES:
-                self._markers.owe(owned, txn.transactional_id, now_ms, is_load=True)
+                self._markers.owe(owned_partition, txn.transactional_id, now_ms, is_load=True)
         return True
 
     def unload(self, partition: int, epoch: int | None = None) -> None:
@@ -480,9 +510,9 @@ class TransactionCoordinator:
                 deleted.
         """
         self._markers.drop(partition)
-        owned = self._ownership.unload(partition, epoch)
-        if owned is not None and self._tracer.on:
-            tracing.trace_unload(self._tracer, owned.node, partition, epoch)
+        owned_partition = self._ownership.unload(partition, epoch)
+        if owned_partition is not None and self._tracer.on:
+            tracing.trace_unload(self._tracer, owned_partition.node, partition, epoch)
 
     def leaders_changed(self) -> None:
         """Route markers without a known leader at once instead of after the pause."""
@@ -491,9 +521,9 @@ class TransactionCoordinator:
 
     # Timeouts
 
-    def _abort_timed_out(self, owned: OwnedPartition, txn: TxnMetadata) -> None:
+    def _abort_timed_out(self, owned_partition: OwnedPartition, txn: TxnMetadata) -> None:
         now_ms = self._clock.now_ms()
-        outcome = self._with_id(
+        outcome = self._decide_with_new_id(
             lambda fresh: decide_fence(
                 txn,
                 finalized=self._writer.level,
@@ -506,34 +536,48 @@ class TransactionCoordinator:
         )
         old_cause = self._tracer.cause
         if self._tracer.on:
-            tracing.timed_out(self._tracer, owned.node, txn)
-            tracing.trace_decision(self._tracer, owned, txn.transactional_id, "timeout", outcome)
+            tracing.timed_out(self._tracer, owned_partition.node, txn)
+            tracing.trace_decision(
+                self._tracer, owned_partition, txn.transactional_id, "timeout", outcome
+            )
         if isinstance(outcome, Rejection):  # no producer id at hand: the next scan tries again
-            self._on_aborted(owned, txn, outcome, None)
+            self._on_aborted(owned_partition, txn, outcome, None)
         else:
             self.timeouts_total += 1
-            _log.info("txn.timed_out", node=owned.node, transactional_id=txn.transactional_id)
-            append = self._writer.append(owned, outcome, now_ms=now_ms, then=self._markers.owe)
-            self._tasks.drive(append, partial(self._on_aborted, owned, txn), name="timeout")
+            _log.info(
+                "txn.timed_out", node=owned_partition.node, transactional_id=txn.transactional_id
+            )
+            append_abort = self._writer.append(
+                owned_partition, outcome, now_ms=now_ms, after_transition=self._markers.owe
+            )
+            self._tasks.drive(
+                append_abort, partial(self._on_aborted, owned_partition, txn), name="timeout"
+            )
         if self._tracer.on:
             self._tracer.caused_by(old_cause)
 
     def _on_aborted(
-        self, owned: OwnedPartition, txn: TxnMetadata, outcome: object, error: BaseException | None
+        self,
+        owned_partition: OwnedPartition,
+        txn: TxnMetadata,
+        outcome: object,
+        error: BaseException | None,
     ) -> None:
         """Called when an abort was prepared, or could not be logged; then the next scan tries
         again.
         """
         ignore_end(outcome, error)
-        name = txn.transactional_id
+        transactional_id = txn.transactional_id
         if not isinstance(outcome, Rejection):
-            self._unaborted.forget_failures(name)
-        elif self._ownership.is_current(owned):
-            self._unaborted.note_failure(name, outcome.error.name.upper(), outcome.reason)
+            self._unaborted.forget_failures(transactional_id)
+        elif self._ownership.is_current(owned_partition):
+            self._unaborted.note_failure(
+                transactional_id, outcome.error.name.upper(), outcome.reason
+            )
 
     # Producer ids
 
-    def _with_id(
+    def _decide_with_new_id(
         self,
         decide: Callable[
             [ProducerId | None],
@@ -544,10 +588,10 @@ class TransactionCoordinator:
         """Decide; if it needs a new producer id, with one."""
         outcome = decide(None)
         if isinstance(outcome, NeedsProducerId):
-            fresh = self._ids.take()
-            if fresh is None:
+            new_producer_id = self._ids.take()
+            if new_producer_id is None:
                 return without_id
-            outcome = decide(fresh)
+            outcome = decide(new_producer_id)
             assert not isinstance(outcome, NeedsProducerId)
         return outcome
 
@@ -564,39 +608,39 @@ class ProducerIdSource(msgspec.Struct, kw_only=True, eq=False):
     clock: Clock
     tasks: Tasks
     allocate: AllocateProducerIds
-    _pool: ProducerIdPool = msgspec.field(default_factory=ProducerIdPool)
+    _id_pool: ProducerIdPool = msgspec.field(default_factory=ProducerIdPool)
     _waiting: list[Pending[None]] = []
 
     def take(self) -> ProducerId | None:
         """An unused producer id; None without a block, in which case a block is requested."""
-        producer_id = self._pool.take()
-        self._request()
+        producer_id = self._id_pool.take()
+        self._request_block()
         return producer_id
 
     async def ready(self) -> None:
         """Wait for a block from the controller if no id is available, as brokers did before
         KAFKA-14694.
         """
-        if self._pool.has_id:
+        if self._id_pool.has_id:
             return
-        self._pool.want()
-        self._request()
-        if self._pool.is_asking:
-            answered: Pending[None] = Pending(self.tasks)
-            self._waiting.append(answered)
-            await answered
+        self._id_pool.want()
+        self._request_block()
+        if self._id_pool.is_asking:
+            block_answered: Pending[None] = Pending(self.tasks)
+            self._waiting.append(block_answered)
+            await block_answered
 
-    def _request(self) -> None:
-        if self._pool.start_request(now_ms=self.clock.monotonic_ms()):
+    def _request_block(self) -> None:
+        if self._id_pool.start_request(now_ms=self.clock.monotonic_ms()):
             self.tasks.drive(coroutine_of(self.allocate()), self._on_block, name="producer ids")
 
     def _on_block(
         self, reply: AllocateProducerIdsReply | None, error: BaseException | None
     ) -> None:
-        self._pool.on_reply(reply, now_ms=self.clock.monotonic_ms())
-        requests, self._waiting = self._waiting, []
-        for answered in requests:
-            answered.resolve(None)
+        self._id_pool.on_reply(reply, now_ms=self.clock.monotonic_ms())
+        waiting_requests, self._waiting = self._waiting, []
+        for block_answered in waiting_requests:
+            block_answered.resolve(None)
         if error is not None and not isinstance(error, PeerError | asyncio.CancelledError):
             raise error
 
@@ -652,37 +696,39 @@ class Scans(msgspec.Struct, kw_only=True, eq=False):
             timer.cancel()
         self._timers.clear()
 
-    def _arm(self, kind: str, interval_ms: int, scan: Callable[[], object]) -> None:
-        arm_again = partial(self._arm, kind, interval_ms, scan)
+    def _arm(self, scan_name: str, interval_ms: int, run_scan: Callable[[], object]) -> None:
+        arm_again = partial(self._arm, scan_name, interval_ms, run_scan)
 
         def due() -> None:
             arm_again()
-            scan()
+            run_scan()
 
-        self._timers[kind] = self.clock.call_at(
-            self.clock.now_ms() + interval_ms, lambda: self.gate(kind, due, arm_again)
+        self._timers[scan_name] = self.clock.call_at(
+            self.clock.now_ms() + interval_ms, lambda: self.gate(scan_name, due, arm_again)
         )
 
-    def _scan(self, steps: Generator[int, None, None], name: str) -> None:
+    def _scan(self, steps: Generator[int, None, None], scan_name: str) -> None:
         """Check all ids, in slices because there may be very many."""
         pace = Pace(self.tasks.turns, self.clock.stopwatch_ns)
-        self.tasks.drive(pace.run(steps), ignore_end, name=name)
+        self.tasks.drive(pace.run(steps), ignore_end, name=scan_name)
 
-    def _entries(self, owned: OwnedPartition) -> Iterator[tuple[TransactionalId, TxnMetadata]]:
+    def _entries(
+        self, owned_partition: OwnedPartition
+    ) -> Iterator[tuple[TransactionalId, TxnMetadata]]:
         """The entries, each in its state when reached; ends if the partition is lost."""
-        for tid in list(owned.entries):
-            if not self.ownership.is_current(owned):
+        for transactional_id in list(owned_partition.entries):
+            if not self.ownership.is_current(owned_partition):
                 return
-            txn = owned.entries.get(tid)
+            txn = owned_partition.entries.get(transactional_id)
             if txn is not None:
-                yield tid, txn
+                yield transactional_id, txn
 
     def _timeouts(self) -> Generator[int, None, None]:
         now_ms = self.clock.now_ms()
-        for owned in list(self.ownership):
-            for _, txn in self._entries(owned):
+        for owned_partition in list(self.ownership):
+            for _, txn in self._entries(owned_partition):
                 if is_timed_out(txn, now_ms=now_ms, rules=self.rules):
-                    self.abort(owned, txn)
+                    self.abort(owned_partition, txn)
                     yield ABORT_WEIGHT
                 else:
                     yield 1
@@ -691,9 +737,9 @@ class Scans(msgspec.Struct, kw_only=True, eq=False):
         now_ms = self.clock.now_ms()
         expiration_ms = self.settings.transactional_id_expiration_ms
         trips_over_unnumbered = not self.rules.unnumbered_ids_expire
-        for owned in list(self.ownership):
+        for owned_partition in list(self.ownership):
             tombstones: list[Tombstone] = []
-            for tid, txn in self._entries(owned):
+            for transactional_id, txn in self._entries(owned_partition):
                 tombstone = decide_expiry(txn, now_ms=now_ms, expiration_ms=expiration_ms)
                 if tombstone is not None:
                     if trips_over_unnumbered and txn.producer_epoch < 0:
@@ -701,39 +747,47 @@ class Scans(msgspec.Struct, kw_only=True, eq=False):
                         # begun (KAFKA-14880).
                         return
                     tombstones.append(tombstone)
-                    owned.entries[tid] = begin(txn, tombstone, now_ms=now_ms)
+                    owned_partition.entries[transactional_id] = begin(txn, tombstone, now_ms=now_ms)
                 yield 1
-            if not self.ownership.is_current(owned):
+            if not self.ownership.is_current(owned_partition):
                 continue
-            limit = self.writer.log.batch_bytes_max(owned.partition)
-            for batch in tombstone_batches(tombstones, batch_bytes_max=limit, rules=self.rules):
-                self.tasks.drive(self._bury(owned, batch), ignore_end, name="expiry")
+            bytes_max = self.writer.log.batch_bytes_max(owned_partition.partition)
+            for batch_tombstones in tombstone_batches(
+                tombstones, batch_bytes_max=bytes_max, rules=self.rules
+            ):
+                self.tasks.drive(
+                    self._write_tombstones(owned_partition, batch_tombstones),
+                    ignore_end,
+                    name="expiry",
+                )
 
-    async def _bury(self, owned: OwnedPartition, tombstones: list[Tombstone]) -> None:
+    async def _write_tombstones(
+        self, owned_partition: OwnedPartition, tombstones: list[Tombstone]
+    ) -> None:
         error = await self.writer.write(
-            owned, tombstones, timeout_ms=self.settings.request_timeout_ms
+            owned_partition, tombstones, timeout_ms=self.settings.request_timeout_ms
         )
-        if not self.ownership.is_current(owned):
+        if not self.ownership.is_current(owned_partition):
             return
-        self._tell(error, tombstones, owned.partition)
+        self._note_result(error, tombstones, owned_partition.partition)
         for tombstone in tombstones:
-            tid = tombstone.transactional_id
-            txn = owned.entries[tid]
+            transactional_id = tombstone.transactional_id
+            txn = owned_partition.entries[transactional_id]
             assert txn.pending_state is TransactionState.DEAD
             if error == ErrorCode.none:
-                del owned.entries[tid]
+                del owned_partition.entries[transactional_id]
                 self.expired_total += 1
             else:
-                owned.entries[tid] = withdraw(txn, tombstone)
+                owned_partition.entries[transactional_id] = withdraw(txn, tombstone)
 
-    def _tell(self, error: ErrorCode, tombstones: list[Tombstone], partition: int) -> None:
+    def _note_result(self, error: ErrorCode, tombstones: list[Tombstone], partition: int) -> None:
         """Log once that ids can't expire; each scan tries again."""
         if error != ErrorCode.none:
-            where = f"partition {partition} of {TRANSACTION_STATE_TOPIC}"
+            partition_text = f"partition {partition} of {TRANSACTION_STATE_TOPIC}"
             self._unexpired.note_failure(
                 tombstones[0].transactional_id,
                 error.name.upper(),
-                f"{where} does not take the {len(tombstones)} tombstones of a batch: these"
+                f"{partition_text} does not take the {len(tombstones)} tombstones of a batch: these"
                 " transactional ids stay until the next scan",
             )
         elif self._unexpired.tried:

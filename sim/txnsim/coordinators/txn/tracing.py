@@ -28,8 +28,10 @@ from txnsim.types import (
     TransactionVersion,
 )
 
-_NONE: Final = ErrorCode.none
-_COMPLETE: Final = frozenset({TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT})
+_NO_ERROR: Final = ErrorCode.none
+_COMPLETE_STATES: Final = frozenset(
+    {TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT}
+)
 """A transition to these states leaves start, timeout and last epoch unchanged, so a reader has them
 already. PrepareCommit repeats them: the coordinator may have loaded the open transaction from the
 log, with a transition that no event has shown because its append had failed at the previous
@@ -44,16 +46,16 @@ def tx_of(txn: TxnMetadata | TxnTransition | Debt) -> tuple[str, int, int]:
 
 def trace_decision(
     tracer: Tracer,
-    owned: OwnedPartition,
+    owned_partition: OwnedPartition,
     transactional_id: TransactionalId,
     command: str,
     outcome: Decision[TxnTransition, Any, MarkersOwed] | Rejection,
 ) -> None:
     """Trace the decision on a command; a transition is pending from now on."""
-    txn = owned.entries.get(transactional_id)
-    tx = transactional_id if txn is None else tx_of(txn)
+    txn = owned_partition.entries.get(transactional_id)
+    txn_label = transactional_id if txn is None else tx_of(txn)
     data = (_decision, txn, command, outcome)
-    tracer.caused_by(tracer.emit("txn.decide", owned.node, tx=tx, data=data))
+    tracer.caused_by(tracer.emit("txn.decide", owned_partition.node, tx=txn_label, data=data))
 
 
 def _decision(
@@ -99,7 +101,7 @@ def trace_append(
         "tp": f"{TRANSACTION_STATE_TOPIC}-{partition}",
         "rule": rule,
     }
-    if error is not _NONE:
+    if error is not _NO_ERROR:
         data["error"] = error.name.upper()
     tracer.caused_by(
         tracer.emit(
@@ -107,7 +109,7 @@ def trace_append(
             node,
             tx=tx_of(record),
             data=data,
-            importance=0 if error is _NONE else None,
+            importance=0 if error is _NO_ERROR else None,
         )
     )
 
@@ -129,11 +131,11 @@ def _completion(txn: TxnMetadata, level: int) -> dict[str, object]:
         "pending": None if txn.pending_state is None else txn.pending_state.wire_name,
         "pid": txn.producer_id,
         "epoch": txn.producer_epoch,
-        "partitions": _names(txn.partitions),
+        "partitions": _partition_names(txn.partitions),
         "version": int(txn.client_version),
         "level": level,
     }
-    if state not in _COMPLETE:
+    if state not in _COMPLETE_STATES:
         data["timeout_ms"] = txn.txn_timeout_ms
         data["started_ms"] = txn.start_timestamp_ms
         data["last_epoch"] = txn.last_producer_epoch
@@ -165,16 +167,16 @@ def trace_unload(tracer: Tracer, node: str, partition: int, epoch: int | None) -
 
 def marker(
     tracer: Tracer,
-    kind: str,
+    event_kind: str,
     node: str,
     debt: Debt,
     partitions: Iterable[TopicPartition],
     *,
-    target: BrokerId | None = None,
+    broker_id: BrokerId | None = None,
     parents: tuple[int, ...] = (),
     rule: str,
     importance: int | None = None,
-    **more: object,
+    **more_fields: object,
 ) -> int:
     """Trace a marker once per partition; index of the last event, -1 without partitions."""
     if importance == 0 and not tracer.full:
@@ -186,16 +188,16 @@ def marker(
             "epoch": debt.producer_epoch,
             "tp": str(partition),
             "rule": rule,
-            **more,
+            **more_fields,
         }
-        if kind != "marker.acked":  # its marker.sent has it
+        if event_kind != "marker.acked":  # its marker.sent has it
             data["committed"] = debt.committed
-        if target is None:
+        if broker_id is None:
             data["coordinator_epoch"] = debt.coordinator_epoch  # when it is owed: then it is known
         else:
-            data["target"] = f"broker/{target}"
+            data["target"] = f"broker/{broker_id}"
         last_event = tracer.emit(
-            kind, node, parents=parents, tx=tx_of(debt), data=data, importance=importance
+            event_kind, node, parents=parents, tx=tx_of(debt), data=data, importance=importance
         )
     return last_event
 
@@ -210,12 +212,12 @@ def fields(txn: TxnMetadata) -> dict[str, object]:
         "last_epoch": txn.last_producer_epoch,
         "timeout_ms": txn.txn_timeout_ms,
         "started_ms": txn.start_timestamp_ms,
-        "partitions": _names(txn.partitions),
+        "partitions": _partition_names(txn.partitions),
         "version": int(txn.client_version),
     }
 
 
-def _names(partitions: frozenset[TopicPartition]) -> list[str]:
+def _partition_names(partitions: frozenset[TopicPartition]) -> list[str]:
     if len(partitions) < 2:
         return list(map(str, partitions))
     return [str(partition) for partition in sorted(partitions)]

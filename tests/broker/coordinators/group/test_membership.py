@@ -301,7 +301,7 @@ async def test_a_generation_is_answered_when_its_assignment_is_replicated(
     world.log.release()
     assert (await waits).assignment == b"mine"
     assert world.group().state_name == "Stable"
-    assert not world.groups.members._waiting
+    assert not world.groups.members._waiting_answers
 
 
 @within(run_groups)

@@ -108,7 +108,7 @@ def test_markers_are_traced_partition_by_partition(tracer: Tracer) -> None:
     owed = debt()
     both, rule = (FOO_0, FOO_1), owed.epoch_rule
     sent_event = tracing.marker(
-        tracer, "marker.sent", NODE, owed, both, target=BrokerId(2), rule=rule
+        tracer, "marker.sent", NODE, owed, both, broker_id=BrokerId(2), rule=rule
     )
     events = list(tracer.events())
     assert [event.d["tp"] for event in events] == ["foo-0", "foo-1"]  # type: ignore[index]
