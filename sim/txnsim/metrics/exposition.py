@@ -32,26 +32,26 @@ class _Readings(Collector):
         """Yield a family for each metric of the table, even without a reading, and one for each old
         name.
         """
-        readings: dict[str, list[Reading]] = {}
+        readings_by_metric: dict[str, list[Reading]] = {}
         for reading in self._readings:
-            readings.setdefault(reading.metric, []).append(reading)
+            readings_by_metric.setdefault(reading.metric, []).append(reading)
         for metric in METRICS:
-            for named_metric in _with_old_name(metric):
-                yield _family(named_metric, readings.get(metric.name, ()))
+            for named_metric in _metric_and_old_name(metric):
+                yield _metric_family(named_metric, readings_by_metric.get(metric.name, ()))
 
 
-def _with_old_name(metric: table.Metric) -> Iterator[table.Metric]:
+def _metric_and_old_name(metric: table.Metric) -> Iterator[table.Metric]:
     yield metric
     if metric.old is not None:
         meaning = f"deprecated, in milliseconds: use {metric.name}"
         yield structs.replace(metric, name=metric.old, meaning=meaning, divisor=1)
 
 
-def _family(metric: table.Metric, readings: Iterable[Reading]) -> Metric:
+def _metric_family(metric: table.Metric, readings: Iterable[Reading]) -> Metric:
     if metric.kind is MetricKind.HISTOGRAM:
         histogram = HistogramMetricFamily(metric.name, metric.meaning, labels=metric.labels)
-        in_unit = (round(bound / metric.divisor, 9) for bound in metric.bounds)
-        bounds = [*map(floatToGoString, in_unit), "+Inf"]
+        bounds_in_unit = (round(bound / metric.divisor, 9) for bound in metric.bounds)
+        bounds = [*map(floatToGoString, bounds_in_unit), "+Inf"]
         for reading in readings:
             buckets = list(zip(bounds, reading.counts, strict=True))
             histogram.add_metric(reading.labels, buckets, reading.value / metric.divisor)

@@ -35,14 +35,13 @@ class ApiMeter:
         "total_ns",
     )
 
-    def __init__(self, error_at: int | None) -> None:
+    def __init__(self, error_position: int | None) -> None:
         """Starts at zero.
 
-        Args:
-            error_at: Position of the error code in an encoded response; None if the response has no
-                error at a fixed position (``api.request``).
+        Args: error_position: Position of the error code in an encoded response; None if the
+        response has no error at a fixed position (``api.request``).
         """
-        self.error_at = error_at
+        self.error_at = error_position
         self.total_ns = 0
         self.total_counts = [0] * (BITS_MAX + 1)
         """Number of requests by the bits of their duration."""
@@ -80,14 +79,14 @@ class ApiMeter:
 
     def tell_errors_of(self, message: Any) -> None:
         """Count the error codes of a response, if it has any."""
-        tell = errors_of(message.__class__)
-        if tell is None:
+        read_errors = errors_of(message.__class__)
+        if read_errors is None:
             return
         error_codes: list[int] = []
-        tell(message, error_codes.append)
+        read_errors(message, error_codes.append)
         if error_codes:
-            for error, count in Counter(map(int, error_codes)).items():
-                self.errors[error] = self.errors.get(error, 0) + count
+            for error, error_count in Counter(map(int, error_codes)).items():
+                self.errors[error] = self.errors.get(error, 0) + error_count
 
 
 NO_METER: Final = ApiMeter(None)
@@ -122,44 +121,52 @@ class RequestMeters(dict[tuple[int, int], ApiMeter]):
     use.
     """
 
-    def __missing__(self, api: tuple[int, int]) -> ApiMeter:
-        meter = self[api] = ApiMeter(position_of_error(codec.response_class(*api)))
+    def __missing__(self, api_and_version: tuple[int, int]) -> ApiMeter:
+        meter = self[api_and_version] = ApiMeter(
+            position_of_error(codec.response_class(*api_and_version))
+        )
         return meter
 
     def totals(self) -> Iterator[ApiTotals]:
         """Yield the counts of each API that has had requests, by API key."""
-        by_key: dict[int, dict[int, ApiMeter]] = {}
+        meters_by_key: dict[int, dict[int, ApiMeter]] = {}
         for (api_key, version), meter in sorted(self.items()):
-            by_key.setdefault(api_key, {})[version] = meter
-        for api_key, versions in by_key.items():
-            totals = _totals_of(api_key, versions)
+            meters_by_key.setdefault(api_key, {})[version] = meter
+        for api_key, meters_by_version in meters_by_key.items():
+            totals = _totals_of(api_key, meters_by_version)
             if totals.requests:
                 yield totals
 
 
-def _totals_of(api_key: int, versions: dict[int, ApiMeter]) -> ApiTotals:
-    requests = {version: sum(meter.total_counts) for version, meter in versions.items()}
-    meters = list(versions.values())
+def _totals_of(api_key: int, meters_by_version: dict[int, ApiMeter]) -> ApiTotals:
+    request_counts = {
+        version: sum(meter.total_counts) for version, meter in meters_by_version.items()
+    }
+    meters = list(meters_by_version.values())
     errors: dict[int, int] = {}
     for meter in meters:
-        for error, count in meter.errors.items():
-            errors[error] = errors.get(error, 0) + count
-    remote = _columns(meter.remote_counts for meter in meters)
+        for error, request_or_error_count in meter.errors.items():
+            errors[error] = errors.get(error, 0) + request_or_error_count
+    remote_counts = _column_sums(meter.remote_counts for meter in meters)
     # Requests without a wait are not counted one by one.
-    remote[0] += sum(requests.values()) - sum(remote)
+    remote_counts[0] += sum(request_counts.values()) - sum(remote_counts)
     return ApiTotals(
         api_key=api_key,
-        requests={version: count for version, count in requests.items() if count},
+        requests={
+            version: request_or_error_count
+            for version, request_or_error_count in request_counts.items()
+            if request_or_error_count
+        },
         errors=errors,
-        total_counts=tuple(_columns(meter.total_counts for meter in meters)),
+        total_counts=tuple(_column_sums(meter.total_counts for meter in meters)),
         total_ns=sum(meter.total_ns for meter in meters),
-        remote_counts=tuple(remote),
+        remote_counts=tuple(remote_counts),
         remote_ns=sum(meter.remote_ns for meter in meters),
         request_bytes=sum(meter.request_bytes for meter in meters),
         response_bytes=sum(meter.response_bytes for meter in meters),
     )
 
 
-def _columns(rows: Iterable[list[int]]) -> list[int]:
+def _column_sums(rows: Iterable[list[int]]) -> list[int]:
     """Adds up rows of the same length, column by column."""
     return [sum(column) for column in zip(*rows, strict=True)]
