@@ -51,29 +51,33 @@ class BrokerFaultPoints(msgspec.Struct, kw_only=True, eq=False):
         self, point: FaultPoint, subject: Subject = NO_SUBJECT, *, kind: str = "", role: str = ""
     ) -> FaultEffect | None:
         """Wait for the verdict of the fault rules; None to proceed."""
-        answer = self._cross(point, subject, kind, role)
-        return answer if answer is None or isinstance(answer, FaultEffect) else await answer
+        verdict_or_wait = self._cross(point, subject, kind, role)
+        return (
+            verdict_or_wait
+            if verdict_or_wait is None or isinstance(verdict_or_wait, FaultEffect)
+            else await verdict_or_wait
+        )
 
     def go_on(
         self,
-        then: Then,
+        on_verdict: Then,
         point: FaultPoint,
         subject: Subject = NO_SUBJECT,
         *,
         kind: str = "",
         role: str = "",
     ) -> None:
-        """Call ``then`` with the verdict, synchronously unless a fault holds the step."""
+        """Call ``on_verdict`` with the verdict, synchronously unless a fault holds the step."""
         if not self.is_armed:
-            then(None)
+            on_verdict(None)
             return
-        answer = self._cross(point, subject, kind, role)
-        if answer is None or isinstance(answer, FaultEffect):
-            then(answer)
+        verdict_or_wait = self._cross(point, subject, kind, role)
+        if verdict_or_wait is None or isinstance(verdict_or_wait, FaultEffect):
+            on_verdict(verdict_or_wait)
             return
         self.tasks.drive(
-            coroutine_of(answer),
-            lambda verdict, error: self._on_release(verdict, error, then),
+            coroutine_of(verdict_or_wait),
+            lambda verdict, error: self._on_release(verdict, error, on_verdict),
             name=f"{point} at {self.node}",
         )
 
@@ -96,11 +100,11 @@ class BrokerFaultPoints(msgspec.Struct, kw_only=True, eq=False):
         )
 
     def _on_release(
-        self, verdict: FaultEffect | None, error: BaseException | None, then: Then
+        self, verdict: FaultEffect | None, error: BaseException | None, on_verdict: Then
     ) -> None:
         if error is None:
             if not self.is_stopped:
-                then(verdict)
+                on_verdict(verdict)
         elif not isinstance(error, asyncio.CancelledError):
             raise error
 
@@ -118,11 +122,11 @@ def run_when_due(_kind: str, scan: Scan, _left_out: Scan) -> None:
 def timer_gate(fault_points: BrokerFaultPoints) -> TimerGate:
     """The gate in front of a broker's periodic scans (fault point ``clock.timer``)."""
 
-    def gate(kind: str, scan: Scan, left_out: Scan) -> None:
+    def gate(scan_kind: str, scan: Scan, skip_scan: Scan) -> None:
         fault_points.go_on(
-            lambda verdict: left_out() if is_lost(verdict) else scan(),
+            lambda verdict: skip_scan() if is_lost(verdict) else scan(),
             FaultPoint.CLOCK_TIMER,
-            kind=kind,
+            kind=scan_kind,
         )
 
     return gate

@@ -171,17 +171,21 @@ class BrokerLifecycle(msgspec.Struct, kw_only=True, eq=False):
             if self._on_shutdown is not None:
                 self._on_shutdown()
             return
-        first_of_shutdown = self._is_shutting_down and not self._was_answered
+        is_first_of_shutdown = self._is_shutting_down and not self._was_answered
         self._was_answered = self._is_shutting_down
         self._schedule(
-            SHUTDOWN_PAUSE_MS if first_of_shutdown else self.settings.broker_heartbeat_interval_ms
+            SHUTDOWN_PAUSE_MS
+            if is_first_of_shutdown
+            else self.settings.broker_heartbeat_interval_ms
         )
         if not reply.is_fenced and self._on_unfenced is not None:
             on_unfenced, self._on_unfenced = self._on_unfenced, None
             on_unfenced()
 
     def _has_reply(
-        self, answer: Pending[BrokerRegistrationReply] | Pending[BrokerHeartbeatReply], request: str
+        self,
+        answer: Pending[BrokerRegistrationReply] | Pending[BrokerHeartbeatReply],
+        request_name: str,
     ) -> bool:
         """Whether the controller granted the request; if not, schedules a retry."""
         error = answer.exception()
@@ -189,8 +193,8 @@ class BrokerLifecycle(msgspec.Struct, kw_only=True, eq=False):
             return True
         if error is not None and not isinstance(error, PeerError):
             raise error
-        why = error or ErrorCode(answer.result().error).name
-        _log.info("broker.not_granted", broker=self.broker_id, what=request, why=str(why))
+        failure = error or ErrorCode(answer.result().error).name
+        _log.info("broker.not_granted", broker=self.broker_id, what=request_name, why=str(failure))
         self._is_soon = False  # never at once after a failure
         self._schedule(self.settings.broker_heartbeat_interval_ms)
         return False

@@ -143,20 +143,20 @@ class ControllerNode:
     def _register(self, command: BrokerRegistrationCommand) -> BrokerRegistrationReply:
         broker_id = command.broker_id
         now_ms = self._clock.elapsed_ms()
-        registered = register_broker(
+        image_after = register_broker(
             self.metadata.image,
             command,
             self.metadata.settings,
             has_session=self._sessions.has_session(broker_id, now_ms),
         )
-        if isinstance(registered, Rejection):
-            _log.info("controller.registration_refused", broker=broker_id, why=registered.reason)
-            return BrokerRegistrationReply(error=registered.error)
-        broker = registered.brokers[broker_id]
+        if isinstance(image_after, Rejection):
+            _log.info("controller.registration_refused", broker=broker_id, why=image_after.reason)
+            return BrokerRegistrationReply(error=image_after.error)
+        broker = image_after.brokers[broker_id]
         self._sessions.register(broker_id, is_fenced=not broker.alive, now_ms=now_ms)
         self._arm_sessions()
         self._trace_state(broker_id, BrokerState.FENCED)
-        self.metadata.publish(registered)
+        self.metadata.publish(image_after)
         return BrokerRegistrationReply(broker_epoch=broker.epoch)
 
     def _heartbeat(self, command: BrokerHeartbeatCommand) -> BrokerHeartbeatReply:
@@ -164,26 +164,32 @@ class ControllerNode:
         image = self.metadata.image
         if is_stale(image, broker_id, command.broker_epoch):
             return BrokerHeartbeatReply(error=ErrorCode.stale_broker_epoch)
-        registered_at = image.brokers[broker_id].epoch
+        registration_epoch = image.brokers[broker_id].epoch
         state = self._sessions.next_state(
-            command, registered_at=registered_at, leads=lambda: leads_something(image, broker_id)
+            command,
+            registered_at=registration_epoch,
+            leads=lambda: leads_something(image, broker_id),
         )
         state_before = self._sessions.state(broker_id)
-        changed = image if state is state_before else self._become(image, broker_id, state)
+        image_after = (
+            image if state is state_before else self._image_in_state(image, broker_id, state)
+        )
         if command.has_failed_directory:
-            changed = fail_directory(changed, broker_id, self.metadata.settings)
+            image_after = fail_directory(image_after, broker_id, self.metadata.settings)
         self._sessions.note_heartbeat(
-            command, state, now_ms=self._clock.elapsed_ms(), metadata_offset=changed.offset
+            command, state, now_ms=self._clock.elapsed_ms(), metadata_offset=image_after.offset
         )
         self._arm_sessions()
-        self.metadata.publish(changed)
+        self.metadata.publish(image_after)
         return BrokerHeartbeatReply(
-            is_caught_up=command.metadata_offset >= registered_at,
+            is_caught_up=command.metadata_offset >= registration_epoch,
             is_fenced=state.counts_as_fenced,
             should_shut_down=state is BrokerState.SHUTDOWN_NOW,
         )
 
-    def _become(self, image: ClusterImage, broker_id: BrokerId, state: BrokerState) -> ClusterImage:
+    def _image_in_state(
+        self, image: ClusterImage, broker_id: BrokerId, state: BrokerState
+    ) -> ClusterImage:
         _log.info("controller.broker_state", broker=broker_id, state=state.name)
         self._trace_state(broker_id, state)
         settings = self.metadata.settings
@@ -209,14 +215,16 @@ class ControllerNode:
         if deadline_ms is not None and self._is_running:
             clock = self._clock
             delay_ms = max(0, deadline_ms - clock.elapsed_ms())
-            end = partial(self._end_sessions, clock.monotonic_ms() + delay_ms, _advanced_ms(clock))
+            end_sessions = partial(
+                self._fence_expired_brokers, clock.monotonic_ms() + delay_ms, _advanced_ms(clock)
+            )
             # Heartbeats that are due as well come first.
             at_turn_end = self._environment.tasks.at_turn_end
             self._session_timer = clock.call_at(
-                clock.now_ms() + delay_ms, partial(at_turn_end, end)
+                clock.now_ms() + delay_ms, partial(at_turn_end, end_sessions)
             )
 
-    def _end_sessions(self, due_ms: int, passed_ms: int) -> None:
+    def _fence_expired_brokers(self, due_ms: int, advanced_before_ms: int) -> None:
         """Fence brokers without a heartbeat in time, one after the other
         (ReplicationControlManager.maybeFenceOneStaleBroker).
 
@@ -228,29 +236,31 @@ class ControllerNode:
         """
         clock = self._clock
         now_ms = clock.elapsed_ms()
-        if _advanced_ms(clock) != passed_ms:
+        if _advanced_ms(clock) != advanced_before_ms:
             self._sessions.grant(now_ms, HEARTBEAT_MS)
         elif stood_still(due_ms, clock.monotonic_ms()):
             _log.info("controller.sessions_renewed", late_ms=clock.monotonic_ms() - due_ms)
             self._sessions.renew(now_ms)
-        while self._is_running and (stale := self._sessions.expired_broker(now_ms)) is not None:
-            self._sessions.fence(stale)
-            _log.info("controller.session_ended", broker=stale)
+        while (
+            self._is_running and (stale_broker := self._sessions.expired_broker(now_ms)) is not None
+        ):
+            self._sessions.fence(stale_broker)
+            _log.info("controller.session_ended", broker=stale_broker)
             settings = self.metadata.settings
             with self._timer_fired("broker.session.timeout", settings.broker_session_timeout_ms):
-                if self.metadata.image.is_alive(stale):
-                    self._trace_state(stale, BrokerState.FENCED)
-                self.metadata.publish(fence_broker(self.metadata.image, stale, settings))
+                if self.metadata.image.is_alive(stale_broker):
+                    self._trace_state(stale_broker, BrokerState.FENCED)
+                self.metadata.publish(fence_broker(self.metadata.image, stale_broker, settings))
         self._arm_sessions()
 
     def _arm_unclean(self) -> None:
         interval_ms = self.metadata.settings.unclean_leader_election_interval_ms
         self._unclean_timer = self._clock.call_at(
             self._clock.now_ms() + interval_ms,
-            lambda: self._from_time_to_time(
+            lambda: self._change_periodically(
                 elect_unclean,
                 self._arm_unclean,
-                timer="unclean.leader.election",
+                timer_name="unclean.leader.election",
                 waited_ms=interval_ms,
             ),
         )
@@ -259,36 +269,36 @@ class ControllerNode:
         interval_ms = 1_000 * self.metadata.settings.leader_imbalance_check_interval_seconds
         self._rebalance_timer = self._clock.call_later(
             interval_ms,
-            lambda: self._from_time_to_time(
+            lambda: self._change_periodically(
                 rebalance_leaders,
                 self._arm_rebalance,
-                timer="leader.imbalance.check",
+                timer_name="leader.imbalance.check",
                 waited_ms=interval_ms,
             ),
         )
 
-    def _from_time_to_time(
+    def _change_periodically(
         self,
-        change: Callable[..., ClusterImage],
-        arm: Callable[[], None],
+        change_image: Callable[..., ClusterImage],
+        arm_again: Callable[[], None],
         *,
-        timer: str,
+        timer_name: str,
         waited_ms: int,
     ) -> None:
-        image = change(self.metadata.image, self.metadata.settings)
+        image = change_image(self.metadata.image, self.metadata.settings)
         if image is not self.metadata.image:
-            with self._timer_fired(timer, waited_ms):
+            with self._timer_fired(timer_name, waited_ms):
                 self.metadata.publish(image)
-        arm()
+        arm_again()
 
     @contextmanager
-    def _timer_fired(self, timer: str, waited_ms: int) -> Iterator[None]:
+    def _timer_fired(self, timer_name: str, waited_ms: int) -> Iterator[None]:
         """Trace a timer that found work, as the cause of all work inside the block."""
         tracer = self._environment.tracer
         if not tracer.on:
             yield
             return
-        data = {"timer": timer, "waited_ms": waited_ms}
+        data = {"timer": timer_name, "waited_ms": waited_ms}
         old_cause = tracer.caused_by(
             tracer.emit("timer.fire", f"broker/{CONTROLLER_ID}", parents=(NO_CAUSE,), data=data)
         )

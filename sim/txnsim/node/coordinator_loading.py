@@ -50,25 +50,25 @@ class CoordinatorLoading(msgspec.Struct, kw_only=True, eq=False):
     _waiting: deque[Iterator[int]] = msgspec.field(default_factory=deque)
     """Loads that are waiting to run."""
     _is_reading: bool = False
-    _number: int = 0
+    _last_number: int = 0
     _timers: dict[int, TimerHandle] = {}
     _is_stopped: bool = False
 
-    def load(self, topic_partition: TopicPartition, read: Load) -> None:
+    def load(self, topic_partition: TopicPartition, start_read: Load) -> None:
         """Load the log, at once if nothing delays it: as much as one slice allows is read before
         this returns.
         """
         if self.min_ms == 0:
-            self._cross(topic_partition, read)
+            self._cross(topic_partition, start_read)
             return
-        self._number += 1
-        number = self._number
+        self._last_number += 1
+        load_number = self._last_number
 
         def after_a_while() -> None:
-            self._timers.pop(number, None)
-            self._cross(topic_partition, read)
+            self._timers.pop(load_number, None)
+            self._cross(topic_partition, start_read)
 
-        self._timers[number] = self.clock.call_later(self.min_ms, after_a_while)
+        self._timers[load_number] = self.clock.call_later(self.min_ms, after_a_while)
 
     def stop(self) -> None:
         """End all loads without effect, because the broker is gone."""
@@ -78,39 +78,39 @@ class CoordinatorLoading(msgspec.Struct, kw_only=True, eq=False):
         self._timers.clear()
         self._waiting.clear()
 
-    def _cross(self, topic_partition: TopicPartition, read: Load) -> None:
+    def _cross(self, topic_partition: TopicPartition, start_read: Load) -> None:
         self.fault_points.go_on(
-            lambda verdict: self._obey(verdict, read),
+            lambda verdict: self._on_verdict(verdict, start_read),
             FaultPoint.COORDINATOR_LOAD,
             Subject(partitions=(topic_partition,)),
         )
 
-    def _obey(self, verdict: FaultEffect | None, read: Load) -> None:
+    def _on_verdict(self, verdict: FaultEffect | None, start_read: Load) -> None:
         if self._is_stopped or is_lost(verdict):
             return
-        self._waiting.append(read(is_readable=not error_in(verdict)))
-        self._see_to_waiting()
+        self._waiting.append(start_read(is_readable=not error_in(verdict)))
+        self._start_reading()
 
-    def _see_to_waiting(self) -> None:
+    def _start_reading(self) -> None:
         if self._waiting and not self._is_reading:
             self._is_reading = True
-            self.tasks.drive(self._read_waiting(), self._have_read, name="coordinator loading")
+            self.tasks.drive(self._read_waiting(), self._on_read_end, name="coordinator loading")
 
     async def _read_waiting(self) -> None:
         """Run the loads one after the other; pause when a slice of the turn is used up."""
         slices, spent_ns = TimeSlices(self.tasks.turns), 0
         while self._waiting:
-            for records in self._waiting.popleft():
-                spent_ns += records * RECORD_NS
+            for record_count in self._waiting.popleft():
+                spent_ns += record_count * RECORD_NS
                 if spent_ns >= SLICE_NS:
                     spent_ns = 0
                     await slices.next()
                     if self._is_stopped:
                         return
 
-    def _have_read(self, _: object, error: BaseException | None) -> None:
+    def _on_read_end(self, _: object, error: BaseException | None) -> None:
         self._is_reading = False
         if error is not None and not isinstance(error, asyncio.CancelledError):
             # One log that can't be read keeps no other one waiting.
-            self.tasks.soon(self._see_to_waiting)
+            self.tasks.soon(self._start_reading)
             raise error

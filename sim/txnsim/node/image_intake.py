@@ -39,17 +39,17 @@ class ImageIntake(msgspec.Struct, kw_only=True, eq=False):
     take_up: Callable[[ClusterImage], Iterable[int]]
     """Applies an image; yields the amount of work of each step."""
     clock: Clock
-    _held: ClusterImage | None = None
-    _next: ClusterImage | None = None
+    _held_image: ClusterImage | None = None
+    _next_image: ClusterImage | None = None
     _taken_up: Pending[None] | None = None
     """Pending while an image is being applied in slices."""
 
     def receive(self, image: ClusterImage) -> None:
         """Apply a new image, at once or after the images before it."""
-        if self._held is not None:
-            self._next = image
+        if self._held_image is not None:
+            self._next_image = image
         elif self.fault_points.is_armed:
-            self._held = image
+            self._held_image = image
             roles = changed_roles(self.current(), image, self.broker_id)
             self.fault_points.go_on(
                 lambda verdict: self._on_verdict(image, verdict),
@@ -67,14 +67,14 @@ class ImageIntake(msgspec.Struct, kw_only=True, eq=False):
             await self._taken_up
 
     def _on_verdict(self, image: ClusterImage, verdict: FaultEffect | None) -> None:
-        self._held = None
+        self._held_image = None
         if not is_lost(verdict):
             self._take_up(image)
-        self._see_to_next()
+        self._receive_next()
 
-    def _see_to_next(self) -> None:
-        if self._held is None and self._next is not None:
-            newer, self._next = self._next, None
+    def _receive_next(self) -> None:
+        if self._held_image is None and self._next_image is not None:
+            newer, self._next_image = self._next_image, None
             self.receive(newer)
 
     def _take_up(self, image: ClusterImage) -> None:
@@ -82,9 +82,9 @@ class ImageIntake(msgspec.Struct, kw_only=True, eq=False):
             for _ in self.take_up(image):
                 pass
             return
-        self._held, self._taken_up = image, Pending(self.fault_points.tasks)
+        self._held_image, self._taken_up = image, Pending(self.fault_points.tasks)
         self.fault_points.tasks.drive(
-            self._take_up_in_slices(image), self._have_taken, name="taking up metadata"
+            self._take_up_in_slices(image), self._on_taken_up, name="taking up metadata"
         )
 
     async def _take_up_in_slices(self, image: ClusterImage) -> None:
@@ -95,14 +95,14 @@ class ImageIntake(msgspec.Struct, kw_only=True, eq=False):
                 if self.fault_points.is_stopped:
                     return
 
-    def _have_taken(self, _: object, error: BaseException | None) -> None:
-        taken_up, self._taken_up, self._held = self._taken_up, None, None
+    def _on_taken_up(self, _: object, error: BaseException | None) -> None:
+        taken_up, self._taken_up, self._held_image = self._taken_up, None, None
         if taken_up is not None:
             taken_up.resolve(None)
         if error is not None and not isinstance(error, asyncio.CancelledError):
             raise error
         if not self.fault_points.is_stopped:
-            self._see_to_next()
+            self._receive_next()
 
 
 def _is_large(old: ClusterImage, new: ClusterImage) -> bool:

@@ -112,12 +112,12 @@ class LogGate(msgspec.Struct, kw_only=True, eq=False):
         """
         if not self.fault_points.is_armed:
             return
-        where = log.topic_partition
+        topic_partition = log.topic_partition
         if aborted_at is not None and aborted_at in log.local.index:
             self.fault_points.go_on(
                 lambda verdict: log.local.index.remove(aborted_at) if is_lost(verdict) else None,
                 FaultPoint.LOG_INDEX,
-                Subject(partitions=(where,), producer_id=producer_id, committed=False),
+                Subject(partitions=(topic_partition,), producer_id=producer_id, committed=False),
                 kind=ABORTED_RANGE,
                 role=role,
             )
@@ -128,12 +128,12 @@ class LogGate(msgspec.Struct, kw_only=True, eq=False):
                     log.producers.snapshots.remove(snapshot) if is_lost(verdict) else None
                 ),
                 FaultPoint.LOG_INDEX,
-                Subject(partitions=(where,)),
+                Subject(partitions=(topic_partition,)),
                 kind=PRODUCER_SNAPSHOT,
                 role=role,
             )
         if log.local.recovery_point > durable_before.recovery_point:
-            self._flush(log, where, durable_before.recovery_point, role)
+            self._flush(log, topic_partition, durable_before.recovery_point, role)
 
     def after_replication(
         self, log: PartitionLog, durable_before: Durable, batch: ReplicatedBatch
@@ -149,17 +149,17 @@ class LogGate(msgspec.Struct, kw_only=True, eq=False):
         )
 
     def _flush(
-        self, log: PartitionLog, where: TopicPartition, recovery_before: int, role: str
+        self, log: PartitionLog, topic_partition: TopicPartition, recovery_before: int, role: str
     ) -> None:
-        end = log.local.recovery_point
+        flushed_end = log.local.recovery_point
         log.local.lose_flush(recovery_before)
 
         def flush(verdict: FaultEffect | None) -> None:
             if error_in(verdict):
                 self.directory_failed()
             elif not is_lost(verdict):
-                log.local.flush_up_to(end)
+                log.local.flush_up_to(flushed_end)
 
         self.fault_points.go_on(
-            flush, FaultPoint.LOG_FLUSH, Subject(partitions=(where,)), role=role
+            flush, FaultPoint.LOG_FLUSH, Subject(partitions=(topic_partition,)), role=role
         )

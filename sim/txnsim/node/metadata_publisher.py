@@ -57,7 +57,7 @@ class Metadata(msgspec.Struct, kw_only=True, eq=False):
     reaches: Callable[[BrokerId], bool] = lambda _: True
     """Whether the link from the controller to a broker is up."""
     _subscriptions: list[_Subscription] = []
-    _unmade: Retries = msgspec.field(
+    _failed_creations: Retries = msgspec.field(
         default_factory=lambda: Retries(_log, "topic.creation.refused", "topic")
     )
 
@@ -173,12 +173,12 @@ class Metadata(msgspec.Struct, kw_only=True, eq=False):
         """Create one topic and publish it."""
         return self.create_topics((topic,))[0]
 
-    def auto_create(self, name: str) -> TopicImage | Rejection:
+    def auto_create(self, topic_name: str) -> TopicImage | Rejection:
         """Create a coordinator's topic, because a client needs it. If that fails, the next client
         that needs it causes another try.
         """
-        outcome = self.create_topic(self.automatic(name))
-        self._log_unmade(name, outcome)
+        outcome = self.create_topic(self.automatic(topic_name))
+        self._note_creation(topic_name, outcome)
         return outcome
 
     async def auto_create_all(self, topics: Sequence[TopicToCreate], pace: Pace | None) -> None:
@@ -186,17 +186,19 @@ class Metadata(msgspec.Struct, kw_only=True, eq=False):
         for topic, outcome in zip(
             topics, await self.create_topics_in_slices(topics, pace), strict=True
         ):
-            self._log_unmade(topic.name, outcome)
+            self._note_creation(topic.name, outcome)
 
-    def _log_unmade(self, name: str, outcome: TopicImage | Rejection) -> None:
+    def _note_creation(self, topic_name: str, outcome: TopicImage | Rejection) -> None:
         if not isinstance(outcome, Rejection):
-            if self._unmade.tried:
-                self._unmade.forget_failures(name)
+            if self._failed_creations.tried:
+                self._failed_creations.forget_failures(topic_name)
         elif outcome.error is ErrorCode.invalid_replication_factor:
-            self._unmade.note_failure(name, outcome.error.name.upper(), outcome.reason)
+            self._failed_creations.note_failure(
+                topic_name, outcome.error.name.upper(), outcome.reason
+            )
 
-    def automatic(self, name: str) -> TopicToCreate:
+    def automatic(self, topic_name: str) -> TopicToCreate:
         """The topic to create for a name; internal topics have their own settings
         (AutoTopicCreationManager).
         """
-        return controller.internal_topic(name, image=self.image, settings=self.settings)
+        return controller.internal_topic(topic_name, image=self.image, settings=self.settings)

@@ -116,7 +116,7 @@ class Peers:
         fleet: Fleet | None = None,
     ) -> None:
         self._fleet = fleet or Fleet()
-        self._network: Network | _Gone = network
+        self._network: Network | _StoppedNetwork = network
         self._broker_id = broker_id
         self._timeout_ms = request_timeout_ms
         self._versions: dict[tuple[BrokerId, int], int] = {}
@@ -132,17 +132,17 @@ class Peers:
 
     def close(self) -> None:
         """Make every later request fail, because the broker is gone."""
-        self._network = _Gone()
+        self._network = _StoppedNetwork()
 
     def add_partitions_to_txn(
-        self, target: BrokerId, version: int, command: AddPartitionsToTxnCommand
+        self, broker_id: BrokerId, version: int, command: AddPartitionsToTxnCommand
     ) -> Pending[AddPartitionsToTxnReply]:
-        """Ask the coordinator on ``target`` to verify or add partitions; the version is at least
+        """Ask the coordinator on ``broker_id`` to verify or add partitions; the version is at least
         ``VERIFICATION_FROM``.
         """
         return self._network.ask(
             self._broker_id,
-            target,
+            broker_id,
             ADD_PARTITIONS_TO_TXN,
             version,
             command,
@@ -150,24 +150,26 @@ class Peers:
         )
 
     def write_txn_markers(
-        self, target: BrokerId, command: WriteTxnMarkersCommand
+        self, broker_id: BrokerId, command: WriteTxnMarkersCommand
     ) -> Pending[WriteTxnMarkersReply]:
-        """Ask ``target`` to write markers on partitions that it leads.
+        """Ask ``broker_id`` to write markers on partitions that it leads.
 
         Below v2 the request has no transaction version: the leader assumes 0.
         """
-        version = self.version(target, WRITE_TXN_MARKERS)
+        version = self.version(broker_id, WRITE_TXN_MARKERS)
         if version < TRANSACTION_VERSION_FROM:
-            own = self.version(self._broker_id, WRITE_TXN_MARKERS)
-            rules = self._fleet.release_of(self._broker_id).rules
-            if own > version and not interbroker_versions.WRITE_TXN_MARKERS.follows_peer(rules):
+            own_version = self.version(self._broker_id, WRITE_TXN_MARKERS)
+            release_rules = self._fleet.release_of(self._broker_id).rules
+            if own_version > version and not interbroker_versions.WRITE_TXN_MARKERS.follows_peer(
+                release_rules
+            ):
                 return _disconnected_answer(
-                    f"broker {target} closes the connection: it has no v{own}"
+                    f"broker {broker_id} closes the connection: it has no v{own_version}"
                 )
             command = _without_transaction_versions(command)
         return self._network.ask(
             self._broker_id,
-            target,
+            broker_id,
             WRITE_TXN_MARKERS,
             version,
             command,
@@ -181,12 +183,12 @@ class Peers:
         return self._ask_controller(ALLOCATE_PRODUCER_IDS, command, self._timeout_ms)
 
     def replica_fetch(
-        self, target: BrokerId, command: ReplicaFetchCommand
+        self, broker_id: BrokerId, command: ReplicaFetchCommand
     ) -> Pending[ReplicaFetchReply]:
-        """Fetch new batches from the leader on ``target``."""
+        """Fetch new batches from the leader on ``broker_id``."""
         return self._network.ask(
             self._broker_id,
-            target,
+            broker_id,
             FETCH,
             self.replica_fetch_version,
             command,
@@ -194,12 +196,12 @@ class Peers:
         )
 
     def replica_offset(
-        self, target: BrokerId, command: ReplicaOffsetCommand
+        self, broker_id: BrokerId, command: ReplicaOffsetCommand
     ) -> Pending[ReplicaOffsetReply]:
-        """Ask the leader on ``target`` for its log start or log end."""
+        """Ask the leader on ``broker_id`` for its log start or log end."""
         return self._network.ask(
             self._broker_id,
-            target,
+            broker_id,
             LIST_OFFSETS,
             self._list_offsets_version,
             command,
@@ -207,9 +209,9 @@ class Peers:
         )
 
     def latest_offset(
-        self, target: BrokerId, topic_partition: TopicPartition
+        self, broker_id: BrokerId, topic_partition: TopicPartition
     ) -> Pending[ReplicaOffsetReply]:
-        """Ask the leader on ``target`` for its high watermark, as a consumer does."""
+        """Ask the leader on ``broker_id`` for its high watermark, as a consumer does."""
         command = ReplicaOffsetCommand(
             replica_id=NO_REPLICA,
             topic_partition=topic_partition,
@@ -218,22 +220,22 @@ class Peers:
         )
         return self._network.ask(
             self._broker_id,
-            target,
+            broker_id,
             LIST_OFFSETS,
-            self.version(target, LIST_OFFSETS),
+            self.version(broker_id, LIST_OFFSETS),
             command,
             timeout_ms=self._timeout_ms,
         )
 
     def dead_letters(
-        self, target: BrokerId, command: DeadLettersCommand
+        self, broker_id: BrokerId, command: DeadLettersCommand
     ) -> Pending[DeadLettersReply]:
-        """Ask the leader on ``target`` to append a batch of dead letters."""
+        """Ask the leader on ``broker_id`` to append a batch of dead letters."""
         return self._network.ask(
             self._broker_id,
-            target,
+            broker_id,
             PRODUCE,
-            self.version(target, PRODUCE),
+            self.version(broker_id, PRODUCE),
             command,
             timeout_ms=self._timeout_ms,
         )
@@ -257,23 +259,24 @@ class Peers:
         return self._ask_controller(BROKER_HEARTBEAT, command, timeout_ms)
 
     def share_state(
-        self, target: BrokerId, api_key: int, commands: Sequence[ShareCommand]
+        self, broker_id: BrokerId, api_key: int, commands: Sequence[ShareCommand]
     ) -> Pending[Sequence[ShareAnswer]]:
-        """Send commands about share partitions of one group to the share coordinator on ``target``.
+        """Send commands about share partitions of one group to the share coordinator on
+        ``broker_id``.
 
         Args:
-            target: The coordinator's broker.
+            broker_id: The coordinator's broker.
             api_key: One of ``SHARE_STATE``.
             commands: One for each share partition; the replies are in the same order.
         """
-        version = self.version(target, api_key)
+        version = self.version(broker_id, api_key)
         if api_key == WRITE_SHARE_GROUP_STATE and version < COMPLETE_COUNTS_FROM:
             commands = tuple(
                 msgspec.structs.replace(command, delivery_complete_count=-1) for command in commands
             )
         return self._network.ask(
             self._broker_id,
-            target,
+            broker_id,
             api_key,
             version,
             tuple(commands),
@@ -292,21 +295,25 @@ class Peers:
             self._broker_id, CONTROLLER_ID, api_key, version, command, timeout_ms=timeout_ms
         )
 
-    def version(self, target: BrokerId, api_key: int) -> int:
+    def version(self, broker_id: BrokerId, api_key: int) -> int:
         """The highest version that both sides support, as ApiVersions would show."""
         fleet = self._fleet
         if self._changes != fleet.changes:
             self._changes = fleet.changes
             self._versions.clear()
-        version = self._versions.get((target, api_key))
+        version = self._versions.get((broker_id, api_key))
         if version is None:
-            peer = fleet.controller if target == CONTROLLER_ID else fleet.release_of(target)
-            own = fleet.highest(self._broker_id, api_key)
-            version = self._versions[target, api_key] = min(own, peer.highest(api_key))
+            peer_release = (
+                fleet.controller if broker_id == CONTROLLER_ID else fleet.release_of(broker_id)
+            )
+            own_version = fleet.highest(self._broker_id, api_key)
+            version = self._versions[broker_id, api_key] = min(
+                own_version, peer_release.highest(api_key)
+            )
         return version
 
 
-class _NoRunner:
+class _NoTaskRunner:
     """Stands for a runner of coroutines where the answer is there already, so that no task waits
     for it.
     """
@@ -314,9 +321,9 @@ class _NoRunner:
     stepping = False
 
 
-def _disconnected_answer(why: str) -> Pending[Any]:
-    answer: Pending[Any] = Pending(_NoRunner())
-    answer.fail(PeerDisconnectedError(why))
+def _disconnected_answer(reason: str) -> Pending[Any]:
+    answer: Pending[Any] = Pending(_NoTaskRunner())
+    answer.fail(PeerDisconnectedError(reason))
     return answer
 
 
@@ -330,7 +337,7 @@ def _without_transaction_versions(command: WriteTxnMarkersCommand) -> WriteTxnMa
     )
 
 
-class _Gone:
+class _StoppedNetwork:
     """The network of a broker that is gone: every request fails."""
 
     __slots__ = ()

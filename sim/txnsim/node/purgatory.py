@@ -58,7 +58,7 @@ class Purgatory(msgspec.Struct, Generic[KeyT], eq=False):
     _by_timeout: dict[float, dict[Parked, None]] = {}
     wide: dict[Parked, None] = {}
     """Operations with too many keys for the index; they are looked at for every key."""
-    _late: dict[KeyT, bool | None] = {}
+    _late_keys: dict[KeyT, bool | None] = {}
     """Keys with too many operations for one step, in line -> True if released, False if touched,
     None while they are being checked.
     """
@@ -87,70 +87,70 @@ class Purgatory(msgspec.Struct, Generic[KeyT], eq=False):
         Returns:
             True if the check succeeded or the wait was released; False at the deadline.
         """
-        parked = Parked(self.tasks, keys=keys, timeout_ms=timeout_ms, check=check)
-        self.park(parked)
+        operation = Parked(self.tasks, keys=keys, timeout_ms=timeout_ms, check=check)
+        self.park(operation)
         try:
             if prepare is not None and await prepare():
                 return True
-            return bool(await parked)
+            return bool(await operation)
         finally:
             # A cancelled waiter (its connection went away, the cluster stops) leaves nothing
             # behind.
-            self._finish(parked, None)
+            self._finish(operation, None)
 
-    def park(self, parked: Parked) -> None:
+    def park(self, operation: Parked) -> None:
         """Park an operation, whose future gets the answer. A cancelled operation
         stays until then.
         """
-        timeout_ms = parked.timeout_ms
-        parked.parked_ns = self._stopwatch_ns()
+        timeout_ms = operation.timeout_ms
+        operation.parked_ns = self._stopwatch_ns()
         same_timeout = self._by_timeout.get(timeout_ms)
         if same_timeout is None:
             same_timeout = self._by_timeout[timeout_ms] = {}
-            self._arm(timeout_ms, timeout_ms)
-        same_timeout[parked] = None
-        if len(parked.keys) > WIDE:
-            self.wide[parked] = None
+            self._arm_timer(timeout_ms, timeout_ms)
+        same_timeout[operation] = None
+        if len(operation.keys) > WIDE:
+            self.wide[operation] = None
         else:
-            for key in parked.keys:
-                self.parked.setdefault(key, {})[parked] = None
+            for key in operation.keys:
+                self.parked.setdefault(key, {})[operation] = None
 
     def touch(self, key: KeyT) -> None:
         """Run the checks of the operations that wait for ``key``, because something has happened to
         it.
         """
-        parked_here: Collection[Parked] = self.parked.get(key, ())
+        operations: Collection[Parked] = self.parked.get(key, ())
         if self.wide:
-            parked_here = [
-                *(parked_wide for parked_wide in self.wide if key in parked_wide.keys),
-                *parked_here,
+            operations = [
+                *(wide_operation for wide_operation in self.wide if key in wide_operation.keys),
+                *operations,
             ]
-        if len(parked_here) > AT_ONCE:
-            self._delay(key, is_released=False)
+        if len(operations) > AT_ONCE:
+            self._check_later(key, is_released=False)
             return
-        for parked in list(parked_here):
-            outcome = parked.check(key)
+        for operation in list(operations):
+            outcome = operation.check(key)
             if outcome is not None and outcome is not False:
-                self._finish(parked, partial(parked.resolve, outcome))
+                self._finish(operation, partial(operation.resolve, outcome))
 
     def release(self, key: KeyT) -> None:
         """Answer all operations that wait for ``key`` (its leader has changed, its topic was
         deleted).
         """
-        parked_here = self._waiting_for(key)
-        if len(parked_here) > AT_ONCE:
-            self._delay(key, is_released=True)
+        operations = self._waiting_for(key)
+        if len(operations) > AT_ONCE:
+            self._check_later(key, is_released=True)
             return
-        for parked in parked_here:
-            self._finish(parked, partial(parked.answer, done=True))
+        for operation in operations:
+            self._finish(operation, partial(operation.answer, done=True))
 
     def release_all(self) -> None:
         """Answer all operations, because the broker stops."""
-        narrow = dict.fromkeys(
-            parked for parked_here in self.parked.values() for parked in parked_here
+        indexed_operations = dict.fromkeys(
+            operation for operations in self.parked.values() for operation in operations
         )
-        for parked in [*self.wide, *narrow]:
-            self._finish(parked, partial(parked.answer, done=True))
+        for operation in [*self.wide, *indexed_operations]:
+            self._finish(operation, partial(operation.answer, done=True))
 
     def pace(self) -> Pace:
         """A new pace for work in slices."""
@@ -158,78 +158,80 @@ class Purgatory(msgspec.Struct, Generic[KeyT], eq=False):
 
     def __len__(self) -> int:
         """Number of parked operations."""
-        narrow = {parked for parked_here in self.parked.values() for parked in parked_here}
-        return len(narrow) + len(self.wide)
+        indexed_operations = {
+            operation for operations in self.parked.values() for operation in operations
+        }
+        return len(indexed_operations) + len(self.wide)
 
-    def _finish(self, parked: Parked, answer: Callable[[], object] | None) -> None:
-        same_timeout = self._by_timeout.get(parked.timeout_ms)
+    def _finish(self, operation: Parked, answer: Callable[[], object] | None) -> None:
+        same_timeout = self._by_timeout.get(operation.timeout_ms)
         if same_timeout is not None:
-            same_timeout.pop(parked, None)
-        if len(parked.keys) > WIDE:
-            self.wide.pop(parked, None)
+            same_timeout.pop(operation, None)
+        if len(operation.keys) > WIDE:
+            self.wide.pop(operation, None)
         else:
-            for key in parked.keys:
-                parked_here = self.parked.get(key)
-                if parked_here is not None:
-                    parked_here.pop(parked, None)
-                    if not parked_here:
+            for key in operation.keys:
+                operations = self.parked.get(key)
+                if operations is not None:
+                    operations.pop(operation, None)
+                    if not operations:
                         del self.parked[key]
-        if answer is not None and not parked.is_answered:
-            parked.is_answered = True
+        if answer is not None and not operation.is_answered:
+            operation.is_answered = True
             self.tasks.soon(answer)
 
     def _waiting_for(self, key: KeyT) -> list[Parked]:
         return [
-            *(parked_wide for parked_wide in self.wide if key in parked_wide.keys),
+            *(wide_operation for wide_operation in self.wide if key in wide_operation.keys),
             *self.parked.get(key, ()),
         ]
 
-    def _delay(self, key: KeyT, *, is_released: bool) -> None:
+    def _check_later(self, key: KeyT, *, is_released: bool) -> None:
         """Put a key in line. An operation that is parked for a released key meanwhile is answered,
         too: its caller looks again.
         """
-        is_first = not self._late
-        self._late[key] = is_released or bool(self._late.get(key))
+        is_first = not self._late_keys
+        self._late_keys[key] = is_released or bool(self._late_keys.get(key))
         if is_first:
             self.tasks.drive(self._run_late(self.pace()), ignore_end, name="purgatory.late")
 
     async def _run_late(self, pace: Pace) -> None:
         try:
-            while self._late:
-                key = next(iter(self._late))
-                is_released, self._late[key] = self._late[key], None
-                for parked in self._waiting_for(key):
-                    if parked in self._by_timeout.get(parked.timeout_ms, ()):
-                        self._late_answer(parked, key, is_released=bool(is_released))
+            while self._late_keys:
+                key = next(iter(self._late_keys))
+                is_released, self._late_keys[key] = self._late_keys[key], None
+                for operation in self._waiting_for(key):
+                    if operation in self._by_timeout.get(operation.timeout_ms, ()):
+                        self._late_answer(operation, key, is_released=bool(is_released))
                     if pace.has_done(LOOK_ELEMENTS):
                         await pace.yield_turn()
-                check = self._late.pop(key)
-                if check is not None:  # touched meanwhile
-                    self._late[key] = check
+                touched_meanwhile = self._late_keys.pop(key)
+                if touched_meanwhile is not None:  # touched meanwhile
+                    self._late_keys[key] = touched_meanwhile
         finally:
-            self._late.clear()
+            self._late_keys.clear()
 
-    def _late_answer(self, parked: Parked, key: KeyT, *, is_released: bool) -> None:
+    def _late_answer(self, operation: Parked, key: KeyT, *, is_released: bool) -> None:
         if is_released:
-            self._finish(parked, partial(parked.answer, done=True))
+            self._finish(operation, partial(operation.answer, done=True))
             return
-        outcome = parked.check(key)
+        outcome = operation.check(key)
         if outcome is not None and outcome is not False:
-            self._finish(parked, partial(parked.resolve, outcome))
+            self._finish(operation, partial(operation.resolve, outcome))
 
-    def _arm(self, timeout_ms: float, delay_ms: float) -> None:
-        self._clock.call_later(delay_ms, lambda: self._expire(timeout_ms))
+    def _arm_timer(self, timeout_ms: float, delay_ms: float) -> None:
+        self._clock.call_later(delay_ms, lambda: self._expire_operations(timeout_ms))
 
-    def _expire(self, timeout_ms: float) -> None:
+    def _expire_operations(self, timeout_ms: float) -> None:
         same_timeout = self._by_timeout[timeout_ms]
         now_ms = self._clock.monotonic_ms()
-        for parked in list(islice(same_timeout, AT_ONCE)):
-            left_ms = self._clock.ms_of(parked.parked_ns) + timeout_ms - now_ms
+        for operation in list(islice(same_timeout, AT_ONCE)):
+            left_ms = self._clock.ms_of(operation.parked_ns) + timeout_ms - now_ms
             if left_ms > 0:
-                self._arm(timeout_ms, left_ms)
+                self._arm_timer(timeout_ms, left_ms)
                 return
-            self._finish(parked, partial(parked.answer, done=False))
+            self._finish(operation, partial(operation.answer, done=False))
         if same_timeout:
-            self._arm(timeout_ms, 0)
+            self._arm_timer(timeout_ms, 0)
         else:
             del self._by_timeout[timeout_ms]
