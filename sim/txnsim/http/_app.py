@@ -35,7 +35,7 @@ from txnsim.http.replies import RefusedError, as_json, refusal_response
 from txnsim.on_demand_imports import offered
 from txnsim.server.cluster import SimCluster
 
-_NOUNS: Final[tuple[type[Noun], ...]] = (
+_CLUSTER_NOUNS: Final[tuple[type[Noun], ...]] = (
     LookRoutes,
     ClockRoutes,
     FaultRoutes,
@@ -50,7 +50,7 @@ _NOUNS: Final[tuple[type[Noun], ...]] = (
     PageRoutes,
     *(noun for extension in offered("http.control_port") for noun in extension.NOUNS),
 )
-OPERATIONS: Final = tuple(operation for noun in _NOUNS for operation in noun.operations())
+OPERATIONS: Final = tuple(operation for noun in _CLUSTER_NOUNS for operation in noun.operations())
 """All operations of the control port, except the description itself."""
 
 INDEX_PATHS: Final = ("/api", "/api/", "/api/v1", "/api/v1/", "/docs", "/docs/")
@@ -59,20 +59,24 @@ INDEX_PATHS: Final = ("/api", "/api/", "/api/v1", "/api/v1/", "/docs", "/docs/")
 
 async def no_such_path(request: Request, _error: Exception) -> Response:
     """Answer 404 for an unknown path."""
-    path = request.scope["path"]
-    return as_json(Problem(error=f"there is no {path}; GET /openapi.json lists all"), status=404)
+    requested_path = request.scope["path"]
+    return as_json(
+        Problem(error=f"there is no {requested_path}; GET /openapi.json lists all"), status=404
+    )
 
 
 async def no_such_method(request: Request, _error: Exception) -> Response:
     """Answer 405 with the methods that the path has."""
     routes = [route for route in request.app.routes if isinstance(route, Route)]
-    path = next(route.path for route in routes if route.matches(request.scope)[0] is not Match.NONE)
-    methods_there = sorted(
-        {method for route in routes if route.path == path for method in route.methods or ()}
+    route_path = next(
+        route.path for route in routes if route.matches(request.scope)[0] is not Match.NONE
     )
-    allowed = ", ".join(methods_there)
-    answer = as_json(Problem(error=f"{request.scope['path']} knows {allowed}"), status=405)
-    answer.headers["Allow"] = allowed
+    path_methods = sorted(
+        {method for route in routes if route.path == route_path for method in route.methods or ()}
+    )
+    allowed_methods = ", ".join(path_methods)
+    answer = as_json(Problem(error=f"{request.scope['path']} knows {allowed_methods}"), status=405)
+    answer.headers["Allow"] = allowed_methods
     return answer
 
 
@@ -100,8 +104,9 @@ class ControlApi:
         """
         self._cluster = cluster
         self._events = ReportedRoutes(cluster)
-        self._added = [
-            offer.LabRoutes(cluster, fork_server) for offer in offered("http.control_port")
+        self._lab_routes = [
+            lab_extension.LabRoutes(cluster, fork_server)
+            for lab_extension in offered("http.control_port")
         ]
         self._index = msgspec.json.format(
             msgspec.json.encode(
@@ -125,7 +130,7 @@ class ControlApi:
         """
         cluster = self._cluster
         access_rules = access_rules or AccessRules()
-        nouns = (
+        all_nouns = (
             LookRoutes(cluster),
             ClockRoutes(cluster),
             FaultRoutes(cluster),
@@ -138,25 +143,25 @@ class ControlApi:
             RoundRoutes(cluster),
             AssertionRoutes.of_simulated(cluster),
             PageRoutes(access_rules),
-            *(noun for added in self._added for noun in added.nouns()),
+            *(noun for lab_routes in self._lab_routes for noun in lab_routes.nouns()),
         )
         return application(
             Route("/openapi.json", self.openapi),
             *(Route(path, self.index) for path in INDEX_PATHS),
-            *(route for noun in nouns for route in noun.routes()),
+            *(route for noun in all_nouns for route in noun.routes()),
             access_rules=access_rules,
         )
 
     def warm_up(self) -> None:
         """Prepare what the page will need: its files, and the process that runs are forked from."""
-        for added in self._added:
-            added.warm_up()
+        for lab_routes in self._lab_routes:
+            lab_routes.warm_up()
 
     def close(self) -> None:
         """End all streams, because the control port closes."""
         self._events.close()
-        for added in self._added:
-            added.close()
+        for lab_routes in self._lab_routes:
+            lab_routes.close()
 
     async def index(self, _request: Request) -> Response:
         """Every operation with its summary."""

@@ -88,7 +88,7 @@ class AssertionRoutes(WireNoun):
         self, topic: str, encoding: str, settle_ms: int
     ) -> AsyncGenerator[Iterable[str | None]]:
         reader = TopicReader(beside=self._run_beside)
-        async with self._asking() as admin:
+        async with self._connected_admin() as admin:
             async for records in committed_records(
                 admin, topic, settle_ms=settle_ms, reader=reader
             ):
@@ -96,7 +96,7 @@ class AssertionRoutes(WireNoun):
                     _encode_value(
                         record.value,
                         encoding,
-                        where=f"{record.partition} at offset {record.offset}",
+                        record_place=f"{record.partition} at offset {record.offset}",
                     )
                     for record in records
                 )
@@ -118,19 +118,23 @@ class AssertionRoutes(WireNoun):
         for topic in (comparison.input, comparison.output):
             if isinstance(topic, str):
                 self._place_of(topic, 0)
-        source, target = (
-            _read(records_given, comparison.encoding)
-            for records_given in (comparison.input, comparison.output)
+        input_records, output_records = (
+            _read_values(records_or_topic, comparison.encoding)
+            for records_or_topic in (comparison.input, comparison.output)
         )
         reader = TopicReader(bytes_max=self._answer_max_bytes, beside=self._run_beside)
-        async with self._asking() as admin:
+        async with self._connected_admin() as admin:
             try:
                 complaint = await complaints.about_exactly_once(
-                    admin, source, target, settle_ms=comparison.settle_ms, reader=reader
+                    admin,
+                    input_records,
+                    output_records,
+                    settle_ms=comparison.settle_ms,
+                    reader=reader,
                 )
             except AnswerTooLargeError as error:
                 raise RefusedError(422, f"{error} (answer_max_bytes)") from error
-        return _answer(complaint)
+        return _assertion_answer(complaint)
 
     @Operation(
         "get", f"{PREFIX}/assertions/no-hanging-transactions", also=("409",), refusals=("503",)
@@ -138,9 +142,11 @@ class AssertionRoutes(WireNoun):
     async def no_hanging_transactions(self, _request: Request) -> WithStatus[Assertion]:
         """Whether all open transactions will get a marker; 409 lists those that will not."""
         now_ms = self._environment.clock.now_ms()
-        async with self._asking() as admin:
-            hanging = await hanging_ones(admin, now_ms=now_ms)
-        return _answer(complaints.about_hanging(hanging, bootstrap=self._bootstrap()))
+        async with self._connected_admin() as admin:
+            hanging_transactions = await hanging_ones(admin, now_ms=now_ms)
+        return _assertion_answer(
+            complaints.about_hanging(hanging_transactions, bootstrap=self._bootstrap())
+        )
 
     async def _run_beside(self, work: Callable[[], T], /) -> T:
         """Run work on many records in a thread beside the loop, for one caller at a time."""
@@ -152,10 +158,10 @@ class AssertionRoutes(WireNoun):
             unpacker.leave()
 
     @asynccontextmanager
-    async def _asking(self) -> AsyncIterator[Admin]:
+    async def _connected_admin(self) -> AsyncIterator[Admin]:
         try:
-            async with self._outside(ClientSettings(client_id=_CLIENT_ID)) as outside:
-                yield Admin(outside)
+            async with self._outside(ClientSettings(client_id=_CLIENT_ID)) as client:
+                yield Admin(client)
         except ClientError as error:
             raise RefusedError(
                 503,
@@ -164,11 +170,11 @@ class AssertionRoutes(WireNoun):
             ) from error
 
 
-def _answer(error: str | None) -> WithStatus[Assertion]:
+def _assertion_answer(error: str | None) -> WithStatus[Assertion]:
     return WithStatus(Assertion(error=error), status=200 if error is None else 409)
 
 
-def _encode_value(value: Value, encoding: str, *, where: str) -> str | None:
+def _encode_value(value: Value, encoding: str, *, record_place: str) -> str | None:
     if value is None:
         return None
     if encoding == "base64":
@@ -177,19 +183,19 @@ def _encode_value(value: Value, encoding: str, *, where: str) -> str | None:
         return value.decode()
     except UnicodeDecodeError as error:
         raise RefusedError(
-            422, f"the value of {where} is no UTF-8: ask with ?encoding=base64"
+            422, f"the value of {record_place} is no UTF-8: ask with ?encoding=base64"
         ) from error
 
 
-def _read(records_given: str | list[str | None], encoding: str) -> str | list[Value]:
+def _read_values(records_or_topic: str | list[str | None], encoding: str) -> str | list[Value]:
     """The name of a topic, or values as bytes."""
-    if isinstance(records_given, str):
-        return records_given
+    if isinstance(records_or_topic, str):
+        return records_or_topic
     if encoding == "text":
-        return [None if value is None else value.encode() for value in records_given]
+        return [None if value is None else value.encode() for value in records_or_topic]
     try:
         return [
-            None if value is None else b64decode(value, validate=True) for value in records_given
+            None if value is None else b64decode(value, validate=True) for value in records_or_topic
         ]
     except ValueError as error:
         raise RefusedError(422, f"a value is no base64: {error}") from error

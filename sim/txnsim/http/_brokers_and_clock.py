@@ -99,8 +99,8 @@ class LifeRoutes(ClusterNoun):
         kill_body = await body.read()
         if member.state is MemberLifeState.DOWN:
             raise RefusedError(409, f"broker {member.broker_id} is down already: start it first")
-        lost = kill_body.lose_unflushed
-        await self._cluster.kill_broker(member.broker_id, lose_unflushed=lost)
+        lose_unflushed = kill_body.lose_unflushed
+        await self._cluster.kill_broker(member.broker_id, lose_unflushed=lose_unflushed)
         return self._view(member)
 
     @Operation("post", f"{PREFIX}/brokers/{{id}}/isolate", refusals=("404", "422"))
@@ -119,20 +119,20 @@ class LifeRoutes(ClusterNoun):
         return self._view(member)
 
     async def _carry_out(
-        self, request: Request, member: ClusterMember, work: Coroutine[Any, Any, None]
+        self, request: Request, member: ClusterMember, life_change: Coroutine[Any, Any, None]
     ) -> WithStatus[BrokerView]:
         """Run the work in the background, and wait up to ``wait_ms`` for the result."""
         try:
             wait_ms = number_of(request, "wait_ms", default=WAIT_MS, least=0, most=WAIT_MS_MAX)
         except RefusedError:
-            work.close()
+            life_change.close()
             raise
         outcome: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
         async def until_done() -> None:
             problem = ""
             try:
-                await work
+                await life_change
             except (ConfigError, OSError) as error:
                 problem = str(error)
             if not outcome.done():
@@ -190,38 +190,42 @@ class LifeRoutes(ClusterNoun):
     async def move_leader(self, _request: Request, body: Body[LeaderMove]) -> PartitionView:
         """Make another in-sync replica the leader, under the next leader epoch."""
         move_body = await body.read()
-        where = self.partition(move_body.topic, move_body.partition)
+        topic_partition = self.partition(move_body.topic, move_body.partition)
         try:
-            self._cluster.move_leader(where, BrokerId(move_body.leader))
+            self._cluster.move_leader(topic_partition, BrokerId(move_body.leader))
         except ConfigError as error:
-            isr = known_partition(self._cluster, where).isr
+            isr = known_partition(self._cluster, topic_partition).isr
             raise RefusedError(
                 409, f"{error}; in sync are {', '.join(map(str, isr)) or 'none'}"
             ) from error
-        return partition_view(where.partition, known_partition(self._cluster, where))
+        return partition_view(
+            topic_partition.partition, known_partition(self._cluster, topic_partition)
+        )
 
     @Operation("post", f"{PREFIX}/elections", refusals=("404", "409", "422"))
     async def elect(self, _request: Request, body: Body[Elect]) -> PartitionView:
         """Elect a leader as ElectLeaders does: the preferred replica, or any (unclean)."""
         election_body = await body.read()
-        where = self.partition(election_body.topic, election_body.partition)
-        kind = _ELECTIONS.get(election_body.type)
-        if kind is None:
+        topic_partition = self.partition(election_body.topic, election_body.partition)
+        election = _ELECTIONS.get(election_body.type)
+        if election is None:
             raise RefusedError(
                 422, f"type is {election_body.type!r}, expected one of {', '.join(_ELECTIONS)}"
             )
         metadata = self._cluster.metadata
-        elected = elect_leader(metadata.image, where, kind, metadata.settings)
-        if isinstance(elected, Rejection):
-            if elected.error is not ErrorCode.election_not_needed:
-                raise RefusedError(409, f"{elected.error.name.upper()}: {elected.reason}")
+        image_after = elect_leader(metadata.image, topic_partition, election, metadata.settings)
+        if isinstance(image_after, Rejection):
+            if image_after.error is not ErrorCode.election_not_needed:
+                raise RefusedError(409, f"{image_after.error.name.upper()}: {image_after.reason}")
         else:
             environment = self._cluster.environment
             with input_event(
-                environment, "elect-leader", tp=str(where), election=election_body.type
+                environment, "elect-leader", tp=str(topic_partition), election=election_body.type
             ):
-                metadata.publish(elected)
-        return partition_view(where.partition, known_partition(self._cluster, where))
+                metadata.publish(image_after)
+        return partition_view(
+            topic_partition.partition, known_partition(self._cluster, topic_partition)
+        )
 
 
 class ClockRoutes(ClusterNoun):

@@ -59,7 +59,7 @@ STREAMS: Final = frozenset({EVENT_STREAM, MESSAGE_PACK})
 _pack: Final = msgspec.msgpack.Encoder().encode
 _PAIR: Final = b"\x92"
 """MessagePack: the header of an array of two."""
-_NOTHING_NEW: Final = _pack({})
+_NOTHING_NEW_CHUNK: Final = _pack({})
 IDENTITY: Final = "Txnsim-Trace"
 """Header that identifies the trace. Another cluster at the same address has another identity."""
 Piece = tuple[int, bytes]
@@ -86,7 +86,7 @@ class SetTrace(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     level: TraceLevel
 
 
-_FROM: Final = Query("from", "First event, as far as it is kept; only new ones unless given")
+_FROM_QUERY: Final = Query("from", "First event, as far as it is kept; only new ones unless given")
 
 
 class EventRoutes(Noun):
@@ -113,12 +113,12 @@ class EventRoutes(Noun):
         each piece.
         """
         return StreamingResponse(
-            self._sent(self._tracer.pieces()), media_type=NDJSON, headers=self._headers
+            self._send_chunks(self._tracer.pieces()), media_type=NDJSON, headers=self._headers
         )
 
-    async def _sent(self, pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
-        for piece in pieces:
-            yield piece
+    async def _send_chunks(self, chunks: Iterator[bytes]) -> AsyncIterator[bytes]:
+        for chunk in chunks:
+            yield chunk
             await self._pause(0)
 
     @Operation("post", f"{PREFIX}/trace", refusals=("422",))
@@ -151,7 +151,7 @@ class EventRoutes(Noun):
                 "string",
                 many=True,
             ),
-            _FROM,
+            _FROM_QUERY,
         ),
         refusals=("409", "422", "503"),
     )
@@ -160,19 +160,19 @@ class EventRoutes(Noun):
         many.
         """
         self._admit()
-        kinds = request.query_params.getlist("kind")
-        for kind in kinds:
-            if not any(_is_within(known_kind, kind, ".") for known_kind in KINDS):
+        event_kinds = request.query_params.getlist("kind")
+        for event_kind in event_kinds:
+            if not any(_is_within(known_kind, event_kind, ".") for known_kind in KINDS):
                 raise RefusedError(
-                    422, f"kind {kind!r} is none of the trace's (docs/trace-kinds.md)"
+                    422, f"kind {event_kind!r} is none of the trace's (docs/trace-kinds.md)"
                 )
-        nodes = request.query_params.getlist("node")
+        node_names = request.query_params.getlist("node")
         cursor = number_of(
             request, "from", default=self._resume_position(request), least=0, most=CURSOR_MAX
         )
         listener = self._listen(
             cursor,
-            lambda reached: self._lines(reached, kinds, nodes),
+            lambda next_cursor: self._event_chunk(next_cursor, event_kinds, node_names),
             greeting=b": connected\n\n",
             nothing_new=b": nothing new\n\n",
         )
@@ -182,7 +182,7 @@ class EventRoutes(Noun):
         "get",
         f"{PREFIX}/events/packed",
         media_type=MESSAGE_PACK,
-        query=(_FROM,),
+        query=(_FROM_QUERY,),
         refusals=("409", "422", "503"),
     )
     async def packed(self, request: Request) -> Response:
@@ -201,7 +201,7 @@ class EventRoutes(Noun):
             cursor,
             _Packer(self._tracer).next_piece,
             greeting=_pack({"start_ns": self._tracer.rows_start_ns}),
-            nothing_new=_NOTHING_NEW,
+            nothing_new=_NOTHING_NEW_CHUNK,
         )
         return StreamingResponse(listener, media_type=MESSAGE_PACK, headers=self._headers)
 
@@ -235,16 +235,16 @@ class EventRoutes(Noun):
         self._listeners += 1
         try:
             yield greeting
-            said_ms = clock.monotonic_ms()
+            last_sent_ms = clock.monotonic_ms()
             while not self._is_closed:
-                cursor, piece = next_piece(cursor)
-                if piece:
+                cursor, chunk = next_piece(cursor)
+                if chunk:
                     # A caller that does not read makes this wait, and no other reader.
-                    yield piece
-                    said_ms = clock.monotonic_ms()
-                elif clock.monotonic_ms() - said_ms >= SILENCE_MS:
+                    yield chunk
+                    last_sent_ms = clock.monotonic_ms()
+                elif clock.monotonic_ms() - last_sent_ms >= SILENCE_MS:
                     yield nothing_new
-                    said_ms = clock.monotonic_ms()
+                    last_sent_ms = clock.monotonic_ms()
                 if cursor >= len(self._tracer):
                     await self._pause(LOOK_MS * max(1, self._listeners // 2))
                 else:
@@ -252,31 +252,37 @@ class EventRoutes(Noun):
         finally:
             self._listeners -= 1
 
-    def _lines(self, cursor: int, kinds: Sequence[str], nodes: Sequence[str]) -> Piece:
+    def _event_chunk(
+        self, cursor: int, event_kinds: Sequence[str], node_names: Sequence[str]
+    ) -> Piece:
         """The next events after a cursor, as Server-Sent Events."""
         tracer = self._tracer
-        oldest = _oldest(tracer)
-        pieces = []
-        if cursor < oldest:
-            lost = msgspec.json.encode(_lost(cursor, oldest))
-            pieces.append(b"event: lost\ndata: %b\n\n" % lost)
-            cursor = oldest
-        names = tracer.nodes
-        while len(self._names) < len(names):
-            self._names.append(msgspec.json.encode(names[len(self._names)]))
-        end = max(cursor, min(cursor + EVENTS_PER_TURN_MAX, len(tracer)))
-        for index, line in enumerate(islice(tracer.lines(cursor), EVENTS_PER_TURN_MAX), cursor):
-            kind, node = _kind_and_node(line)
-            if (kinds or nodes) and not _is_wanted(kind.decode(), names[node], kinds, nodes):
+        oldest_event = _oldest_event(tracer)
+        encoded_events = []
+        if cursor < oldest_event:
+            lost_notice = msgspec.json.encode(_lost_notice(cursor, oldest_event))
+            encoded_events.append(b"event: lost\ndata: %b\n\n" % lost_notice)
+            cursor = oldest_event
+        traced_nodes = tracer.nodes
+        while len(self._names) < len(traced_nodes):
+            self._names.append(msgspec.json.encode(traced_nodes[len(self._names)]))
+        end_cursor = max(cursor, min(cursor + EVENTS_PER_TURN_MAX, len(tracer)))
+        for event_index, event_line in enumerate(
+            islice(tracer.lines(cursor), EVENTS_PER_TURN_MAX), cursor
+        ):
+            event_kind, node_index = _kind_and_node(event_line)
+            if (event_kinds or node_names) and not _is_wanted(
+                event_kind.decode(), traced_nodes[node_index], event_kinds, node_names
+            ):
                 continue
-            pieces.append(
+            encoded_events.append(
                 b'id: %d\nevent: %b\ndata: {"node":%b,%b\n\n'
-                % (index, kind, self._names[node], line[1:])
+                % (event_index, event_kind, self._names[node_index], event_line[1:])
             )
-        return end, b"".join(pieces)
+        return end_cursor, b"".join(encoded_events)
 
-    async def _pause(self, ms: int) -> None:
-        await pause(self._environment.clock, ms)
+    async def _pause(self, pause_ms: int) -> None:
+        await pause(self._environment.clock, pause_ms)
 
 
 class ReportedRoutes(EventRoutes):
@@ -297,9 +303,11 @@ class ReportedRoutes(EventRoutes):
         """What happened, for people: the story, what unfinished transactions wait for, the fault
         rules and their hits.
         """
-        since = number_of(request, "from", default=0, least=0, most=len(self._tracer))
-        states = [fault(armed) for armed in self._cluster.injector.rules()]
-        return Response(await report(self._cluster, states, since=since), media_type=TEXT)
+        first_event = number_of(request, "from", default=0, least=0, most=len(self._tracer))
+        fault_states = [fault(armed_rule) for armed_rule in self._cluster.injector.rules()]
+        return Response(
+            await report(self._cluster, fault_states, since=first_event), media_type=TEXT
+        )
 
 
 class _Packer:
@@ -312,41 +320,49 @@ class _Packer:
     def next_piece(self, cursor: int) -> Piece:
         """The next batches after a cursor, preceded by notes about lost events."""
         tracer = self._tracer
-        oldest = _oldest(tracer)
+        oldest_event = _oldest_event(tracer)
         notes: dict[str, object] = {}
-        if cursor < oldest:
-            notes |= _lost(cursor, oldest)
-            cursor = oldest
-        pieces: list[bytes] = []
-        for first_position, count, rows in islice(tracer.batches(cursor), BATCHES_PER_TURN_MAX):
-            pieces += (_PAIR, _pack(first_position), rows)
-            cursor = first_position + count
+        if cursor < oldest_event:
+            notes |= _lost_notice(cursor, oldest_event)
+            cursor = oldest_event
+        packed_parts: list[bytes] = []
+        for first_position, event_count, rows in islice(
+            tracer.batches(cursor), BATCHES_PER_TURN_MAX
+        ):
+            packed_parts += (_PAIR, _pack(first_position), rows)
+            cursor = first_position + event_count
         if new_nodes := tracer.nodes[self._nodes_told :]:
             notes["nodes"] = new_nodes
             self._nodes_told += len(new_nodes)
         if notes:
-            pieces.insert(0, _pack(notes))
-        return cursor, b"".join(pieces)
+            packed_parts.insert(0, _pack(notes))
+        return cursor, b"".join(packed_parts)
 
 
-def _oldest(tracer: Tracer) -> int:
+def _oldest_event(tracer: Tracer) -> int:
     """Position of the oldest event that a listener may still receive."""
     return max(tracer.first_index, len(tracer) - EVENTS_BEHIND_MAX)
 
 
-def _lost(cursor: int, oldest: int) -> dict[str, int]:
-    return {"lost": oldest - cursor, "next": oldest}
+def _lost_notice(cursor: int, oldest_event: int) -> dict[str, int]:
+    return {"lost": oldest_event - cursor, "next": oldest_event}
 
 
-def _kind_and_node(line: bytes) -> tuple[bytes, int]:
+def _kind_and_node(event_line: bytes) -> tuple[bytes, int]:
     """Kind and node of an encoded event, whose columns are in the order of ``trace.Event``."""
-    _, _, node, _, _, kind, *_ = line.split(b',"', 6)
-    return kind.split(b'"', 3)[2], int(node[len(b'n":') :])
+    _, _, node_column, _, _, kind_column, *_ = event_line.split(b',"', 6)
+    return kind_column.split(b'"', 3)[2], int(node_column[len(b'n":') :])
 
 
-def _is_wanted(kind: str, node: str, kinds: Sequence[str], nodes: Sequence[str]) -> bool:
-    return (not kinds or any(_is_within(kind, kind_prefix, ".") for kind_prefix in kinds)) and (
-        not nodes or any(_is_within(node, node_prefix, "/") for node_prefix in nodes)
+def _is_wanted(
+    event_kind: str, node_name: str, kind_prefixes: Sequence[str], node_prefixes: Sequence[str]
+) -> bool:
+    return (
+        not kind_prefixes
+        or any(_is_within(event_kind, kind_prefix, ".") for kind_prefix in kind_prefixes)
+    ) and (
+        not node_prefixes
+        or any(_is_within(node_name, node_prefix, "/") for node_prefix in node_prefixes)
     )
 
 

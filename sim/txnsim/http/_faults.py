@@ -64,31 +64,31 @@ class FaultRoutes(Noun):
     @Operation("post", f"{PREFIX}/faults/plan", status="201", refusals=("409", "422"))
     async def arm_plan(self, _request: Request, body: Body[list[FaultRule]]) -> list[Fault]:
         """Arm a whole plan, in its order: all of its rules or none."""
-        rules = await body.read()
-        if len(rules) > PLAN_RULES_MAX:
-            raise RefusedError(422, f"{len(rules)} rules, expected at most {PLAN_RULES_MAX}")
-        armed: list[Fault] = []
+        fault_rules = await body.read()
+        if len(fault_rules) > PLAN_RULES_MAX:
+            raise RefusedError(422, f"{len(fault_rules)} rules, expected at most {PLAN_RULES_MAX}")
+        armed_faults: list[Fault] = []
         try:
-            for rule in rules:
-                armed.append(self._arm(rule))
+            for fault_rule in fault_rules:
+                armed_faults.append(self._arm(fault_rule))
         except RefusedError:
-            for rule in rules[: len(armed)]:
-                with self._input_event("disarm-fault", rule=rule.id):
-                    self._cluster.injector.disarm(rule.id)
+            for fault_rule in fault_rules[: len(armed_faults)]:
+                with self._input_event("disarm-fault", rule=fault_rule.id):
+                    self._cluster.injector.disarm(fault_rule.id)
             raise
-        return armed
+        return armed_faults
 
-    def _arm(self, rule: FaultRule) -> Fault:
+    def _arm(self, fault_rule: FaultRule) -> Fault:
         injector = self._cluster.injector
-        is_armed = injector.get(rule.id) is not None
+        is_armed = injector.get(fault_rule.id) is not None
         try:
-            with self._input_event("arm-fault", rule=msgspec.to_builtins(rule)):
-                return fault(injector.arm(rule), injector.doubt(rule))
+            with self._input_event("arm-fault", rule=msgspec.to_builtins(fault_rule)):
+                return fault(injector.arm(fault_rule), injector.doubt(fault_rule))
         except CannotStrikeError as error:
             raise RefusedError(501, str(error)) from error
         except ValueError as error:
             advice = (
-                f": choose another id, or DELETE {PREFIX}/faults/{rule.id} first"
+                f": choose another id, or DELETE {PREFIX}/faults/{fault_rule.id} first"
                 if is_armed
                 else ""
             )
@@ -113,20 +113,21 @@ class FaultRoutes(Noun):
         """
         injector = self._cluster.injector
         forgets = word_of(request, "forget", ("true", "false")) == "true"
-        idle = injector.never_struck()
+        idle_rules = injector.never_struck()
         if forgets:
             injector.forget()
-        if not idle:
+        if not idle_rules:
             return WithStatus(NeverStruck(error=None, never_struck=()))
-        doubts = [injector.doubt(armed.rule, in_hindsight=True) for armed in idle]
-        counts = "; ".join(
-            f"{armed.rule.id}: {armed.matched} crossings matched{', ' if why else ''}{why or ''}"
-            for armed, why in zip(idle, doubts, strict=True)
+        doubts = [injector.doubt(armed_rule.rule, in_hindsight=True) for armed_rule in idle_rules]
+        match_counts = "; ".join(
+            f"{armed_rule.rule.id}: {armed_rule.matched} crossings matched"
+            f"{', ' if doubt else ''}{doubt or ''}"
+            for armed_rule, doubt in zip(idle_rules, doubts, strict=True)
         )
         answer = NeverStruck(
-            error=f"{len(idle)} of the faults never struck ({counts}): compare their criteria with "
-            f"what the clients do (GET {PREFIX}/report shows it), or leave them out",
-            never_struck=tuple(map(fault, idle, doubts)),
+            error=f"{len(idle_rules)} of the faults never struck ({match_counts}): compare their "
+            f"criteria with what the clients do (GET {PREFIX}/report shows it), or leave them out",
+            never_struck=tuple(map(fault, idle_rules, doubts)),
         )
         return WithStatus(answer, status=409)
 

@@ -58,8 +58,8 @@ class AccessRules:
         """The cookie that carries the token; None without a token."""
         if self._secret is None:
             return None
-        name, value = self._cookie_name, self._cookie_value
-        return f"{name}={value}; Path=/; HttpOnly; SameSite=Strict"
+        name, cookie_value = self._cookie_name, self._cookie_value
+        return f"{name}={cookie_value}; Path=/; HttpOnly; SameSite=Strict"
 
     def complaint(self, path: str, headers: Mapping[str, str]) -> tuple[int, str] | None:
         """Status and reason if a request is refused; None if it may pass."""
@@ -71,11 +71,11 @@ class AccessRules:
             return 403, f"Origin is {origin!r}: pages of other places may not ask"
         if headers.get("sec-fetch-site") == "cross-site":
             return 403, "Sec-Fetch-Site is cross-site: pages of other places may not ask"
-        if self._secret is None or _is_open(path) or self._knows(headers):
+        if self._secret is None or _is_open(path) or self._has_valid_token(headers):
             return None
         return 401, f"a token is wanted: {_WHERE}"
 
-    def _knows(self, headers: Mapping[str, str]) -> bool:
+    def _has_valid_token(self, headers: Mapping[str, str]) -> bool:
         assert self._secret is not None
         credentials = headers.get("authorization", "")
         if credentials[: len(BEARER)].lower() == BEARER:
@@ -103,10 +103,10 @@ class AccessGuard:
                 )
             if complaint is not None:
                 status, reason = complaint
-                answer = as_json(Problem(error=reason), status=status)
+                refusal = as_json(Problem(error=reason), status=status)
                 if status == 401:
-                    answer.headers["WWW-Authenticate"] = "Bearer"
-                await answer(scope, receive, send)
+                    refusal.headers["WWW-Authenticate"] = "Bearer"
+                await refusal(scope, receive, send)
                 return
         await self._app(scope, receive, send)
 
@@ -125,5 +125,5 @@ def is_loopback(host: str) -> bool:
 
 def _without_port(host: str) -> str:
     """The name in a Host header, in lower case; an IPv6 address keeps its brackets."""
-    name, colon, port = host.lower().rpartition(":")
-    return name if colon and (not port or port.isdigit()) else host.lower()
+    host_name, colon, port = host.lower().rpartition(":")
+    return host_name if colon and (not port or port.isdigit()) else host.lower()

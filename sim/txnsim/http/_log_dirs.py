@@ -49,21 +49,21 @@ class LogDirRoutes(ClusterNoun):
                 files: list[StoredFile] = end.value
                 break
             await asyncio.sleep(0)
-        return StreamingResponse(_in_pieces(files, now_ms), media_type=TAR)
+        return StreamingResponse(_archive_chunks(files, now_ms), media_type=TAR)
 
 
-async def _in_pieces(files: Sequence[StoredFile], now_ms: int) -> AsyncIterator[bytes]:
+async def _archive_chunks(files: Sequence[StoredFile], now_ms: int) -> AsyncIterator[bytes]:
     """The archive in pieces, made in the loop's own thread, with turns for other tasks.
 
     Small pieces are sent together, a large one in parts. Sending by itself gives other tasks no
     turn.
     """
-    gathered = bytearray()
-    for piece in stored_file.tar_of(files, modified_ms=now_ms):
-        for start in range(0, len(piece), TURN_BYTES):
-            gathered += piece[start : start + TURN_BYTES]
-            if len(gathered) >= TURN_BYTES:
-                yield bytes(gathered)
-                gathered.clear()
+    gathered_bytes = bytearray()
+    for archive_piece in stored_file.tar_of(files, modified_ms=now_ms):
+        for slice_start in range(0, len(archive_piece), TURN_BYTES):
+            gathered_bytes += archive_piece[slice_start : slice_start + TURN_BYTES]
+            if len(gathered_bytes) >= TURN_BYTES:
+                yield bytes(gathered_bytes)
+                gathered_bytes.clear()
                 await asyncio.sleep(0)
-    yield bytes(gathered)
+    yield bytes(gathered_bytes)

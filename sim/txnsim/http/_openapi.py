@@ -31,13 +31,13 @@ def document(
     refusals: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> dict[str, Any]:
     """The document, ready to be encoded as JSON."""
-    used = {
-        kind
-        for kind_used in operations
-        for kind in (kind_used.body, kind_used.answer)
-        if kind is not None
+    message_types = {
+        message_type
+        for described_operation in operations
+        for message_type in (described_operation.body, described_operation.answer)
+        if message_type is not None
     }
-    types = sorted((*used, Problem), key=str)
+    types = sorted((*message_types, Problem), key=str)
     schemas, components = msgspec.json.schema_components(
         types, ref_template="#/components/schemas/{name}"
     )
@@ -47,11 +47,17 @@ def document(
     for operation in operations:
         if operation.body is not None:
             path_refusals = next(
-                (refusal for path, refusal in refusals.items() if operation.path.startswith(path)),
+                (
+                    prefix_refusals
+                    for path, prefix_refusals in refusals.items()
+                    if operation.path.startswith(path)
+                ),
                 (),
             )
             operation = replace(operation, refusals=(*operation.refusals, *path_refusals))
-        paths.setdefault(operation.path, {})[operation.method] = _operation(operation, references)
+        paths.setdefault(operation.path, {})[operation.method] = _operation_object(
+            operation, references
+        )
     return {
         "openapi": "3.1.0",
         "info": {
@@ -75,20 +81,20 @@ def document(
     }
 
 
-def _operation(operation: Operation, references: References) -> dict[str, Any]:
-    def content_of(kind: Message) -> dict[str, Any]:
-        return {JSON: {"schema": references[kind]}}
+def _operation_object(operation: Operation, references: References) -> dict[str, Any]:
+    def content_of(message_type: Message) -> dict[str, Any]:
+        return {JSON: {"schema": references[message_type]}}
 
-    described: dict[str, Any] = {"summary": operation.summary, "responses": {}}
+    description: dict[str, Any] = {"summary": operation.summary, "responses": {}}
     parameters = [
-        {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
-        for name in operation.parameters
+        {"name": parameter_name, "in": "path", "required": True, "schema": {"type": "string"}}
+        for parameter_name in operation.parameters
     ]
-    parameters += [_query(query) for query in operation.query]
+    parameters += [_query_object(query) for query in operation.query]
     if parameters:
-        described["parameters"] = parameters
+        description["parameters"] = parameters
     if operation.body is not None:
-        described["requestBody"] = {
+        description["requestBody"] = {
             "required": not operation.body_is_optional,
             "content": content_of(operation.body),
         }
@@ -100,7 +106,7 @@ def _operation(operation: Operation, references: References) -> dict[str, Any]:
         content = {operation.media_type: {"schema": schema}}
     else:
         content = content_of(operation.answer)
-    responses = described["responses"]
+    responses = description["responses"]
     responses[operation.status] = {"description": operation.summary}
     if content:
         responses[operation.status]["content"] = content
@@ -112,15 +118,15 @@ def _operation(operation: Operation, references: References) -> dict[str, Any]:
             "content": content,
         }
     if operation.path not in OPEN_PATHS:
-        described["security"] = [{}, {"token": []}]
+        description["security"] = [{}, {"token": []}]
     for status in (*GUARDED, *operation.refusals):
         if status == "401" and operation.path in OPEN_PATHS:
             continue
         responses[status] = {"description": "Refused", "content": content_of(Problem)}
-    return described
+    return description
 
 
-def _query(query: Query) -> dict[str, Any]:
+def _query_object(query: Query) -> dict[str, Any]:
     schema: dict[str, Any] = {"type": query.kind}
     if query.many:
         schema = {"type": "array", "items": schema}

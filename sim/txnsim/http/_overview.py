@@ -73,17 +73,17 @@ class LookRoutes(ClusterNoun):
     async def metrics(self, _request: Request) -> Response:
         """Metrics for Prometheus."""
         pace, all_readings = self._pace(), []
-        ids = await counted_ids(self._cluster, pace)
-        for reading in readings(self._cluster, ids):
+        id_counts = await counted_ids(self._cluster, pace)
+        for reading in readings(self._cluster, id_counts):
             all_readings.append(reading)
             await rest_where_due(pace, 1)
         if len(all_readings) <= WRITTEN_AT_ONCE:
-            text = exposition.exposition(all_readings)
+            metrics_text = exposition.exposition(all_readings)
         else:
-            text = await WorkThread.run_beside(
+            metrics_text = await WorkThread.run_beside(
                 partial(with_short_switch_interval, partial(exposition.exposition, all_readings))
             )
-        return Response(text, media_type=exposition.CONTENT_TYPE)
+        return Response(metrics_text, media_type=exposition.CONTENT_TYPE)
 
     @Operation("get", f"{PREFIX}/cluster")
     async def cluster(self, _request: Request) -> ClusterView:
@@ -114,9 +114,9 @@ class LookRoutes(ClusterNoun):
         )
 
     def _changed_settings(self) -> dict[str, str]:
-        own = self._cluster.options.settings
+        cluster_settings = self._cluster.options.settings
         return {
-            documented.kafka or name: str(getattr(own, name))
-            for name, documented in settings_module.documentation().items()
-            if getattr(own, name) != getattr(DEFAULTS, name)
+            documented.kafka or setting_name: str(getattr(cluster_settings, setting_name))
+            for setting_name, documented in settings_module.documentation().items()
+            if getattr(cluster_settings, setting_name) != getattr(DEFAULTS, setting_name)
         }

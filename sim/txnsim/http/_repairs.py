@@ -43,14 +43,14 @@ class RepairRoutes(ClusterNoun):
         now_ms = self._cluster.environment.clock.now_ms()
         guess = None if repair_body.guess is None else GUESSES[repair_body.guess]
         try:
-            async with self.outside(settings) as outside:
-                admin = Admin(outside)
-                surveyed = await survey(
+            async with self.outside(settings) as client:
+                admin = Admin(client)
+                survey_result = await survey(
                     admin, now_ms=now_ms, partitions=[partition], older_than_ms=ANY_AGE
                 )
                 repairs = [
                     await repair(admin, finding, now_ms=now_ms, guess=guess)
-                    for finding in surveyed.hanging
+                    for finding in survey_result.hanging
                 ]
         except ClientError as error:
             raise RefusedError(503, f"the cure was not answered: {error}") from error

@@ -63,22 +63,24 @@ class RoundRoutes(ClusterNoun):
     @Operation("get", f"{PREFIX}/snapshots")
     async def snapshots(self, _request: Request) -> list[SnapshotView]:
         """All snapshots; ``start`` always exists."""
-        return [_view(name, snapshot) for name, snapshot in self._snapshots.items()]
+        return [
+            _view(snapshot_name, snapshot) for snapshot_name, snapshot in self._snapshots.items()
+        ]
 
     @Operation("post", f"{PREFIX}/snapshots", status="201", refusals=("409", "422"))
     async def take(self, _request: Request, body: Body[TakeSnapshot]) -> SnapshotView:
         """Name the current state: topics with their configs, features, dynamic configs, quotas,
         ACLs, users, releases. Records and transactions are not part of it.
         """
-        name = (await body.read()).name
-        if not name or name == START:
-            raise RefusedError(422, f"name is {name!r}: give it one other than {START!r}")
-        if name not in self._snapshots and len(self._snapshots) >= SNAPSHOTS_MAX:
+        snapshot_name = (await body.read()).name
+        if not snapshot_name or snapshot_name == START:
+            raise RefusedError(422, f"name is {snapshot_name!r}: give it one other than {START!r}")
+        if snapshot_name not in self._snapshots and len(self._snapshots) >= SNAPSHOTS_MAX:
             raise RefusedError(
                 409, f"there are {SNAPSHOTS_MAX} snapshots: give it the name of one to replace it"
             )
-        snapshot = self._snapshots[name] = self._cluster.snapshot()
-        return _view(name, snapshot)
+        snapshot = self._snapshots[snapshot_name] = self._cluster.snapshot()
+        return _view(snapshot_name, snapshot)
 
     @Operation("post", f"{PREFIX}/reset", refusals=("404", "409", "422"))
     async def reset(self, _request: Request, body: OptionalBody[Reset]) -> WasReset:
@@ -86,16 +88,16 @@ class RoundRoutes(ClusterNoun):
         transactions, producers and groups dropped, faults disarmed, clocks and links restored, and
         every broker runs.
         """
-        name = (await body.read()).to
-        snapshot = self._snapshots.get(name)
+        snapshot_name = (await body.read()).to
+        snapshot = self._snapshots.get(snapshot_name)
         if snapshot is None:
             raise RefusedError(
-                404, f"there is no snapshot {name!r}, only {', '.join(self._snapshots)}"
+                404, f"there is no snapshot {snapshot_name!r}, only {', '.join(self._snapshots)}"
             )
         cluster = self._cluster
         clock = cluster.environment.clock
-        faults = tuple(fault(armed) for armed in cluster.injector.rules())
-        connections = sum(len(listener.connections) for listener in cluster.listeners)
+        faults = tuple(fault(armed_rule) for armed_rule in cluster.injector.rules())
+        connection_count = sum(len(listener.connections) for listener in cluster.listeners)
         began_us = clock.monotonic_us()
         try:
             await cluster.reset(snapshot)
@@ -104,17 +106,17 @@ class RoundRoutes(ClusterNoun):
                 409, f"{error}: a broker is down and its port was taken meanwhile; free it"
             ) from error
         return WasReset(
-            to=name,
+            to=snapshot_name,
             bootstrap=cluster.bootstrap,
             took_ms=(clock.monotonic_us() - began_us) / 1_000,
-            connections_closed=connections,
+            connections_closed=connection_count,
             faults=faults,
         )
 
 
-def _view(name: str, snapshot: Snapshot) -> SnapshotView:
+def _view(snapshot_name: str, snapshot: Snapshot) -> SnapshotView:
     return SnapshotView(
-        name=name,
+        name=snapshot_name,
         topics=tuple(topic.name for topic in snapshot.topics),
         features=dict(sorted(snapshot.image.features.items())),
     )

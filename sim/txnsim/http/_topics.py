@@ -92,7 +92,7 @@ class TopicRoutes(ClusterNoun):
             "configs": dict(topic_body.configs) or None,
         }
         with input_event(environment, "create-topic", **topic_fields):
-            created = self._cluster.metadata.create_topic(
+            topic_image = self._cluster.metadata.create_topic(
                 TopicToCreate(
                     name=topic_body.name,
                     partitions=topic_body.partitions,
@@ -100,10 +100,10 @@ class TopicRoutes(ClusterNoun):
                     configs=dict(topic_body.configs),
                 )
             )
-        if isinstance(created, Rejection):
-            status = 409 if created.error is ErrorCode.topic_already_exists else 422
-            raise RefusedError(status, f"{created.error.name.upper()}: {created.reason}")
-        return topic_view(created)
+        if isinstance(topic_image, Rejection):
+            status = 409 if topic_image.error is ErrorCode.topic_already_exists else 422
+            raise RefusedError(status, f"{topic_image.error.name.upper()}: {topic_image.reason}")
+        return topic_view(topic_image)
 
     @Operation("get", f"{PREFIX}/topics/{{topic}}", refusals=("404",))
     async def describe(self, request: Request) -> TopicOffsets:
@@ -111,7 +111,9 @@ class TopicRoutes(ClusterNoun):
         topic = self._topic_image(request)
         pace, partition_views = self._pace(), []
         for index, partition in enumerate(topic.partitions):
-            partition_views.append(self._offsets(TopicPartition(topic.name, index), partition))
+            partition_views.append(
+                self._partition_offsets(TopicPartition(topic.name, index), partition)
+            )
             await rest_where_due(pace, 1 + len(partition.replicas))
         return TopicOffsets(
             name=topic.name,
@@ -133,23 +135,27 @@ class TopicRoutes(ClusterNoun):
     def _topic_image(self, request: Request) -> TopicImage:
         return topic_of(self._cluster, str(request.path_params["topic"]))
 
-    def _offsets(self, where: TopicPartition, partition: PartitionImage) -> PartitionOffsets:
+    def _partition_offsets(
+        self, topic_partition: TopicPartition, partition: PartitionImage
+    ) -> PartitionOffsets:
         return PartitionOffsets(
-            partition=where.partition,
+            partition=topic_partition.partition,
             leader=partition.leader,
             leader_epoch=partition.leader_epoch,
             isr=partition.isr,
             replicas=tuple(
-                self._replica(where, broker_id, in_sync=broker_id in partition.isr)
+                self._replica_view(topic_partition, broker_id, in_sync=broker_id in partition.isr)
                 for broker_id in partition.replicas
             ),
         )
 
-    def _replica(self, where: TopicPartition, broker_id: BrokerId, *, in_sync: bool) -> ReplicaView:
-        log = replica_log(self._cluster, where, broker_id)
+    def _replica_view(
+        self, topic_partition: TopicPartition, broker_id: BrokerId, *, in_sync: bool
+    ) -> ReplicaView:
+        log = replica_log(self._cluster, topic_partition, broker_id)
         if log is None:
-            running = broker_id in self._cluster.brokers
-            return ReplicaView(broker=broker_id, is_running=running, in_sync=in_sync)
+            is_running = broker_id in self._cluster.brokers
+            return ReplicaView(broker=broker_id, is_running=is_running, in_sync=in_sync)
         return ReplicaView(
             broker=broker_id,
             is_running=True,
@@ -163,31 +169,31 @@ class TopicRoutes(ClusterNoun):
 
 
 def replica_log(
-    cluster: SimCluster, where: TopicPartition, broker_id: BrokerId
+    cluster: SimCluster, topic_partition: TopicPartition, broker_id: BrokerId
 ) -> PartitionLog | None:
     """A replica's log; None if the broker is down or has not created the log yet."""
     broker = cluster.brokers.get(broker_id)
     if broker is None:
         return None
-    log = broker.replicas.replica(where)
+    log = broker.replicas.replica(topic_partition)
     return None if isinstance(log, Rejection) else log
 
 
-def topic_of(cluster: SimCluster, name: str) -> TopicImage:
+def topic_of(cluster: SimCluster, topic_name: str) -> TopicImage:
     """A topic by its name.
 
     Raises:
         RefusedError: There is no such topic.
     """
-    topic = cluster.metadata.image.topics.get(name)
+    topic = cluster.metadata.image.topics.get(topic_name)
     if topic is None:
-        raise RefusedError(404, f"there is no topic {name!r}; GET {PREFIX}/topics lists them")
+        raise RefusedError(404, f"there is no topic {topic_name!r}; GET {PREFIX}/topics lists them")
     return topic
 
 
-def known_partition(cluster: SimCluster, where: TopicPartition) -> PartitionImage:
+def known_partition(cluster: SimCluster, topic_partition: TopicPartition) -> PartitionImage:
     """The controller's state of an existing partition."""
-    partition_image = cluster.metadata.image.partition(where)
+    partition_image = cluster.metadata.image.partition(topic_partition)
     assert partition_image is not None
     return partition_image
 

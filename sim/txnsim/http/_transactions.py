@@ -119,7 +119,7 @@ class TransactionRoutes(ClusterNoun):
         """Every transactional id as its coordinator knows it, with pending transitions."""
         state = word_of(request, "state", tuple(WIRE_NAMES.values()))
         pace = self._pace()
-        entries = await self._entries(pace, state)
+        entries = await self._sorted_entries(pace, state)
         return self._listing((self._view(broker_id, txn) for broker_id, txn in entries), pace)
 
     @Operation(
@@ -187,19 +187,20 @@ class TransactionRoutes(ClusterNoun):
             self.partition(topic, max(partition, 0))
         return self._listing(
             ProducerView(
-                topic=where.topic,
-                partition=where.partition,
+                topic=topic_partition.topic,
+                partition=topic_partition.partition,
                 leader=leader,
                 producer_id=producer.producer_id,
                 producer_epoch=producer.producer_epoch,
                 last_sequence=producer.last_sequence,
                 last_timestamp_ms=producer.last_timestamp,
                 coordinator_epoch=producer.coordinator_epoch,
-                open_since_offset=_start(producer),
+                open_since_offset=_txn_start_offset(producer),
             )
-            for where, leader, log in self._logs()
-            for producer in log.producers.all_producers()
-            if topic in (None, where.topic) and partition in (-1, where.partition)
+            for topic_partition, leader, leader_log in self._leader_logs()
+            for producer in leader_log.producers.all_producers()
+            if topic in (None, topic_partition.topic)
+            and partition in (-1, topic_partition.partition)
         )
 
     @Operation(
@@ -216,25 +217,27 @@ class TransactionRoutes(ClusterNoun):
         program = program_at(self._cluster.bootstrap)
         pace = self._pace()
         candidates = []
-        for where, _, log in self._logs():
-            for producer in log.producers.open():
-                candidates.append(OpenTransaction(partition=where, producer=_state(producer)))
+        for topic_partition, _, leader_log in self._leader_logs():
+            for producer in leader_log.producers.open():
+                candidates.append(
+                    OpenTransaction(partition=topic_partition, producer=_producer_state(producer))
+                )
             await rest_where_due(pace, 1)
-        wanted_ids = {candidate.producer.producer_id for candidate in candidates}
-        ids: dict[int, str] = {}
+        open_producer_ids = {candidate.producer.producer_id for candidate in candidates}
+        transactional_ids: dict[int, str] = {}
         descriptions: dict[str, TransactionDescription] = {}
         for broker_id, broker in tuple(self._cluster.brokers.items()):
-            for owned in broker.coordinator.owned_partitions():
-                for txn in tuple(owned.entries.values()):
-                    if txn.producer_id in wanted_ids:
-                        ids[txn.producer_id] = txn.transactional_id
+            for owned_partition in broker.coordinator.owned_partitions():
+                for txn in tuple(owned_partition.entries.values()):
+                    if txn.producer_id in open_producer_ids:
+                        transactional_ids[txn.producer_id] = txn.transactional_id
                         descriptions[txn.transactional_id] = _description(broker_id, txn)
-                await rest_where_due(pace, 1 + len(owned.entries) // 10)
-        judged = judging(candidates, ids, descriptions)
+                await rest_where_due(pace, 1 + len(owned_partition.entries) // 10)
+        findings = judging(candidates, transactional_ids, descriptions)
         return self._listing(
             (
-                _open(finding, program)
-                for finding in judged
+                _open_view(finding, program)
+                for finding in findings
                 if verdict in (None, finding.verdict.value)
             ),
             pace,
@@ -242,36 +245,38 @@ class TransactionRoutes(ClusterNoun):
 
     # What there is
 
-    async def _entries(self, pace: Pace, state: str | None) -> list[tuple[BrokerId, TxnMetadata]]:
+    async def _sorted_entries(
+        self, pace: Pace, state: str | None
+    ) -> list[tuple[BrokerId, TxnMetadata]]:
         """Every entry (or every one in a state) with its coordinator's broker, sorted by
         transactional id.
         """
-        sorted_ones = []
+        sorted_lists = []
         for broker_id, broker in self._cluster.brokers.items():
-            for owned in broker.coordinator.owned_partitions():
-                own = [
+            for owned_partition in broker.coordinator.owned_partitions():
+                partition_entries = [
                     (broker_id, txn)
-                    for txn in owned.entries.values()
+                    for txn in owned_partition.entries.values()
                     if state is None or txn.state.wire_name == state
                 ]
-                sorted_ones.append(sorted(own, key=_by_id))
-                await rest_where_due(pace, len(owned.entries))
+                sorted_lists.append(sorted(partition_entries, key=_transactional_id_key))
+                await rest_where_due(pace, len(owned_partition.entries))
         entries = []
-        for entry in merge(*sorted_ones, key=_by_id):
+        for entry in merge(*sorted_lists, key=_transactional_id_key):
             entries.append(entry)
             if pace.has_done(1):
                 await pace.yield_turn()
         return entries
 
-    def _logs(self) -> Iterator[tuple[TopicPartition, BrokerId, PartitionLog]]:
+    def _leader_logs(self) -> Iterator[tuple[TopicPartition, BrokerId, PartitionLog]]:
         """Every partition with its leader and the leader's log."""
         image = self._cluster.metadata.image
-        for name, topic in sorted(image.topics.items()):
-            for index, partition in enumerate(topic.partitions):
-                where = TopicPartition(name, index)
-                log = replica_log(self._cluster, where, partition.leader)
+        for topic_name, topic in sorted(image.topics.items()):
+            for partition_index, partition in enumerate(topic.partitions):
+                topic_partition = TopicPartition(topic_name, partition_index)
+                log = replica_log(self._cluster, topic_partition, partition.leader)
                 if log is not None:
-                    yield where, partition.leader, log
+                    yield topic_partition, partition.leader, log
 
     def _view(self, broker_id: BrokerId, txn: TxnMetadata) -> TransactionView:
         is_open = txn.start_timestamp_ms != NO_TIMESTAMP and (
@@ -296,22 +301,22 @@ class TransactionRoutes(ClusterNoun):
         )
 
 
-def _by_id(entry: tuple[BrokerId, TxnMetadata]) -> tuple[str, BrokerId]:
+def _transactional_id_key(entry: tuple[BrokerId, TxnMetadata]) -> tuple[str, BrokerId]:
     return entry[1].transactional_id, entry[0]
 
 
-def _start(producer: ProducerEntry) -> int | None:
+def _txn_start_offset(producer: ProducerEntry) -> int | None:
     return producer.txn_first_offset if producer.txn_first_offset >= 0 else None
 
 
-def _state(producer: ProducerEntry) -> ProducerState:
+def _producer_state(producer: ProducerEntry) -> ProducerState:
     return ProducerState(
         producer_id=producer.producer_id,
         producer_epoch=producer.producer_epoch,
         last_sequence=producer.last_sequence,
         last_timestamp_ms=producer.last_timestamp,
         coordinator_epoch=producer.coordinator_epoch,
-        txn_start_offset=_start(producer),
+        txn_start_offset=_txn_start_offset(producer),
     )
 
 
@@ -328,18 +333,18 @@ def _description(broker_id: BrokerId, txn: TxnMetadata) -> TransactionDescriptio
     )
 
 
-def _open(finding: JudgedTransaction, program: str) -> OpenView:
-    producer = finding.transaction.producer
+def _open_view(open_finding: JudgedTransaction, program: str) -> OpenView:
+    producer = open_finding.transaction.producer
     assert producer.txn_start_offset is not None
     return OpenView(
-        topic=finding.transaction.partition.topic,
-        partition=finding.transaction.partition.partition,
+        topic=open_finding.transaction.partition.topic,
+        partition=open_finding.transaction.partition.partition,
         producer_id=producer.producer_id,
         producer_epoch=producer.producer_epoch,
         start_offset=producer.txn_start_offset,
-        verdict=finding.verdict.value,
-        reason=finding.reason,
-        transactional_id=finding.transactional_id,
-        state=finding.state,
-        command=finding.command(program),
+        verdict=open_finding.verdict.value,
+        reason=open_finding.reason,
+        transactional_id=open_finding.transactional_id,
+        state=open_finding.state,
+        command=open_finding.command(program),
     )

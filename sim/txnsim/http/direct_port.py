@@ -19,11 +19,11 @@ _PARAMETER: Final = re.compile(r"\\{(\w+)\\}")
 class DirectPort:
     """The operations of some nouns."""
 
-    def __init__(self, nouns: Iterable[Noun], *, unknown: str) -> None:
+    def __init__(self, nouns: Iterable[Noun], *, unknown_path_text: str) -> None:
         """Args: nouns: The nouns whose operations are available. unknown: The text after the path
         in the error for an unknown path.
         """
-        self._unknown = unknown
+        self._unknown = unknown_path_text
         self._responders = [
             (operation.method.upper(), _pattern(operation.path), respond)
             for noun in nouns
@@ -48,9 +48,9 @@ class DirectPort:
 
     def _find_responder(self, method: str, path: str) -> tuple[Responder, Mapping[str, str]] | None:
         for responder_method, pattern, respond in self._responders:
-            match = pattern.fullmatch(path)
-            if responder_method == method and match is not None:
-                return respond, match.groupdict()
+            path_match = pattern.fullmatch(path)
+            if responder_method == method and path_match is not None:
+                return respond, path_match.groupdict()
         return None
 
 
@@ -70,18 +70,18 @@ def _pattern(path: str) -> re.Pattern[str]:
 def _request(
     method: str, path: str, query: str, body: str, parameters: Mapping[str, str]
 ) -> Request:
-    content = body.encode()
+    encoded_body = body.encode()
 
     async def receive() -> dict[str, Any]:
-        return {"type": "http.request", "body": content, "more_body": False}
+        return {"type": "http.request", "body": encoded_body, "more_body": False}
 
-    length = (b"content-length", str(len(content)).encode())
+    length_header = (b"content-length", str(len(encoded_body)).encode())
     scope = {
         "type": "http",
         "method": method,
         "path": path,
         "query_string": query.encode(),
-        "headers": [length],
+        "headers": [length_header],
         "path_params": dict(parameters),
     }
     return Request(scope, receive)

@@ -96,26 +96,26 @@ class Operation(msgspec.Struct, frozen=True):
         first_paragraph, _, _ = inspect.cleandoc(method.__doc__ or "").partition("\n\n")
         summary = " ".join(first_paragraph.split()).removesuffix(".")
         hints = get_type_hints(method)
-        answer, body = hints["return"], hints.get("body")
-        if get_origin(answer) is WithStatus:
-            (answer,) = get_args(answer)
-        elif get_origin(answer) is Listing:
-            answer = GenericAlias(list, get_args(answer))
-        described = msgspec.structs.replace(
+        answer_type, body_type = hints["return"], hints.get("body")
+        if get_origin(answer_type) is WithStatus:
+            (answer_type,) = get_args(answer_type)
+        elif get_origin(answer_type) is Listing:
+            answer_type = GenericAlias(list, get_args(answer_type))
+        described_operation = msgspec.structs.replace(
             self,
             summary=summary,
-            answer=None if answer is Response else answer,
-            body=None if body is None else get_args(body)[0],
-            body_is_optional=get_origin(body) is OptionalBody,
+            answer=None if answer_type is Response else answer_type,
+            body=None if body_type is None else get_args(body_type)[0],
+            body_is_optional=get_origin(body_type) is OptionalBody,
         )
-        return Answered(described, method)
+        return Answered(described_operation, method)
 
     def route(self, answerer: Answerer) -> Route:
         """The route on which ``answerer`` serves this operation."""
         path = self.path
         if self.takes_slashes:
-            name = self.parameters[-1]
-            path = path.replace(f"{{{name}}}", f"{{{name}:path}}")
+            last_parameter = self.parameters[-1]
+            path = path.replace(f"{{{last_parameter}}}", f"{{{last_parameter}:path}}")
         return Route(path, self.responder(answerer), methods=[self.method.upper()])
 
     def responder(self, answerer: Answerer) -> Responder:
@@ -178,11 +178,11 @@ class Noun:
 
     @classmethod
     def _answered_operations(cls) -> list[Answered]:
-        kinds = reversed(cls.__mro__)
+        noun_classes = reversed(cls.__mro__)
         return [
             attribute
-            for kind in kinds
-            for attribute in vars(kind).values()
+            for noun_class in noun_classes
+            for attribute in vars(noun_class).values()
             if isinstance(attribute, Answered)
         ]
 
@@ -199,8 +199,8 @@ class ClusterNoun(Noun):
 
     def _listing(self, elements: Iterable[T], pace: Pace | None = None) -> Listing[T]:
         """A list of any length, which is built in slices."""
-        limit = self._cluster.options.settings.answer_max_bytes
-        return Listing(elements, pace or self._pace(), bytes_max=limit)
+        bytes_max = self._cluster.options.settings.answer_max_bytes
+        return Listing(elements, pace or self._pace(), bytes_max=bytes_max)
 
     def partition(self, topic: str, partition: int) -> TopicPartition:
         """An existing partition.

@@ -52,11 +52,11 @@ class PartialApi(Noun):
     WIRE_NOUNS: ClassVar[tuple[type[WireNoun], ...]] = ()
     """Further nouns whose operations use a client over the wire."""
 
-    def __init__(self, asked: PartialTarget, points: Collection[FaultPoint]) -> None:
+    def __init__(self, target: PartialTarget, points: Collection[FaultPoint]) -> None:
         """Args: asked: The target of the port. points: The fault points that the target has."""
-        self._asked = asked
+        self._target = target
         self._points = points
-        self._events = EventRoutes(asked.environment)
+        self._events = EventRoutes(target.environment)
 
     @classmethod
     def every_operation(cls) -> tuple[Operation, ...]:
@@ -73,18 +73,18 @@ class PartialApi(Noun):
 
     def app(self, access_rules: AccessRules | None = None) -> Starlette:
         """The ASGI application; the arguments are those of ``ControlApi.app``."""
-        asked = self._asked
-        over_the_wire = (
+        target = self._target
+        wire_nouns = (
             noun(
-                asked.environment,
-                outside=asked.outside,
+                target.environment,
+                outside=target.outside,
                 place_of=TopicPartition,
-                bootstrap=lambda: asked.bootstrap,
+                bootstrap=lambda: target.bootstrap,
             )
             for noun in (*self.WIRE_NOUNS, AssertionRoutes)
         )
-        nouns: tuple[Noun, ...] = (self, FaultRoutes(asked), self._events, *over_the_wire)
-        supported = self.every_operation()
+        nouns: tuple[Noun, ...] = (self, FaultRoutes(target), self._events, *wire_nouns)
+        supported_operations = self.every_operation()
         return app.application(
             Route("/openapi.json", self.openapi),
             *(route for noun in nouns for route in noun.routes()),
@@ -92,7 +92,7 @@ class PartialApi(Noun):
             *(
                 self._refusing_route(operation)
                 for operation in app.OPERATIONS
-                if operation not in supported
+                if operation not in supported_operations
             ),
             access_rules=access_rules or AccessRules(),
         )
@@ -112,7 +112,7 @@ class PartialApi(Noun):
     @LookRoutes.health.operation
     async def health(self, _request: Request) -> Health:
         """The cluster answers."""
-        return Health(status="ok", brokers=self.brokers(), bootstrap=self._asked.bootstrap)
+        return Health(status="ok", brokers=self.brokers(), bootstrap=self._target.bootstrap)
 
     def brokers(self) -> int:
         """Number of brokers, for the health check."""
@@ -124,34 +124,40 @@ class PartialApi(Noun):
 
     def _refusing_route(self, operation: Operation) -> Route:
         """A route that answers why the operation is not supported."""
-        why = self.why_not(operation.path)
+        refusal_reason = self.why_not(operation.path)
 
         async def refuse(_request: Request) -> Response:
-            raise RefusedError(501, why)
+            raise RefusedError(501, refusal_reason)
 
         path = re.sub(r"{(\w+)}$", r"{\1:path}", operation.path)
         return Route(path, refuse, methods=[operation.method.upper()])
 
     def document(self) -> dict[str, Any]:
         """The OpenAPI document: its operations, and the fault rules that can strike there."""
-        described = openapi.document(
+        openapi_document = openapi.document(
             self.every_operation(), refusals={f"{PREFIX}/faults": ("501",)}
         )
-        schemas = described["components"]["schemas"]
+        schemas = openapi_document["components"]["schemas"]
         schemas["FaultPoint"]["enum"] = sorted(self._points)
         schemas["FaultPoint"]["description"] = "Where requests, answers and connections pass."
         action_names = {
-            name_of(action) for point in self._points for action in TAKES[FaultPoint(point)]
+            name_of(action_schema)
+            for point in self._points
+            for action_schema in TAKES[FaultPoint(point)]
         }
-        action = schemas["FaultRule"]["properties"]["action"]
-        mapping: Mapping[str, str] = action["discriminator"]["mapping"]
-        action["discriminator"]["mapping"] = {
-            name: where for name, where in mapping.items() if name in action_names
+        action_schema = schemas["FaultRule"]["properties"]["action"]
+        action_schemas: Mapping[str, str] = action_schema["discriminator"]["mapping"]
+        action_schema["discriminator"]["mapping"] = {
+            action_name: schema_path
+            for action_name, schema_path in action_schemas.items()
+            if action_name in action_names
         }
-        allowed = set(action["discriminator"]["mapping"].values())
-        action["anyOf"] = [
-            alternative for alternative in action["anyOf"] if alternative["$ref"] in allowed
+        allowed_schemas = set(action_schema["discriminator"]["mapping"].values())
+        action_schema["anyOf"] = [
+            alternative
+            for alternative in action_schema["anyOf"]
+            if alternative["$ref"] in allowed_schemas
         ]
-        for kind in CLUSTER_ACTIONS:
-            schemas.pop(kind.__name__, None)
-        return described
+        for action_class in CLUSTER_ACTIONS:
+            schemas.pop(action_class.__name__, None)
+        return openapi_document

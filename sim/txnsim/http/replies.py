@@ -45,9 +45,9 @@ class RefusedError(Exception):
         self.status = status
 
 
-def as_json(value: object, *, status: int = 200) -> Response:
+def as_json(answer: object, *, status: int = 200) -> Response:
     """An answer in JSON."""
-    return Response(msgspec.json.encode(value), status_code=status, media_type="application/json")
+    return Response(msgspec.json.encode(answer), status_code=status, media_type="application/json")
 
 
 class Listing(Generic[T]):
@@ -70,29 +70,31 @@ class Listing(Generic[T]):
         Raises:
             RefusedError: The answer would be too large.
         """
-        pieces = [bytearray(b"[")]
+        answer_chunks = [bytearray(b"[")]
         if isinstance(self._elements, AsyncGenerator):
-            async with aclosing(self._elements) as parts:
-                async for part in parts:
-                    await self._add(part, pieces)
+            async with aclosing(self._elements) as element_chunks:
+                async for element_chunk in element_chunks:
+                    await self._add_elements(element_chunk, answer_chunks)
         else:
-            await self._add(self._elements, pieces)
-        pieces[-1] += b"]"
-        if len(pieces) == 1:
-            return Response(bytes(pieces[0]), status_code=status, media_type="application/json")
+            await self._add_elements(self._elements, answer_chunks)
+        answer_chunks[-1] += b"]"
+        if len(answer_chunks) == 1:
+            return Response(
+                bytes(answer_chunks[0]), status_code=status, media_type="application/json"
+            )
         response: Response = responses.StreamingResponse(
-            _one_after_the_other(pieces), status_code=status, media_type="application/json"
+            _release_chunks(answer_chunks), status_code=status, media_type="application/json"
         )
         return response
 
-    async def _add(self, elements: Iterable[T], pieces: list[bytearray]) -> None:
+    async def _add_elements(self, elements: Iterable[T], answer_chunks: list[bytearray]) -> None:
         for element in elements:
             encoded = msgspec.json.encode(element)
-            if len(pieces[-1]) > PIECE_BYTES:
-                pieces.append(bytearray())
+            if len(answer_chunks[-1]) > PIECE_BYTES:
+                answer_chunks.append(bytearray())
             if self._size > 2:
-                pieces[-1] += b","
-            pieces[-1] += encoded
+                answer_chunks[-1] += b","
+            answer_chunks[-1] += encoded
             self._size += len(encoded) + 1
             if self._size > self._bytes_max:
                 raise RefusedError(
@@ -102,11 +104,11 @@ class Listing(Generic[T]):
                 await self._pace.yield_turn()
 
 
-async def _one_after_the_other(pieces: list[bytearray]) -> AsyncIterator[bytes]:
+async def _release_chunks(answer_chunks: list[bytearray]) -> AsyncIterator[bytes]:
     """Send pieces one at a time, release each, and give other tasks a turn in between."""
-    pieces.reverse()
-    while pieces:
-        yield bytes(pieces.pop())
+    answer_chunks.reverse()
+    while answer_chunks:
+        yield bytes(answer_chunks.pop())
         await asyncio.sleep(0)
 
 
@@ -129,10 +131,10 @@ class Body(Generic[T]):
     is_optional: ClassVar = False
     """Whether an empty body means all defaults; else it is refused."""
 
-    def __init__(self, request: Request, kind: Any) -> None:
+    def __init__(self, request: Request, body_type: Any) -> None:
         """Args: request: The request. kind: The type of its JSON value."""
         self._request = request
-        self._kind = kind
+        self._kind = body_type
 
     async def read(self) -> T:
         """Read and decode the body.
@@ -140,7 +142,7 @@ class Body(Generic[T]):
         Raises:
             RefusedError: The body is too large, or invalid.
         """
-        body = await _read(self._request)
+        body = await _read_body(self._request)
         value: T
         try:
             value = self._kind() if self.is_optional and not body else _decode(body, self._kind)
@@ -159,7 +161,7 @@ class OptionalBody(Body[T]):
     is_optional = True
 
 
-def _decode(body: bytearray, kind: type[T]) -> T:
+def _decode(body: bytearray, body_type: type[T]) -> T:
     """Decode the body; a wrong value is explained if the whole text is JSON.
 
     Raises:
@@ -168,9 +170,9 @@ def _decode(body: bytearray, kind: type[T]) -> T:
         ValueError: The body is no UTF-8.
     """
     try:
-        return msgspec.json.decode(body, type=kind)
+        return msgspec.json.decode(body, type=body_type)
     except msgspec.ValidationError:
-        return convert_value(msgspec.json.decode(body), kind)
+        return convert_value(msgspec.json.decode(body), body_type)
 
 
 async def no_body_of(request: Request) -> None:
@@ -183,7 +185,7 @@ async def no_body_of(request: Request) -> None:
     headers = request.headers
     if headers.get("content-length", "0") == "0" and "transfer-encoding" not in headers:
         return
-    body = await _read(request)
+    body = await _read_body(request)
     if not body:
         return
     try:
@@ -196,7 +198,7 @@ async def no_body_of(request: Request) -> None:
         ) from error
 
 
-async def _read(request: Request) -> bytearray:
+async def _read_body(request: Request) -> bytearray:
     body = bytearray()
     try:
         async for chunk in request.stream():
@@ -209,42 +211,48 @@ async def _read(request: Request) -> bytearray:
 
 
 def number_of(
-    request: Request, name: str, *, default: int, least: int, most: int = CURSOR_MAX
+    request: Request, parameter_name: str, *, default: int, least: int, most: int = CURSOR_MAX
 ) -> int:
     """A whole number in the query.
 
     Raises:
         RefusedError: It is no number, or out of bounds.
     """
-    text = request.query_params.get(name)
-    if text is None:
+    parameter_text = request.query_params.get(parameter_name)
+    if parameter_text is None:
         return default
-    number = digits_of(text)
+    number = digits_of(parameter_text)
     if number is None or not least <= number <= most:
-        raise RefusedError(422, f"{name} is {text!r}, expected a whole number {least} to {most}")
+        raise RefusedError(
+            422,
+            f"{parameter_name} is {parameter_text!r}, expected a whole number {least} to {most}",
+        )
     return number
 
 
-def digits_of(text: str) -> int | None:
+def digits_of(digits: str) -> int | None:
     """The number of a text that consists of digits; None if it has another character.
 
     Raises:
         RefusedError: It has more than ``DIGITS_MAX`` digits.
     """
-    if not text.isascii() or not text.isdigit():
+    if not digits.isascii() or not digits.isdigit():
         return None
-    if len(text) > DIGITS_MAX:
-        raise RefusedError(400, f"a number of {len(text)} digits, at most {DIGITS_MAX} are read")
-    return int(text)
+    if len(digits) > DIGITS_MAX:
+        raise RefusedError(400, f"a number of {len(digits)} digits, at most {DIGITS_MAX} are read")
+    return int(digits)
 
 
-def word_of(request: Request, name: str, words: Sequence[str]) -> str | None:
+def word_of(request: Request, parameter_name: str, allowed_words: Sequence[str]) -> str | None:
     """A query parameter that must be one of some words; None if it is missing.
 
     Raises:
         RefusedError: It is another word.
     """
-    text = request.query_params.get(name)
-    if text is not None and text not in words:
-        raise RefusedError(422, f"{name} is {text!r}, expected one of {', '.join(words)}")
-    return text
+    parameter_text = request.query_params.get(parameter_name)
+    if parameter_text is not None and parameter_text not in allowed_words:
+        raise RefusedError(
+            422,
+            f"{parameter_name} is {parameter_text!r}, expected one of {', '.join(allowed_words)}",
+        )
+    return parameter_text

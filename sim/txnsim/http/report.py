@@ -37,10 +37,10 @@ POLLS: Final = frozenset(
 """APIs of requests that are sent regardless of what a test does; Fetch by followers is another."""
 
 
-def events_told(tracer: Tracer, *, since: int, onlooker: str) -> list[Event]:
+def events_told(tracer: Tracer, *, first_event: int, onlooker: str) -> list[Event]:
     """The newest events, without periodic requests."""
-    start = max(since, len(tracer) - EVENTS_TOLD_MAX, tracer.first_index)
-    return [event for event in tracer.events(start) if not _is_noise(event, onlooker)]
+    first_told = max(first_event, len(tracer) - EVENTS_TOLD_MAX, tracer.first_index)
+    return [event for event in tracer.events(first_told) if not _is_noise(event, onlooker)]
 
 
 def _is_noise(event: Event, onlooker: str) -> bool:
@@ -58,34 +58,38 @@ def _is_noise(event: Event, onlooker: str) -> bool:
 def story_text(events: Iterable[Event], nodes: Sequence[str]) -> str:
     """The last sentences of the story."""
     sentences = story(events, nodes)
-    lines = [
+    sentence_lines = [
         in_one_line(f"{sentence.at_ms:>7} ms  {sentence.who}: {sentence.text}")
         for sentence in sentences[-SENTENCES_MAX:]
     ]
-    left_out = len(sentences) - len(lines)
-    return "\n".join([f"… {left_out} sentences before", *lines] if left_out else lines)
+    left_out_count = len(sentences) - len(sentence_lines)
+    return "\n".join(
+        [f"… {left_out_count} sentences before", *sentence_lines]
+        if left_out_count
+        else sentence_lines
+    )
 
 
 async def waits_text(cluster: SimCluster) -> str:
     """What each unfinished transaction waits for."""
     pace = Pace(cluster.environment.tasks.turns, cluster.environment.clock.stopwatch_ns)
-    unfinished: list[str] = []
+    unfinished_ids: list[str] = []
     for broker in cluster.brokers.values():
-        for owned in broker.coordinator.owned_partitions():
-            unfinished += [
-                name
-                for name, txn in owned.entries.items()
+        for owned_partition in broker.coordinator.owned_partitions():
+            unfinished_ids += [
+                transactional_id
+                for transactional_id, txn in owned_partition.entries.items()
                 if txn.state is TransactionState.ONGOING or txn.state in PREPARED_STATES
             ]
-            await rest_where_due(pace, len(owned.entries))
+            await rest_where_due(pace, len(owned_partition.entries))
     return "\n".join(
-        printable(f"{name}: {wait}")
-        for name in sorted(unfinished)[:WAITING_MAX]
-        for wait in waits_for(cluster, name)
+        printable(f"{transactional_id}: {wait}")
+        for transactional_id in sorted(unfinished_ids)[:WAITING_MAX]
+        for wait in waits_for(cluster, transactional_id)
     )
 
 
-def rules_text(states: Iterable[Fault]) -> str:
+def rules_text(fault_states: Iterable[Fault]) -> str:
     """A line for each rule."""
     return "\n".join(
         in_one_line(
@@ -94,7 +98,7 @@ def rules_text(states: Iterable[Fault]) -> str:
             f"{'' if state.failure is None else f', failed ({state.failure})'}: "
             f"{msgspec.json.encode(state.rule).decode()}"
         )
-        for state in states
+        for state in fault_states
     )
 
 
@@ -107,28 +111,37 @@ def in_one_line(text: str) -> str:
 def cluster_text(cluster: SimCluster) -> str:
     """Brokers, transactional ids and topics in one line."""
     image = cluster.metadata.image
-    topics = sorted(name for name, topic in image.topics.items() if not topic.is_internal)
-    ids = sum(
-        len(owned.entries)
+    topic_names = sorted(
+        topic_name for topic_name, topic in image.topics.items() if not topic.is_internal
+    )
+    transactional_id_count = sum(
+        len(owned_partition.entries)
         for broker in cluster.brokers.values()
-        for owned in broker.coordinator.owned_partitions()
+        for owned_partition in broker.coordinator.owned_partitions()
     )
-    up, registered = len(image.alive_brokers()), len(image.brokers)
+    running_count, registered_count = len(image.alive_brokers()), len(image.brokers)
     return in_one_line(
-        f"{up} of {registered} brokers up at {cluster.bootstrap}; transactional ids: {ids}; topics:"
-        f" {', '.join(topics) or 'none'}"
+        f"{running_count} of {registered_count} brokers up at {cluster.bootstrap}; transactional "
+        f"ids: {transactional_id_count}; topics: {', '.join(topic_names) or 'none'}"
     )
 
 
-async def report(cluster: SimCluster, states: Iterable[Fault], *, since: int = 0) -> str:
+async def report(
+    cluster: SimCluster, fault_states: Iterable[Fault], *, first_event: int = 0
+) -> str:
     """The report as text: cluster, story, waiting transactions and faults."""
     tracer = cluster.environment.tracer
-    parts = [
+    sections = [
         ("the cluster", cluster_text(cluster)),
-        ("what happened", story_text(events_told(tracer, since=since, onlooker=""), tracer.nodes)),
+        (
+            "what happened",
+            story_text(events_told(tracer, first_event=first_event, onlooker=""), tracer.nodes),
+        ),
         ("what transactions wait for", await waits_text(cluster)),
-        ("faults", rules_text(states)),
+        ("faults", rules_text(fault_states)),
     ]
     if not tracer.on:
-        parts.insert(0, ("nothing was recorded", RECORD))
-    return "".join(f"txnsim: {title}\n{text}\n" for title, text in parts if text)
+        sections.insert(0, ("nothing was recorded", RECORD))
+    return "".join(
+        f"txnsim: {title}\n{section_text}\n" for title, section_text in sections if section_text
+    )

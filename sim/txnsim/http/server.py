@@ -124,25 +124,27 @@ class ControlServer:
         """
         # Starlette's streams import 20 ms of anyio when the first one is sent: rather now.
         await anyio.lowlevel.checkpoint()
-        bound = tcp_socket(self._host, self._port)
+        listening_socket = tcp_socket(self._host, self._port)
         # At once, not when uvicorn's task runs: who knows the port may connect, and no other
         # process can bind it any more.
-        bound.listen()
-        host, port = bound.getsockname()[:2]
+        listening_socket.listen()
+        host, port = listening_socket.getsockname()[:2]
         self.url = f"http://{host_and_port(host, port)}"
-        is_near = is_loopback(host)
-        if self.token is None and not is_near:
+        is_on_loopback = is_loopback(host)
+        if self.token is None and not is_on_loopback:
             self.token = new_token()
         config = uvicorn.Config(
-            self._api.app(AccessRules(token=self.token, is_loopback=is_near)),
+            self._api.app(AccessRules(token=self.token, is_loopback=is_on_loopback)),
             log_config=None,
             access_log=False,
             lifespan="off",
             timeout_graceful_shutdown=GRACE_SECONDS,
         )
         self._server = _Server(config)
-        self._socket = bound
-        self._task = self._tasks.spawn(self._server.serve(sockets=[bound]), name="control-port")
+        self._socket = listening_socket
+        self._task = self._tasks.spawn(
+            self._server.serve(sockets=[listening_socket]), name="control-port"
+        )
         return self
 
     async def __aexit__(self, *_: object) -> None:

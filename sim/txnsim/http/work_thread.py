@@ -43,7 +43,7 @@ class WorkThread:
         )
         self._is_closed = False
         self._lock = Lock()
-        self._limited: object = None
+        self._limited_work: object = None
         """Work with a time limit that is running."""
 
     async def do_within(self, limit_s: float, work: Callable[[], T]) -> T:
@@ -53,33 +53,35 @@ class WorkThread:
         Raises:
             TimeoutError: The work took longer, and was ended.
         """
-        begun = [True]
-        overdue = asyncio.get_running_loop().call_later(limit_s, self._end, begun)
+        is_wanted = [True]
+        time_limit = asyncio.get_running_loop().call_later(limit_s, self._end_overdue, is_wanted)
         try:
-            return await self.do(partial(self._until_ended, begun, work))
+            return await self.do(partial(self._run_unless_ended, is_wanted, work))
         finally:
-            overdue.cancel()
+            time_limit.cancel()
 
-    def _end(self, begun: list[bool]) -> None:
+    def _end_overdue(self, is_wanted: list[bool]) -> None:
         with self._lock:
-            begun.clear()
-            if self._limited is begun and self._thread is not None:
-                thread = ctypes.c_ulong(self._thread.ident or 0)
-                ctypes.pythonapi.PyThreadState_SetAsyncExc(thread, ctypes.py_object(_TooLongError))
+            is_wanted.clear()
+            if self._limited_work is is_wanted and self._thread is not None:
+                thread_id = ctypes.c_ulong(self._thread.ident or 0)
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(
+                    thread_id, ctypes.py_object(_TooLongError)
+                )
 
-    def _until_ended(self, begun: list[bool], work: Callable[[], T]) -> T:
+    def _run_unless_ended(self, is_wanted: list[bool], work: Callable[[], T]) -> T:
         try:
             with self._lock:
-                if not begun:
+                if not is_wanted:
                     raise _TooLongError
-                self._limited = begun
+                self._limited_work = is_wanted
             try:
                 return work()
             finally:
                 with self._lock:
-                    self._limited = None
+                    self._limited_work = None
         except _TooLongError:
-            self._limited = None  # it may have come in between
+            self._limited_work = None  # it may have come in between
             raise
 
     async def do(self, work: Callable[[], T]) -> T:
@@ -89,11 +91,11 @@ class WorkThread:
         if not HAS_THREADS:
             return await in_a_turn(work)
         if self._thread is None:
-            self._thread = Thread(target=self._run, name=self._name, daemon=True)
+            self._thread = Thread(target=self._run_queue, name=self._name, daemon=True)
             self._thread.start()
-        result: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._work.put((result, work))
-        return await result
+        work_result: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._work.put((work_result, work))
+        return await work_result
 
     @staticmethod
     async def run_beside(work: Callable[[], T]) -> T:
@@ -105,17 +107,19 @@ class WorkThread:
         self._is_closed = True
         self._work.put(None)
 
-    def _run(self) -> None:
+    def _run_queue(self) -> None:
         while (work_item := self._work.get()) is not None and not self._is_closed:
-            result, work = work_item
-            if result.cancelled():
+            work_result, work = work_item
+            if work_result.cancelled():
                 continue
             try:
-                tell = partial(_resolve, result, with_short_switch_interval(work))
+                report_result = partial(
+                    _resolve_future, work_result, with_short_switch_interval(work)
+                )
             except BaseException as error:  # noqa: BLE001 - it is the answer to the one who waits
-                tell = partial(_fail, result, error)
+                report_result = partial(_fail_future, work_result, error)
             with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
-                result.get_loop().call_soon_threadsafe(tell)
+                work_result.get_loop().call_soon_threadsafe(report_result)
 
 
 async def in_a_turn(work: Callable[[], T]) -> T:
@@ -123,26 +127,26 @@ async def in_a_turn(work: Callable[[], T]) -> T:
     running loop is hidden, so ``work`` may run another one.
     """
     loop = asyncio.get_running_loop()
-    result: asyncio.Future[T] = loop.create_future()
+    work_result: asyncio.Future[T] = loop.create_future()
 
     def do() -> None:
         asyncio._set_running_loop(None)
         try:
-            _resolve(result, work())
+            _resolve_future(work_result, work())
         except Exception as error:  # noqa: BLE001 - it is the answer to the one who waits
-            _fail(result, error)
+            _fail_future(work_result, error)
         finally:
             asyncio._set_running_loop(loop)
 
     loop.call_soon(do)
-    return await result
+    return await work_result
 
 
-def _resolve(future: asyncio.Future[T], result: T) -> None:
+def _resolve_future(future: asyncio.Future[T], work_result: T) -> None:
     if not future.done():
-        future.set_result(result)
+        future.set_result(work_result)
 
 
-def _fail(future: asyncio.Future[Any], error: BaseException) -> None:
+def _fail_future(future: asyncio.Future[Any], error: BaseException) -> None:
     if not future.done():
         future.set_exception(error)

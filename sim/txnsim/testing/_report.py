@@ -44,7 +44,7 @@ def sections(
         since: Index of the first event of the test.
         waits: What its transactions wait for, in sentences.
     """
-    events = events_told(tracer, since=since, onlooker=LOOKING)
+    events = events_told(tracer, first_event=since, onlooker=LOOKING)
     titled_texts = [
         ("txnsim: what happened", story_text(events, tracer.nodes)),
         ("txnsim: what transactions wait for", waits),

@@ -44,7 +44,7 @@ class Sums(Noun):
 async def test_it_answers_as_over_http(
     method: str, path: str, query: str, body: str, status: int, answer: object
 ) -> None:
-    port = DirectPort([Sums()], unknown="is unknown")
+    port = DirectPort([Sums()], unknown_path_text="is unknown")
     answer_status, media_type, content = await port.answer(method, path, query, body)
     assert (answer_status, media_type) == (status, "application/json")
     assert answer is None or msgspec.json.decode(content) == answer

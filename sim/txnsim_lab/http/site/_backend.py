@@ -43,7 +43,7 @@ class Backend:
             ExplainRoutes(environment.tracer, "127.0.0.1:9092", trace_of),
             LessonRoutes(scenarios.trace_of, scenarios.warm_up),
         )
-        self._port = DirectPort(nouns, unknown="is not known where no server is")
+        self._port = DirectPort(nouns, unknown_path_text="is not known where no server is")
 
     async def answer(
         self, method: str, path: str, query: str = "", body: str = ""
