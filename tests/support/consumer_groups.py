@@ -70,7 +70,7 @@ class ConsumerDriver:
         self.image = image(t=4) if topics is None else topics
         self.protocol = ConsumerProtocol(
             settings=ConsumerSettings(**settings),  # type: ignore[arg-type]
-            rules=rules,
+            release_rules=rules,
             intervals_of=lambda _: self.intervals,
             new_id=lambda: f"id{next(numbers)}",
         )

@@ -152,7 +152,7 @@ class ClassicDriver:
 
     def write(self, error: ErrorCode = ErrorCode.none) -> None:
         """Commit the oldest write, or fail it."""
-        then = self.writes.pop(0).then
+        then = self.writes.pop(0).after_write
         match then:
             case AssignmentStored():
                 effects = self.protocol.assignment_stored(self.group, then, error, now_ms=NOW)
@@ -167,16 +167,16 @@ class ClassicDriver:
         timer = self.timers.pop((kind, member_id))
         match kind:
             case TimerKind.HEARTBEAT:
-                effects = self.protocol.sessions_over(self.group, [member_id], now_ms=NOW)
+                effects = self.protocol.remove_expired_members(self.group, [member_id], now_ms=NOW)
             case TimerKind.JOIN:
-                effects = self.protocol.join_over(
+                effects = self.protocol.end_join_phase(
                     self.group,
                     delay_ms=timer.delay_ms,
                     remaining_ms=timer.remaining_ms,
                     now_ms=NOW,
                 )
             case TimerKind.SYNC:
-                effects = self.protocol.sync_over(
+                effects = self.protocol.end_sync_phase(
                     self.group, generation=timer.generation, now_ms=NOW
                 )
         self.take(effects)

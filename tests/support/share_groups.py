@@ -37,7 +37,7 @@ class ShareDriver:
         self.protocol = ShareProtocol(
             settings=ShareGroupSettings(**settings), intervals_of=lambda _: self.intervals
         )
-        self.shard = GroupShard(partition=0, coordinator_epoch=0, rules=rules)
+        self.shard = GroupShard(partition=0, coordinator_epoch=0, release_rules=rules)
         self.now_ms = NOW
         self.effects: list[TimerSet | TimerCancelled] = []
         self.initializations: list[InitializeShareState] = []
@@ -48,7 +48,7 @@ class ShareDriver:
     @property
     def group(self) -> ShareGroup:
         """The group, or a new one if there is none."""
-        group = self.shard.groups.get(GROUP) or ShareGroup(GROUP, self.shard.rules)
+        group = self.shard.groups.get(GROUP) or ShareGroup(GROUP, self.shard.release_rules)
         assert isinstance(group, ShareGroup)
         return group
 
@@ -90,7 +90,7 @@ class ShareDriver:
         if isinstance(outcome, Rejection):
             return outcome
         self.effects = [*outcome.effects]
-        self.initializations = [*outcome.initialize]
+        self.initializations = [*outcome.states_to_initialize]
         self.write(outcome.records)
         return outcome.reply or HeartbeatReply(member_id="", member_epoch=0)
 
@@ -126,7 +126,7 @@ class ShareDriver:
 
     def reload_shard(self) -> GroupShard:
         """A shard that is rebuilt from the bytes of the log alone."""
-        shard = GroupShard(partition=0, coordinator_epoch=0, rules=self.shard.rules)
+        shard = GroupShard(partition=0, coordinator_epoch=0, release_rules=self.shard.release_rules)
         for offset, record in enumerate(self.log):
             decoded = decode_record(*encode_record(record))
             assert decoded is not None

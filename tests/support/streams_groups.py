@@ -162,10 +162,10 @@ class StreamsDriver:
         if kind is TimerKind.ASSIGNMENT:
             self.is_delayed = False
             self.take(
-                self.group, run_to_end(self.protocol.delay_over(self.group, now_ms=self.now_ms))
+                self.group, run_to_end(self.protocol.end_delay(self.group, now_ms=self.now_ms))
             )
         else:
-            self.take(self.group, self.protocol.too_late(self.group, timers[-1]))
+            self.take(self.group, self.protocol.remove_late_member(self.group, timers[-1]))
 
     def reload_group(self) -> StreamsGroup:
         """The group as a coordinator has it after loading the log."""

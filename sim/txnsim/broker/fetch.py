@@ -282,7 +282,7 @@ class Fetching(msgspec.Struct, kw_only=True, eq=False):
         )
         match read:
             case LogRead():
-                cut = b"" if command.is_to_log_end else read.cut
+                cut = b"" if command.is_to_log_end else read.cut_batch
                 return FetchOutcome(
                     high_watermark=read.high_watermark,
                     last_stable_offset=read.last_stable_offset,

@@ -27,7 +27,7 @@ from txnsim.faults.subjects import Subject
 from txnsim.log.answers import Appended, AppendRejection
 from txnsim.log.leader_append import append_client, start_verification
 from txnsim.log.partition_log import PartitionLog
-from txnsim.log.validation import Reread, check_size, is_heavy, reread
+from txnsim.log.validation import Reread, check_size, is_heavy_to_check, reread
 from txnsim.log.verification import SENTINEL
 from txnsim.releases.rules import Rules
 from txnsim.replica.replicas import Replicas
@@ -107,7 +107,7 @@ class Producing(msgspec.Struct, kw_only=True, eq=False):
         outcomes: Outcomes = {}
         guards: dict[TopicPartition, int] = {}
         newest = NOTHING_SEEN
-        if is_heavy(map(_header_of, command.partitions)):
+        if is_heavy_to_check(map(_header_of, command.partitions)):
             newest = await self._look_ahead(command)
         transactional = []
         for part in command.partitions:

@@ -13,11 +13,16 @@ import msgspec
 
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.commands import ConsumerHeartbeat
-from txnsim.group.consumer_group import LEFT, LEFT_FOR_A_WHILE, ConsumerGroup, ConsumerMember
+from txnsim.group.consumer_group import (
+    LEFT_EPOCH,
+    LEFT_FOR_A_WHILE_EPOCH,
+    ConsumerGroup,
+    ConsumerMember,
+)
 from txnsim.group.consumer_records import (
     ConsumerRecord,
-    CurrentDeleted,
-    CurrentStored,
+    CurrentAssignmentDeleted,
+    CurrentAssignmentStored,
     Epochs,
     SubscriptionDeleted,
     SubscriptionStored,
@@ -34,7 +39,7 @@ def check_heartbeat(command: ConsumerHeartbeat, *, assignors: tuple[str, ...]) -
     """
     epoch = command.member_epoch
     complaint: str | None = None
-    if (command.member_id_required or epoch > 0 or epoch == LEFT) and not command.member_id:
+    if (command.member_id_required or epoch > 0 or epoch == LEFT_EPOCH) and not command.member_id:
         complaint = "MemberId can't be empty."
     elif not command.group_id:
         complaint = "GroupId can't be empty."
@@ -44,9 +49,9 @@ def check_heartbeat(command: ConsumerHeartbeat, *, assignors: tuple[str, ...]) -
         complaint = "RackId can't be empty."
     elif epoch == 0:
         complaint = _join_complaint(command)
-    elif epoch == LEFT_FOR_A_WHILE and command.instance_id is None:
+    elif epoch == LEFT_FOR_A_WHILE_EPOCH and command.instance_id is None:
         complaint = "InstanceId can't be null."
-    elif epoch < LEFT_FOR_A_WHILE:
+    elif epoch < LEFT_FOR_A_WHILE_EPOCH:
         complaint = "MemberEpoch is invalid."
     if complaint is not None:
         return Rejection(error=ErrorCode.invalid_request, reason=complaint)
@@ -88,7 +93,7 @@ def member_of(
         may_rejoin = release_rules.fenced_members_join_again or command.classic is not None
         return known_member if may_rejoin else _check_epoch(known_member, command) or known_member
     speaks_classic = static_member.uses_classic_protocol or command.classic is not None
-    if not speaks_classic and static_member.member_epoch != LEFT_FOR_A_WHILE:
+    if not speaks_classic and static_member.member_epoch != LEFT_FOR_A_WHILE_EPOCH:
         return Rejection(
             error=ErrorCode.unreleased_instance_id,
             reason=f"Static member {member_id} with instance id {instance_id} "
@@ -118,7 +123,7 @@ def sender_of(
     return member
 
 
-def subscribing(member: ConsumerMember, command: ConsumerHeartbeat) -> ConsumerMember:
+def member_after_heartbeat(member: ConsumerMember, command: ConsumerHeartbeat) -> ConsumerMember:
     """The member with the changes that the heartbeat brings."""
     topic_names = command.topic_names
     rebalance_timeout_ms = command.rebalance_timeout_ms
@@ -193,13 +198,13 @@ def _replace_static_member(
     records.append(
         target_record(group, new_id, group.target.get(old_member.member_id, frozenset()))
     )
-    records.append(current_record(group_id, new_member))
+    records.append(current_assignment_record(group_id, new_member))
     return new_member
 
 
 def member_tombstones(group_id: str, member_id: str) -> tuple[ConsumerRecord, ...]:
     """All tombstones of a member in deletion order."""
-    tombstone_classes = (CurrentDeleted, TargetDeleted, SubscriptionDeleted)
+    tombstone_classes = (CurrentAssignmentDeleted, TargetDeleted, SubscriptionDeleted)
     return tuple(
         tombstone_class(group_id=group_id, member_id=member_id)
         for tombstone_class in tombstone_classes
@@ -223,9 +228,9 @@ def subscription_record(group_id: str, member: ConsumerMember) -> SubscriptionSt
     )
 
 
-def current_record(group_id: str, member: ConsumerMember) -> CurrentStored:
+def current_assignment_record(group_id: str, member: ConsumerMember) -> CurrentAssignmentStored:
     """The record of a member's assignment for the log."""
-    return CurrentStored(
+    return CurrentAssignmentStored(
         group_id=group_id,
         member_id=member.member_id,
         member_epoch=member.member_epoch,

@@ -16,7 +16,7 @@ from txnsim.group._topics_hash import TopicsHash
 from txnsim.group.consumer_records import ClassicMetadata
 from txnsim.metadata.image import ClusterImage
 
-Source = frozenset[str] | str
+SubscriptionSource = frozenset[str] | str
 _NO_TOPIC_NAMES: Final[frozenset[str]] = frozenset()
 
 NAMES_MAX: Final = 200_000
@@ -27,7 +27,7 @@ REGEXES_MAX: Final = 100
 """Limit of different regular expressions in a group."""
 
 
-class Counted(Protocol):
+class CountedMember(Protocol):
     """The fields of a member that are counted."""
 
     @property
@@ -62,7 +62,7 @@ class Tally:
     )
 
     def __init__(self) -> None:
-        self._user_counts: Counter[Source] = Counter()
+        self._user_counts: Counter[SubscriptionSource] = Counter()
         self._sources: dict[frozenset[str], frozenset[str]] = {}
         self._resolved: dict[str, frozenset[str]] = {}
         self._source_counts: Counter[str] = Counter()
@@ -100,11 +100,13 @@ class Tally:
 
     # Changes
 
-    def share_names(self, topic_names: frozenset[str]) -> frozenset[str]:
+    def shared_names(self, topic_names: frozenset[str]) -> frozenset[str]:
         """The equal set of another member, to be shared; else the argument itself."""
         return self._sources.get(topic_names, topic_names)
 
-    def replace(self, old_member: Counted | None, new_member: Counted | None) -> None:
+    def recount_member(
+        self, old_member: CountedMember | None, new_member: CountedMember | None
+    ) -> None:
         """Update the counts for a member that joined, changed its subscription or epoch, or
         left.
         """
@@ -152,7 +154,7 @@ class Tally:
         """Number of members that are stable at an epoch."""
         return self._stable_counts[epoch]
 
-    def refusal(self, topic_names: frozenset[str]) -> Rejection | None:
+    def subscription_refusal(self, topic_names: frozenset[str]) -> Rejection | None:
         """Why nobody may subscribe to these names; None if the limit allows it."""
         if topic_names in self._user_counts or self.names_total + len(topic_names) <= NAMES_MAX:
             return None
@@ -165,8 +167,8 @@ class Tally:
         self,
         image: ClusterImage,
         *,
-        leaving: Iterable[Counted] = (),
-        joining: Iterable[Counted] = (),
+        leaving: Iterable[CountedMember] = (),
+        joining: Iterable[CountedMember] = (),
         resolved: Mapping[str, frozenset[str]] | None = None,
     ) -> int:
         """The topics hash of the group after members leave and join, and after lookups of regular
@@ -184,7 +186,11 @@ class Tally:
         return self._hash.value_with(new_topics, removed_topics, image)
 
     def topics_after(
-        self, image: ClusterImage, *, leaving: Iterable[Counted], joining: Iterable[Counted]
+        self,
+        image: ClusterImage,
+        *,
+        leaving: Iterable[CountedMember],
+        joining: Iterable[CountedMember],
     ) -> set[str]:
         """Existing subscribed topics after members leave and join."""
         source_counts = self._source_counts
@@ -203,8 +209,8 @@ class Tally:
     def _source_count_changes(
         self,
         image: ClusterImage,
-        leaving: Iterable[Counted],
-        joining: Iterable[Counted],
+        leaving: Iterable[CountedMember],
+        joining: Iterable[CountedMember],
         resolved: Mapping[str, frozenset[str]],
     ) -> Counter[str]:
         """Change of the number of sources per existing topic."""
@@ -222,12 +228,12 @@ class Tally:
 
     def _name_changes(
         self,
-        old_sources: Iterable[Source],
-        new_sources: Iterable[Source],
+        old_sources: Iterable[SubscriptionSource],
+        new_sources: Iterable[SubscriptionSource],
         resolved: Mapping[str, frozenset[str]],
     ) -> tuple[list[frozenset[str]], list[frozenset[str]]]:
         """The sets of names to count from now on, and those to stop counting."""
-        user_changes: Counter[Source] = Counter(new_sources)
+        user_changes: Counter[SubscriptionSource] = Counter(new_sources)
         user_changes.subtract(old_sources)
         user_changes.update(dict.fromkeys(resolved, 0))
         added_name_sets, removed_name_sets = [], []
@@ -246,7 +252,7 @@ class Tally:
                 removed_name_sets.append(topics_before)
         return added_name_sets, removed_name_sets
 
-    def _topics_of_source(self, source: Source) -> frozenset[str]:
+    def _topics_of_source(self, source: SubscriptionSource) -> frozenset[str]:
         return self._resolved.get(source, _NO_TOPIC_NAMES) if isinstance(source, str) else source
 
     def _count_names(
@@ -268,7 +274,7 @@ class Tally:
                     source_counts.pop(topic_name)  # del calls a function for each
             self._hash.note_changes(topic_names, source_counts, 0)
 
-    def _count_source(self, source: Source, sign: int) -> None:
+    def _count_source(self, source: SubscriptionSource, sign: int) -> None:
         user_count = self._user_counts[source] + sign
         if isinstance(source, str):
             if user_count:
@@ -286,12 +292,12 @@ class Tally:
         else:
             self._user_counts.pop(source, None)
 
-    def _count_settled(self, member: Counted, sign: int) -> None:
+    def _count_settled(self, member: CountedMember, sign: int) -> None:
         if member.is_stable:
             _add_to_count(self._stable_counts, member.member_epoch, sign)
 
 
-def _has_same_subscription(old_member: Counted, new_member: Counted) -> bool:
+def _has_same_subscription(old_member: CountedMember, new_member: CountedMember) -> bool:
     return (
         old_member.topic_names is new_member.topic_names
         and old_member.topic_regex == new_member.topic_regex
@@ -300,7 +306,7 @@ def _has_same_subscription(old_member: Counted, new_member: Counted) -> bool:
     )
 
 
-def _sources(member: Counted) -> Iterator[Source]:
+def _sources(member: CountedMember) -> Iterator[SubscriptionSource]:
     if member.topic_names:
         yield member.topic_names
     if member.topic_regex:

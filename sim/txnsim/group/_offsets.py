@@ -34,7 +34,7 @@ class _Position(msgspec.Struct, eq=False):
     """Offset of the record that made it the position: the commit itself, or the marker."""
     previous: _Position | None
 
-    def below(self, record_offset: int) -> OffsetCommitted | None:
+    def record_below(self, record_offset: int) -> OffsetCommitted | None:
         """The position as of the records below ``record_offset``; None if there is none."""
         position: _Position | None = self
         while position is not None and position.visible_from >= record_offset:
@@ -125,7 +125,7 @@ class GroupOffsets(msgspec.Struct, eq=False):
         positions = self._committed.get(group_id)
         position = None if positions is None else positions.get(topic_partition)
         if positions is not None and position is not None:
-            if record_offset < high_watermark or position.below(high_watermark) is None:
+            if record_offset < high_watermark or position.record_below(high_watermark) is None:
                 self._drop_position(group_id, topic_partition)
             else:
                 self._tombstones[group_id, topic_partition] = None
@@ -175,7 +175,9 @@ class GroupOffsets(msgspec.Struct, eq=False):
             if not open_partitions:
                 del self._open_producers[group_id]
 
-    def pending_of(self, producer_id: ProducerId) -> tuple[tuple[str, TopicPartition, int], ...]:
+    def pending_positions_of(
+        self, producer_id: ProducerId
+    ) -> tuple[tuple[str, TopicPartition, int], ...]:
         """(group, partition, offset) of each position that the producer's next marker decides."""
         return tuple(
             (group_id, topic_partition, record.position)
@@ -202,44 +204,44 @@ class GroupOffsets(msgspec.Struct, eq=False):
         position = self._committed.get(group_id, {}).get(topic_partition)
         if position is None or (self._deleted and self._is_of_deleted_topic(position)):
             return None
-        return position.below(below)
+        return position.record_below(below)
 
-    def groups(self) -> tuple[str, ...]:
+    def group_ids(self) -> tuple[str, ...]:
         """Groups with a position."""
         return tuple(self._committed)
 
     def committed_offsets(self, group_id: str, *, below: int = LATEST) -> Iterator[OffsetCommitted]:
         """The group's positions, in the order of their first commit."""
         for position in self._committed.get(group_id, {}).values():
-            record = position.below(below)
+            record = position.record_below(below)
             if record is not None and not (self._deleted and self._is_of_deleted_topic(position)):
                 yield record
 
-    def places_in(self, group_id: str) -> tuple[TopicPartition, ...]:
+    def partitions_of_group(self, group_id: str) -> tuple[TopicPartition, ...]:
         """Partitions with a committed position of a group, in the order of their first commit."""
         return tuple(self._committed.get(group_id, ()))
 
-    def count_in(self, group_id: str) -> int:
+    def count_of_group(self, group_id: str) -> int:
         """Number of a group's committed positions."""
         return len(self._committed.get(group_id, ()))
 
-    def count_of(self, topic: str) -> int:
+    def count_on_topic(self, topic: str) -> int:
         """Number of (group, partition) pairs with a position on the topic."""
         return len(self._positions_by_topic.get(topic, ()))
 
-    def places_of(self, topic: str) -> tuple[tuple[str, TopicPartition], ...]:
+    def positions_on_topic(self, topic: str) -> tuple[tuple[str, TopicPartition], ...]:
         """(group, partition) of each position on a topic, committed or pending."""
         return tuple(self._positions_by_topic.get(topic, ()))
 
     # Deleted topics whose tombstones are still being written
 
-    def topic_deleted(self, topic: str, *, end_offset: int) -> None:
+    def hide_topic(self, topic: str, *, end_offset: int) -> None:
         """Hide the positions of a deleted topic: a topic of the same name may be created before all
         tombstones are in the log.
         """
         self._deleted[topic] = end_offset
 
-    def is_deleted(self, group_id: str, topic_partition: TopicPartition) -> bool:
+    def is_of_deleted_topic(self, group_id: str, topic_partition: TopicPartition) -> bool:
         """Whether the position, and every pending one, belongs to a deleted topic."""
         end_offset = self._deleted.get(topic_partition.topic, -1)
         position = self._committed.get(group_id, {}).get(topic_partition)

@@ -103,7 +103,7 @@ def _uniform_heterogeneous(
     for topic in takers.topics():
         for index in range(partitions[topic]):
             if (topic, index) not in assigned_partitions:
-                takers.give((topic, index), takers.least(topic))
+                takers.give_partition((topic, index), takers.least_loaded(topic))
     _balance(target, takers)
     return {
         member_id: frozenset(member_partitions) for member_id, member_partitions in target.items()
@@ -171,7 +171,7 @@ class _Takers:
             self._subscriber_counts, key=lambda topic: (self._subscriber_counts[topic], topic)
         )
 
-    def least(self, topic: uuid.UUID) -> str:
+    def least_loaded(self, topic: uuid.UUID) -> str:
         """The member that gets the topic's next partition."""
         topic_heaps, target = self._heaps_by_topic[topic], self._target
         self.steps += len(topic_heaps)
@@ -185,15 +185,15 @@ class _Takers:
         assert least_entry is not None, "a topic has takers"
         return least_entry[2]
 
-    def fewest(self) -> int:
+    def fewest_partitions(self) -> int:
         """The smallest number of partitions of any member."""
         return self._first_valid_entry(self._members_by_count)[0]
 
-    def give(self, partition: TopicIdPartition, member_id: str) -> None:
+    def give_partition(self, partition: TopicIdPartition, member_id: str) -> None:
         self._target[member_id].add(partition)
-        self.has_changed(member_id)
+        self.update_heaps(member_id)
 
-    def has_changed(self, member_id: str) -> None:
+    def update_heaps(self, member_id: str) -> None:
         """Update the heaps after a member's number of partitions has changed."""
         heap_entry = len(self._target[member_id]), self._order[member_id], member_id
         for heap in (self._heap_of[member_id], self._members_by_count):
@@ -226,23 +226,23 @@ def _balance(target: dict[str, set[TopicIdPartition]], takers: _Takers) -> None:
     for _ in range(_ROUNDS_MAX):
         any_moved = False
         for giver in sorted(target, key=lambda member_id: -len(target[member_id])):
-            if len(target[giver]) - takers.fewest() <= 1:
+            if len(target[giver]) - takers.fewest_partitions() <= 1:
                 continue  # nobody has so few that it may take from this one
             topic: uuid.UUID | None = None
             giver_partitions, has_given = target[giver], False
             takers.giver = giver
             for partition in sorted(giver_partitions):
                 if partition[0] != topic:
-                    topic, taker = partition[0], takers.least(partition[0])
+                    topic, taker = partition[0], takers.least_loaded(partition[0])
                 if len(giver_partitions) - len(target[taker]) > 1:
                     giver_partitions.remove(partition)
-                    takers.give(partition, taker)
+                    takers.give_partition(partition, taker)
                     has_given, topic = True, None
                 if takers.steps > steps_max:
                     return
             takers.giver = None
             if has_given:
-                takers.has_changed(giver)
+                takers.update_heaps(giver)
                 any_moved = True
         if not any_moved:
             return

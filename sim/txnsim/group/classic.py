@@ -38,7 +38,7 @@ from txnsim.group.commands import (
     TimerKind,
     TimerSet,
     Waiter,
-    session,
+    session_timer,
 )
 from txnsim.group.rebalance import Effects, Rebalance, join_reply, refuse_join
 from txnsim.group.records import ClassicGroupStored
@@ -106,7 +106,9 @@ class ClassicProtocol:
             )
             effects.insert(
                 0,
-                RecordsToAppend(records=(empty_group_record,), then=NewGroupStored(waiter=waiter)),
+                RecordsToAppend(
+                    records=(empty_group_record,), after_write=NewGroupStored(waiter=waiter)
+                ),
             )
         return effects
 
@@ -142,7 +144,7 @@ class ClassicProtocol:
             return
         # KIP-394: a client that vanishes after its first request must not become a member.
         group.pending_join[new_id] = None
-        effects.append(session(group.group_id, new_id, command.session_timeout_ms))
+        effects.append(session_timer(group.group_id, new_id, command.session_timeout_ms))
         refuse_join(effects, waiter, ErrorCode.member_id_required, new_id)
 
     def _join_known_member(
@@ -196,12 +198,12 @@ class ClassicProtocol:
         now_ms: int,
         effects: Effects,
     ) -> None:
-        member = ClassicMember.joining(command, member_id)
+        member = ClassicMember.from_join(command, member_id)
         member.is_new = True
         if group.state is _State.PREPARING_REBALANCE and group.previous_state is _State.EMPTY:
             group.new_member_added = True
         group.add(member, waiter=waiter)
-        effects.append(session(group.group_id, member_id, NEW_MEMBER_JOIN_TIMEOUT_MS))
+        effects.append(session_timer(group.group_id, member_id, NEW_MEMBER_JOIN_TIMEOUT_MS))
         self._rebalance.rebalance_or_complete(group, now_ms, effects)
 
     # Static members
@@ -222,7 +224,7 @@ class ClassicProtocol:
         leader_before = group.leader or ""
         old_member, new_member = group.replace_static(old_id, new_id)
         _fence_replaced(old_member, effects)
-        effects.append(session(group.group_id, new_id, new_member.session_timeout_ms))
+        effects.append(session_timer(group.group_id, new_id, new_member.session_timeout_ms))
         old_settings = (
             new_member.protocols,
             new_member.rebalance_timeout_ms,
@@ -234,7 +236,7 @@ class ClassicProtocol:
                 effects.append(
                     RecordsToAppend(
                         records=(group.to_record(),),
-                        then=StaticMemberStored(
+                        after_write=StaticMemberStored(
                             group_id=group.group_id,
                             old_member_id=old_id,
                             new_member_id=new_id,
@@ -265,7 +267,7 @@ class ClassicProtocol:
         if member is None:  # replaced or removed meanwhile; it has its error
             return effects
         if error:
-            group.speak(member, after_write.old_protocols)
+            group.set_protocols(member, after_write.old_protocols)
             member.rebalance_timeout_ms = after_write.old_rebalance_timeout_ms
             member.session_timeout_ms = after_write.old_session_timeout_ms
             group.await_join(member, None)
@@ -273,7 +275,7 @@ class ClassicProtocol:
                 after_write.new_member_id, after_write.old_member_id
             )
             effects.append(
-                session(group.group_id, old_member.member_id, old_member.session_timeout_ms)
+                session_timer(group.group_id, old_member.member_id, old_member.session_timeout_ms)
             )
             reply = JoinReply(
                 error=error,
@@ -340,7 +342,8 @@ class ClassicProtocol:
                     )
                     effects.append(
                         RecordsToAppend(
-                            records=(group.to_record(complete_assignments),), then=after_write
+                            records=(group.to_record(complete_assignments),),
+                            after_write=after_write,
                         )
                     )
             case _State.STABLE:
@@ -366,10 +369,12 @@ class ClassicProtocol:
         ):
             return effects  # the group has moved on, and waiting members have their answer
         if error:
-            self._rebalance.propagate(group, {}, error, effects)
+            self._rebalance.propagate_assignments(group, {}, error, effects)
             self._rebalance.rebalance_or_complete(group, now_ms, effects)
         else:
-            self._rebalance.propagate(group, dict(after_write.assignments), _NO_ERROR, effects)
+            self._rebalance.propagate_assignments(
+                group, dict(after_write.assignments), _NO_ERROR, effects
+            )
             group.move_to(_State.STABLE, now_ms=now_ms)
         return effects
 
@@ -416,7 +421,9 @@ class ClassicProtocol:
 
     def extend_session(self, group: ClassicGroup, member_id: str) -> Effects:
         """Extend a member's session, because a request has shown that it is alive."""
-        return [session(group.group_id, member_id, group.members[member_id].session_timeout_ms)]
+        return [
+            session_timer(group.group_id, member_id, group.members[member_id].session_timeout_ms)
+        ]
 
     def leave(
         self, group: ClassicGroup, command: LeaveGroup, *, now_ms: int
@@ -456,7 +463,7 @@ class ClassicProtocol:
 
     # Timers
 
-    def sessions_over(
+    def remove_expired_members(
         self, group: ClassicGroup, member_ids: Sequence[str], *, now_ms: int
     ) -> Effects:
         """Remove members that were silent for their session timeout, or did not use their new
@@ -475,11 +482,11 @@ class ClassicProtocol:
             return effects
         if effects and group.state in (_State.STABLE, _State.COMPLETING_REBALANCE):
             self._rebalance.rebalance_or_complete(group, now_ms, effects)
-        elif group.state is _State.PREPARING_REBALANCE and group.everybody_joins:
+        elif group.state is _State.PREPARING_REBALANCE and group.all_are_joining:
             self._rebalance.complete(group, now_ms, effects)
         return effects
 
-    def join_over(
+    def end_join_phase(
         self, group: ClassicGroup, *, delay_ms: int, remaining_ms: int | None, now_ms: int
     ) -> Effects:
         """End the time to rejoin; or the delay of a first rebalance, which is extended as long as
@@ -507,7 +514,7 @@ class ClassicProtocol:
             self._rebalance.complete(group, now_ms, effects)
         return effects
 
-    def sync_over(self, group: ClassicGroup, *, generation: int, now_ms: int) -> Effects:
+    def end_sync_phase(self, group: ClassicGroup, *, generation: int, now_ms: int) -> Effects:
         """Remove the members that joined the generation but did not ask for an assignment."""
         effects: Effects = []
         if generation != group.generation or not group.pending_sync:
@@ -524,7 +531,7 @@ def _update_member(
 ) -> None:
     if member.awaiting_join is not None:
         effects.append(AnswerWaiter(waiter=member.awaiting_join, reply=None))
-    group.speak(member, command.protocols)
+    group.set_protocols(member, command.protocols)
     member.rebalance_timeout_ms = command.rebalance_timeout_ms
     member.session_timeout_ms = command.session_timeout_ms
     group.await_join(member, waiter)

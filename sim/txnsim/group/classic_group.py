@@ -25,7 +25,7 @@ from txnsim.group.state import (
     ClassicGroupState,
     ExpiryBase,
     GroupType,
-    from_commit,
+    expiry_from_commit,
 )
 from txnsim.group.subscription import TopicsReader
 
@@ -52,7 +52,7 @@ class ClassicMember(msgspec.Struct, kw_only=True, eq=False):
     is_new: bool = False
 
     @classmethod
-    def joining(cls, command: JoinGroup, member_id: str) -> ClassicMember:
+    def from_join(cls, command: JoinGroup, member_id: str) -> ClassicMember:
         """A member that joins."""
         return cls(
             member_id=member_id,
@@ -242,16 +242,16 @@ class ClassicGroup:
     def offsets_expire_from(self) -> ExpiryBase | None:
         """ClassicGroup.offsetExpirationCondition (KIP-211)."""
         if self.protocol_type is None:
-            return from_commit
+            return expiry_from_commit
         if self.state is _State.EMPTY:
             since_ms = self.state_timestamp_ms
-            return from_commit if since_ms is None else lambda _: since_ms
+            return expiry_from_commit if since_ms is None else lambda _: since_ms
         if (
             self.protocol_type == CONSUMER_PROTOCOL_TYPE
             and self._subscribed is not None
             and self.state is _State.STABLE
         ):
-            return from_commit
+            return expiry_from_commit
         return None
 
     # Members
@@ -275,7 +275,7 @@ class ClassicGroup:
         self.awaiting_join_count += (waiter is not None) - (member.awaiting_join is not None)
         member.awaiting_join = waiter
 
-    def speak(self, member: ClassicMember, protocols: Protocols) -> None:
+    def set_protocols(self, member: ClassicMember, protocols: Protocols) -> None:
         """Set the protocols that the member supports."""
         self._count_protocols(member, -1)
         member.protocols = protocols
@@ -330,7 +330,7 @@ class ClassicGroup:
         return False
 
     @property
-    def everybody_joins(self) -> bool:
+    def all_are_joining(self) -> bool:
         """Whether every member waits for the next generation, and no other one is about to join."""
         return not self.pending_join and self.awaiting_join_count == len(self.members)
 

@@ -152,7 +152,7 @@ class TimerSet(msgspec.Struct, frozen=True, kw_only=True):
     """For JOIN in a group's first rebalance: how long its delay may still be extended."""
 
 
-def session(group_id: str, member_id: str, delay_ms: int) -> TimerSet:
+def session_timer(group_id: str, member_id: str, delay_ms: int) -> TimerSet:
     """Restart a member's session."""
     return TimerSet(
         kind=TimerKind.HEARTBEAT, group_id=group_id, member_id=member_id, delay_ms=delay_ms
@@ -208,7 +208,7 @@ class RecordsToAppend(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     records: tuple[GroupRecord, ...]
-    then: AfterWrite | None = None
+    after_write: AfterWrite | None = None
 
 
 Effect = AnswerWaiter | TimerSet | TimerCancelled | RecordsToAppend
@@ -271,7 +271,7 @@ class ConsumerOutcome(msgspec.Struct, frozen=True, kw_only=True):
     records: tuple[ConsumerRecord, ...] = ()
     reply: HeartbeatReply | None = None
     effects: tuple[ConsumerEffect, ...] = ()
-    classic_without: frozenset[str] = frozenset()
+    leaving_before_downgrade: frozenset[str] = frozenset()
     """If these members are removed, only classic ones remain: convert the group to a classic one
     instead of writing records.
     """

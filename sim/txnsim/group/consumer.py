@@ -19,11 +19,11 @@ import msgspec
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group._consumer_members import (
     check_heartbeat,
-    current_record,
+    current_assignment_record,
+    member_after_heartbeat,
     member_of,
     member_tombstones,
     sender_of,
-    subscribing,
     target_record,
 )
 from txnsim.group.assignors import ASSIGNORS, AssignableMember
@@ -36,9 +36,14 @@ from txnsim.group.commands import (
     TimerCancelled,
     TimerKind,
     TimerSet,
-    session,
+    session_timer,
 )
-from txnsim.group.consumer_group import LEFT_FOR_A_WHILE, ConsumerGroup, ConsumerMember, MemberState
+from txnsim.group.consumer_group import (
+    LEFT_FOR_A_WHILE_EPOCH,
+    ConsumerGroup,
+    ConsumerMember,
+    MemberState,
+)
 from txnsim.group.consumer_records import (
     ConsumerRecord,
     EpochStored,
@@ -78,7 +83,7 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
     """The rules of the consumer protocol; the caller keeps the groups."""
 
     settings: ConsumerSettings
-    rules: Rules
+    release_rules: Rules
     """The rules of the broker's release."""
     intervals_of: Callable[[str], GroupIntervals] = lambda _: DEFAULT_INTERVALS
     """Group id -> the group's intervals."""
@@ -107,13 +112,17 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
                 f"{self.settings.max_size} members.",
             )
         records: list[ConsumerRecord] = []
-        member = member_of(group, command, records, new_id=self.new_id, release_rules=self.rules)
+        member = member_of(
+            group, command, records, new_id=self.new_id, release_rules=self.release_rules
+        )
         if isinstance(member, Rejection):
             return member
         if records:  # a static member has begun a new life: go on with the group as it is then
             group = group.with_records(records, recounts=False)
-        updated_member = subscribing(member, command)
-        change = group.tally.refusal(updated_member.topic_names) or subscription_change(
+        updated_member = member_after_heartbeat(member, command)
+        change = group.tally.subscription_refusal(
+            updated_member.topic_names
+        ) or subscription_change(
             group,
             member,
             updated_member,
@@ -137,9 +146,9 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
             return advanced_member
         updated_member = advanced_member
         effects: list[ConsumerEffect] = []
-        if change.lookups:
+        if change.regexes_to_look_up:
             effects.append(
-                ResolveRegexes(regexes=change.lookups, may_describe=command.may_describe)
+                ResolveRegexes(regexes=change.regexes_to_look_up, may_describe=command.may_describe)
             )
         if updated_member != member:
             effects.append(_revocation_effect(group.group_id, updated_member))
@@ -162,7 +171,7 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
 
     def _is_full(self, group: ConsumerGroup, command: ConsumerHeartbeat) -> bool:
         if (
-            self.rules.full_groups_take_static_members_back  # KAFKA-20601
+            self.release_rules.full_groups_take_static_members_back  # KAFKA-20601
             and group.static_member(command.instance_id) is not None
         ):
             return False
@@ -220,7 +229,7 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
                 )
             )
             target_epoch, target = epoch, targets[updated_member.member_id]
-        if not change.is_another and updated_member.is_reconciled_to(target_epoch):
+        if not change.is_changed and updated_member.is_reconciled_to(target_epoch):
             return updated_member
         reconciled_member = reconcile(
             updated_member,
@@ -228,13 +237,13 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
                 assignment_epoch=target_epoch,
                 partitions=target or frozenset(),
                 subscribed=_topic_ids(group, updated_member, image),
-                subscription_changed=change.is_another,
+                subscription_changed=change.is_changed,
                 owned=command.owned,
                 owner_of=group.owner_of,
             ),
         )
         if isinstance(reconciled_member, ConsumerMember) and reconciled_member != updated_member:
-            records.append(current_record(group.group_id, reconciled_member))
+            records.append(current_assignment_record(group.group_id, reconciled_member))
         return reconciled_member
 
     def _prefers_other_assignor(self, group: ConsumerGroup, updated_member: ConsumerMember) -> bool:
@@ -244,7 +253,7 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
             group.preferred_assignor(updated_member=changed_member) or default_assignor
             for changed_member in (None, updated_member)
         )
-        return self.rules.another_assignor_is_a_change and assignor_before != assignor_after
+        return self.release_rules.another_assignor_is_a_change and assignor_before != assignor_after
 
     def _may_assign(self, group: ConsumerGroup, now_ms: int) -> bool:
         interval_ms = self.intervals_of(group.group_id).assignment_interval_ms
@@ -292,16 +301,16 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
         member = sender_of(group, command.member_id, command.instance_id)
         if isinstance(member, Rejection):
             return member
-        if command.instance_id is None or command.member_epoch != LEFT_FOR_A_WHILE:
+        if command.instance_id is None or command.member_epoch != LEFT_FOR_A_WHILE_EPOCH:
             return self.remove_members(group, [member], reply, image)
         absent_member = msgspec.structs.replace(
             member,
-            member_epoch=LEFT_FOR_A_WHILE,
+            member_epoch=LEFT_FOR_A_WHILE_EPOCH,
             assigned=dict.fromkeys(member.assigned, 0),
             pending_revocation={},
         )
         return ConsumerOutcome(
-            records=(current_record(group.group_id, absent_member),), reply=reply
+            records=(current_assignment_record(group.group_id, absent_member),), reply=reply
         )
 
     def timers_after_load(
@@ -314,7 +323,7 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
         revocation_timers = (revocation_effect,) if isinstance(revocation_effect, TimerSet) else ()
         return (self._session_timer(group_id, member), *revocation_timers)
 
-    def too_late(
+    def remove_late_members(
         self, group: ConsumerGroup, timers: Iterable[TimerSet], *, image: ClusterImage
     ) -> ConsumerOutcome:
         """Remove members whose sessions expired, and members that did not revoke in time (if they
@@ -351,7 +360,9 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
         if settings.may_downgrade and may_downgrade(
             group, leaving_ids, max_size=settings.classic_max_size
         ):
-            return ConsumerOutcome(reply=reply, effects=effects, classic_without=leaving_ids)
+            return ConsumerOutcome(
+                reply=reply, effects=effects, leaving_before_downgrade=leaving_ids
+            )
         records: list[ConsumerRecord] = []
         for member in leaving:
             records += member_tombstones(group_id, member.member_id)
@@ -365,7 +376,10 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
             EpochStored(group_id=group_id, group_epoch=epoch, metadata_hash=metadata_hash)
         )
         # KAFKA-20442
-        if len(leaving_ids) == len(group.members) and self.rules.last_leaver_ends_assignment:
+        if (
+            len(leaving_ids) == len(group.members)
+            and self.release_rules.last_leaver_ends_assignment
+        ):
             records.append(
                 TargetEpochStored(group_id=group_id, assignment_epoch=epoch, timestamp_ms=0)
             )
@@ -374,7 +388,7 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
     def _session_timer(self, group_id: str, member: ConsumerMember) -> TimerSet:
         """Start a member's session; a classic member has its own timeout."""
         own_timeouts = member.classic or self.intervals_of(group_id)
-        return session(group_id, member.member_id, own_timeouts.session_timeout_ms)
+        return session_timer(group_id, member.member_id, own_timeouts.session_timeout_ms)
 
 
 def _is_full_request(command: ConsumerHeartbeat) -> bool:

@@ -28,12 +28,12 @@ from txnsim.group.commands import (
     TimerCancelled,
     TimerKind,
     TimerSet,
-    session,
+    session_timer,
 )
 from txnsim.group.consumer import ConsumerProtocol
 from txnsim.group.consumer_group import ConsumerGroup, ConsumerMember, MemberState
 from txnsim.group.consumer_records import ClassicMetadata
-from txnsim.group.migration import assignment_for, by_id
+from txnsim.group.migration import assignment_for, partitions_by_id
 from txnsim.group.state import CONSUMER_PROTOCOL_TYPE
 from txnsim.group.subscription import read_subscription
 from txnsim.metadata.image import ClusterImage
@@ -56,7 +56,7 @@ class ClassicMembers(msgspec.Struct, eq=False):
         subscription = read_subscription(metadata)
         if subscription is None:
             # KAFKA-20662
-            is_inconsistent = self.protocol.rules.malformed_subscription_is_inconsistent
+            is_inconsistent = self.protocol.release_rules.malformed_subscription_is_inconsistent
             return _refuse_join(
                 ErrorCode.inconsistent_group_protocol
                 if is_inconsistent
@@ -84,7 +84,7 @@ class ClassicMembers(msgspec.Struct, eq=False):
                 rebalance_timeout_ms=command.rebalance_timeout_ms,
                 topic_names=subscription.topics,
                 topic_regex="",
-                owned=by_id(subscription.owned, image),
+                owned=partitions_by_id(subscription.owned, image),
                 client_id=command.client_id,
                 client_host=command.client_host,
                 may_describe=command.may_describe,
@@ -239,7 +239,7 @@ def _waits_for_partitions(group: ConsumerGroup, member: ConsumerMember) -> bool:
 
 def _session_timer(group: ConsumerGroup, member: ConsumerMember) -> TimerSet:
     assert member.classic is not None
-    return session(group.group_id, member.member_id, member.classic.session_timeout_ms)
+    return session_timer(group.group_id, member.member_id, member.classic.session_timeout_ms)
 
 
 def _rejoin_timer(group: ConsumerGroup, member: ConsumerMember) -> TimerSet:

@@ -23,8 +23,8 @@ from txnsim.group._member_counts import Tally
 from txnsim.group.consumer_records import (
     ClassicMetadata,
     ConsumerRecord,
-    CurrentDeleted,
-    CurrentStored,
+    CurrentAssignmentDeleted,
+    CurrentAssignmentStored,
     EpochDeleted,
     EpochStored,
     RegexDeleted,
@@ -39,13 +39,13 @@ from txnsim.group.consumer_records import (
     TopicsDeleted,
 )
 from txnsim.group.offset_commands import CommitOffsets, FetchOffsets
-from txnsim.group.state import ExpiryBase, GroupType, from_commit
+from txnsim.group.state import ExpiryBase, GroupType, expiry_from_commit
 from txnsim.releases.rules import LATEST, Rules
 
 NEVER_MS: Final = -(2**62)
-LEFT: Final = -1
+LEFT_EPOCH: Final = -1
 """Member epoch of a member that leaves."""
-LEFT_FOR_A_WHILE: Final = -2
+LEFT_FOR_A_WHILE_EPOCH: Final = -2
 """Member epoch of a static member that will return."""
 
 OFFSET_COMMIT_WITH_EPOCHS: Final = 9
@@ -105,7 +105,7 @@ class ConsumerMember(msgspec.Struct, frozen=True, kw_only=True):
         return self.state is MemberState.STABLE and self.member_epoch == assignment_epoch
 
 
-class Resolved(msgspec.Struct, frozen=True, kw_only=True):
+class ResolvedRegex(msgspec.Struct, frozen=True, kw_only=True):
     """The topics that matched a regular expression when it was looked up."""
 
     topics: frozenset[str]
@@ -139,7 +139,7 @@ class ConsumerGroup:
         self.members: dict[str, ConsumerMember] = {}
         self.static_members: dict[str, str] = {}
         self.target: dict[str, frozenset[TopicIdPartition]] = {}
-        self.resolved: dict[str, Resolved] = {}
+        self.resolved: dict[str, ResolvedRegex] = {}
         self.tally = Tally()
         self._recounts = True
         self._last_lookup: tuple[int, int] | None = None
@@ -242,7 +242,7 @@ class ConsumerGroup:
         group_id = self.group_id
         records: list[ConsumerRecord] = []
         for member_id in self.members:
-            records.append(CurrentDeleted(group_id=group_id, member_id=member_id))
+            records.append(CurrentAssignmentDeleted(group_id=group_id, member_id=member_id))
         for member_id in self.members:
             records.append(TargetDeleted(group_id=group_id, member_id=member_id))
         records.append(TargetEpochDeleted(group_id=group_id))
@@ -260,7 +260,7 @@ class ConsumerGroup:
 
     def offsets_expire_from(self) -> ExpiryBase | None:
         """Positions of topics that no member consumes expire, counted from their commit."""
-        return from_commit
+        return expiry_from_commit
 
     # Members
 
@@ -374,13 +374,13 @@ class ConsumerGroup:
                 self.target[record.member_id] = frozenset(record.partitions)
             case TargetDeleted():
                 self.target.pop(record.member_id, None)
-            case CurrentStored():
+            case CurrentAssignmentStored():
                 self._update_member(_with_assignment(self._member_or_new(record.member_id), record))
-            case CurrentDeleted():
+            case CurrentAssignmentDeleted():
                 if record.member_id in self.members:
                     self._update_member(_without_assignment(self.members[record.member_id]))
             case RegexStored():
-                lookup = self.resolved[record.regex] = Resolved(
+                lookup = self.resolved[record.regex] = ResolvedRegex(
                     topics=frozenset(record.topics),
                     version=record.version,
                     timestamp_ms=record.timestamp_ms,
@@ -403,11 +403,11 @@ class ConsumerGroup:
         old_member = self.members.get(member.member_id)
         if old_member is not None:
             self._release_partitions(old_member)
-        topic_names = self.tally.share_names(member.topic_names)
+        topic_names = self.tally.shared_names(member.topic_names)
         if topic_names is not member.topic_names:
             member = msgspec.structs.replace(member, topic_names=topic_names)
         if self._recounts:
-            self.tally.replace(old_member, member)
+            self.tally.recount_member(old_member, member)
         self.members[member.member_id] = member
         for partition in (*member.assigned, *member.pending_revocation):
             self._owners[partition] = member.member_id
@@ -419,7 +419,7 @@ class ConsumerGroup:
         if member is None:
             return
         if self._recounts:
-            self.tally.replace(member, None)
+            self.tally.recount_member(member, None)
         self._release_partitions(member)
         if self.static_members.get(member.instance_id or "") == member_id:
             del self.static_members[member.instance_id or ""]
@@ -463,7 +463,7 @@ def _with_subscription(member: ConsumerMember, record: SubscriptionStored) -> Co
     )
 
 
-def _with_assignment(member: ConsumerMember, record: CurrentStored) -> ConsumerMember:
+def _with_assignment(member: ConsumerMember, record: CurrentAssignmentStored) -> ConsumerMember:
     is_known_state = record.state in MemberState.__members__.values()
     return msgspec.structs.replace(
         member,
@@ -480,5 +480,9 @@ def _with_assignment(member: ConsumerMember, record: CurrentStored) -> ConsumerM
 def _without_assignment(member: ConsumerMember) -> ConsumerMember:
     """The member after the tombstones of its assignment, before its own tombstone."""
     return msgspec.structs.replace(
-        member, member_epoch=LEFT, previous_member_epoch=LEFT, assigned={}, pending_revocation={}
+        member,
+        member_epoch=LEFT_EPOCH,
+        previous_member_epoch=LEFT_EPOCH,
+        assigned={},
+        pending_revocation={},
     )

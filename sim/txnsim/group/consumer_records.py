@@ -95,7 +95,7 @@ class TargetDeleted(_MemberRecord, frozen=True, kw_only=True):
     """The tombstone of a member's target assignment."""
 
 
-class CurrentStored(_MemberRecord, frozen=True, kw_only=True):
+class CurrentAssignmentStored(_MemberRecord, frozen=True, kw_only=True):
     """A member's current assignment, and the partitions that it must revoke."""
 
     member_epoch: int
@@ -105,7 +105,7 @@ class CurrentStored(_MemberRecord, frozen=True, kw_only=True):
     pending_revocation: Epochs = ()
 
 
-class CurrentDeleted(_MemberRecord, frozen=True, kw_only=True):
+class CurrentAssignmentDeleted(_MemberRecord, frozen=True, kw_only=True):
     """The tombstone of a member's current assignment."""
 
 
@@ -129,7 +129,7 @@ ConsumerTombstone = (
     | TopicsDeleted
     | TargetEpochDeleted
     | TargetDeleted
-    | CurrentDeleted
+    | CurrentAssignmentDeleted
     | RegexDeleted
 )
 ConsumerRecord = (
@@ -137,7 +137,7 @@ ConsumerRecord = (
     | EpochStored
     | TargetEpochStored
     | TargetStored
-    | CurrentStored
+    | CurrentAssignmentStored
     | RegexStored
     | ConsumerTombstone
 )
@@ -217,7 +217,7 @@ class ShareTargetDeleted(_ShareMemberRecord, frozen=True, kw_only=True):
     """The tombstone of a member's target assignment."""
 
 
-class ShareCurrentStored(_ShareMemberRecord, frozen=True, kw_only=True):
+class ShareCurrentAssignmentStored(_ShareMemberRecord, frozen=True, kw_only=True):
     """A member's current assignment."""
 
     member_epoch: int
@@ -228,7 +228,7 @@ class ShareCurrentStored(_ShareMemberRecord, frozen=True, kw_only=True):
     """Sorted."""
 
 
-class ShareCurrentDeleted(_ShareMemberRecord, frozen=True, kw_only=True):
+class ShareCurrentAssignmentDeleted(_ShareMemberRecord, frozen=True, kw_only=True):
     """The tombstone of a member's current assignment."""
 
 
@@ -252,7 +252,7 @@ ShareTombstone = (
     | ShareEpochDeleted
     | ShareTargetEpochDeleted
     | ShareTargetDeleted
-    | ShareCurrentDeleted
+    | ShareCurrentAssignmentDeleted
     | ShareTopicsDeleted
 )
 ShareRecord = (
@@ -260,7 +260,7 @@ ShareRecord = (
     | ShareEpochStored
     | ShareTargetEpochStored
     | ShareTargetStored
-    | ShareCurrentStored
+    | ShareCurrentAssignmentStored
     | ShareTopicsStored
     | ShareTombstone
 )

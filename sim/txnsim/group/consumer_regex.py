@@ -32,12 +32,12 @@ class SubscriptionChange(msgspec.Struct, frozen=True, kw_only=True):
     """How a heartbeat changes a subscription by names and by regular expression."""
 
     records: tuple[ConsumerRecord, ...]
-    is_another: bool
+    is_changed: bool
     bumps_epoch: bool
     """Whether the topics of the new subscription are known, so that the group can get a new
     assignment.
     """
-    lookups: tuple[str, ...] = ()
+    regexes_to_look_up: tuple[str, ...] = ()
     """Expressions to look up after the heartbeat."""
 
 
@@ -85,19 +85,19 @@ def subscription_change(
     )
     return SubscriptionChange(
         records=tuple(records),
-        is_another=names_changed or old_regex != new_regex,
+        is_changed=names_changed or old_regex != new_regex,
         bumps_epoch=names_changed or bumps_epoch,
-        lookups=tuple(sorted(regexes)) if lookup_is_due else (),
+        regexes_to_look_up=tuple(sorted(regexes)) if lookup_is_due else (),
     )
 
 
-Found = Mapping[str, tuple[str, ...]]
+TopicsByRegex = Mapping[str, tuple[str, ...]]
 """Expression -> the topics that match it."""
 
 
 def matching_topics(
     regexes: Sequence[str], *, image: ClusterImage, may_describe: MayDescribe = None
-) -> Generator[int, None, Found]:
+) -> Generator[int, None, TopicsByRegex]:
     """Find the topics that match expressions; yields the work done, after some topics.
 
     Topics that the asking member may not describe are left out for the whole group, as in
@@ -123,7 +123,7 @@ def matching_topics(
 
 
 def resolve(
-    group: ConsumerGroup, topics_by_regex: Found, *, image: ClusterImage, now_ms: int
+    group: ConsumerGroup, topics_by_regex: TopicsByRegex, *, image: ClusterImage, now_ms: int
 ) -> tuple[RegexStored | EpochStored, ...]:
     """The records for new matches of expressions; a difference raises the group's epoch."""
     records: list[RegexStored | EpochStored] = []

@@ -54,7 +54,7 @@ def encode_batch(
     id is negative but not -1 (CoordinatorRuntime).
     """
     encoded_records = (
-        records.pieces
+        records.record_bytes
         if isinstance(records, EncodedRecords)
         else [encode_in_batch(record, record_index) for record_index, record in enumerate(records)]
     )
@@ -78,17 +78,19 @@ class EncodedRecords(tuple[GroupRecord, ...]):
     loop may.
     """
 
-    pieces: Sequence[bytes]
+    record_bytes: Sequence[bytes]
     """The result of ``encode_in_batch`` for each."""
 
 
-def share_out(records: Sequence[GroupRecord], *, batch_bytes_max: int) -> Iterator[EncodedRecords]:
+def split_in_batches(
+    records: Sequence[GroupRecord], *, batch_bytes_max: int
+) -> Iterator[EncodedRecords]:
     """Records that need not be atomic, split into as many batches as necessary."""
     for batch_records, record_bytes in in_batches(
         records, encode_in_batch, batch_bytes_max=batch_bytes_max
     ):
         encoded_records = EncodedRecords(batch_records)
-        encoded_records.pieces = record_bytes
+        encoded_records.record_bytes = record_bytes
         yield encoded_records
 
 
@@ -100,7 +102,7 @@ def encode_in_batch(record: GroupRecord, record_index: int) -> bytes:
     )
 
 
-def encoding_in_batch(record: GroupRecord, record_index: int) -> Generator[int, None, bytes]:
+def encode_in_slices(record: GroupRecord, record_index: int) -> Generator[int, None, bytes]:
     """Like ``encode_in_batch``, in slices in a long value."""
     kind_number = KIND_OF.get(type(record), -1)
     kind = kinds().get(kind_number)

@@ -15,7 +15,11 @@ from collections.abc import Collection, Iterable
 from typing import Final
 
 from txnsim.errors import ErrorCode, Rejection
-from txnsim.group._consumer_members import current_record, subscription_record, target_record
+from txnsim.group._consumer_members import (
+    current_assignment_record,
+    subscription_record,
+    target_record,
+)
 from txnsim.group._member_counts import NAMES_MAX
 from txnsim.group._topics_hash import topics_hash
 from txnsim.group.classic_group import ClassicGroup, ClassicMember
@@ -60,9 +64,9 @@ def _upgrade_records(
     group: ClassicGroup, *, max_size: int, image: ClusterImage
 ) -> tuple[ConsumerRecord, ...] | Rejection:
     if group.protocol_type != CONSUMER_PROTOCOL_TYPE:
-        return not_upgraded(group, "the group does not use the consumer embedded protocol.")
+        return upgrade_refusal(group, "the group does not use the consumer embedded protocol.")
     if len(group.members) > max_size:
-        return not_upgraded(group, "the group size exceeds the consumer group maximum size.")
+        return upgrade_refusal(group, "the group size exceeds the consumer group maximum size.")
     upgraded_members: list[tuple[ConsumerMember, frozenset[TopicIdPartition]]] = []
     element_count = 0
     for member in group.members.values():
@@ -72,7 +76,9 @@ def _upgrade_records(
         upgraded_members.append(upgraded_member)
         element_count += len(upgraded_member[0].topic_names) + len(upgraded_member[1])
         if element_count > NAMES_MAX:
-            return not_upgraded(group, "its members have more topics and partitions than is read.")
+            return upgrade_refusal(
+                group, "its members have more topics and partitions than is read."
+            )
     empty_group = ConsumerGroup(group.group_id)
     topic_names = {
         topic_name for member, _ in upgraded_members for topic_name in member.topic_names
@@ -89,7 +95,7 @@ def _upgrade_records(
             for member, assigned_partitions in upgraded_members
         ),
         TargetEpochStored(group_id=group.group_id, assignment_epoch=group.generation),
-        *(current_record(group.group_id, member) for member, _ in upgraded_members),
+        *(current_assignment_record(group.group_id, member) for member, _ in upgraded_members),
     )
 
 
@@ -100,14 +106,14 @@ def _upgrade_member(
     subscription = read_subscription(member.metadata(protocol))
     assignment = read_assignment(member.assignment)
     if subscription is None or assignment is None:
-        return not_upgraded(group, "the embedded consumer protocol is malformed.")
+        return upgrade_refusal(group, "the embedded consumer protocol is malformed.")
     if assignment.has_user_data:
-        return not_upgraded(
+        return upgrade_refusal(
             group,
             "an unsupported custom assignor is in use. Please refer to the documentation or "
             "switch to a default assignor before re-attempting the upgrade.",
         )
-    assigned_partitions = by_id(assignment.partitions, image)
+    assigned_partitions = partitions_by_id(assignment.partitions, image)
     return (
         ConsumerMember(
             member_id=member.member_id,
@@ -181,7 +187,7 @@ def assignment_for(
     return write_assignment(version_of(metadata), indexes_by_topic)
 
 
-def by_id(
+def partitions_by_id(
     partitions: Iterable[tuple[str, int]], image: ClusterImage
 ) -> frozenset[TopicIdPartition]:
     """Partitions by topic id, without those of deleted topics."""
@@ -192,7 +198,7 @@ def by_id(
     )
 
 
-def not_upgraded(group: ClassicGroup, cause: str) -> Rejection:
+def upgrade_refusal(group: ClassicGroup, cause: str) -> Rejection:
     """The rejection of a heartbeat to a group that stays classic."""
     return Rejection(
         error=ErrorCode.group_id_not_found,

@@ -92,7 +92,7 @@ def check_commit(shard: GroupShard, command: CommitOffsets) -> Rejection | None:
             return None
         return Rejection(
             error=ErrorCode.group_id_not_found
-            if command.missing_group_named and shard.rules.missing_groups_are_named
+            if command.missing_group_named and shard.release_rules.missing_groups_are_named
             else ErrorCode.illegal_generation,
             reason=f"there is no group {command.group_id}",
         )
@@ -187,7 +187,7 @@ def decide_delete_offsets(shard: GroupShard, command: DeleteOffsets) -> DeleteDe
             records.append(
                 OffsetDeleted(group_id=command.group_id, topic_partition=topic_partition)
             )
-    deletes_empty_group = not shard.rules.groups_outlive_positions
+    deletes_empty_group = not shard.release_rules.groups_outlive_positions
     if deletes_empty_group and records and not remaining_partitions and group.is_empty:
         records += group.tombstones()
     return Decision(records=tuple(records), reply=tuple(partition_errors))
@@ -214,7 +214,7 @@ def delete_topic_offsets(shard: GroupShard, topics: frozenset[str]) -> tuple[Off
     return tuple(
         OffsetDeleted(group_id=group_id, topic_partition=topic_partition)
         for topic in sorted(topics)
-        for group_id, topic_partition in shard.offsets.places_of(topic)
+        for group_id, topic_partition in shard.offsets.positions_on_topic(topic)
     )
 
 

@@ -1,8 +1,8 @@
 """A rebalance: the steps from a change of a group to its next generation.
 
 First all members are asked to rejoin (``prepare``). Then those that did form a generation
-(``complete``). Finally each member gets its assignment (``propagate``). The caller carries out the
-effects, in order.
+(``complete``). Finally each member gets its assignment (``propagate_assignments``). The caller
+carries out the effects, in order.
 
 Counterpart in Kafka: GroupMetadataManager.prepareRebalance, completeClassicGroupJoin,
 propagateAssignment.
@@ -25,7 +25,7 @@ from txnsim.group.commands import (
     TimerKind,
     TimerSet,
     Waiter,
-    session,
+    session_timer,
 )
 from txnsim.group.state import ClassicGroupState
 
@@ -51,7 +51,7 @@ class Rebalance(msgspec.Struct, kw_only=True, eq=False):
     def prepare(self, group: ClassicGroup, now_ms: int, effects: Effects) -> None:
         """Ask all members to rejoin."""
         if group.state is _State.COMPLETING_REBALANCE:
-            self.propagate(group, {}, ErrorCode.rebalance_in_progress, effects)
+            self.propagate_assignments(group, {}, ErrorCode.rebalance_in_progress, effects)
         group.pending_sync.clear()
         effects.append(TimerCancelled(kind=TimerKind.SYNC, group_id=group.group_id))
         is_first = group.state is _State.EMPTY
@@ -66,7 +66,7 @@ class Rebalance(msgspec.Struct, kw_only=True, eq=False):
                     remaining_ms=max(group.rebalance_timeout_ms - delay_ms, 0),
                 )
             )
-        elif group.everybody_joins:
+        elif group.all_are_joining:
             self.complete(group, now_ms, effects)
         else:
             effects.append(_join_timer(group))
@@ -76,7 +76,7 @@ class Rebalance(msgspec.Struct, kw_only=True, eq=False):
         if (
             group.state is _State.PREPARING_REBALANCE
             and group.previous_state is not _State.EMPTY
-            and group.everybody_joins
+            and group.all_are_joining
         ):
             self.complete(group, now_ms, effects)
 
@@ -99,7 +99,9 @@ class Rebalance(msgspec.Struct, kw_only=True, eq=False):
                 reply = join_reply(group, member, with_members=is_leader)
                 effects.append(AnswerWaiter(waiter=member.awaiting_join, reply=reply))
                 group.await_join(member, None)
-            effects.append(session(group.group_id, member.member_id, member.session_timeout_ms))
+            effects.append(
+                session_timer(group.group_id, member.member_id, member.session_timeout_ms)
+            )
             member.is_new = False
             group.pending_sync[member.member_id] = None
         effects.append(
@@ -124,7 +126,7 @@ class Rebalance(msgspec.Struct, kw_only=True, eq=False):
         if member.awaiting_sync is not None:
             effects.append(AnswerWaiter(waiter=member.awaiting_sync, reply=None))
 
-    def propagate(
+    def propagate_assignments(
         self, group: ClassicGroup, assignments: dict[str, bytes], error: ErrorCode, effects: Effects
     ) -> None:
         """Give every member that waits in SyncGroup its assignment, or the error."""
@@ -140,7 +142,9 @@ class Rebalance(msgspec.Struct, kw_only=True, eq=False):
             )
             effects.append(AnswerWaiter(waiter=member.awaiting_sync, reply=reply))
             member.awaiting_sync = None
-            effects.append(session(group.group_id, member.member_id, member.session_timeout_ms))
+            effects.append(
+                session_timer(group.group_id, member.member_id, member.session_timeout_ms)
+            )
 
 
 def join_reply(group: ClassicGroup, member: ClassicMember, *, with_members: bool) -> JoinReply:

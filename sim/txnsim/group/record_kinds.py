@@ -19,16 +19,16 @@ import msgspec
 
 from txnsim.group.consumer_records import (
     ClassicMetadata,
-    CurrentDeleted,
-    CurrentStored,
+    CurrentAssignmentDeleted,
+    CurrentAssignmentStored,
     DeletingTopic,
     EpochDeleted,
     Epochs,
     EpochStored,
     RegexDeleted,
     RegexStored,
-    ShareCurrentDeleted,
-    ShareCurrentStored,
+    ShareCurrentAssignmentDeleted,
+    ShareCurrentAssignmentStored,
     ShareEpochDeleted,
     ShareEpochStored,
     ShareMemberDeleted,
@@ -52,8 +52,8 @@ from txnsim.group.consumer_records import (
 from txnsim.group.records import ClassicGroupDeleted, ClassicGroupStored, StoredMember
 from txnsim.group.streams import _record_fields as record_fields
 from txnsim.group.streams._records import (
-    StreamsCurrentDeleted,
-    StreamsCurrentStored,
+    StreamsCurrentAssignmentDeleted,
+    StreamsCurrentAssignmentStored,
     StreamsEpochDeleted,
     StreamsEpochStored,
     StreamsMemberDeleted,
@@ -137,19 +137,19 @@ _RECORD_CLASSES: Final[Mapping[int, tuple[Any, Any]]] = {
     5: (SubscriptionStored, SubscriptionDeleted),
     6: (TargetEpochStored, TargetEpochDeleted),
     7: (TargetStored, TargetDeleted),
-    8: (CurrentStored, CurrentDeleted),
+    8: (CurrentAssignmentStored, CurrentAssignmentDeleted),
     10: (ShareMemberStored, ShareMemberDeleted),
     11: (ShareEpochStored, ShareEpochDeleted),
     12: (ShareTargetEpochStored, ShareTargetEpochDeleted),
     13: (ShareTargetStored, ShareTargetDeleted),
-    14: (ShareCurrentStored, ShareCurrentDeleted),
+    14: (ShareCurrentAssignmentStored, ShareCurrentAssignmentDeleted),
     15: (ShareTopicsStored, ShareTopicsDeleted),
     16: (RegexStored, RegexDeleted),
     17: (StreamsEpochStored, StreamsEpochDeleted),
     19: (StreamsMemberStored, StreamsMemberDeleted),
     20: (StreamsTargetEpochStored, StreamsTargetEpochDeleted),
     21: (StreamsTargetStored, StreamsTargetDeleted),
-    22: (StreamsCurrentStored, StreamsCurrentDeleted),
+    22: (StreamsCurrentAssignmentStored, StreamsCurrentAssignmentDeleted),
     23: (StreamsTopologyStored, StreamsTopologyDeleted),
 }
 """Kind -> the classes of its record and its tombstone."""
@@ -161,7 +161,7 @@ KIND_OF: Final[Mapping[type, int]] = {
 """Class of a record -> its kind."""
 
 _OUR_FIELD_NAMES: Final = {
-    **record_fields.OURS,
+    **record_fields.OUR_FIELD_NAMES,
     "assigned_partitions": "assigned",
     "assignment_timestamp": "timestamp_ms",
     "classic_member_metadata": "classic",
@@ -264,7 +264,7 @@ def _assigned_messages(epochs: Epochs) -> tuple[Any, ...]:
 
 
 _FIELD_WRITERS: Final[Mapping[str, Callable[[Any], Any]]] = {
-    **record_fields.WRITTEN,
+    **record_fields.FIELD_WRITERS,
     "assigned_partitions": _assigned_messages,
     "classic_member_metadata": _classic_message,
     "deleting_topics": lambda topics: _topic_messages(share.TopicInfo, topics),
@@ -320,7 +320,7 @@ def _read_share_topics(topic_class: Any, topics: Iterable[Any]) -> tuple[Any, ..
 
 
 _FIELD_READERS: Final[Mapping[str, Callable[[Any], Any]]] = {
-    **record_fields.READ,
+    **record_fields.FIELD_READERS,
     "assigned_partitions": lambda message: _read_epochs(
         message.assigned_partitions, message.member_epoch
     ),

@@ -48,12 +48,12 @@ class GroupShard(msgspec.Struct, kw_only=True, eq=False):
 
     partition: int
     coordinator_epoch: int
-    rules: Rules = LATEST_RULES
+    release_rules: Rules = LATEST_RULES
     groups: dict[str, Group] = {}
     offsets: GroupOffsets = msgspec.field(default_factory=GroupOffsets)
     end_offset: int = 0
     """Offset after the last applied record."""
-    problem: str | None = None
+    load_problem: str | None = None
     """Why loading stopped before the end of the log, if it did."""
 
     # Lookups
@@ -137,7 +137,7 @@ class GroupShard(msgspec.Struct, kw_only=True, eq=False):
                         )
                     yield header.records_count
         except (CorruptBatchError, CorruptLogRecordError) as error:
-            self.problem = str(error)
+            self.load_problem = str(error)
 
     # Groups
 
@@ -173,13 +173,17 @@ class GroupShard(msgspec.Struct, kw_only=True, eq=False):
             if not isinstance(group, ShareGroup):
                 if isinstance(record, ShareTombstone):
                     return
-                group = self.groups[record.group_id] = ShareGroup(record.group_id, self.rules)
+                group = self.groups[record.group_id] = ShareGroup(
+                    record.group_id, self.release_rules
+                )
             group.apply(record)
         else:
             if not isinstance(group, ConsumerGroup):
                 if isinstance(record, ConsumerTombstone):
                     return
-                group = self.groups[record.group_id] = ConsumerGroup(record.group_id, self.rules)
+                group = self.groups[record.group_id] = ConsumerGroup(
+                    record.group_id, self.release_rules
+                )
             group.apply(record)
 
     def _apply_streams(self, record: StreamsRecord, group: Group | None) -> None:

@@ -86,7 +86,7 @@ ExpiryBase = Callable[[int], int]
 """Commit timestamp of a position in ms -> the time its retention counts from."""
 
 
-def from_commit(commit_timestamp_ms: int) -> int:
+def expiry_from_commit(commit_timestamp_ms: int) -> int:
     """Retention counts from the commit."""
     return commit_timestamp_ms
 

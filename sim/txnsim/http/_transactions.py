@@ -218,7 +218,7 @@ class TransactionRoutes(ClusterNoun):
         pace = self._pace()
         candidates = []
         for topic_partition, _, leader_log in self._leader_logs():
-            for producer in leader_log.producers.open():
+            for producer in leader_log.producers.open_producers():
                 candidates.append(
                     OpenTransaction(partition=topic_partition, producer=_producer_state(producer))
                 )

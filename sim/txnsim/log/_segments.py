@@ -22,9 +22,9 @@ class Span(NamedTuple):
     batches: list[bytes]
     size: int
     segment: Segment
-    reach: int
+    reach_position: int
     """Position after the bytes that a reader gets; the next batch may be cut off there."""
-    cut: bytes
+    cut_batch: bytes
     """The beginning of the next batch, which a reader gets and discards."""
 
 
@@ -76,7 +76,7 @@ class Segments:
         self.active = self._segments[-1]
         self.active.truncate_to(offset, now_ms=now_ms)
 
-    def replace(self, old_segments: Sequence[Segment], new_segment: Segment) -> bool:
+    def replace_segments(self, old_segments: Sequence[Segment], new_segment: Segment) -> bool:
         """Replace the segments ``old_segments`` by ``new_segment`` (UnifiedLog.replaceSegments);
         False, and no change, if they are no longer here.
         """
@@ -180,10 +180,10 @@ class Segments:
             batches=segment.slice(start_index, end_index),
             size=size_bytes,
             segment=segment,
-            reach=reach_position,
+            reach_position=reach_position,
             # The first one is never cut: from Fetch v3 on that is an empty answer
             # (ReplicaManager.readFromLog, firstEntryIncomplete).
-            cut=segment.slice(end_index, end_index + 1)[0][:bytes_left]
+            cut_batch=segment.slice(end_index, end_index + 1)[0][:bytes_left]
             if bytes_left > 0 and end_index > start_index
             else b"",
         )

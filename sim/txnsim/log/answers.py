@@ -30,7 +30,7 @@ class Appended(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     log_start_offset: int
     epoch_before: int = -1
     """The producer's previous epoch in the log, for the trace; -1 without one."""
-    open_before: int = -1
+    open_txn_before: int = -1
     """First offset of the producer's transaction that was open before; -1 without one."""
     duplicate: bool = False
 
@@ -53,7 +53,7 @@ class LogRead(msgspec.Struct, frozen=True, kw_only=True):
 
     records: tuple[bytes, ...]
     size: int
-    cut: bytes
+    cut_batch: bytes
     """The beginning of the next batch, if the size limit cuts it off: consumers get it too, and
     discard it.
     """

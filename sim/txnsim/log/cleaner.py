@@ -34,7 +34,7 @@ from txnsim.log.partition_log import PartitionLog
 from txnsim.log.producer_state import ProducerEntry
 from txnsim.log.segment import RELATIVE_OFFSET_MAX, Segment
 from txnsim.log.txn_index import AbortedTxn
-from txnsim.log.validation import is_heavy
+from txnsim.log.validation import is_heavy_to_check
 from txnsim.wire.batch import (
     ABORT,
     COMMIT,
@@ -49,13 +49,13 @@ from txnsim.wire.records import iter_records
 
 T = TypeVar("T")
 
-WORK_BYTES: Final = 65_536
+PAUSE_BYTES: Final = 65_536
 """Number of bytes read between two pauses."""
-RECORD_BYTES: Final = 512
+RECORD_COST_BYTES: Final = 512
 """Number of bytes that a record counts in addition to its size, because it takes some
 microseconds.
 """
-STEPS: Final = 128
+PAUSE_RECORDS: Final = 128
 """Number of records that are read or written between two pauses inside a batch."""
 LONG_MAX: Final = 2**63 - 1
 
@@ -84,7 +84,7 @@ def dirt_of(log: PartitionLog, now_ms: int) -> Dirt | None:
     """
     if len(log.local.segments) == 1:
         return None
-    dirt = measure(log, now_ms)
+    dirt = measure_dirt(log, now_ms)
     is_due = dirt.is_overdue or dirt.ratio > log.config.min_cleanable_dirty_ratio
     return dirt if is_due and dirt.dirty_bytes else None
 
@@ -96,14 +96,14 @@ class CompressedRecords(Generic[T]):
         self._steps = steps
         self._results: list[T] = []
 
-    def do(self) -> None:
+    def do_in_advance(self) -> None:
         """Do the work in advance."""
         self._results.append(run_to_end(self._steps))
 
     def result(self) -> T:
         """The result, computed now unless ``do`` was called."""
         if not self._results:
-            self.do()
+            self.do_in_advance()
         return self._results[0]
 
 
@@ -113,11 +113,11 @@ Pauses = Generator[CompressedRecords[Any] | None, None, T]
 
 def _in_pauses(record_steps: Generator[int, None, T], header: BatchHeader) -> Pauses[T]:
     """The result of steps over a batch; the work on a heavy batch is yielded."""
-    if is_heavy((header,)):
+    if is_heavy_to_check((header,)):
         compressed_records = CompressedRecords(record_steps)
         yield compressed_records
         return compressed_records.result()
-    if header.records_count <= STEPS:
+    if header.records_count <= PAUSE_RECORDS:
         return run_to_end(record_steps)
     steps_done = 0
     while True:
@@ -126,7 +126,7 @@ def _in_pauses(record_steps: Generator[int, None, T], header: BatchHeader) -> Pa
         except StopIteration as end:
             result: T = end.value
             return result
-        if steps_done >= STEPS:
+        if steps_done >= PAUSE_RECORDS:
             steps_done = 0
             yield None
 
@@ -143,7 +143,7 @@ def clean(log: PartitionLog, dirt: Dirt, now_ms: int) -> Pauses[None]:
     """
     generation = log.local.generation
     key_offsets = _KeyOffsets(log.config.cleaner_keys_max)
-    for compressed_records in key_offsets.note(log, dirt):
+    for compressed_records in key_offsets.note_dirty_keys(log, dirt):
         yield compressed_records
         if log.local.generation != generation:
             return
@@ -190,7 +190,7 @@ def _first_dirty_offset(log: PartitionLog) -> int:
     return cleaned_until
 
 
-def measure(log: PartitionLog, now_ms: int) -> Dirt:
+def measure_dirt(log: PartitionLog, now_ms: int) -> Dirt:
     """How much of a log is dirty and may be cleaned (LogCleanerManager.cleanableOffsets)."""
     first_dirty_offset = _first_dirty_offset(log)
     active_offset = log.local.active_base_offset
@@ -264,7 +264,7 @@ class _KeyOffsets:
         self.end_offset = 0
         """End of the round: the keys of batches from there on are unknown."""
 
-    def note(self, log: PartitionLog, dirt: Dirt) -> Pauses[None]:
+    def note_dirty_keys(self, log: PartitionLog, dirt: Dirt) -> Pauses[None]:
         """Collect the keys of the dirty part, up to the memory limit."""
         first_dirty_offset = self.end_offset = dirt.first_dirty_offset
         cleaned_txns = CleanedTxns()
@@ -284,8 +284,8 @@ class _KeyOffsets:
                     if not has_room:
                         return
                 self.end_offset = max(self.end_offset, header.last_offset + 1)
-                work_bytes += header.size + header.records_count * RECORD_BYTES
-                if work_bytes >= WORK_BYTES:
+                work_bytes += header.size + header.records_count * RECORD_COST_BYTES
+                if work_bytes >= PAUSE_BYTES:
                     work_bytes = 0
                     yield None
             self.end_offset = next_offset
@@ -360,8 +360,8 @@ class _SegmentRewriting:
                         else read_batch_header(remaining_batch).max_timestamp_ms,
                         now_ms=segment.modified_ms,
                     )
-                work_bytes += header.size + header.records_count * RECORD_BYTES
-                if work_bytes >= WORK_BYTES:
+                work_bytes += header.size + header.records_count * RECORD_COST_BYTES
+                if work_bytes >= PAUSE_BYTES:
                     work_bytes = 0
                     yield None
         self.cleaned.modified_ms = segment_group[-1].modified_ms

@@ -126,7 +126,7 @@ def append_client(
                     log_append_time_ms=cached_batch.timestamp,
                     log_start_offset=log.log_start_offset,
                     epoch_before=producer_entry.producer_epoch,
-                    open_before=producer_entry.txn_first_offset,
+                    open_txn_before=producer_entry.txn_first_offset,
                     duplicate=True,
                 )
         refusal = check_producer(
@@ -271,7 +271,7 @@ def append_marker(
         log_append_time_ms=NO_TIMESTAMP,
         log_start_offset=log.log_start_offset,
         epoch_before=epoch_before,
-        open_before=open_before,
+        open_txn_before=open_before,
     )
 
 
@@ -319,7 +319,7 @@ def _write(
         log_append_time_ms=log_append_time_ms,
         log_start_offset=log.log_start_offset,
         epoch_before=epoch_before,
-        open_before=open_before,
+        open_txn_before=open_before,
     )
 
 
@@ -494,7 +494,7 @@ def data_rule(header: BatchHeader, appended: Appended, producer_entry: ProducerE
     """
     is_known_epoch = appended.epoch_before == header.producer_epoch
     joins_open_txn = (
-        header.is_transactional and is_known_epoch and appended.open_before != NO_OFFSET
+        header.is_transactional and is_known_epoch and appended.open_txn_before != NO_OFFSET
     )
     if header.producer_id < 0:
         return "batch.written-fields"
@@ -519,7 +519,7 @@ def marker_rule(marker: TxnMarker, appended: Appended) -> str:
         return "marker.unknown-producer"
     is_v2 = marker.transaction_version >= TransactionVersion.TV_2
     is_same_epoch = marker.producer_epoch == appended.epoch_before
-    if appended.open_before == NO_OFFSET:
+    if appended.open_txn_before == NO_OFFSET:
         return "marker.v2-repeated" if is_v2 and is_same_epoch else "marker.nothing-open"
     if is_v2:
         return "marker.v2-top-epoch" if is_same_epoch else "marker.v2-higher-epoch"

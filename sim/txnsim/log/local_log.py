@@ -36,12 +36,12 @@ class Allowance:
     measures the logs and sets how much may be written until the next time.
     """
 
-    __slots__ = ("left", "spent")
+    __slots__ = ("bytes_left", "on_exceeded")
 
     def __init__(self, bytes_left: int, on_exceeded: Callable[[], object]) -> None:
-        self.left = bytes_left
+        self.bytes_left = bytes_left
         """Bytes that may still be written."""
-        self.spent = on_exceeded
+        self.on_exceeded = on_exceeded
         """Called by the append that exceeds the budget, and by all later ones."""
 
 
@@ -138,7 +138,7 @@ class LocalLog:
         self.segments.drop_first(count)
         self.index.drop_before(self.segments.first_base_offset)
 
-    def replace(
+    def replace_segments(
         self,
         old_segments: Sequence[Segment],
         cleaned_segment: Segment,
@@ -148,7 +148,7 @@ class LocalLog:
         that it still needs; returns whether they were still here (LocalLog.replaceSegments).
         """
         end_offset = self.segments.higher_base_offset(old_segments[-1], self.end_offset)
-        if not self.segments.replace(old_segments, cleaned_segment):
+        if not self.segments.replace_segments(old_segments, cleaned_segment):
             return False
         self.index.replace(old_segments[0].base_offset, end_offset, aborted_txns)
         tail = self.tail
@@ -181,7 +181,9 @@ class LocalLog:
         """Inactive segments that may contain offsets of ``[start, end)``."""
         return self.segments.between(start_offset, min(end_offset, self.active_base_offset))
 
-    def removable(self, may_remove: Callable[[Segment], bool], *, end_offset: int) -> list[Segment]:
+    def removable_segments(
+        self, may_remove: Callable[[Segment], bool], *, end_offset: int
+    ) -> list[Segment]:
         """The oldest segments up to the first one that must stay (UnifiedLog.deletableSegments)."""
         removable_segments: list[Segment] = []
         for segment in self.segments:
@@ -224,7 +226,7 @@ class LocalLog:
         segment's end if the index has no entry (LocalLog.addAbortedTransactions). So the result may
         contain transactions that the returned bytes do not reach.
         """
-        end_offset = span.segment.offset_behind(span.reach)
+        end_offset = span.segment.offset_behind(span.reach_position)
         if end_offset is None:
             end_offset = self.segments.higher_base_offset(span.segment, self.end_offset)
         return self.index.lookup(offset, end_offset)

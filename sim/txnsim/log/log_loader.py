@@ -16,7 +16,7 @@ from txnsim.log._replicated import describe_batch
 from txnsim.log.config import LogConfig
 from txnsim.log.partition_log import PartitionLog
 from txnsim.log.producer_state import PartitionProducers
-from txnsim.log.producer_state_manager import Snapshot
+from txnsim.log.producer_state_manager import OffsetSnapshot
 from txnsim.log.segment import Segment
 from txnsim.log.txn_index import AbortedTxn
 from txnsim.types import TopicPartition
@@ -42,7 +42,7 @@ class LogLoader:
         start_offset: int,
         log_start_offset: int,
         leader_epochs: Iterable[tuple[int, int]],
-        snapshots: Iterable[Snapshot],
+        snapshots: Iterable[OffsetSnapshot],
     ) -> None:
         """Begin with the contents of the files beside the segments."""
         self.log = PartitionLog(
@@ -55,7 +55,7 @@ class LogLoader:
         for epoch, first_offset in leader_epochs:
             self.log.epochs.assign(epoch, first_offset)
         for offset, snapshot_entries in snapshots:
-            self.log.producers.snapshots.take(offset, snapshot_entries)
+            self.log.producers.snapshots.take_snapshot(offset, snapshot_entries)
 
     @property
     def end_offset(self) -> int:

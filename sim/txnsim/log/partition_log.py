@@ -173,7 +173,7 @@ class PartitionLog:
         return LogRead(
             records=() if span is None else tuple(span.batches),
             size=0 if span is None else span.size,
-            cut=b"" if span is None else span.cut,
+            cut_batch=b"" if span is None else span.cut_batch,
             high_watermark=self.high_watermark,
             last_stable_offset=last_stable_offset,
             log_start_offset=self.log_start_offset,
@@ -246,7 +246,7 @@ class PartitionLog:
 
     def snapshot(self) -> LogState:
         """The complete state besides the bytes, as a value."""
-        self.producers.settle()
+        self.producers.finish_reload()
         producers = self.producers.state
         return LogState(
             log_start_offset=self.log_start_offset,
@@ -327,9 +327,9 @@ class PartitionLog:
                     )
         allowance = self.allowance
         if allowance is not None:
-            allowance.left -= len(batch_bytes)
-            if allowance.left < 0:
-                allowance.spent()
+            allowance.bytes_left -= len(batch_bytes)
+            if allowance.bytes_left < 0:
+                allowance.on_exceeded()
 
     # Commands: who writes
 
@@ -345,12 +345,12 @@ class PartitionLog:
             self.leader_epoch_start_offset = self.local.end_offset
         self.leader_epoch = leader_epoch
         self.epochs.assign(leader_epoch, self.local.end_offset)
-        self.producers.settle()
+        self.producers.finish_reload()
 
     def become_follower(self, leader_epoch: int) -> None:
         """Become follower of another replica in this epoch (Partition.makeFollower)."""
         self.leader_epoch = leader_epoch
-        self.producers.settle()
+        self.producers.finish_reload()
         self.local.drop_tail()
 
     # Commands: bounds
@@ -425,7 +425,7 @@ class PartitionLog:
     def truncate_to(self, offset: int, *, now_ms: int) -> None:
         """Truncate the log to ``offset`` and rebuild the derived state (UnifiedLog.truncateTo)."""
         self.begin_truncation(offset, now_ms=now_ms)
-        self.producers.settle()
+        self.producers.finish_reload()
 
     def begin_truncation(self, offset: int, *, now_ms: int) -> Iterator[int]:
         """Like ``truncate_to``, but the state of producers is rebuilt in steps
@@ -490,7 +490,7 @@ class PartitionLog:
         (UnifiedLog.rebuildProducerState).
         """
         self._begin_reload(now_ms)
-        self.producers.settle()
+        self.producers.finish_reload()
 
     def _begin_reload(self, now_ms: int) -> Iterator[int]:
         return self.producers.begin_reload(
@@ -564,7 +564,7 @@ class PartitionLog:
         """Replace the segments ``old_segments`` by a cleaned one, with the aborted transactions
         that it still needs; returns whether they were still here (UnifiedLog.replaceSegments).
         """
-        is_replaced = self.local.replace(old_segments, cleaned_segment, aborted_txns)
+        is_replaced = self.local.replace_segments(old_segments, cleaned_segment, aborted_txns)
         if is_replaced:
             for segment in old_segments[1:]:
                 self.producers.snapshots.remove(segment.base_offset)
@@ -582,7 +582,9 @@ class PartitionLog:
         new active one begins.
         """
         local_log = self.local
-        removable_segments = local_log.removable(may_delete, end_offset=self.high_watermark)
+        removable_segments = local_log.removable_segments(
+            may_delete, end_offset=self.high_watermark
+        )
         if not removable_segments:
             return 0
         if len(removable_segments) == len(local_log.segments):
@@ -620,7 +622,7 @@ class PartitionLog:
 # as on a real broker. A batch may hold hundreds of thousands of records, so they are read in steps;
 # the log may have changed in between, so the next batch is looked up again.
 
-Stamp = tuple[int, int]
+TimestampAndOffset = tuple[int, int]
 """(timestamp, offset) of a record."""
 
 STEP_RECORDS: Final = 1_000
@@ -629,7 +631,7 @@ _RECORD_NS: Final = 800
 
 def first_at_or_after(
     segments: Iterable[Segment], timestamp: int, *, start_offset: int
-) -> Steps[Stamp | None]:
+) -> Steps[TimestampAndOffset | None]:
     """The first record at or above offset ``start_offset`` with a timestamp of at least
     ``timestamp``.
 
@@ -655,7 +657,7 @@ def first_at_or_after(
     return None
 
 
-def first_of_max(segments: Iterable[Segment]) -> Steps[Stamp | None]:
+def first_of_max(segments: Iterable[Segment]) -> Steps[TimestampAndOffset | None]:
     """The first record with the largest timestamp of the log."""
     segment = max(segments, key=lambda segment: segment.max_timestamp)
     max_timestamp = segment.max_timestamp
@@ -678,7 +680,9 @@ def _batch_index_of(segment: Segment, start_offset: int, timestamp: int) -> int 
     return None
 
 
-def _first_matching_stamp(batch: bytes, is_wanted: Callable[[Stamp], bool]) -> Steps[Stamp | None]:
+def _first_matching_stamp(
+    batch: bytes, is_wanted: Callable[[TimestampAndOffset], bool]
+) -> Steps[TimestampAndOffset | None]:
     """The first matching record; if the codec's library is not installed, a match with the
     header's timestamps.
     """
@@ -707,7 +711,7 @@ def _first_matching_stamp(batch: bytes, is_wanted: Callable[[Stamp], bool]) -> S
 # which is how a follower finds the point at which its log parts from its leader's, and which epoch
 # wrote an offset.
 
-UNDEFINED: Final = -1
+UNDEFINED_EPOCH: Final = -1
 
 
 class EpochCache:
@@ -718,7 +722,7 @@ class EpochCache:
     def __init__(self) -> None:
         self._epochs: list[int] = []
         self._starts: list[int] = []
-        self.latest = UNDEFINED
+        self.latest = UNDEFINED_EPOCH
         """The latest epoch; -1 if there is none."""
 
     # Commands
@@ -747,7 +751,7 @@ class EpochCache:
         while self._starts and self._starts[-1] >= offset:
             self._epochs.pop()
             self._starts.pop()
-        self.latest = self._epochs[-1] if self._epochs else UNDEFINED
+        self.latest = self._epochs[-1] if self._epochs else UNDEFINED_EPOCH
 
     def drop_before(self, offset: int) -> None:
         """Adapt to a log start at ``offset``: drop epochs that ended before it, and let the one
@@ -768,8 +772,8 @@ class EpochCache:
 
         The epoch in the answer is the largest known one that is not above the requested one.
         """
-        if leader_epoch == UNDEFINED or not self._epochs or leader_epoch > self._epochs[-1]:
-            return (UNDEFINED, UNDEFINED)
+        if leader_epoch == UNDEFINED_EPOCH or not self._epochs or leader_epoch > self._epochs[-1]:
+            return (UNDEFINED_EPOCH, UNDEFINED_EPOCH)
         if leader_epoch == self._epochs[-1]:
             return (leader_epoch, log_end_offset)
         higher_index = bisect_right(self._epochs, leader_epoch)
@@ -780,7 +784,7 @@ class EpochCache:
     def epoch_of(self, offset: int) -> int:
         """The epoch of ``offset``; -1 if it is before the first entry."""
         epoch_index = bisect_right(self._starts, offset) - 1
-        return self._epochs[epoch_index] if epoch_index >= 0 else UNDEFINED
+        return self._epochs[epoch_index] if epoch_index >= 0 else UNDEFINED_EPOCH
 
     def entries(self) -> tuple[tuple[int, int], ...]:
         """(epoch, first offset) in ascending order."""

@@ -48,8 +48,8 @@ class ProducerStateManager:
 
     def take_snapshot(self, offset: int) -> None:
         """Take a snapshot of the state as of ``offset``."""
-        self.settle()
-        self.snapshots.take(offset, self.state.to_snapshot())
+        self.finish_reload()
+        self.snapshots.take_snapshot(offset, self.state.to_snapshot())
 
     def reload(
         self,
@@ -73,7 +73,7 @@ class ProducerStateManager:
             now_ms=now_ms,
             expiration_ms=expiration_ms,
         )
-        self.settle()
+        self.finish_reload()
 
     def begin_reload(
         self,
@@ -101,7 +101,7 @@ class ProducerStateManager:
                 run them, or another reload has begun.
         """
         self._drop_steps()
-        self.snapshots.keep(log_start_offset=start_offset, end_offset=end_offset)
+        self.snapshots.keep_between(log_start_offset=start_offset, end_offset=end_offset)
         self._steps = self._reload_in_steps(
             segments, start_offset, end_offset, now_ms, expiration_ms, released_below
         )
@@ -142,11 +142,11 @@ class ProducerStateManager:
                 snapshot_entries += map(
                     to_snapshot_entry, producer_entries[index : index + STEP_BATCHES]
                 )
-            self.snapshots.take(end_offset, tuple(snapshot_entries))
+            self.snapshots.take_snapshot(end_offset, tuple(snapshot_entries))
         producer_state.release_below(released_below())
         self.state, self._steps = producer_state, None
 
-    def settle(self) -> None:
+    def finish_reload(self) -> None:
         if self._steps is not None:
             deque(self._steps, maxlen=0)
 
@@ -167,18 +167,18 @@ class ProducerStateManager:
 
     def all_producers(self) -> tuple[ProducerEntry, ...]:
         """Copies of all producers, with or without an open transaction (DescribeProducers)."""
-        self.settle()
+        self.finish_reload()
         return tuple([copy(entry) for entry in self.state.entries()])
 
-    def open(self) -> tuple[ProducerEntry, ...]:
+    def open_producers(self) -> tuple[ProducerEntry, ...]:
         """Copies of producers with an open transaction, by first offset."""
-        self.settle()
+        self.finish_reload()
         open_entries = (self.state.find(producer_id) for _, producer_id in self.state.ongoing())
         return tuple([copy(entry) for entry in open_entries if entry is not None])
 
     def open_transaction_of(self, producer_id: int) -> int:
         """First offset of the producer's open transaction, -1 without one."""
-        self.settle()
+        self.finish_reload()
         entry = self.state.find(producer_id)
         return NO_OFFSET if entry is None else entry.txn_first_offset
 
@@ -188,17 +188,17 @@ class ProducerStateManager:
         newest_snapshot = self.snapshots.newest
         return None if newest_snapshot is None else newest_snapshot[0]
 
-    def snapshots_with(self, end_offset: int) -> tuple[Snapshot, ...]:
+    def snapshots_with(self, end_offset: int) -> tuple[OffsetSnapshot, ...]:
         """The snapshots by offset, and one of the current state, which a broker takes at a clean
         stop.
         """
-        self.settle()
+        self.finish_reload()
         snapshots = dict(self.snapshots.all_snapshots())
         snapshots[end_offset] = self.state.to_snapshot()
         return tuple(snapshots.items())
 
 
-Snapshot = tuple[int, tuple[SnapshotEntry, ...]]
+OffsetSnapshot = tuple[int, tuple[SnapshotEntry, ...]]
 """(offset, producers as of that offset, exclusive)."""
 
 
@@ -219,7 +219,7 @@ class Snapshots:
 
     # Commands
 
-    def take(self, offset: int, producer_entries: tuple[SnapshotEntry, ...]) -> None:
+    def take_snapshot(self, offset: int, producer_entries: tuple[SnapshotEntry, ...]) -> None:
         """Take a snapshot at ``offset``, unless one of it or of a later offset exists."""
         if next(reversed(self._by_offset), -1) < offset:
             self._by_offset[offset] = producer_entries
@@ -228,7 +228,7 @@ class Snapshots:
         """Drop the snapshot at exactly ``offset``, because its segment is deleted."""
         self._by_offset.pop(offset, None)
 
-    def keep(self, *, log_start_offset: int, end_offset: int) -> None:
+    def keep_between(self, *, log_start_offset: int, end_offset: int) -> None:
         """Drop the snapshots outside of a log that begins at ``log_start_offset`` and ends at
         ``end_offset`` (ProducerStateManager.truncateAndReload).
         """
@@ -255,10 +255,10 @@ class Snapshots:
     # Queries
 
     @property
-    def newest(self) -> Snapshot | None:
+    def newest(self) -> OffsetSnapshot | None:
         """The snapshot of the highest offset."""
         return next(reversed(self._by_offset.items()), None)
 
-    def all_snapshots(self) -> tuple[Snapshot, ...]:
+    def all_snapshots(self) -> tuple[OffsetSnapshot, ...]:
         """All snapshots by offset."""
         return tuple(self._by_offset.items())

@@ -128,16 +128,16 @@ Recoded = bytes | AppendRejection
 class Reread(msgspec.Struct, frozen=True, kw_only=True):
     """The result of reading a batch's records in advance of the decision."""
 
-    newest: int
+    newest_ms: int
     config: LogConfig
-    at_ms: int
+    read_at_ms: int
     verdict: AppendRejection | int | None
     recoded: Recoded | None
     """The recompressed batch, if the topic's codec differs."""
 
-    def holds(self, config: LogConfig, now_ms: int) -> bool:
+    def is_valid(self, config: LogConfig, now_ms: int) -> bool:
         """Whether the result is still valid: same config, and recent."""
-        return self.config is config and now_ms - self.at_ms <= REREAD_HOLDS_MS
+        return self.config is config and now_ms - self.read_at_ms <= REREAD_HOLDS_MS
 
 
 def reread(
@@ -157,7 +157,7 @@ def reread(
     """
     verdict = None
     if needs_examination(header, newest_ms, config=config, now_ms=now_ms):
-        verdict = examine(
+        verdict = examine_records(
             header,
             batch,
             topic_partition=topic_partition,
@@ -172,7 +172,11 @@ def reread(
     if verdict is None and recoded_bytes is None:
         return None
     return Reread(
-        newest=newest_ms, config=config, at_ms=now_ms, verdict=verdict, recoded=recoded_bytes
+        newest_ms=newest_ms,
+        config=config,
+        read_at_ms=now_ms,
+        verdict=verdict,
+        recoded=recoded_bytes,
     )
 
 
@@ -181,7 +185,7 @@ def needs_recoding(header: BatchHeader, config: LogConfig) -> bool:
     return config.codec is not None and config.codec != header.compression
 
 
-def is_heavy(headers: Iterable[BatchHeader]) -> bool:
+def is_heavy_to_check(headers: Iterable[BatchHeader]) -> bool:
     """Whether checking the records takes long: there are many, or many headers, or they are
     compressed.
     """
@@ -291,7 +295,7 @@ def recode_batch(
     return bytes(recoded_bytes)
 
 
-def examine(
+def examine_records(
     header: BatchHeader,
     batch: Came,
     *,
@@ -504,8 +508,8 @@ def sound_batch(
         timestamp_check = newest_timestamp(header, batch)
     elif isinstance(timestamp_check, Reread):
         valid_reread, timestamp_check = (
-            timestamp_check if timestamp_check.holds(config, now_ms) else None,
-            timestamp_check.newest,
+            timestamp_check if timestamp_check.is_valid(config, now_ms) else None,
+            timestamp_check.newest_ms,
         )
     if not isinstance(timestamp_check, int):
         return _with_log_start(timestamp_check, log_start_offset)
@@ -514,7 +518,7 @@ def sound_batch(
         if valid_reread is not None and valid_reread.verdict is not None:
             timestamp_check = valid_reread.verdict
         else:
-            timestamp_check = examine(
+            timestamp_check = examine_records(
                 header,
                 batch,
                 topic_partition=topic_partition,

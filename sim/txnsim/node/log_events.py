@@ -31,7 +31,7 @@ class LogEvents:
         """
         bounds = {"to": log.log_start_offset, "lso": log.last_stable_offset}
         open_producers = {
-            "open": [producer.producer_id for producer in log.producers.open()],
+            "open": [producer.producer_id for producer in log.producers.open_producers()],
             "reason": reason,
         }
         self._emit("log.start", log, {**bounds, **open_producers})

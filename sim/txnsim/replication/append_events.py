@@ -107,7 +107,7 @@ class AppendEvents(LogEvents):
                     "timestamp": producer.last_timestamp,
                     "coordinator_epoch": producer.coordinator_epoch,
                 }
-                for producer in log.producers.open()
+                for producer in log.producers.open_producers()
             ],
         }
         data = {"tp": log_state.name, "role": "leader", "epoch": leader_epoch, "replicas": replicas}
@@ -146,7 +146,7 @@ class AppendEvents(LogEvents):
             return tracer.caused_by(
                 tracer.emit("log.duplicate", log_state.node, tx=tx, data=duplicate)
             )
-        opened = header.is_transactional and result.open_before < 0
+        opened = header.is_transactional and result.open_txn_before < 0
         # The brief level has a budget of events.
         size = header.size if tracer.full else None
         payload = (_append, log_state.name, header, base, rule, opened, size)
@@ -182,7 +182,7 @@ class AppendEvents(LogEvents):
     def trace_marker(self, log: PartitionLog, marker: TxnMarker, result: Appended) -> int:
         """Trace an appended marker as the current cause; returns the previous cause."""
         tracer, log_state = self.tracer, self._log(log.topic_partition)
-        first_offset, offset = result.open_before, result.base_offset
+        first_offset, offset = result.open_txn_before, result.base_offset
         tx = self._tx(marker.producer_id, marker.producer_epoch)
         payload = (_marker_data, log_state.name, marker, offset, marker_rule(marker, result))
         cause = self._trace_stored(

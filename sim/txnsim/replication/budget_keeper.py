@@ -53,7 +53,7 @@ class BudgetKeeper:
 
     def _look_soon(self) -> None:
         part = self.budget // PARTS
-        self.allowance.left = part
+        self.allowance.bytes_left = part
         if not self._is_looking:
             self._is_looking = True
             self._environment.tasks.spawn(self._look(), name="log budget")
@@ -79,5 +79,5 @@ class BudgetKeeper:
                 f"the logs have reached their budget of {spoken_size(self.budget)}"
                 " (--log-budget): the oldest closed segments go from now on"
             )
-        self.allowance.left = max(self.budget // PARTS, self.budget // 2 - held_bytes)
+        self.allowance.bytes_left = max(self.budget // PARTS, self.budget // 2 - held_bytes)
         self._is_looking = False

@@ -17,7 +17,7 @@ from typing import Any, Final
 import msgspec
 
 from txnsim.errors import CorruptBatchError, MissingExtraError
-from txnsim.log.cleaner import CompressedRecords, Dirt, clean, dirt_of, measure
+from txnsim.log.cleaner import CompressedRecords, Dirt, clean, dirt_of, measure_dirt
 from txnsim.log.partition_log import PartitionLog
 from txnsim.loggers import Logger
 from txnsim.node.broker_fault_points import TimerGate, run_when_due
@@ -97,7 +97,7 @@ class LogMaintenance(msgspec.Struct, kw_only=True, eq=False):
         if log is None or not log.config.is_compacted or len(log.local.segments) == 1:
             return
         now_ms = self.clock.now_ms()
-        for _ in clean(log, measure(log, now_ms), now_ms):
+        for _ in clean(log, measure_dirt(log, now_ms), now_ms):
             pass  # in one go: the caller waits for it
 
     def clean_soon(self) -> None:
@@ -203,7 +203,7 @@ class LogMaintenance(msgspec.Struct, kw_only=True, eq=False):
         unpacker = self.tasks.unpacker
         await unpacker.enter()
         try:
-            await unpacker.do(work.do)
+            await unpacker.do(work.do_in_advance)
         finally:
             unpacker.leave()
 

@@ -197,7 +197,7 @@ def _with_log(noted: PartitionNow, log: PartitionLog) -> PartitionNow:
                 coordinator_epoch=producer.coordinator_epoch,
                 timestamp=producer.last_timestamp,
             )
-            for producer in log.producers.open()
+            for producer in log.producers.open_producers()
         ),
     )
 

@@ -160,7 +160,7 @@ def _group_violations(broker: Broker) -> Iterator[Violation]:
 def _committed_positions(shard: GroupShard) -> dict[str, int]:
     return {
         f"{group} {commit.topic_partition}": commit.position
-        for group in sorted(shard.offsets.groups())
+        for group in sorted(shard.offsets.group_ids())
         for commit in shard.offsets.committed_offsets(group)
     }
 
@@ -171,7 +171,7 @@ def _pending_positions(shard: GroupShard) -> dict[int, tuple[str, ...]]:
         producer: tuple(
             sorted(
                 f"{group} {partition}: {position}"
-                for group, partition, position in offsets.pending_of(producer)
+                for group, partition, position in offsets.pending_positions_of(producer)
             )
         )
         for producer in sorted(offsets.pending_producers())
@@ -262,7 +262,9 @@ def _epoch_text(epoch: int | None) -> str:
 
 
 def _open_transactions(producers: ProducerStateManager) -> dict[int, int]:
-    return {producer.producer_id: producer.txn_first_offset for producer in producers.open()}
+    return {
+        producer.producer_id: producer.txn_first_offset for producer in producers.open_producers()
+    }
 
 
 def _transactions_before_log(log: PartitionLog) -> dict[int, int]:
@@ -281,7 +283,7 @@ def _without_snapshots(_log: PartitionLog, _again: ProducerStateManager) -> None
 
 def _copy_snapshots(log: PartitionLog, reloaded: ProducerStateManager) -> None:
     for offset, snapshot_entries in log.producers.snapshots.all_snapshots():
-        reloaded.snapshots.take(offset, snapshot_entries)
+        reloaded.snapshots.take_snapshot(offset, snapshot_entries)
 
 
 def _reload_producers(
@@ -296,7 +298,7 @@ def _reload_producers(
         now_ms=0,
         expiration_ms=log.config.producer_id_expiration_ms,
     )
-    reloaded.settle()
+    reloaded.finish_reload()
     return reloaded
 
 

@@ -74,7 +74,7 @@ def test_a_member_with_absurdly_many_protocols_is_refused() -> None:
 def test_members_that_are_silent_together_start_one_rebalance() -> None:
     driver = ClassicDriver()
     stay, *silent = driver.stable(None, None, None)
-    driver.take(driver.protocol.sessions_over(driver.group, [*silent, "gone"], now_ms=NOW))
+    driver.take(driver.protocol.remove_expired_members(driver.group, [*silent, "gone"], now_ms=NOW))
     assert list(driver.group.members) == [stay]
     assert driver.group.state_name == S.PREPARING_REBALANCE.value
     assert driver.join_reply(driver.join(stay)).generation == 2
@@ -83,7 +83,7 @@ def test_members_that_are_silent_together_start_one_rebalance() -> None:
 def test_an_unused_id_that_ends_ends_no_first_rebalance_of_others() -> None:
     driver = ClassicDriver()
     waiter = driver.join()
-    driver.take(driver.protocol.sessions_over(driver.group, ["gone"], now_ms=NOW))
+    driver.take(driver.protocol.remove_expired_members(driver.group, ["gone"], now_ms=NOW))
     assert waiter not in driver.answers
 
 
@@ -147,7 +147,7 @@ def test_a_new_group_is_written_before_it_has_members() -> None:
     driver.is_new = True
     waiter = driver.join(required=True)
     (write,) = driver.writes
-    assert write.then == NewGroupStored(waiter=waiter)
+    assert write.after_write == NewGroupStored(waiter=waiter)
     (record,) = write.records
     assert record.group_id == "g"
 
@@ -269,7 +269,7 @@ def test_static_members_are_waited_for_until_their_session_ends() -> None:
     driver.fire(TimerKind.HEARTBEAT, static)
     assert driver.group.state_name == S.EMPTY.value
     assert driver.group.generation == 2
-    assert driver.writes[-1].then is None
+    assert driver.writes[-1].after_write is None
 
 
 def test_another_static_member_leads_where_the_leader_does_not_come() -> None:
@@ -302,10 +302,10 @@ def test_who_does_not_sync_is_removed() -> None:
 def test_a_timer_of_an_older_generation_does_nothing() -> None:
     driver = ClassicDriver()
     driver.stable(None)
-    assert driver.protocol.sync_over(driver.group, generation=0, now_ms=NOW) == []
+    assert driver.protocol.end_sync_phase(driver.group, generation=0, now_ms=NOW) == []
     driver.group.pending_sync["x"] = None
     driver.group.state = S.PREPARING_REBALANCE
-    assert driver.protocol.sync_over(driver.group, generation=1, now_ms=NOW) == []
+    assert driver.protocol.end_sync_phase(driver.group, generation=1, now_ms=NOW) == []
 
 
 # SyncGroup
@@ -432,7 +432,7 @@ def test_who_waits_for_an_answer_is_alive() -> None:
     driver.join(leader)
     driver.fire(TimerKind.HEARTBEAT, leader)
     assert leader in driver.group.members
-    assert driver.protocol.sessions_over(driver.group, ["gone"], now_ms=NOW) == []
+    assert driver.protocol.remove_expired_members(driver.group, ["gone"], now_ms=NOW) == []
 
 
 def test_the_last_one_missing_being_silent_ends_the_rebalance() -> None:

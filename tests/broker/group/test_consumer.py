@@ -17,7 +17,12 @@ from txnsim.group.commands import (
     TimerKind,
     TimerSet,
 )
-from txnsim.group.consumer_group import LEFT, LEFT_FOR_A_WHILE, ConsumerGroup, MemberState
+from txnsim.group.consumer_group import (
+    LEFT_EPOCH,
+    LEFT_FOR_A_WHILE_EPOCH,
+    ConsumerGroup,
+    MemberState,
+)
 from txnsim.group.consumer_records import EpochStored, RegexDeleted, SubscriptionDeleted
 from txnsim.group.consumer_regex import REFRESH_MIN_MS, matching_topics, resolve
 from txnsim.metadata.group_configs import GroupIntervals
@@ -310,8 +315,8 @@ def test_strangers_are_unknown() -> None:
     driver = ConsumerDriver()
     assert error(driver.beat("a", 2)) is E.unknown_member_id
     assert error(driver.beat("a", 2, instance_id="i")) is E.unknown_member_id
-    assert error(driver.beat("a", LEFT)) is E.unknown_member_id
-    assert error(driver.beat("a", LEFT, instance_id="i")) is E.unknown_member_id
+    assert error(driver.beat("a", LEFT_EPOCH)) is E.unknown_member_id
+    assert error(driver.beat("a", LEFT_EPOCH, instance_id="i")) is E.unknown_member_id
 
 
 # Leaving
@@ -321,8 +326,8 @@ def test_what_a_member_leaves_is_given_to_the_others() -> None:
     driver = ConsumerDriver()
     driver.join("a", "t")
     driver.join("b", "t")
-    reply = driver.require_reply(driver.beat("a", LEFT))
-    assert (reply.member_id, reply.member_epoch, reply.assignment) == ("a", LEFT, None)
+    reply = driver.require_reply(driver.beat("a", LEFT_EPOCH))
+    assert (reply.member_id, reply.member_epoch, reply.assignment) == ("a", LEFT_EPOCH, None)
     assert {timer_cancelled("a", kind) for kind in TimerKind} <= set(driver.effects)
     told = driver.require_reply(driver.beat("b", 3))
     assert frozenset(told.assignment or ()) == parts("t", 0, 1, 2, 3)
@@ -331,13 +336,13 @@ def test_what_a_member_leaves_is_given_to_the_others() -> None:
 def test_with_the_last_member_the_group_is_empty_and_its_epoch_is_raised() -> None:
     driver = ConsumerDriver()
     driver.join("a", "t")
-    driver.beat("a", LEFT)
+    driver.beat("a", LEFT_EPOCH)
     assert driver.group.state_name == "Empty"
     assert driver.group.epoch == 3
 
 
 def too_late(driver: ConsumerDriver, *timers: TimerSet) -> ConsumerOutcome:
-    return driver.protocol.too_late(driver.group, timers, image=driver.image)
+    return driver.protocol.remove_late_members(driver.group, timers, image=driver.image)
 
 
 def test_a_silent_member_is_taken_off() -> None:
@@ -369,8 +374,8 @@ def test_a_static_member_that_left_for_a_while_gets_back_what_it_had() -> None:
     driver.beat("a", 2, instance_id="i")
     driver.beat("a", 2, instance_id="i", owned=parts("t", 0, 1))
     owned_before = frozenset(driver.group.members["a"].assigned)
-    reply = driver.require_reply(driver.beat("a", LEFT_FOR_A_WHILE, instance_id="i"))
-    assert reply.member_epoch == LEFT_FOR_A_WHILE
+    reply = driver.require_reply(driver.beat("a", LEFT_FOR_A_WHILE_EPOCH, instance_id="i"))
+    assert reply.member_epoch == LEFT_FOR_A_WHILE_EPOCH
     assert driver.group.epoch == 3
     back = driver.require_reply(driver.join("z", "t", instance_id="i"))
     assert frozenset(back.assignment or ()) == owned_before
@@ -378,8 +383,8 @@ def test_a_static_member_that_left_for_a_while_gets_back_what_it_had() -> None:
     assert "a" not in driver.group.members
     assert driver.group.static_members == {"i": "z"}
     assert error(driver.beat("a", 3, instance_id="i")) is E.fenced_instance_id
-    assert error(driver.beat("a", LEFT, instance_id="i")) is E.fenced_instance_id
-    assert error(driver.beat("z", LEFT, instance_id="i")) is E.none
+    assert error(driver.beat("a", LEFT_EPOCH, instance_id="i")) is E.fenced_instance_id
+    assert error(driver.beat("z", LEFT_EPOCH, instance_id="i")) is E.none
 
 
 def test_an_instance_that_has_not_left_is_not_released() -> None:
@@ -403,7 +408,7 @@ def test_a_loading_coordinator_knows_all_that_the_last_one_knew() -> None:
     driver.join("a", "t", instance_id="i")
     driver.join("b", "t", "u")
     driver.beat("a", 2, instance_id="i")
-    driver.beat("a", LEFT_FOR_A_WHILE, instance_id="i")
+    driver.beat("a", LEFT_FOR_A_WHILE_EPOCH, instance_id="i")
     driver.join("c", "u", instance_id="i")
     loaded = driver.replay_log()
     for name in ("epoch", "assignment_epoch", "members", "static_members", "target", "resolved"):
@@ -431,11 +436,11 @@ def test_members_found_in_the_log_have_a_session_to_show_themselves() -> None:
 def test_a_member_in_a_state_of_a_later_release_is_fenced() -> None:
     driver = ConsumerDriver()
     driver.join("a", "t")
-    from txnsim.group.consumer_records import CurrentStored
+    from txnsim.group.consumer_records import CurrentAssignmentStored
 
     driver.write(
         (
-            CurrentStored(
+            CurrentAssignmentStored(
                 group_id="g", member_id="a", member_epoch=2, previous_member_epoch=0, state=99
             ),
         )

@@ -8,11 +8,11 @@ import pytest
 
 from tests.support.consumer_groups import ConsumerDriver, parts, topic_id
 from txnsim.errors import ErrorCode, Rejection
-from txnsim.group.consumer_group import LEFT, ConsumerGroup
+from txnsim.group.consumer_group import LEFT_EPOCH, ConsumerGroup
 from txnsim.group.consumer_records import (
     ClassicMetadata,
-    CurrentDeleted,
-    CurrentStored,
+    CurrentAssignmentDeleted,
+    CurrentAssignmentStored,
     EpochDeleted,
     EpochStored,
     SubscriptionDeleted,
@@ -52,7 +52,7 @@ def with_members(rules: Rules = LATEST) -> ConsumerGroup:
     ):
         group.apply(subscription_record(member_id, classic=classic))
         group.apply(
-            CurrentStored(
+            CurrentAssignmentStored(
                 group_id="g",
                 member_id=member_id,
                 member_epoch=5,
@@ -171,7 +171,7 @@ def test_its_tombstones_take_away_all_that_the_log_has() -> None:
 
 def test_tombstones_of_what_is_not_there_mean_nothing() -> None:
     group = ConsumerGroup("g")
-    group.apply(CurrentDeleted(group_id="g", member_id="x"))
+    group.apply(CurrentAssignmentDeleted(group_id="g", member_id="x"))
     group.apply(TargetDeleted(group_id="g", member_id="x"))
     group.apply(SubscriptionDeleted(group_id="g", member_id="x"))
     group.apply(EpochDeleted(group_id="g"))
@@ -181,9 +181,9 @@ def test_tombstones_of_what_is_not_there_mean_nothing() -> None:
 
 def test_a_member_between_its_tombstones_has_nothing() -> None:
     group = with_members()
-    group.apply(CurrentDeleted(group_id="g", member_id="new"))
+    group.apply(CurrentAssignmentDeleted(group_id="g", member_id="new"))
     member = group.members["new"]
-    assert (member.member_epoch, member.assigned) == (LEFT, {})
+    assert (member.member_epoch, member.assigned) == (LEFT_EPOCH, {})
     assert group.owner_of((topic_id("new"), 0)) is None
 
 
@@ -192,7 +192,7 @@ def test_who_has_a_partition_follows_from_the_last_record() -> None:
     partition = next(iter(parts("t", 0)))
     for member_id in ("a", "b"):
         group.apply(
-            CurrentStored(
+            CurrentAssignmentStored(
                 group_id="g",
                 member_id=member_id,
                 member_epoch=1,

@@ -14,7 +14,7 @@ from txnsim.group.consumer_group import ConsumerGroup, ConsumerMember, MemberSta
 from txnsim.group.consumer_records import (
     ClassicMetadata,
     ConsumerRecord,
-    CurrentStored,
+    CurrentAssignmentStored,
     RegexDeleted,
     RegexStored,
     SubscriptionDeleted,
@@ -43,7 +43,7 @@ records = st.one_of(
     subscriptions,
     st.builds(SubscriptionDeleted, group_id=st.just("g"), member_id=ids),
     st.builds(
-        CurrentStored,
+        CurrentAssignmentStored,
         group_id=st.just("g"),
         member_id=ids,
         member_epoch=st.integers(0, 2),
@@ -97,10 +97,10 @@ def test_equal_subscriptions_count_once_and_the_rest_is_bounded() -> None:
     tally = Tally()
     most = frozenset(str(number) for number in range(NAMES_MAX))
     for number in range(3):
-        tally.replace(None, ConsumerMember(member_id=str(number), topic_names=most))
-    assert tally.refusal(frozenset(most)) is None
-    assert tally.refusal(frozenset()) is None
-    refused = tally.refusal(frozenset({"one more"}))
+        tally.recount_member(None, ConsumerMember(member_id=str(number), topic_names=most))
+    assert tally.subscription_refusal(frozenset(most)) is None
+    assert tally.subscription_refusal(frozenset()) is None
+    refused = tally.subscription_refusal(frozenset({"one more"}))
     assert refused is not None
     assert refused.error is ErrorCode.group_max_size_reached
 
@@ -126,10 +126,12 @@ def test_topics_after_a_change_are_those_that_somebody_subscribes_to_then(
     topics = image(a=1, b=3, c=4)
     tally, members = Tally(), dict[str, ShareGroupMember]()
     for name, subscribed in changes:
-        new = ShareGroupMember(member_id=name, topic_names=tally.share_names(frozenset(subscribed)))
-        tally.replace(members.get(name), new)
+        new = ShareGroupMember(
+            member_id=name, topic_names=tally.shared_names(frozenset(subscribed))
+        )
+        tally.recount_member(members.get(name), new)
         members[name] = new
-    new = ShareGroupMember(member_id=member_id, topic_names=tally.share_names(frozenset(wanted)))
+    new = ShareGroupMember(member_id=member_id, topic_names=tally.shared_names(frozenset(wanted)))
     leaving_members = [members[member_id]] if member_id in members else []
     found = tally.topics_after(topics, leaving=leaving_members, joining=[new])
     later = {**members, member_id: new}

@@ -127,7 +127,7 @@ def test_a_missing_group_is_made_for_who_is_no_member(
     command = commit(generation=generation, missing_group_named=named)
     assert commit_error(shard_with(), command) is error
     older = shard_with()
-    older.rules = Rules(missing_groups_are_named=False)
+    older.release_rules = Rules(missing_groups_are_named=False)
     answered = check_commit(older, command)
     assert (answered and answered.error) is (error and E.illegal_generation)
 
@@ -292,7 +292,7 @@ def test_positions_can_t_be_deleted(shard: GroupShard, error: ErrorCode) -> None
 def test_a_group_that_loses_a_position_is_gone_with_the_last_one_before_4_0(
     shard: GroupShard, goes: bool, rules: Rules
 ) -> None:
-    shard.rules = rules
+    shard.release_rules = rules
     places = (P0, TopicPartition("u", 0))
     decision = decide_delete_offsets(shard, DeleteOffsets(group_id="g", partitions=places))
     assert not isinstance(decision, Rejection)
@@ -477,7 +477,7 @@ def test_records_of_later_releases_and_other_control_records_are_skipped() -> No
     log.end += 1
     log.add(committed_of_shard(5))
     shard = log.load()
-    assert shard.problem is None
+    assert shard.load_problem is None
     assert position(shard) == 5
 
 
@@ -487,7 +487,7 @@ def test_a_record_that_can_t_be_read_ends_the_reading() -> None:
     log.raw(build_batch([Record(key=None, value=b"")], timestamp_ms=5), 1)
     log.add(committed_of_shard(6))
     shard = log.load()
-    assert shard.problem == "record 1 of __consumer_offsets has no key"
+    assert shard.load_problem == "record 1 of __consumer_offsets has no key"
     assert position(shard) == 5
 
 

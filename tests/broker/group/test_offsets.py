@@ -58,7 +58,7 @@ def test_the_last_commit_is_the_position() -> None:
     assert position(offsets) == 3
     assert [committed_offset.position for committed_offset in offsets.committed_offsets("g")] == [3]
     assert has_any(offsets)
-    assert offsets.groups() == ("g",)
+    assert offsets.group_ids() == ("g",)
 
 
 def test_a_position_that_is_not_replicated_is_seen_by_those_who_ask_for_it() -> None:
@@ -185,44 +185,47 @@ def test_an_uncommitted_offset_is_dropped_at_once() -> None:
 
 def test_what_a_marker_will_decide_can_be_asked() -> None:
     offsets = GroupOffsets()
-    assert offsets.pending_of(PID) == ()
+    assert offsets.pending_positions_of(PID) == ()
     commit(offsets, 5, record_offset=0, pid=PID)
-    assert offsets.pending_of(PID) == (("g", P0, 5),)
+    assert offsets.pending_positions_of(PID) == (("g", P0, 5),)
     end(offsets, marker_offset=1)
-    assert offsets.pending_of(PID) == ()
+    assert offsets.pending_positions_of(PID) == ()
 
 
 def test_positions_are_counted_and_found_by_group_and_topic() -> None:
     offsets = GroupOffsets()
     commit(offsets, 5, record_offset=0)
     commit(offsets, 6, record_offset=1, where=P1, pid=PID)
-    assert (offsets.count_in("g"), offsets.places_in("g")) == (1, (P0,))
-    assert (offsets.count_of("t"), offsets.places_of("t")) == (2, (("g", P0), ("g", P1)))
-    assert (offsets.count_in("other"), offsets.places_in("other")) == (0, ())
-    assert (offsets.count_of("other"), offsets.places_of("other")) == (0, ())
+    assert (offsets.count_of_group("g"), offsets.partitions_of_group("g")) == (1, (P0,))
+    assert (offsets.count_on_topic("t"), offsets.positions_on_topic("t")) == (
+        2,
+        (("g", P0), ("g", P1)),
+    )
+    assert (offsets.count_of_group("other"), offsets.partitions_of_group("other")) == (0, ())
+    assert (offsets.count_on_topic("other"), offsets.positions_on_topic("other")) == (0, ())
 
 
 def test_positions_of_a_deleted_topic_are_hidden_and_those_of_its_successor_are_not() -> None:
     offsets = GroupOffsets()
     commit(offsets, 5, record_offset=0)
     commit(offsets, 6, record_offset=1, where=P1, pid=PID)
-    offsets.topic_deleted("t", end_offset=2)
+    offsets.hide_topic("t", end_offset=2)
     assert position(offsets) is None
     assert not list(offsets.committed_offsets("g"))
-    assert offsets.is_deleted("g", P0)
-    assert offsets.is_deleted("g", P1)
+    assert offsets.is_of_deleted_topic("g", P0)
+    assert offsets.is_of_deleted_topic("g", P1)
     commit(offsets, 1, record_offset=2)
     commit(offsets, 2, record_offset=3, where=P1, pid=PID)
     assert position(offsets) == 1
-    assert not offsets.is_deleted("g", P0)
-    assert not offsets.is_deleted("g", P1)
+    assert not offsets.is_of_deleted_topic("g", P0)
+    assert not offsets.is_of_deleted_topic("g", P1)
 
 
 def test_a_tombstone_that_is_not_replicated_is_of_no_topic() -> None:
     offsets = GroupOffsets()
     commit(offsets, 5, record_offset=0)
     delete(offsets, record_offset=1, replicated=1)
-    offsets.topic_deleted("t", end_offset=2)
+    offsets.hide_topic("t", end_offset=2)
     assert position(offsets) is None
     assert position(offsets, below=1) is not None
 

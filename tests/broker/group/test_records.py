@@ -14,15 +14,15 @@ from txnsim.group.classic_group import ClassicGroup
 from txnsim.group.consumer_records import (
     ClassicMetadata,
     ConsumerRecord,
-    CurrentDeleted,
-    CurrentStored,
+    CurrentAssignmentDeleted,
+    CurrentAssignmentStored,
     DeletingTopic,
     EpochDeleted,
     EpochStored,
     RegexDeleted,
     RegexStored,
-    ShareCurrentDeleted,
-    ShareCurrentStored,
+    ShareCurrentAssignmentDeleted,
+    ShareCurrentAssignmentStored,
     ShareEpochDeleted,
     ShareEpochStored,
     ShareMemberDeleted,
@@ -46,9 +46,9 @@ from txnsim.group.log_format import (
     decode_record,
     encode_batch,
     encode_in_batch,
+    encode_in_slices,
     encode_record,
-    encoding_in_batch,
-    share_out,
+    split_in_batches,
 )
 from txnsim.group.records import (
     ClassicGroupDeleted,
@@ -126,7 +126,7 @@ def test_a_position_is_written_with_its_topic_s_id() -> None:
 
 @pytest.mark.parametrize("record", RECORDS)
 def test_with_breaks_a_record_is_written_as_without(record: GroupRecord) -> None:
-    assert run_to_end(encoding_in_batch(record, 3)) == encode_in_batch(record, 3)
+    assert run_to_end(encode_in_slices(record, 3)) == encode_in_batch(record, 3)
 
 
 def test_a_record_with_many_names_is_written_with_breaks() -> None:
@@ -137,10 +137,10 @@ def test_a_record_with_many_names_is_written_with_breaks() -> None:
         client_host="/h",
         topic_names=tuple(f"topic-{number}" for number in range(1_000)),
     )
-    assert len([*encoding_in_batch(record, 0)]) > 1
-    assert run_to_end(encoding_in_batch(record, 0)) == encode_in_batch(record, 0)
+    assert len([*encode_in_slices(record, 0)]) > 1
+    assert run_to_end(encode_in_slices(record, 0)) == encode_in_batch(record, 0)
     deletion = SubscriptionDeleted(group_id="g", member_id="m")
-    assert run_to_end(encoding_in_batch(deletion, 1)) == encode_in_batch(deletion, 1)
+    assert run_to_end(encode_in_slices(deletion, 1)) == encode_in_batch(deletion, 1)
 
 
 def test_a_batch_on_behalf_of_a_producer_is_transactional() -> None:
@@ -154,7 +154,7 @@ def test_a_batch_on_behalf_of_a_producer_is_transactional() -> None:
 
 @pytest.mark.parametrize(("limit", "batches"), [(1_000_000, 1), (200, 3), (1, len(RECORDS))])
 def test_records_that_need_not_go_together_are_shared_out(limit: int, batches: int) -> None:
-    shares = list(share_out(RECORDS, batch_bytes_max=limit))
+    shares = list(split_in_batches(RECORDS, batch_bytes_max=limit))
     assert [record for share in shares for record in share] == RECORDS
     assert len(shares) == batches
     for share in shares:
@@ -276,7 +276,7 @@ RECORD_KINDS_RECORDS: list[ConsumerRecord] = [
     TargetEpochDeleted(group_id="g"),
     TargetStored(group_id="g", member_id="m", partitions=((T, 0), (T, 2), (U, 1))),
     TargetDeleted(group_id="g", member_id="m"),
-    CurrentStored(
+    CurrentAssignmentStored(
         group_id="g",
         member_id="m",
         member_epoch=5,
@@ -285,7 +285,7 @@ RECORD_KINDS_RECORDS: list[ConsumerRecord] = [
         assigned=((T, 0, 3), (T, 2, 5), (U, 1, 5)),
         pending_revocation=((U, 0, 1),),
     ),
-    CurrentDeleted(group_id="g", member_id="m"),
+    CurrentAssignmentDeleted(group_id="g", member_id="m"),
     RegexStored(group_id="g", regex="x.*", topics=("a",), version=8, timestamp_ms=9),
     RegexDeleted(group_id="g", regex="x.*"),
 ]
@@ -305,9 +305,9 @@ def test_bytes_of_an_epoch() -> None:
 def test_partitions_of_records_before_4_3_have_the_member_s_epoch() -> None:
     value = struct.pack("!hiib", 0, 5, 4, 0) + b"\x02" + T.bytes + b"\x02" + struct.pack("!i", 7)
     value += b"\x00" + b"\x01" + b"\x00"
-    key, _ = encode_record(CurrentDeleted(group_id="g", member_id="m"))
+    key, _ = encode_record(CurrentAssignmentDeleted(group_id="g", member_id="m"))
     record = decode_record(key, value)
-    assert isinstance(record, CurrentStored)
+    assert isinstance(record, CurrentAssignmentStored)
     assert record.assigned == ((T, 7, 5),)
 
 
@@ -418,7 +418,7 @@ SHARE_RECORDS: list[tuple[ShareRecord, str, str | None]] = [
     ),
     (ShareTargetDeleted(group_id="g", member_id="m"), "000d 0001 67 0001 6d", None),
     (
-        ShareCurrentStored(
+        ShareCurrentAssignmentStored(
             group_id="g",
             member_id="m",
             member_epoch=5,
@@ -428,7 +428,7 @@ SHARE_RECORDS: list[tuple[ShareRecord, str, str | None]] = [
         "000e 0001 67 0001 6d",
         f"0000 00000005 00000004 00 02 {T.hex} 03 00000000 00000002 00 00",
     ),
-    (ShareCurrentDeleted(group_id="g", member_id="m"), "000e 0001 67 0001 6d", None),
+    (ShareCurrentAssignmentDeleted(group_id="g", member_id="m"), "000e 0001 67 0001 6d", None),
     (
         ShareTopicsStored(
             group_id="g",

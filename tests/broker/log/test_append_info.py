@@ -421,7 +421,7 @@ def answer(entry: ProducerEntry | None, *, duplicate: bool = False) -> Appended:
         log_append_time_ms=-1,
         log_start_offset=0,
         epoch_before=-1 if entry is None else entry.producer_epoch,
-        open_before=-1 if entry is None else entry.txn_first_offset,
+        open_txn_before=-1 if entry is None else entry.txn_first_offset,
         duplicate=duplicate,
     )
 

@@ -7,7 +7,14 @@ import pytest
 
 from tests.support.logs import NOW, LogDriver, batch, consume, replayed_log
 from txnsim.log import cleaner
-from txnsim.log.cleaner import STEPS, CleanedTxns, Dirt, clean, dirt_of, first_uncleanable_offset
+from txnsim.log.cleaner import (
+    PAUSE_RECORDS,
+    CleanedTxns,
+    Dirt,
+    clean,
+    dirt_of,
+    first_uncleanable_offset,
+)
 from txnsim.log.config import LogConfig
 from txnsim.log.producer_state import NO_EPOCH
 from txnsim.log.txn_index import AbortedTxn
@@ -137,7 +144,7 @@ def test_the_work_on_a_heavy_batch_is_handed_out_first() -> None:
     parts_done = 0
     for work in clean(compacted_log.log, dirt, NOW):
         if work is not None:
-            work.do()
+            work.do_in_advance()
             parts_done += 1
     assert parts_done == 4, "two batches in two passes"
     assert [key for _, key, _ in compacted_log.records()] == [
@@ -147,7 +154,7 @@ def test_the_work_on_a_heavy_batch_is_handed_out_first() -> None:
 
 def test_a_batch_of_many_records_is_gone_through_with_pauses() -> None:
     compacted_log = Compacted()
-    many = [(f"k{number}", "old") for number in range(3 * STEPS)]
+    many = [(f"k{number}", "old") for number in range(3 * PAUSE_RECORDS)]
     compacted_log.put(*many)
     compacted_log.put(*many[1:])
     compacted_log.roll()
@@ -157,7 +164,7 @@ def test_a_batch_of_many_records_is_gone_through_with_pauses() -> None:
     assert len(pauses) >= 10, "three for each batch in each pass"
     assert set(pauses) == {None}
     assert [key for _, key, _ in compacted_log.records()] == [
-        f"k{number}" for number in range(3 * STEPS)
+        f"k{number}" for number in range(3 * PAUSE_RECORDS)
     ]
 
 
@@ -588,7 +595,7 @@ def test_segments_that_span_too_many_offsets_stay_apart(monkeypatch: pytest.Monk
 def test_a_round_pauses_and_ends_where_the_log_is_cut_off(
     monkeypatch: pytest.MonkeyPatch, pauses: int
 ) -> None:
-    monkeypatch.setattr(cleaner, "WORK_BYTES", 1)
+    monkeypatch.setattr(cleaner, "PAUSE_BYTES", 1)
     compacted_log = Compacted()
     for number in range(2):
         compacted_log.put(("a", str(number)))
@@ -610,7 +617,7 @@ def test_a_round_pauses_and_ends_where_the_log_is_cut_off(
 def test_a_round_that_finds_its_segments_gone_changes_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(cleaner, "WORK_BYTES", 1)
+    monkeypatch.setattr(cleaner, "PAUSE_BYTES", 1)
     compacted_log = Compacted()
     compacted_log.put(("a", "1"))
     compacted_log.put(("a", "2"))

@@ -73,7 +73,7 @@ def test_the_answer_says_what_was_known_of_the_producer_before(driver: LogDriver
         append_coordinator(log, plain(), now_ms=NOW),
     ]
     assert [
-        (answer.epoch_before, answer.open_before)
+        (answer.epoch_before, answer.open_txn_before)
         for answer in answers
         if isinstance(answer, Appended)
     ] == [(-1, -1), (0, 0), (0, 0), (0, 0), (1, -1), (-1, -1)]

@@ -329,6 +329,6 @@ def test_the_append_that_takes_more_than_the_allowance_says_so() -> None:
     for expected_calls in (0, 0, 1, 2):
         log_driver.append(plain())
         assert len(calls) == expected_calls
-    allowance.left = size
+    allowance.bytes_left = size
     log_driver.append(plain())
-    assert (len(calls), allowance.left) == (2, 0)
+    assert (len(calls), allowance.bytes_left) == (2, 0)

@@ -249,7 +249,7 @@ def test_the_open_transaction_of_one_producer() -> None:
 def snapshots_at(*offsets: int) -> Snapshots:
     snapshots = Snapshots()
     for offset in offsets:
-        snapshots.take(offset, ())
+        snapshots.take_snapshot(offset, ())
     return snapshots
 
 
@@ -276,7 +276,7 @@ def test_a_snapshot_goes_with_its_segment() -> None:
 def test_a_reload_forgets_snapshots_outside_of_the_log() -> None:
     """At the log start is outside: such a snapshot says nothing of what can be read."""
     snapshots = snapshots_at(3, 5, 7, 9)
-    snapshots.keep(log_start_offset=3, end_offset=7)
+    snapshots.keep_between(log_start_offset=3, end_offset=7)
     assert snapshot_offsets(snapshots) == [5, 7]
 
 
@@ -369,7 +369,7 @@ def test_steps_that_were_begun_end_where_the_log_is_cut_again_or_emptied() -> No
 def test_what_is_replicated_meanwhile_holds_nothing_back_at_the_end() -> None:
     cut, begun = at_once_and_begun()
     assert begun.follow_high_watermark(390)
-    begun.producers.settle()
+    begun.producers.finish_reload()
     assert cut.follow_high_watermark(390)
     assert begun.producers.state.ended == cut.producers.state.ended
 

@@ -12,7 +12,7 @@ from txnsim.log._segments import Segments
 from txnsim.log.config import LogConfig
 from txnsim.log.log_loader import LogLoader, StoredBatches
 from txnsim.log.partition_log import EpochCache, PartitionLog
-from txnsim.log.producer_state_manager import Snapshot
+from txnsim.log.producer_state_manager import OffsetSnapshot
 from txnsim.log.segment import Segment, max_timestamp_of
 from txnsim.log.txn_index import AbortedTxn, TxnIndex
 from txnsim.releases.rules import LATEST
@@ -246,7 +246,7 @@ def driver() -> LogDriver:
 
 
 def begun(
-    log: PartitionLog, *, snapshots: Iterable[Snapshot] | None = None, start: int = 0
+    log: PartitionLog, *, snapshots: Iterable[OffsetSnapshot] | None = None, start: int = 0
 ) -> LogLoader:
     return LogLoader(
         topic_partition=PARTITION,
@@ -461,7 +461,7 @@ def test_a_read_ends_with_its_segment() -> None:
     span = segments.read(0, 5, max_bytes=ALL, min_one_batch=True)
     assert span is not None
     assert offsets(span.batches) == [0, 1]
-    assert span.size == span.reach == 2 * len(plain())
+    assert span.size == span.reach_position == 2 * len(plain())
     span = segments.read(4, 5, max_bytes=ALL, min_one_batch=True)
     assert span is not None
     assert offsets(span.batches) == [4]
@@ -472,33 +472,33 @@ def test_a_read_stops_below_its_bound_and_within_its_size() -> None:
     size = len(plain())
     span = segments.read(2, 3, max_bytes=ALL, min_one_batch=True)
     assert span is not None
-    assert (offsets(span.batches), span.reach) == ([2], size)
+    assert (offsets(span.batches), span.reach_position) == ([2], size)
     span = segments.read(2, 5, max_bytes=size, min_one_batch=True)
     assert span is not None
-    assert (offsets(span.batches), span.reach) == ([2], size)
+    assert (offsets(span.batches), span.reach_position) == ([2], size)
     span = segments.read(3, 5, max_bytes=3, min_one_batch=True)
     assert span is not None
-    assert (offsets(span.batches), span.reach) == ([3], 2 * size)
+    assert (offsets(span.batches), span.reach_position) == ([3], 2 * size)
     span = segments.read(2, 5, max_bytes=3, min_one_batch=False)
     assert span is not None
-    assert (span.batches, span.size, span.reach, span.cut) == ([], 0, 3, b"")
+    assert (span.batches, span.size, span.reach_position, span.cut_batch) == ([], 0, 3, b"")
 
 
 def test_a_batch_behind_a_whole_one_is_cut_where_the_size_ends() -> None:
     segments = segments_of(*THREE)
     whole_read = segments.read(2, 5, max_bytes=ALL, min_one_batch=True)
     assert whole_read is not None
-    assert (offsets(whole_read.batches), whole_read.cut) == ([2, 3], b"")
+    assert (offsets(whole_read.batches), whole_read.cut_batch) == ([2, 3], b"")
     span = segments.read(2, 5, max_bytes=len(plain()) + 7, min_one_batch=True)
     assert span is not None
-    assert (offsets(span.batches), span.size, span.cut) == (
+    assert (offsets(span.batches), span.size, span.cut_batch) == (
         [2],
         len(plain()),
         whole_read.batches[1][:7],
     )
     bounded = segments.read(2, 3, max_bytes=len(plain()) + 7, min_one_batch=True)
     assert bounded is not None
-    assert bounded.cut == b"", "what lies behind the bound is not readable"
+    assert bounded.cut_batch == b"", "what lies behind the bound is not readable"
 
 
 def test_a_read_goes_on_to_the_next_segment_where_compaction_left_nothing() -> None:
@@ -553,10 +553,10 @@ def test_cleaned_segments_are_put_in_place_of_the_very_old_ones() -> None:
     first_segment, second, third = segments
     cleaned = Segment(0)
     add_of_segments(cleaned, 3)
-    assert segments.replace([first_segment, second], cleaned)
+    assert segments.replace_segments([first_segment, second], cleaned)
     assert [*segments] == [cleaned, third]
     assert segments.active is third
-    assert not segments.replace([first_segment, second], Segment(0)), "they are gone"
+    assert not segments.replace_segments([first_segment, second], Segment(0)), "they are gone"
     assert [*segments] == [cleaned, third]
 
 

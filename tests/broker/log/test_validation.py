@@ -26,7 +26,7 @@ from txnsim.log.validation import (
     WALK_BYTES,
     RecordErrors,
     RecordRefusal,
-    is_heavy,
+    is_heavy_to_check,
     newest_in_steps,
     newest_timestamp,
     reread,
@@ -533,9 +533,9 @@ def test_what_was_reread_is_used_once_and_under_the_same_rules_only(
         log_start_offset=0,
     )
     assert reread_batch is not None
-    assert reread_batch.holds(config, NOW + REREAD_HOLDS_MS)
-    assert not reread_batch.holds(config, NOW + REREAD_HOLDS_MS + 1)
-    assert not reread_batch.holds(LogConfig(rules=LATEST, codec=GZIP), NOW)
+    assert reread_batch.is_valid(config, NOW + REREAD_HOLDS_MS)
+    assert not reread_batch.is_valid(config, NOW + REREAD_HOLDS_MS + 1)
+    assert not reread_batch.is_valid(LogConfig(rules=LATEST, codec=GZIP), NOW)
     monkeypatch.setattr(validation, "payload_of", lambda *_: pytest.fail("read again"))
     log = PartitionLog(topic_partition=TopicPartition("t", 0), config=config, leader_epoch=0)
     append_client(log, data, guard=0, now_ms=NOW, timestamp_check=reread_batch)
@@ -607,8 +607,8 @@ def test_many_records_are_looked_at_in_steps_that_others_come_between() -> None:
     count = UNPACKED_RECORDS_MAX
     batch = batch_of_payload(ZSTD, UNPACKING_TINY * count, count)
     header = read_batch_header(batch, 0)
-    assert is_heavy([header])
-    assert not is_heavy([])
+    assert is_heavy_to_check([header])
+    assert not is_heavy_to_check([])
     costs_ns, packed, newest = in_steps(header, batch)
     assert len(packed) == 1
     assert len(costs_ns) >= count // WALK_PIECES
@@ -651,12 +651,12 @@ def in_steps(
 def test_packed_batches_and_many_records_are_heavy() -> None:
     packed = read_batch_header(batch_of_payload(GZIP, UNPACKING_TINY, 1), 0)
     bare = read_batch_header(plain(), 0)
-    assert is_heavy([bare, packed])
-    assert not is_heavy([bare] * (WALK_BYTES // bare.size))
+    assert is_heavy_to_check([bare, packed])
+    assert not is_heavy_to_check([bare] * (WALK_BYTES // bare.size))
     many = [msgspec.structs.replace(bare, records_count=WALK_PIECES)]
-    assert not is_heavy(many)
-    assert is_heavy([*many, bare])
-    assert is_heavy([read_batch_header(plain(value=bytes(WALK_BYTES)), 0)])
+    assert not is_heavy_to_check(many)
+    assert is_heavy_to_check([*many, bare])
+    assert is_heavy_to_check([read_batch_header(plain(value=bytes(WALK_BYTES)), 0)])
 
 
 WIDE = 60_000
@@ -673,7 +673,7 @@ def wide(headers: int, codec: int) -> bytes:
 def test_many_headers_are_looked_at_in_steps(codec: int) -> None:
     batch = wide(WIDE, codec)
     header = read_batch_header(batch, 0)
-    assert is_heavy([header])
+    assert is_heavy_to_check([header])
     costs_ns, _, newest = in_steps(header, batch)
     assert len(costs_ns) >= WIDE // WALK_PIECES
     assert max(costs_ns) <= 2_000_000

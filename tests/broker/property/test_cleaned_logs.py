@@ -392,7 +392,7 @@ def known_by_group(log: PartitionLog) -> dict[str, object]:
     """What a coordinator that loads the log knows, by group."""
     shard = GroupShard(partition=0, coordinator_epoch=1)
     list(shard.read(log.batches()))
-    assert shard.problem is None
+    assert shard.load_problem is None
     return {
         group_id: (
             sorted(shard.offsets.committed_offsets(group_id), key=repr),

@@ -322,7 +322,7 @@ def test_nothing_from_the_first_open_transaction_on_goes(disks: Disks) -> None:
     fill(disks.log(), 5)
     disks.look(10 * KB)
     assert driver.log.log_start_offset == 10, "the segment that holds the open transaction stays"
-    assert driver.log.producers.open()
+    assert driver.log.producers.open_producers()
 
 
 def test_what_is_not_replicated_stays(disks: Disks) -> None:

@@ -180,7 +180,7 @@ def test_a_producer_with_a_higher_epoch_is_traced() -> None:
     header = read_batch_header(data_of_next)
     result = append_client(traced.driver.log, data_of_next, guard=0, now_ms=NOW)
     assert isinstance(result, Appended)
-    assert (result.epoch_before, result.open_before) == (0, -1)
+    assert (result.epoch_before, result.open_txn_before) == (0, -1)
     traced.trace.trace_append(traced.driver.log, header, result, None)
     (bumped,) = [event for event in traced.events() if event.k == "pid.bump"]
     assert (bumped.k, data(bumped)) == (

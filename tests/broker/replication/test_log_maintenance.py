@@ -173,7 +173,7 @@ async def test_all_logs_that_are_dirty_get_their_turn(bench: Bench) -> None:
 async def test_a_round_leaves_the_loop_to_others(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cleaner, "WORK_BYTES", 1)
+    monkeypatch.setattr(cleaner, "PAUSE_BYTES", 1)
     log = bench.host(FIRST, COMPACTED)
     bench.put(log, *"abcdefgh")
     bench.maintenance.start()
@@ -238,7 +238,7 @@ async def test_heavy_batches_are_cleaned_beside_the_loop(bench: Bench) -> None:
 async def test_a_deleted_log_is_not_cleaned_to_its_end(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cleaner, "WORK_BYTES", 1)
+    monkeypatch.setattr(cleaner, "PAUSE_BYTES", 1)
     log = bench.host(FIRST, COMPACTED)
     bench.put(log, *"aaaa")
     bench.maintenance.start()
@@ -262,7 +262,7 @@ async def test_the_cleaner_may_be_switched_off(bench: Bench) -> None:
 async def test_a_stopped_broker_does_nothing_any_more(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cleaner, "WORK_BYTES", 1)
+    monkeypatch.setattr(cleaner, "PAUSE_BYTES", 1)
     log = bench.host(FIRST, COMPACTED)
     bench.put(log, *"aaaa")
     bench.maintenance.start()

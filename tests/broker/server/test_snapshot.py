@@ -308,7 +308,7 @@ def agrees(reader: Reader, cluster: VirtualCluster) -> None:
                 assert partition.get("lso", 0) == log.last_stable_offset
                 assert reader.open[str(topic_partition)] == {
                     producer.producer_id: producer.txn_first_offset
-                    for producer in log.producers.open()
+                    for producer in log.producers.open_producers()
                 }
         for txn in broker.coordinator.entries():
             entry = reader.transactions[txn.transactional_id]

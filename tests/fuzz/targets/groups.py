@@ -64,7 +64,9 @@ def _play_consumers(data: bytes) -> None:
                     )
                     for timer_member in {member_id, f"m{detail % _MEMBERS}"}
                 ]
-                driver.take(driver.protocol.too_late(driver.group, timers, image=driver.image))
+                driver.take(
+                    driver.protocol.remove_late_members(driver.group, timers, image=driver.image)
+                )
             case _:
                 driver.now_ms += detail * 1_000
         _check_consumers(driver)

@@ -17,7 +17,7 @@ from tests.support.share_groups import ShareDriver, state_of
 from tests.support.share_walks import LineWalk, Player
 from txnsim.errors import CorruptLogRecordError, Rejection
 from txnsim.group._topics_hash import topics_hash
-from txnsim.group.sharing.share_topics import topics_gone
+from txnsim.group.sharing.share_topics import records_without_topics
 from txnsim.interbroker.share_state import (
     DeleteShareState,
     InitializeShareState,
@@ -63,7 +63,9 @@ def _play_members(data: bytes) -> None:
             case 2:
                 driver.beat(member_id, -1)
             case 3:
-                driver.take(driver.protocol.too_late(driver.group, member_id, image=driver.image))
+                driver.take(
+                    driver.protocol.remove_late_member(driver.group, member_id, image=driver.image)
+                )
             case 4 if driver.initializations:
                 driver.complete_initialization() if detail & 1 else driver.refuse_initialization()
             case 5:
@@ -83,7 +85,7 @@ def _change_topics(driver: ShareDriver, detail: int) -> None:
     if detail & 64:
         sizes.pop(name, None)
         deleted_ids = frozenset({topic_id(name)})
-        driver.write(topics_gone(driver.group, deleted_ids, now_ms=driver.now_ms))
+        driver.write(records_without_topics(driver.group, deleted_ids, now_ms=driver.now_ms))
     else:
         sizes[name] = sizes.get(name, 0) + 1
     driver.image = image(driver.image.offset + 1, **sizes)

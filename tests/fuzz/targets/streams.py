@@ -16,8 +16,8 @@ from txnsim.group.streams.topology import (
     CopartitionGroup,
     Subtopology,
     TopicInfo,
+    build_topology,
     configure,
-    made_topology,
 )
 
 NAMES: Final = ("a", "b", "in", "log", "gone")
@@ -83,7 +83,7 @@ def _topology(steps: _Steps) -> tuple[Subtopology, ...]:
 def _play_topology(data: bytes) -> None:
     steps = _Steps(data)
     topics = image(**{name: 1 + steps.below(4) for name in steps.choose(*NAMES)})
-    topology = made_topology(steps.below(3) - 1, _topology(steps))
+    topology = build_topology(steps.below(3) - 1, _topology(steps))
     if isinstance(topology, Rejection):
         return
     configured = configure(topology, topics)

@@ -470,7 +470,7 @@ async def test_an_answer_is_cut_in_the_middle_of_a_large_batch() -> None:
         leader = kafka.cluster.brokers[BrokerId(await kafka.leaders.of("large"))]
         read = leader.replicas.hosted[TopicPartition("large", 0)].read(0, max_bytes=1 << 20)
         assert isinstance(read, LogRead)
-        assert 0 < len(read.cut) < LARGE
+        assert 0 < len(read.cut_batch) < LARGE
 
 
 async def test_the_cleaner_has_left_an_empty_batch() -> None:

@@ -15,7 +15,7 @@ from tests.support.streams_groups import counting_image, heartbeat, tasks
 from tests.support.within_environment import within
 from txnsim.coordinators.txn._transition_effects import RETRY_PAUSE_MS
 from txnsim.errors import ErrorCode
-from txnsim.group.consumer_group import LEFT
+from txnsim.group.consumer_group import LEFT_EPOCH
 from txnsim.group.streams.commands import StreamsReply
 from txnsim.group.streams.tasks import Tasks
 from txnsim.runtime.trace import Event, TraceLevel, Tracer
@@ -336,7 +336,7 @@ async def test_members_of_streams_groups_are_as_their_coordinator_tells(world: G
     assert state_at(tracer.events(), tracer.nodes).streams == {}
     world.load()
     look()
-    await _beat(world, "a", LEFT)
+    await _beat(world, "a", LEFT_EPOCH)
     look()
     assert ("a unrevoked_tasks", ["0_0", "1_0"]) in states_seen
     assert ("b stable", ["0_1", "1_1"]) in states_seen

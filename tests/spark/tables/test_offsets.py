@@ -42,7 +42,7 @@ from txnsim.group.records import (
     StoredMember,
 )
 from txnsim.group.streams._records import (
-    StreamsCurrentStored,
+    StreamsCurrentAssignmentStored,
     StreamsMemberDeleted,
     StreamsTopologyStored,
 )
@@ -200,7 +200,7 @@ def test_groups_have_their_fields_as_json(tmp_path: Path) -> None:
 
 
 def test_streams_groups_have_their_tasks_and_topology_as_json(tmp_path: Path) -> None:
-    current = StreamsCurrentStored(
+    current = StreamsCurrentAssignmentStored(
         group_id="g", member_id="m", member_epoch=5, previous_member_epoch=4, state=1,
         active=(("0", 2, 5),), standby_revoked=(("1", 3),),
     )  # fmt: skip

@@ -18,8 +18,8 @@ from txnsim.group.streams.commands import EndpointPartitions, StreamsHeartbeat, 
 from txnsim.group.streams.tasks import Task, by_subtopology
 from txnsim.group.streams.topology import (
     Status,
+    StatusMessage,
     Subtopology,
-    Told,
     TopicInfo,
     subtopology_of,
     topics_of,
@@ -141,7 +141,7 @@ def _read_offsets(offsets: Iterable[Any] | None) -> tuple[tuple[Task, int], ...]
 # Internal topics
 
 
-def _create_internal_topics(request: Request, reply: StreamsReply) -> tuple[Told, ...]:
+def _create_internal_topics(request: Request, reply: StreamsReply) -> tuple[StatusMessage, ...]:
     """Create the missing internal topics. Return the statuses of the reply, extended by what has
     prevented a creation so far.
     """
@@ -189,7 +189,7 @@ def _new_topic(topic: TopicInfo) -> TopicToCreate:
     )
 
 
-def _with_detail(statuses: tuple[Told, ...], added_detail: str) -> tuple[Told, ...]:
+def _with_detail(statuses: tuple[StatusMessage, ...], added_detail: str) -> tuple[StatusMessage, ...]:
     return tuple(
         (
             status,
@@ -202,7 +202,7 @@ def _with_detail(statuses: tuple[Told, ...], added_detail: str) -> tuple[Told, .
 # The answer
 
 
-def _answer(request: Request, reply: StreamsReply, statuses: tuple[Told, ...]) -> Reply:
+def _answer(request: Request, reply: StreamsReply, statuses: tuple[StatusMessage, ...]) -> Reply:
     tasks = reply.tasks
     acceptable_lag = reply.acceptable_recovery_lag if request.api_version > 0 else 0
     return request.answer(

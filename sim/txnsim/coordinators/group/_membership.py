@@ -60,9 +60,9 @@ from txnsim.group.commands import (
 )
 from txnsim.group.consumer import ConsumerProtocol, ConsumerSettings
 from txnsim.group.consumer_classic import ClassicMembers
-from txnsim.group.consumer_group import LEFT, LEFT_FOR_A_WHILE, ConsumerGroup
-from txnsim.group.consumer_regex import Found, matching_topics, resolve
-from txnsim.group.migration import downgrade, not_upgraded, upgrade
+from txnsim.group.consumer_group import LEFT_EPOCH, LEFT_FOR_A_WHILE_EPOCH, ConsumerGroup
+from txnsim.group.consumer_regex import TopicsByRegex, matching_topics, resolve
+from txnsim.group.migration import downgrade, upgrade, upgrade_refusal
 from txnsim.group.rebalance import Effects
 from txnsim.group.records import GroupRecord
 from txnsim.group.shard import GroupShard
@@ -407,7 +407,7 @@ class ClassicGroups(msgspec.Struct, kw_only=True, eq=False):
     def _write(self, shard: GroupShard, effect: RecordsToAppend) -> None:
         self.tasks.drive(
             self._append(shard, effect),
-            lambda error, bug: self._on_written(shard, effect.then, error, bug),
+            lambda error, bug: self._on_written(shard, effect.after_write, error, bug),
             name="group-write",
         )
 
@@ -492,14 +492,14 @@ class ClassicGroups(msgspec.Struct, kw_only=True, eq=False):
         now_ms = self.clock.now_ms()
         silent_ids = [timer.member_id for timer in timers if timer.kind is TimerKind.HEARTBEAT]
         if silent_ids:
-            effects = self.protocol.sessions_over(group, silent_ids, now_ms=now_ms)
+            effects = self.protocol.remove_expired_members(group, silent_ids, now_ms=now_ms)
             self._carry_out(shard, group_id, effects)
         for timer in timers:
             match timer.kind:
                 case TimerKind.HEARTBEAT:
                     continue
                 case TimerKind.JOIN:
-                    effects = self.protocol.join_over(
+                    effects = self.protocol.end_join_phase(
                         group,
                         delay_ms=timer.delay_ms,
                         remaining_ms=timer.remaining_ms,
@@ -507,7 +507,7 @@ class ClassicGroups(msgspec.Struct, kw_only=True, eq=False):
                     )
                 case _:
                     assert timer.kind is TimerKind.SYNC, "no other one is armed for a classic group"
-                    effects = self.protocol.sync_over(
+                    effects = self.protocol.end_sync_phase(
                         group, generation=timer.generation, now_ms=now_ms
                     )
             self._carry_out(shard, group_id, effects)
@@ -627,7 +627,7 @@ class ConsumerGroups(msgspec.Struct, kw_only=True, eq=False):
         group = self._group_for_heartbeat(shard, command, records)
         if isinstance(group, Rejection):
             return group
-        if command.member_epoch in (LEFT, LEFT_FOR_A_WHILE):
+        if command.member_epoch in (LEFT_EPOCH, LEFT_FOR_A_WHILE_EPOCH):
             outcome = self.protocol.leave(group, command, image=self.image())
         else:
             outcome = self.protocol.heartbeat(
@@ -648,7 +648,7 @@ class ConsumerGroups(msgspec.Struct, kw_only=True, eq=False):
             return group
         if command.member_epoch != 0 or isinstance(group, ShareGroup | StreamsGroup):
             return _missing_group(command.group_id, exists=group is not None)
-        new_group = ConsumerGroup(command.group_id, self.protocol.rules)
+        new_group = ConsumerGroup(command.group_id, self.protocol.release_rules)
         if not isinstance(group, ClassicGroup):
             return new_group
         if group.is_empty:
@@ -656,7 +656,7 @@ class ConsumerGroups(msgspec.Struct, kw_only=True, eq=False):
             return new_group
         settings = self.protocol.settings
         if not settings.may_upgrade:
-            return not_upgraded(group, "online upgrade is disabled.")
+            return upgrade_refusal(group, "online upgrade is disabled.")
         upgrade_records = upgrade(group, max_size=settings.max_size, image=self.image())
         if isinstance(upgrade_records, Rejection):
             return upgrade_records
@@ -730,10 +730,10 @@ class ConsumerGroups(msgspec.Struct, kw_only=True, eq=False):
         group_id = group.group_id
         old_group = shard.groups.get(group_id)
         downgraded_group: ClassicGroup | None = None
-        if outcome.classic_without:
+        if outcome.leaving_before_downgrade:
             downgraded_group = downgrade(
                 group,
-                outcome.classic_without,
+                outcome.leaving_before_downgrade,
                 image=self.image(),
                 now_ms=self.clock.now_ms(),
             )
@@ -789,7 +789,7 @@ class ConsumerGroups(msgspec.Struct, kw_only=True, eq=False):
         self._write_apart(
             shard,
             timers[0].group_id,
-            lambda group: self.protocol.too_late(group, timers, image=self.image()),
+            lambda group: self.protocol.remove_late_members(group, timers, image=self.image()),
         )
 
     def _resolve(self, shard: GroupShard, group_id: str, effect: ResolveRegexes) -> None:
@@ -806,7 +806,7 @@ class ConsumerGroups(msgspec.Struct, kw_only=True, eq=False):
         shard: GroupShard,
         group_id: str,
         image: ClusterImage,
-        topics_by_regex: Found | None,
+        topics_by_regex: TopicsByRegex | None,
         error: BaseException | None,
     ) -> None:
         if isinstance(error, asyncio.CancelledError):

@@ -27,7 +27,7 @@ from txnsim.coordinators.group._writer import (
 )
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.commands import HeartbeatReply, TimerSet
-from txnsim.group.consumer_group import LEFT
+from txnsim.group.consumer_group import LEFT_EPOCH
 from txnsim.group.consumer_records import ShareRecord
 from txnsim.group.records import GroupRecord
 from txnsim.group.shard import GroupShard
@@ -39,21 +39,21 @@ from txnsim.group.sharing.share import (
 )
 from txnsim.group.sharing.share_group import ShareGroup
 from txnsim.group.sharing.share_topics import (
+    IndexesByTopic,
     NewOffsets,
     PartitionError,
-    Partitions,
     ShareAlteration,
     ShareDeletion,
     ShareOffset,
     TopicOffsets,
     TopicOutcome,
     alter_offsets,
-    delete_all,
+    delete_all_topics,
     delete_offsets,
-    offsets_deleted,
+    records_of_deleted,
     records_of_initialized,
     records_of_refused,
-    topics_gone,
+    records_without_topics,
 )
 from txnsim.group.state import Group
 from txnsim.interbroker.share_state import (
@@ -156,15 +156,17 @@ class ShareGroups(msgspec.Struct, kw_only=True, eq=False):
         outcome = await self._write(shard, lambda: self._decide(shard, command), decision)
         if isinstance(outcome, Rejection):
             return outcome
-        if outcome.initialize:
-            self.tasks.soon(partial(self._initialize, command.group_id, outcome.initialize))
+        if outcome.states_to_initialize:
+            self.tasks.soon(
+                partial(self._initialize, command.group_id, outcome.states_to_initialize)
+            )
         assert outcome.reply is not None
         return outcome.reply
 
     def _decide(
         self, shard: GroupShard, command: ShareHeartbeat
     ) -> ShareHeartbeatOutcome | Rejection:
-        if command.member_epoch == LEFT:
+        if command.member_epoch == LEFT_EPOCH:
             share_group = _share_group(shard.find(command.group_id))
             if isinstance(share_group, Rejection):
                 return share_group
@@ -198,7 +200,7 @@ class ShareGroups(msgspec.Struct, kw_only=True, eq=False):
             group = shard.groups.get(timer.group_id)
             if not self.is_current(shard) or not isinstance(group, ShareGroup):
                 return
-            outcome = self.protocol.too_late(group, timer.member_id, image=self.image())
+            outcome = self.protocol.remove_late_member(group, timer.member_id, image=self.image())
             if not outcome.records:
                 continue
             last_offset = self.writer.append(shard, outcome.records)
@@ -273,7 +275,7 @@ class ShareGroups(msgspec.Struct, kw_only=True, eq=False):
         negative_key = next(
             (
                 state_command.key
-                for state_command in alteration.initialize
+                for state_command in alteration.states_to_initialize
                 if state_command.key.partition < 0
             ),
             None,
@@ -284,7 +286,9 @@ class ShareGroups(msgspec.Struct, kw_only=True, eq=False):
                 reason="Initialize share group parameters has invalid partitionId - "
                 f"{negative_key.group_id} {negative_key.topic_id} {negative_key.partition}",
             )
-        answers = await self._ask_coordinators(self.coordinators.initialize, alteration.initialize)
+        answers = await self._ask_coordinators(
+            self.coordinators.initialize, alteration.states_to_initialize
+        )
         partition_errors = {
             (answer.key.topic_id, answer.key.partition): PartitionError(
                 error=ErrorCode(answer.error), message=answer.message
@@ -318,7 +322,9 @@ class ShareGroups(msgspec.Struct, kw_only=True, eq=False):
         if isinstance(deletion, Rejection):
             return deletion
         errors_by_topic: dict[uuid.UUID, int] = {}
-        for answer in await self._ask_coordinators(self.coordinators.delete, deletion.delete):
+        for answer in await self._ask_coordinators(
+            self.coordinators.delete, deletion.states_to_delete
+        ):
             topic_id = uuid_from(answer.key.topic_id)
             errors_by_topic[topic_id] = errors_by_topic.get(topic_id) or answer.error
         names_by_id = self.image().topic_names
@@ -333,10 +339,10 @@ class ShareGroups(msgspec.Struct, kw_only=True, eq=False):
             if error
         ]
         if not deleted_ids:
-            return (*deletion.refused, *failed_topics)
+            return (*deletion.refused_topics, *failed_topics)
         write_refusal = await self._write_apart(
             group_id,
-            lambda group: offsets_deleted(group, deleted_ids, now_ms=self.clock.now_ms()),
+            lambda group: records_of_deleted(group, deleted_ids, now_ms=self.clock.now_ms()),
         )
         if write_refusal is not None:
             return write_refusal
@@ -344,7 +350,7 @@ class ShareGroups(msgspec.Struct, kw_only=True, eq=False):
             TopicOutcome(topic_name=names_by_id.get(topic_id, ""), topic_id=topic_id)
             for topic_id in deleted_ids
         )
-        return (*deleted_topics, *deletion.refused, *failed_topics)
+        return (*deleted_topics, *deletion.refused_topics, *failed_topics)
 
     async def delete_state(self, shard: GroupShard, group_id: str) -> Rejection | None:
         """Delete all share state of a group that is about to be deleted."""
@@ -355,12 +361,12 @@ class ShareGroups(msgspec.Struct, kw_only=True, eq=False):
                 return group
             if not isinstance(group, ShareGroup):
                 return ShareDeletion()
-            return delete_all(group, image=self.image(), now_ms=self.clock.now_ms())
+            return delete_all_topics(group, image=self.image(), now_ms=self.clock.now_ms())
 
         deletion = await self._write(shard, decide)
         if isinstance(deletion, Rejection):
             return deletion
-        answers = await self._ask_coordinators(self.coordinators.delete, deletion.delete)
+        answers = await self._ask_coordinators(self.coordinators.delete, deletion.states_to_delete)
         error = ErrorCode(next((answer.error for answer in answers if answer.error), 0))
         if not error:
             return None
@@ -465,7 +471,7 @@ class ShareGroups(msgspec.Struct, kw_only=True, eq=False):
             record
             for group in groups
             if isinstance(group, ShareGroup) and shard.groups.get(group.group_id) is group
-            for record in topics_gone(group, topic_ids, now_ms=now_ms)
+            for record in records_without_topics(group, topic_ids, now_ms=now_ms)
         ]
         last_offset = self.writer.append(shard, records) if records else None
         if isinstance(last_offset, Rejection):
@@ -566,7 +572,7 @@ def _share_group(group: Group | Rejection) -> ShareGroup | Rejection:
     )
 
 
-def _indexes_by_topic(answers: Iterable[ShareStateError]) -> Partitions:
+def _indexes_by_topic(answers: Iterable[ShareStateError]) -> IndexesByTopic:
     indexes_by_topic: dict[uuid.UUID, set[int]] = {}
     for answer in answers:
         indexes_by_topic.setdefault(uuid_from(answer.key.topic_id), set()).add(answer.key.partition)

@@ -210,7 +210,7 @@ class StreamsGroups(msgspec.Struct, kw_only=True, eq=False):
             if isinstance(last_offset, Rejection):
                 return last_offset
             if decision.after is not None:
-                group.become(decision.after)
+                group.adopt(decision.after)
             self.trace.trace_changes(shard, group.group_id, members_before)
         for effect in outcome.effects:
             if isinstance(effect, TimerSet):
@@ -234,7 +234,7 @@ class StreamsGroups(msgspec.Struct, kw_only=True, eq=False):
             assignment_coroutine = self._assign_after_delay(shard, timer.group_id)
             self.tasks.drive(assignment_coroutine, ignore_end, name="group.assignment")
             return
-        outcome = self.protocol.too_late(group, timer)
+        outcome = self.protocol.remove_late_member(group, timer)
         self._write_or_warn(
             shard, _StreamsHeartbeatDecision(group=group, outcome=outcome), outcome.records
         )
@@ -253,7 +253,7 @@ class StreamsGroups(msgspec.Struct, kw_only=True, eq=False):
         group = _streams_group(shard.find(group_id))
         if isinstance(group, Rejection):
             return group
-        outcome = yield from self.protocol.delay_over(group, now_ms=self.clock.now_ms())
+        outcome = yield from self.protocol.end_delay(group, now_ms=self.clock.now_ms())
         group_after = yield from _group_after(group, outcome)
         return _StreamsHeartbeatDecision(group=group, outcome=outcome, after=group_after)
 

@@ -26,8 +26,8 @@ from txnsim.group.log_format import (
     EncodedRecords,
     encode_batch,
     encode_in_batch,
-    encoding_in_batch,
-    share_out,
+    encode_in_slices,
+    split_in_batches,
 )
 from txnsim.group.offset_commands import CommittingProducer
 from txnsim.group.offset_machine import CommitDecision
@@ -182,7 +182,7 @@ class GroupWriter(msgspec.Struct, kw_only=True, eq=False):
                     shard, records, f"{record_index + 1} records", bytes_max
                 )
         encoded_records = EncodedRecords(records)
-        encoded_records.pieces = record_bytes
+        encoded_records.record_bytes = record_bytes
         return encoded_records
 
     def refuse_many(self, shard: GroupShard, group_id: str, tombstones: int) -> Rejection | None:
@@ -208,7 +208,11 @@ class GroupWriter(msgspec.Struct, kw_only=True, eq=False):
     def _too_large_error(shard: GroupShard, records: Sequence[GroupRecord]) -> ErrorCode:
         error = coordinator_error(ErrorCode.message_too_large)
         if records and isinstance(records[0], OffsetCommitted):
-            return error if shard.rules.large_positions_are_server_errors else _COMMIT_TOO_LARGE
+            return (
+                error
+                if shard.release_rules.large_positions_are_server_errors
+                else _COMMIT_TOO_LARGE
+            )
         return error
 
     def clean_up(self, shard: GroupShard, records: Sequence[GroupRecord]) -> Rejection | None:
@@ -220,7 +224,7 @@ class GroupWriter(msgspec.Struct, kw_only=True, eq=False):
         """
         if self.shares_out:
             bytes_max = self.log.batch_bytes_max(shard.partition)
-            for batch_records in share_out(records, batch_bytes_max=bytes_max):
+            for batch_records in split_in_batches(records, batch_bytes_max=bytes_max):
                 last_offset = self.append(shard, batch_records)
                 if isinstance(last_offset, Rejection):
                     return last_offset
@@ -390,11 +394,11 @@ def encode_records(records: Sequence[GroupRecord]) -> Generator[int, None, Encod
     """Encode records; yields after each."""
     record_bytes: list[bytes] = []
     for record_index, record in enumerate(records):
-        encoded_record = yield from encoding_in_batch(record, record_index)
+        encoded_record = yield from encode_in_slices(record, record_index)
         record_bytes.append(encoded_record)
         yield 1 + len(encoded_record) // _ELEMENT_BYTES
     encoded_records = EncodedRecords(records)
-    encoded_records.pieces = record_bytes
+    encoded_records.record_bytes = record_bytes
     return encoded_records
 
 

@@ -224,7 +224,7 @@ class GroupCoordinator:
                 configs_of=lambda group_id: streams_configs(
                     image().group_configs.get(group_id), dynamic_settings()
                 ),
-                rules=self._rules,
+                release_rules=self._rules,
             ),
             timers=self._group_timers,
             image=image,
@@ -242,7 +242,7 @@ class GroupCoordinator:
         settings = self._settings
         protocol = ConsumerProtocol(
             settings=consumer_settings(settings),
-            rules=self._rules,
+            release_rules=self._rules,
             new_id=new_id,
             intervals_of=lambda group_id: group_intervals(
                 image().group_configs.get(group_id), dynamic_settings()
@@ -524,7 +524,7 @@ class GroupCoordinator:
             group = refusal or shard.deletable(group_id)
             if isinstance(group, Rejection):
                 return group
-        refusal = self._writer.refuse_many(shard, group_id, shard.offsets.count_in(group_id))
+        refusal = self._writer.refuse_many(shard, group_id, shard.offsets.count_of_group(group_id))
         if refusal is not None:
             return refusal
         records = (*delete_all_offsets(shard, group_id), *group.tombstones())
@@ -567,14 +567,14 @@ class GroupCoordinator:
         yields how many records it has read.
         """
         shard = GroupShard(
-            partition=partition, coordinator_epoch=coordinator_epoch, rules=self._rules
+            partition=partition, coordinator_epoch=coordinator_epoch, release_rules=self._rules
         )
         yield from shard.read(batches)
         if not self._ownership.finish_load(shard):
             return False
-        if shard.problem is not None:
+        if shard.load_problem is not None:
             self.load_problems_total += 1
-            _log.error("group.load-stopped", partition=partition, problem=shard.problem)
+            _log.error("group.load-stopped", partition=partition, problem=shard.load_problem)
         yield from self.members.load(shard)
         yield from self.consumers.load(shard)
         yield from self.shares.load(shard)
@@ -591,12 +591,12 @@ class GroupCoordinator:
         position_count = 0
         self.shares.topics_gone(self._ownership, frozenset(topics.values()))
         for shard in self._ownership:
-            position_count += sum(map(shard.offsets.count_of, topics))
+            position_count += sum(map(shard.offsets.count_on_topic, topics))
             if position_count <= SLICE_POSITIONS:
                 self._clean_up(shard, delete_topic_offsets(shard, frozenset(topics)))
                 continue
             for topic in topics:
-                shard.offsets.topic_deleted(topic, end_offset=shard.end_offset)
+                shard.offsets.hide_topic(topic, end_offset=shard.end_offset)
             sliced_shards.append(shard)
         if sliced_shards:
             pace = Pace(self._tasks.turns, self._clock.stopwatch_ns)
@@ -611,7 +611,7 @@ class GroupCoordinator:
             group_partitions = [
                 topic_partition
                 for topic in topics
-                for topic_partition in shard.offsets.places_of(topic)
+                for topic_partition in shard.offsets.positions_on_topic(topic)
             ]
             for slice_start in range(0, len(group_partitions), SLICE_POSITIONS):
                 if not self._ownership.is_current(shard):
@@ -621,7 +621,7 @@ class GroupCoordinator:
                     for group_id, topic_partition in group_partitions[
                         slice_start : slice_start + SLICE_POSITIONS
                     ]
-                    if shard.offsets.is_deleted(group_id, topic_partition)
+                    if shard.offsets.is_of_deleted_topic(group_id, topic_partition)
                 ]
                 self._clean_up(shard, tombstones)
                 yield len(tombstones)
@@ -767,11 +767,11 @@ class GroupCoordinator:
                     retention_ms=self._settings.offsets_retention_minutes * 60_000,
                     now_ms=now_ms,
                 )
-                if shard.offsets.count_in(group.group_id) > SLICE_POSITIONS:
+                if shard.offsets.count_of_group(group.group_id) > SLICE_POSITIONS:
                     yield from self._expired_in_slices(shard, group, expired_records)
                     if shard.groups.get(group.group_id) is not group:
                         continue
-                if shard.offsets.count_in(group.group_id) <= SLICE_POSITIONS:
+                if shard.offsets.count_of_group(group.group_id) <= SLICE_POSITIONS:
                     records = expired_records()
                     self._clean_up(shard, records)
                     yield 2 + len(records)
@@ -783,7 +783,7 @@ class GroupCoordinator:
         expired_records: Callable[..., tuple[GroupRecord, ...]],
     ) -> Generator[int, None, None]:
         """Expire very many positions of one group in slices."""
-        topic_partitions = shard.offsets.places_in(group.group_id)
+        topic_partitions = shard.offsets.partitions_of_group(group.group_id)
         for slice_start in range(0, len(topic_partitions), SLICE_POSITIONS):
             if shard.groups.get(group.group_id) is not group or not self._ownership.is_current(
                 shard
@@ -792,7 +792,7 @@ class GroupCoordinator:
             self._clean_up(
                 shard,
                 expired_records(
-                    places=topic_partitions[slice_start : slice_start + SLICE_POSITIONS]
+                    topic_partitions=topic_partitions[slice_start : slice_start + SLICE_POSITIONS]
                 ),
             )
             yield SLICE_POSITIONS
@@ -843,7 +843,9 @@ class OffsetTrace(msgspec.Struct, eq=False):
         if not self.tracer.on:
             return
         kind = "group.offset_commit" if marker.committed else "group.offset_abort"
-        for group_id, topic_partition, offset in shard.offsets.pending_of(marker.producer_id):
+        for group_id, topic_partition, offset in shard.offsets.pending_positions_of(
+            marker.producer_id
+        ):
             data = {
                 "group": group_id,
                 "tp": str(topic_partition),
@@ -856,14 +858,14 @@ class OffsetTrace(msgspec.Struct, eq=False):
         """Every position, including pending ones, by group; each group is read when reached."""
         for shard in self.ownership:
             node, offsets = self.ownership.node(shard.partition), shard.offsets
-            for group_id in offsets.groups():
+            for group_id in offsets.group_ids():
                 for position in tuple(offsets.committed_offsets(group_id)):
                     partition_text = str(position.topic_partition)
                     yield PositionNow(
                         node=node, group=group_id, tp=partition_text, offset=position.position
                     )
             for producer_id in offsets.pending_producers():
-                for group_id, topic_partition, offset in offsets.pending_of(producer_id):
+                for group_id, topic_partition, offset in offsets.pending_positions_of(producer_id):
                     yield PositionNow(
                         node=node,
                         group=group_id,

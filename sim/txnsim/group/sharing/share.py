@@ -15,11 +15,11 @@ import msgspec
 
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.assignors import AssignableMember, assign_simple
-from txnsim.group.commands import HeartbeatReply, TimerCancelled, TimerKind, TimerSet, session
-from txnsim.group.consumer_group import LEFT
+from txnsim.group.commands import HeartbeatReply, TimerCancelled, TimerKind, TimerSet, session_timer
+from txnsim.group.consumer_group import LEFT_EPOCH
 from txnsim.group.consumer_records import (
-    ShareCurrentDeleted,
-    ShareCurrentStored,
+    ShareCurrentAssignmentDeleted,
+    ShareCurrentAssignmentStored,
     ShareEpochStored,
     ShareMemberDeleted,
     ShareMemberStored,
@@ -55,7 +55,7 @@ class ShareHeartbeatOutcome(msgspec.Struct, frozen=True, kw_only=True):
     records: tuple[ShareRecord, ...] = ()
     reply: HeartbeatReply | None = None
     effects: tuple[TimerSet | TimerCancelled, ...] = ()
-    initialize: tuple[InitializeShareState, ...] = ()
+    states_to_initialize: tuple[InitializeShareState, ...] = ()
     """Commands to share coordinators, to be sent once the records are in the log."""
 
 
@@ -88,7 +88,7 @@ class ShareProtocol(msgspec.Struct, kw_only=True, eq=False):
             complaint = "RackId can't be empty."
         elif command.member_epoch == 0 and not command.topic_names:
             complaint = "SubscribedTopicNames must be set in first request."
-        elif command.member_epoch < LEFT:
+        elif command.member_epoch < LEFT_EPOCH:
             complaint = "MemberEpoch is invalid."
         if complaint is None:
             return None
@@ -111,7 +111,7 @@ class ShareProtocol(msgspec.Struct, kw_only=True, eq=False):
                 return group.unknown_member(command.member_id)
             member = ShareGroupMember(member_id=command.member_id)
         updated_member = _member_after_heartbeat(group, member, command)
-        refusal = _check_epoch(member, command.member_epoch) or group.tally.refusal(
+        refusal = _check_epoch(member, command.member_epoch) or group.tally.subscription_refusal(
             updated_member.topic_names
         )
         if refusal is not None:
@@ -165,8 +165,10 @@ class ShareProtocol(msgspec.Struct, kw_only=True, eq=False):
                 assignment=tuple(sorted(reconciled_member.assigned)) if has_assignment else None,
                 heartbeat_interval_ms=intervals.heartbeat_interval_ms,
             ),
-            effects=(session(group_id, reconciled_member.member_id, intervals.session_timeout_ms),),
-            initialize=to_initialize(group, uninitialized, epoch),
+            effects=(
+                session_timer(group_id, reconciled_member.member_id, intervals.session_timeout_ms),
+            ),
+            states_to_initialize=to_initialize(group, uninitialized, epoch),
         )
 
     def _due_target(
@@ -213,7 +215,7 @@ class ShareProtocol(msgspec.Struct, kw_only=True, eq=False):
         reply = HeartbeatReply(member_id=command.member_id, member_epoch=command.member_epoch)
         return self._remove_member(group, command.member_id, reply, image)
 
-    def too_late(
+    def remove_late_member(
         self, group: ShareGroup, member_id: str, *, image: ClusterImage
     ) -> ShareHeartbeatOutcome:
         """Remove a member whose session has expired."""
@@ -223,7 +225,7 @@ class ShareProtocol(msgspec.Struct, kw_only=True, eq=False):
 
     def timer_after_load(self, group: ShareGroup, member_id: str) -> TimerSet:
         """The session of a member that a new coordinator loads from the log."""
-        return session(
+        return session_timer(
             group.group_id, member_id, self.intervals_of(group.group_id).session_timeout_ms
         )
 
@@ -233,7 +235,7 @@ class ShareProtocol(msgspec.Struct, kw_only=True, eq=False):
         group_id, epoch = group.group_id, group.epoch + 1
         leaver = group.members[member_id]
         records: list[ShareRecord] = [
-            ShareCurrentDeleted(group_id=group_id, member_id=member_id),
+            ShareCurrentAssignmentDeleted(group_id=group_id, member_id=member_id),
             ShareTargetDeleted(group_id=group_id, member_id=member_id),
             ShareMemberDeleted(group_id=group_id, member_id=member_id),
             ShareEpochStored(
@@ -281,7 +283,7 @@ def _member_after_heartbeat(
         client_host=command.client_host,
         topic_names=member.topic_names
         if topic_names is None
-        else group.tally.share_names(frozenset(topic_names)),
+        else group.tally.shared_names(frozenset(topic_names)),
     )
 
 
@@ -362,8 +364,10 @@ def _member_record(group_id: str, member: ShareGroupMember) -> ShareMemberStored
     )
 
 
-def _current_assignment_record(group_id: str, member: ShareGroupMember) -> ShareCurrentStored:
-    return ShareCurrentStored(
+def _current_assignment_record(
+    group_id: str, member: ShareGroupMember
+) -> ShareCurrentAssignmentStored:
+    return ShareCurrentAssignmentStored(
         group_id=group_id,
         member_id=member.member_id,
         member_epoch=member.member_epoch,

@@ -18,11 +18,11 @@ import msgspec
 
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group._member_counts import Tally
-from txnsim.group.consumer_group import LEFT, first_epoch
+from txnsim.group.consumer_group import LEFT_EPOCH, first_epoch
 from txnsim.group.consumer_records import (
     DeletingTopic,
-    ShareCurrentDeleted,
-    ShareCurrentStored,
+    ShareCurrentAssignmentDeleted,
+    ShareCurrentAssignmentStored,
     ShareEpochDeleted,
     ShareEpochStored,
     ShareMemberDeleted,
@@ -154,7 +154,7 @@ class ShareGroup:
         member_ids = tuple(self.members)
         return (
             *(
-                ShareCurrentDeleted(group_id=group_id, member_id=member_id)
+                ShareCurrentAssignmentDeleted(group_id=group_id, member_id=member_id)
                 for member_id in member_ids
             ),
             *(
@@ -192,12 +192,12 @@ class ShareGroup:
                     rack_id=record.rack_id,
                     client_id=record.client_id,
                     client_host=record.client_host,
-                    topic_names=self.tally.share_names(frozenset(record.topic_names)),
+                    topic_names=self.tally.shared_names(frozenset(record.topic_names)),
                 )
             case ShareMemberDeleted():
                 member = self.members.pop(record.member_id, None)
                 if member is not None:
-                    self.tally.replace(member, None)
+                    self.tally.recount_member(member, None)
             case ShareEpochStored():
                 self.epoch, self.metadata_hash = record.group_epoch, record.metadata_hash
             case ShareTargetEpochStored():
@@ -209,19 +209,19 @@ class ShareGroup:
                 self.target[record.member_id] = frozenset(record.partitions)
             case ShareTargetDeleted():
                 self.target.pop(record.member_id, None)
-            case ShareCurrentStored():
+            case ShareCurrentAssignmentStored():
                 self._update_member(
                     record.member_id,
                     member_epoch=record.member_epoch,
                     previous_member_epoch=record.previous_member_epoch,
                     assigned=frozenset(record.partitions),
                 )
-            case ShareCurrentDeleted():
+            case ShareCurrentAssignmentDeleted():
                 if record.member_id in self.members:
                     self._update_member(
                         record.member_id,
-                        member_epoch=LEFT,
-                        previous_member_epoch=LEFT,
+                        member_epoch=LEFT_EPOCH,
+                        previous_member_epoch=LEFT_EPOCH,
                         assigned=frozenset(),
                     )
             case ShareTopicsStored():
@@ -241,4 +241,4 @@ class ShareGroup:
         old_member = self.members.get(member_id)
         member = old_member or ShareGroupMember(member_id=member_id)
         self.members[member_id] = new_member = msgspec.structs.replace(member, **changes)
-        self.tally.replace(old_member, new_member)
+        self.tally.recount_member(old_member, new_member)

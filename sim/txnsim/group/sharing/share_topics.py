@@ -27,7 +27,7 @@ from txnsim.interbroker.share_state import (
 from txnsim.metadata.image import ClusterImage
 from txnsim.types import uuid_text
 
-Partitions = Mapping[uuid.UUID, frozenset[int]]
+IndexesByTopic = Mapping[uuid.UUID, frozenset[int]]
 """Topic -> some of its partitions."""
 ShareTopics = Mapping[uuid.UUID, ShareTopic]
 TopicT = TypeVar("TopicT", ShareTopic, DeletingTopic)
@@ -45,7 +45,7 @@ class PartitionError(msgspec.Struct, frozen=True, kw_only=True):
     message: str | None = None
 
 
-DONE: Final = PartitionError()
+NO_PARTITION_ERROR: Final = PartitionError()
 
 
 class TopicOutcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,7 +53,7 @@ class TopicOutcome(msgspec.Struct, frozen=True, kw_only=True):
 
     topic_name: str
     topic_id: uuid.UUID | None = None
-    outcome: PartitionError = DONE
+    outcome: PartitionError = NO_PARTITION_ERROR
     """The result of a deletion."""
     partitions: tuple[tuple[int, PartitionError], ...] = ()
     """The results of an alteration, by partition."""
@@ -64,15 +64,15 @@ class ShareAlteration(msgspec.Struct, frozen=True, kw_only=True):
 
     records: tuple[ShareRecord, ...] = ()
     topics: tuple[TopicOutcome, ...] = ()
-    initialize: tuple[InitializeShareState, ...] = ()
+    states_to_initialize: tuple[InitializeShareState, ...] = ()
 
 
 class ShareDeletion(msgspec.Struct, frozen=True, kw_only=True):
-    """Deletion of share state: send ``delete`` once the records are in the log."""
+    """Deletion of share state: send ``states_to_delete`` once the records are in the log."""
 
     records: tuple[ShareRecord, ...] = ()
-    refused: tuple[TopicOutcome, ...] = ()
-    delete: tuple[DeleteShareState, ...] = ()
+    refused_topics: tuple[TopicOutcome, ...] = ()
+    states_to_delete: tuple[DeleteShareState, ...] = ()
 
 
 class ShareOffset(msgspec.Struct, frozen=True, kw_only=True):
@@ -161,7 +161,7 @@ def to_initialize(
 
 
 def records_of_initialized(
-    group: ShareGroup, initialized_indexes: Partitions, *, image: ClusterImage, now_ms: int
+    group: ShareGroup, initialized_indexes: IndexesByTopic, *, image: ClusterImage, now_ms: int
 ) -> tuple[ShareRecord, ...]:
     """The records after share coordinators have initialised these partitions
     (initializeShareGroupState).
@@ -187,7 +187,7 @@ def records_of_initialized(
 
 
 def records_of_refused(
-    group: ShareGroup, refused_indexes: Partitions, *, now_ms: int
+    group: ShareGroup, refused_indexes: IndexesByTopic, *, now_ms: int
 ) -> tuple[ShareRecord, ...]:
     """The records after share coordinators have refused these partitions
     (uninitializeShareGroupState).
@@ -230,7 +230,7 @@ def alter_offsets(
                 partitions=tuple(
                     (
                         index,
-                        DONE
+                        NO_PARTITION_ERROR
                         if topic is not None and index < partition_count
                         else unknown_partition,
                     )
@@ -250,7 +250,7 @@ def alter_offsets(
     return ShareAlteration(
         records=(with_initializing(group, initializing, now_ms=now_ms),) if initializing else (),
         topics=tuple(outcomes),
-        initialize=tuple(
+        states_to_initialize=tuple(
             InitializeShareState(key=share_key, state_epoch=group.epoch, start_offset=offset)
             for share_key, offset in start_offsets.items()
         ),
@@ -289,12 +289,12 @@ def delete_offsets(
             refused_topics.append(_deletion_refusal(topic_name, _NOTHING_TO_DELETE))
     return ShareDeletion(
         records=(_topics_record(group, now_ms, initialized=remaining_topics, deleting=deleting),),
-        refused=tuple(refused_topics),
-        delete=tuple(deletions),
+        refused_topics=tuple(refused_topics),
+        states_to_delete=tuple(deletions),
     )
 
 
-def offsets_deleted(
+def records_of_deleted(
     group: ShareGroup, topic_ids: Collection[uuid.UUID], *, now_ms: int
 ) -> tuple[ShareRecord, ...]:
     """The records after share coordinators have deleted the state of these topics
@@ -305,7 +305,7 @@ def offsets_deleted(
     return (_topics_record(group, now_ms, deleting=_without_topics(group.deleting, topic_ids)),)
 
 
-def delete_all(group: ShareGroup, *, image: ClusterImage, now_ms: int) -> ShareDeletion:
+def delete_all_topics(group: ShareGroup, *, image: ClusterImage, now_ms: int) -> ShareDeletion:
     """Delete all share state of a group before the group itself is deleted
     (shareGroupBuildPartitionDeleteRequest).
     """
@@ -328,7 +328,7 @@ def delete_all(group: ShareGroup, *, image: ClusterImage, now_ms: int) -> ShareD
     record = _topics_record(group, now_ms, initializing={}, initialized={}, deleting=deleting)
     return ShareDeletion(
         records=(record,),
-        delete=tuple(
+        states_to_delete=tuple(
             deletion
             for topic in topics.values()
             for deletion in _deletions(group, topic.topic_id, topic.partitions)
@@ -336,7 +336,7 @@ def delete_all(group: ShareGroup, *, image: ClusterImage, now_ms: int) -> ShareD
     )
 
 
-def topics_gone(
+def records_without_topics(
     group: ShareGroup, topic_ids: AbstractSet[uuid.UUID], *, now_ms: int
 ) -> tuple[ShareRecord, ...]:
     """The records that remove deleted topics from a group (maybeCleanupShareGroupState)."""
@@ -414,7 +414,7 @@ def _combine_topics(topics: ShareTopics, other_topics: ShareTopics) -> dict[uuid
 
 
 def _without_partitions(
-    topics: ShareTopics, removed_indexes: Partitions
+    topics: ShareTopics, removed_indexes: IndexesByTopic
 ) -> dict[uuid.UUID, ShareTopic]:
     remaining_topics = {}
     for topic_id, topic in topics.items():

@@ -10,10 +10,10 @@ from __future__ import annotations
 import msgspec
 
 from txnsim.errors import ErrorCode, Rejection
-from txnsim.group.consumer_group import LEFT_FOR_A_WHILE
+from txnsim.group.consumer_group import LEFT_FOR_A_WHILE_EPOCH
 from txnsim.group.streams._records import (
-    StreamsCurrentDeleted,
-    StreamsCurrentStored,
+    StreamsCurrentAssignmentDeleted,
+    StreamsCurrentAssignmentStored,
     StreamsMemberDeleted,
     StreamsMemberStored,
     StreamsRecord,
@@ -48,9 +48,9 @@ def check_heartbeat(command: StreamsHeartbeat, release_rules: Rules = LATEST) ->
     epoch = command.member_epoch
     if epoch == 0:
         return _check_join(command)
-    if epoch == LEFT_FOR_A_WHILE and command.instance_id is None:
+    if epoch == LEFT_FOR_A_WHILE_EPOCH and command.instance_id is None:
         return _invalid("InstanceId can't be null.")
-    if epoch < LEFT_FOR_A_WHILE:
+    if epoch < LEFT_FOR_A_WHILE_EPOCH:
         return _invalid(f"MemberEpoch is {epoch}, but must be greater than or equal to -2.")
     task_lists = (command.active, command.standby, command.warmup)
     if None in task_lists and task_lists != (None, None, None):
@@ -119,7 +119,7 @@ def member_of(
     static_member = None if instance_id is None else group.static_member(instance_id)
     if static_member is None:
         return group.members.get(member_id) or StreamsGroupMember(member_id=member_id)
-    if static_member.member_epoch != LEFT_FOR_A_WHILE:
+    if static_member.member_epoch != LEFT_FOR_A_WHILE_EPOCH:
         return Rejection(
             error=ErrorCode.unreleased_instance_id,
             reason=f"Static member {member_id} with instance id {instance_id} "
@@ -207,14 +207,14 @@ def _replace_static_member(
     records.append(
         target_record(group_id, new_id, group.target.get(old_member.member_id, NO_TASKS))
     )
-    records.append(current_record(group_id, new_member))
+    records.append(current_assignment_record(group_id, new_member))
     return new_member
 
 
 def member_tombstones(group_id: str, member_id: str) -> tuple[StreamsRecord, ...]:
     """All tombstones of a member in deletion order."""
     return (
-        StreamsCurrentDeleted(group_id=group_id, member_id=member_id),
+        StreamsCurrentAssignmentDeleted(group_id=group_id, member_id=member_id),
         StreamsTargetDeleted(group_id=group_id, member_id=member_id),
         StreamsMemberDeleted(group_id=group_id, member_id=member_id),
     )
@@ -248,10 +248,12 @@ def target_record(group_id: str, member_id: str, tasks: Tasks) -> StreamsTargetS
     )
 
 
-def current_record(group_id: str, member: StreamsGroupMember) -> StreamsCurrentStored:
+def current_assignment_record(
+    group_id: str, member: StreamsGroupMember
+) -> StreamsCurrentAssignmentStored:
     """The record of a member's current tasks for the log."""
     assigned, revoked = member.assigned, member.pending_revocation
-    return StreamsCurrentStored(
+    return StreamsCurrentAssignmentStored(
         group_id=group_id,
         member_id=member.member_id,
         member_epoch=member.member_epoch,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 else:
     schema = OnDemand("txnsim.wire.messages.streams_group_records")
 
-OURS: Final = {
+OUR_FIELD_NAMES: Final = {
     "active_tasks": "active",
     "active_tasks_pending_revocation": "active_revoked",
     "assigned_active_tasks": "active",
@@ -100,7 +100,7 @@ def _subtopologies(subtopologies: Iterable[Any]) -> tuple[Any, ...]:
     )
 
 
-WRITTEN: Final[Mapping[str, Callable[[Any], Any]]] = {
+FIELD_WRITERS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "active_tasks": _task_messages,
     "active_tasks_pending_revocation": _assigned_messages,
     "assigned_active_tasks": _assigned_messages,
@@ -148,7 +148,7 @@ def _endpoint_of(endpoint: Any) -> tuple[str, int] | None:
     return None if endpoint is None else (endpoint.host, endpoint.port)
 
 
-READ: Final[Mapping[str, Callable[[Any], Any]]] = {
+FIELD_READERS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "active_tasks": lambda message: _read_tasks(message.active_tasks),
     "active_tasks_pending_revocation": lambda message: _read_epochs(
         message.active_tasks_pending_revocation, message.member_epoch

@@ -83,7 +83,7 @@ class StreamsTargetDeleted(_StreamsMemberRecord, frozen=True, kw_only=True):
     """The tombstone of a member's target assignment."""
 
 
-class StreamsCurrentStored(_StreamsMemberRecord, frozen=True, kw_only=True):
+class StreamsCurrentAssignmentStored(_StreamsMemberRecord, frozen=True, kw_only=True):
     """A member's current tasks and pending revocations."""
 
     member_epoch: int
@@ -97,7 +97,7 @@ class StreamsCurrentStored(_StreamsMemberRecord, frozen=True, kw_only=True):
     warmup_revoked: Partitions = ()
 
 
-class StreamsCurrentDeleted(_StreamsMemberRecord, frozen=True, kw_only=True):
+class StreamsCurrentAssignmentDeleted(_StreamsMemberRecord, frozen=True, kw_only=True):
     """The tombstone of a member's current tasks."""
 
 
@@ -117,7 +117,7 @@ StreamsTombstone = (
     | StreamsMemberDeleted
     | StreamsTargetEpochDeleted
     | StreamsTargetDeleted
-    | StreamsCurrentDeleted
+    | StreamsCurrentAssignmentDeleted
     | StreamsTopologyDeleted
 )
 StreamsRecord = (
@@ -125,7 +125,7 @@ StreamsRecord = (
     | StreamsMemberStored
     | StreamsTargetEpochStored
     | StreamsTargetStored
-    | StreamsCurrentStored
+    | StreamsCurrentAssignmentStored
     | StreamsTopologyStored
     | StreamsTombstone
 )

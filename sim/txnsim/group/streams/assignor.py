@@ -67,12 +67,12 @@ class _Process:
         self.active[member_id] = set()
         self.standby[member_id] = set()
 
-    def give(self, member_id: str, task: Task, *, is_active: bool) -> int:
+    def give_task(self, member_id: str, task: Task, *, is_active: bool) -> int:
         """Assign a task to a member; returns its number of tasks."""
         self._by_load = None
         return self._give_task(member_id, task, is_active=is_active)
 
-    def give_least(self, task: Task, *, is_active: bool) -> int:
+    def give_to_least_loaded(self, task: Task, *, is_active: bool) -> int:
         """Assign a task to the least loaded member."""
         if self._by_load is None:
             self._by_load = JavaQueue(java_order(self.counts), self.counts.__getitem__)
@@ -195,7 +195,7 @@ class _Assignment:
         queue = self._process_queue()
         for task in sorted(unassigned):
             process = queue.poll()
-            self._note_count(process.give_least(task, is_active=True))
+            self._note_count(process.give_to_least_loaded(task, is_active=True))
             queue.add(process)
             yield 1
 
@@ -217,7 +217,7 @@ class _Assignment:
         process = self._processes[member.process_id]
         if process.counts[member.member_id] >= self._active_quota.quota:
             return False
-        self._note_count(process.give(member.member_id, task, is_active=True))
+        self._note_count(process.give_task(member.member_id, task, is_active=True))
         return True
 
     def _note_count(self, count: int) -> None:
@@ -251,7 +251,7 @@ class _Assignment:
                 if member is None or not self._has_room(member):
                     return self._standbys - placed_count
             process = self._processes[member.process_id]
-            self._total_quota.note_count(process.give(member.member_id, task, is_active=False))
+            self._total_quota.note_count(process.give_task(member.member_id, task, is_active=False))
         return 0
 
     def _may_copy(self, member: _Member, task: Task) -> bool:
@@ -269,7 +269,7 @@ class _Assignment:
             process = queue.poll()
             polled_processes.append(process)
             if task not in process.tasks:
-                self._total_quota.note_count(process.give_least(task, is_active=False))
+                self._total_quota.note_count(process.give_to_least_loaded(task, is_active=False))
                 is_assigned = True
         for process in reversed(polled_processes):
             queue.add(process)

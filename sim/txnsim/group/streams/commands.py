@@ -10,9 +10,9 @@ import msgspec
 from txnsim.errors import Rejection
 from txnsim.group.commands import TimerCancelled, TimerSet
 from txnsim.group.streams._records import StreamsRecord
-from txnsim.group.streams.group import Memory
+from txnsim.group.streams.group import UnrecordedState
 from txnsim.group.streams.tasks import Task, Tasks
-from txnsim.group.streams.topology import Subtopology, Told, TopicInfo
+from txnsim.group.streams.topology import StatusMessage, Subtopology, TopicInfo
 
 CLIENT_TAGS_FROM: Final = 1
 """First version of the heartbeat whose clients know the status "missing client tags"."""
@@ -70,7 +70,7 @@ class StreamsReply(msgspec.Struct, frozen=True, kw_only=True):
     heartbeat_interval_ms: int = 0
     task_offset_interval_ms: int = 0
     acceptable_recovery_lag: int = -1
-    statuses: tuple[Told, ...] = ()
+    statuses: tuple[StatusMessage, ...] = ()
     tasks: Tasks | None = None
     """None means unchanged."""
     endpoints_epoch: int = 0
@@ -90,7 +90,7 @@ class StreamsOutcome(msgspec.Struct, frozen=True, kw_only=True):
     changed.
     """
     effects: tuple[TimerSet | TimerCancelled, ...] = ()
-    memory: Memory | None = None
+    memory: UnrecordedState | None = None
     """The group's in-memory state afterwards; None means unchanged."""
     is_rebalance: bool = False
     """Whether a heartbeat has raised the group's epoch."""

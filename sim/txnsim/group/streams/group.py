@@ -13,14 +13,14 @@ from typing import Final, assert_never
 import msgspec
 
 from txnsim.errors import ErrorCode, Rejection
-from txnsim.group.consumer_group import LEFT, NO_MEMBER_WITH_EPOCH, OFFSET_COMMIT_WITH_EPOCHS
+from txnsim.group.consumer_group import LEFT_EPOCH, NO_MEMBER_WITH_EPOCH, OFFSET_COMMIT_WITH_EPOCHS
 from txnsim.group.consumer_records import TopicIdPartition
 from txnsim.group.offset_commands import CommitOffsets, FetchOffsets
-from txnsim.group.state import ExpiryBase, GroupType, from_commit
+from txnsim.group.state import ExpiryBase, GroupType, expiry_from_commit
 from txnsim.group.streams._java_order import LEAST_SLOTS, slots_for, timeline_order
 from txnsim.group.streams._records import (
-    StreamsCurrentDeleted,
-    StreamsCurrentStored,
+    StreamsCurrentAssignmentDeleted,
+    StreamsCurrentAssignmentStored,
     StreamsEpochDeleted,
     StreamsEpochStored,
     StreamsMemberDeleted,
@@ -34,7 +34,7 @@ from txnsim.group.streams._records import (
     StreamsTopologyStored,
 )
 from txnsim.group.streams.tasks import NOTHING_HELD, MemberTasks, StreamsMemberState, Task, Tasks
-from txnsim.group.streams.topology import Configured, Topology, made_topology
+from txnsim.group.streams.topology import ConfiguredTopology, Topology, build_topology
 
 
 class StreamsGroupMember(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,7 +71,7 @@ class TaskOffsets(msgspec.Struct, frozen=True, kw_only=True):
 NO_OFFSETS: Final = TaskOffsets()
 
 
-class Refined(msgspec.Struct, frozen=True, kw_only=True):
+class RefinedTarget(msgspec.Struct, frozen=True, kw_only=True):
     """The target assignment as it was when its first member got it. It contains members that have
     left since. A member with the instance id of another one takes its place.
     """
@@ -80,27 +80,27 @@ class Refined(msgspec.Struct, frozen=True, kw_only=True):
     tasks: Mapping[str, Tasks]
     """Tasks by member id."""
 
-    def with_new_id(self, old_id: str, new_id: str) -> Refined:
+    def with_new_id(self, old_id: str, new_id: str) -> RefinedTarget:
         """The target with a new member id instead of an old one."""
         if old_id not in self.tasks:
             return self
         other_tasks = {
             member_id: tasks for member_id, tasks in self.tasks.items() if member_id != old_id
         }
-        return Refined(epoch=self.epoch, tasks={**other_tasks, new_id: self.tasks[old_id]})
+        return RefinedTarget(epoch=self.epoch, tasks={**other_tasks, new_id: self.tasks[old_id]})
 
 
-class Memory(msgspec.Struct, frozen=True, kw_only=True):
+class UnrecordedState(msgspec.Struct, frozen=True, kw_only=True):
     """State of a group that is in no record: a coordinator that loads begins without it."""
 
-    configured: Configured | None = None
+    configured: ConfiguredTopology | None = None
     refreshed_version: int = -1
     """Metadata offset at which the topology was last compared with the topics."""
     task_offsets: Mapping[str, TaskOffsets] = {}
     """Task offsets by member id."""
     shutdown_by: str | None = None
     """The member that has asked all members to shut down."""
-    refined: Refined | None = None
+    refined: RefinedTarget | None = None
     """The last target, to which members move."""
     endpoints_epoch: int = 0
     """Raised when a member's endpoint, or the tasks behind one, change."""
@@ -131,7 +131,7 @@ class StreamsGroup:
         """
         self.static_members: dict[str, str] = {}
         self.target: dict[str, Tasks] = {}
-        self.memory = Memory()
+        self.memory = UnrecordedState()
 
     @property
     def state_name(self) -> str:
@@ -262,7 +262,7 @@ class StreamsGroup:
         """Positions of topics that the application does not read expire, counted from their
         commit.
         """
-        return from_commit
+        return expiry_from_commit
 
     def tombstones(self) -> tuple[StreamsRecord, ...]:
         """All tombstones in deletion order (StreamsGroup.createGroupTombstoneRecords)."""
@@ -270,7 +270,7 @@ class StreamsGroup:
         member_ids = tuple(self.members)
         return (
             *(
-                StreamsCurrentDeleted(group_id=group_id, member_id=member_id)
+                StreamsCurrentAssignmentDeleted(group_id=group_id, member_id=member_id)
                 for member_id in member_ids
             ),
             *(
@@ -301,7 +301,7 @@ class StreamsGroup:
         return None if member_id is None else self.members.get(member_id)
 
     def with_records(
-        self, records: Iterable[StreamsRecord], *, memory: Memory | None = None
+        self, records: Iterable[StreamsRecord], *, memory: UnrecordedState | None = None
     ) -> Generator[int, None, StreamsGroup]:
         """A copy of the group with the records applied; yields after each.
 
@@ -319,7 +319,7 @@ class StreamsGroup:
             yield 1
         return changed_group
 
-    def become(self, changed_group: StreamsGroup) -> None:
+    def adopt(self, changed_group: StreamsGroup) -> None:
         """Take over the state of ``changed_group``, because its records are in the log and no
         others since.
         """
@@ -355,13 +355,13 @@ class StreamsGroup:
                 )
             case StreamsTargetDeleted():
                 self.target.pop(record.member_id, None)
-            case StreamsCurrentStored():
+            case StreamsCurrentAssignmentStored():
                 self._update_member(_with_assignment(self._member_or_new(record.member_id), record))
-            case StreamsCurrentDeleted():
+            case StreamsCurrentAssignmentDeleted():
                 if record.member_id in self.members:
                     self._update_member(_without_assignment(self.members[record.member_id]))
             case StreamsTopologyStored():
-                topology = made_topology(record.topology_epoch, record.subtopologies)
+                topology = build_topology(record.topology_epoch, record.subtopologies)
                 self.topology = None if isinstance(topology, Rejection) else topology
             case StreamsTopologyDeleted():
                 self.topology = None
@@ -421,7 +421,7 @@ def _with_description(
 
 
 def _with_assignment(
-    member: StreamsGroupMember, record: StreamsCurrentStored
+    member: StreamsGroupMember, record: StreamsCurrentAssignmentStored
 ) -> StreamsGroupMember:
     is_known_state = record.state in StreamsMemberState.__members__.values()
 
@@ -452,8 +452,8 @@ def _without_assignment(member: StreamsGroupMember) -> StreamsGroupMember:
     """A leaving member between the tombstones of its assignment and of itself."""
     return msgspec.structs.replace(
         member,
-        member_epoch=LEFT,
-        previous_member_epoch=LEFT,
+        member_epoch=LEFT_EPOCH,
+        previous_member_epoch=LEFT_EPOCH,
         assigned=NOTHING_HELD,
         pending_revocation=NOTHING_HELD,
     )

@@ -15,12 +15,12 @@ import msgspec
 
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group._topics_hash import topics_hash
-from txnsim.group.commands import TimerCancelled, TimerKind, TimerSet, session
-from txnsim.group.consumer_group import LEFT_FOR_A_WHILE
+from txnsim.group.commands import TimerCancelled, TimerKind, TimerSet, session_timer
+from txnsim.group.consumer_group import LEFT_FOR_A_WHILE_EPOCH
 from txnsim.group.streams._java_order import java_order
 from txnsim.group.streams._members import (
     check_heartbeat,
-    current_record,
+    current_assignment_record,
     member_of,
     member_record,
     member_tombstones,
@@ -45,11 +45,11 @@ from txnsim.group.streams.commands import (
 )
 from txnsim.group.streams.group import (
     NO_OFFSETS,
-    Memory,
-    Refined,
+    RefinedTarget,
     StreamsGroup,
     StreamsGroupMember,
     TaskOffsets,
+    UnrecordedState,
 )
 from txnsim.group.streams.tasks import (
     NO_TASKS,
@@ -60,12 +60,12 @@ from txnsim.group.streams.tasks import (
     by_subtopology,
 )
 from txnsim.group.streams.topology import (
-    Configured,
+    ConfiguredTopology,
     Status,
-    Told,
+    StatusMessage,
     Topology,
+    build_topology,
     configure,
-    made_topology,
 )
 from txnsim.metadata.group_configs import RACK_TAGS, STANDBYS, AssignorConfigs, StreamsConfigs
 from txnsim.metadata.image import ClusterImage
@@ -78,13 +78,13 @@ class StreamsProtocol(msgspec.Struct, kw_only=True, eq=False):
     max_size: int
     configs_of: Callable[[str], StreamsConfigs]
     """Group id -> the group's configs."""
-    rules: Rules = LATEST
+    release_rules: Rules = LATEST
 
     # Heartbeat
 
     def check(self, command: StreamsHeartbeat) -> Rejection | None:
         """Errors of a heartbeat that don't depend on the group."""
-        return check_heartbeat(command, self.rules)
+        return check_heartbeat(command, self.release_rules)
 
     def heartbeat(
         self,
@@ -135,11 +135,11 @@ class StreamsProtocol(msgspec.Struct, kw_only=True, eq=False):
             return False
         return len(group.members) >= self.max_size and command.member_id not in group.members
 
-    def target(
+    def compute_target(
         self,
         group: StreamsGroup,
         members: Mapping[str, StreamsGroupMember],
-        configured_topology: Configured,
+        configured_topology: ConfiguredTopology,
         offsets: Mapping[str, TaskOffsets],
         *,
         epoch: int,
@@ -193,7 +193,7 @@ class StreamsProtocol(msgspec.Struct, kw_only=True, eq=False):
             return True
         return now_ms >= group.assigned_at_ms + interval_ms
 
-    def delay_over(
+    def end_delay(
         self, group: StreamsGroup, *, now_ms: int
     ) -> Generator[int, None, StreamsOutcome]:
         """Make the first assignment after its delay. If all members have left, or the topology has
@@ -204,7 +204,7 @@ class StreamsProtocol(msgspec.Struct, kw_only=True, eq=False):
         is_due = group.members and group.epoch > group.assignment_epoch
         if not is_due or configured_topology is None or not self.may_assign(group, now_ms):
             return StreamsOutcome()
-        records, _ = yield from self.target(
+        records, _ = yield from self.compute_target(
             group,
             {member.member_id: member for member in group.members_in_order()},
             configured_topology,
@@ -224,20 +224,20 @@ class StreamsProtocol(msgspec.Struct, kw_only=True, eq=False):
             return member
         memory = _note_shutdown(group.memory, command)
         reply = StreamsReply(member_id=command.member_id, member_epoch=command.member_epoch)
-        if command.instance_id is None or command.member_epoch != LEFT_FOR_A_WHILE:
+        if command.instance_id is None or command.member_epoch != LEFT_FOR_A_WHILE_EPOCH:
             return msgspec.structs.replace(self.remove_member(group, member, reply), memory=memory)
         absent_member = msgspec.structs.replace(
             member,
-            member_epoch=LEFT_FOR_A_WHILE,
+            member_epoch=LEFT_FOR_A_WHILE_EPOCH,
             assigned=msgspec.structs.replace(
                 member.assigned, active=dict.fromkeys(member.assigned.active, 0)
             ),
             pending_revocation=NOTHING_HELD,
         )
-        records = (current_record(group.group_id, absent_member),)
+        records = (current_assignment_record(group.group_id, absent_member),)
         return StreamsOutcome(records=records, reply=reply, memory=memory)
 
-    def too_late(self, group: StreamsGroup, timer: TimerSet) -> StreamsOutcome:
+    def remove_late_member(self, group: StreamsGroup, timer: TimerSet) -> StreamsOutcome:
         """Remove a member whose session has expired, or that did not revoke in time (if it is still
         at the timer's epoch).
         """
@@ -272,17 +272,17 @@ class StreamsProtocol(msgspec.Struct, kw_only=True, eq=False):
     def timers_after_load(self, group: StreamsGroup) -> Iterator[TimerSet]:
         """Timers of members that a new coordinator loads from the log."""
         for member in group.members.values():
-            yield self.session(group.group_id, member.member_id)
+            yield self.session_timer(group.group_id, member.member_id)
             if member.state is StreamsMemberState.UNREVOKED_TASKS:
-                yield revocation(group.group_id, member)
+                yield revocation_timer(group.group_id, member)
 
-    def session(self, group_id: str, member_id: str) -> TimerSet:
+    def session_timer(self, group_id: str, member_id: str) -> TimerSet:
         """Start a member's session."""
         timeout_ms = self.configs_of(group_id).intervals.session_timeout_ms
-        return session(group_id, member_id, timeout_ms)
+        return session_timer(group_id, member_id, timeout_ms)
 
 
-def revocation(group_id: str, member: StreamsGroupMember) -> TimerSet:
+def revocation_timer(group_id: str, member: StreamsGroupMember) -> TimerSet:
     """The timer for a member that has to revoke tasks within its rebalance timeout."""
     return TimerSet(
         kind=TimerKind.REVOCATION,
@@ -315,14 +315,14 @@ def epoch_record(
     )
 
 
-def _note_shutdown(memory: Memory, command: StreamsHeartbeat) -> Memory:
+def _note_shutdown(memory: UnrecordedState, command: StreamsHeartbeat) -> UnrecordedState:
     """Remember the first member requesting a shutdown."""
     if not command.shutdown or memory.shutdown_by is not None:
         return memory
     return msgspec.structs.replace(memory, shutdown_by=command.member_id)
 
 
-def _with_other_sender(group: StreamsGroup, command: StreamsHeartbeat) -> Memory:
+def _with_other_sender(group: StreamsGroup, command: StreamsHeartbeat) -> UnrecordedState:
     """Give the place of another member with the same instance id, in the refined target, to the
     sender, even if it is refused afterwards. As with a real broker its member then gets no tasks
     until another heartbeat notices that.
@@ -346,7 +346,7 @@ class _Heartbeat:
         self,
         protocol: StreamsProtocol,
         group: StreamsGroup,
-        memory: Memory,
+        memory: UnrecordedState,
         command: StreamsHeartbeat,
         image: ClusterImage,
         now_ms: int,
@@ -359,7 +359,7 @@ class _Heartbeat:
         self._is_delayed = is_delayed
         self._records = records
         self._configs = protocol.configs_of(group.group_id)
-        self._statuses: list[Told] = []
+        self._statuses: list[StatusMessage] = []
         self._memory = memory
         self._effects: list[TimerSet | TimerCancelled] = []
 
@@ -420,9 +420,9 @@ class _Heartbeat:
         if isinstance(reconciled_member, Rejection):
             return reconciled_member
         if reconciled_member != updated_member:
-            self._records.append(current_record(group_id, reconciled_member))
+            self._records.append(current_assignment_record(group_id, reconciled_member))
             self._effects.append(_revocation_timer(group_id, reconciled_member))
-        self._effects.append(self._protocol.session(group_id, reconciled_member.member_id))
+        self._effects.append(self._protocol.session_timer(group_id, reconciled_member.member_id))
         self._memory = _note_shutdown(self._memory, command)
         reply = self._reply(member, reconciled_member, configured_topology, is_known=is_known)
         if isinstance(reply, Rejection):
@@ -468,7 +468,7 @@ class _Heartbeat:
             assert group_topology is not None, "a group has a topology from its first member on"
             return group_topology
         epoch, subtopologies = sent_topology
-        new_topology = made_topology(epoch, subtopologies)
+        new_topology = build_topology(epoch, subtopologies)
         if isinstance(new_topology, Rejection):
             return new_topology
         if group_topology is None:
@@ -493,7 +493,7 @@ class _Heartbeat:
             )
             self._statuses.append((Status.STALE_TOPOLOGY, status_text))
 
-    def _configure_topology(self, topology: Topology) -> tuple[Configured, int] | Rejection:
+    def _configure_topology(self, topology: Topology) -> tuple[ConfiguredTopology, int] | Rejection:
         """The topology configured for the image's topics, and the metadata hash."""
         group, memory = self._group, self._memory
         metadata_hash = group.metadata_hash
@@ -540,7 +540,7 @@ class _Heartbeat:
         )
         return epoch
 
-    def _check_tasks(self, configured_topology: Configured) -> Rejection | None:
+    def _check_tasks(self, configured_topology: ConfiguredTopology) -> Rejection | None:
         """The error if the member reports tasks that can't exist."""
         command = self._command
         for tasks in (command.active, command.standby, command.warmup):
@@ -575,7 +575,7 @@ class _Heartbeat:
     def _due_target(
         self,
         updated_member: StreamsGroupMember,
-        configured_topology: Configured,
+        configured_topology: ConfiguredTopology,
         epoch: int,
         *,
         refines_target: bool,
@@ -599,7 +599,7 @@ class _Heartbeat:
         if not self._protocol.may_assign(group, self._now_ms):
             self._report_delay("assignment interval")
             return group.assignment_epoch, group.target
-        records, tasks_by_member = yield from self._protocol.target(
+        records, tasks_by_member = yield from self._protocol.compute_target(
             group,
             {
                 **{member.member_id: member for member in group.members_in_order()},
@@ -627,7 +627,7 @@ class _Heartbeat:
             return refined_target.tasks
         refined_tasks = target if target_to_refine is None else target_to_refine
         if self._configs.warmups > 0:
-            self._change_memory(refined=Refined(epoch=epoch, tasks=dict(refined_tasks)))
+            self._change_memory(refined=RefinedTarget(epoch=epoch, tasks=dict(refined_tasks)))
         return refined_tasks
 
     def _report_delay(self, cause: str) -> None:
@@ -644,7 +644,7 @@ class _Heartbeat:
             tasks=tasks,
             owned=self._command.owned_tasks,
             holders=holders_of(self._group.members.values()),
-            changes_in_place=self._protocol.rules.streams_tasks_change_in_place,
+            changes_in_place=self._protocol.release_rules.streams_tasks_change_in_place,
         )
         return reconcile(updated_member, goal)
 
@@ -654,7 +654,7 @@ class _Heartbeat:
         self,
         member: StreamsGroupMember,
         reconciled_member: StreamsGroupMember,
-        configured_topology: Configured,
+        configured_topology: ConfiguredTopology,
         *,
         is_known: bool,
     ) -> StreamsReply | Rejection:
@@ -677,7 +677,7 @@ class _Heartbeat:
             member_epoch=reconciled_member.member_epoch,
             heartbeat_interval_ms=intervals.heartbeat_interval_ms,
             task_offset_interval_ms=self._configs.task_offset_interval_ms
-            if self._protocol.rules.streams_heartbeats_are_whole
+            if self._protocol.release_rules.streams_heartbeats_are_whole
             else 0,
             acceptable_recovery_lag=self._configs.acceptable_recovery_lag,
             statuses=tuple(self._statuses),
@@ -689,7 +689,9 @@ class _Heartbeat:
             topics_to_make=configured_topology.missing,
         )
 
-    def _add_statuses(self, member: StreamsGroupMember, configured_topology: Configured) -> None:
+    def _add_statuses(
+        self, member: StreamsGroupMember, configured_topology: ConfiguredTopology
+    ) -> None:
         """Add statuses after that of the assignment."""
         if configured_topology.problem is not None:
             self._statuses.append(configured_topology.problem)
@@ -717,7 +719,7 @@ class _Heartbeat:
             self._statuses.append((Status.MISSING_CLIENT_TAGS, status_text))
 
     def _endpoints(
-        self, reconciled_member: StreamsGroupMember, configured_topology: Configured
+        self, reconciled_member: StreamsGroupMember, configured_topology: ConfiguredTopology
     ) -> tuple[EndpointPartitions, ...] | Rejection:
         """The partitions that each endpoint serves, the sender's last."""
         endpoints: list[EndpointPartitions] = []
@@ -736,7 +738,7 @@ class _Heartbeat:
         return tuple(endpoints)
 
     def _endpoint_partitions(
-        self, member: StreamsGroupMember, configured_topology: Configured
+        self, member: StreamsGroupMember, configured_topology: ConfiguredTopology
     ) -> EndpointPartitions | Rejection:
         assigned = member.assigned
         active = self._source_partitions(assigned.active, configured_topology)
@@ -749,7 +751,7 @@ class _Heartbeat:
         return EndpointPartitions(endpoint=member.endpoint, active=active, standby=standby)
 
     def _source_partitions(
-        self, tasks: Iterable[Task], configured_topology: Configured
+        self, tasks: Iterable[Task], configured_topology: ConfiguredTopology
     ) -> tuple[tuple[str, tuple[int, ...]], ...] | Rejection:
         """Source partitions of tasks, by topic."""
         assert configured_topology.subtopologies is not None
@@ -772,7 +774,7 @@ class _Heartbeat:
 
 def _revocation_timer(group_id: str, member: StreamsGroupMember) -> TimerSet | TimerCancelled:
     if member.state is StreamsMemberState.UNREVOKED_TASKS:
-        return revocation(group_id, member)
+        return revocation_timer(group_id, member)
     return TimerCancelled(kind=TimerKind.REVOCATION, group_id=group_id, member_id=member.member_id)
 
 

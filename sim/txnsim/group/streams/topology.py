@@ -32,7 +32,7 @@ class Status(IntEnum):
     MISSING_CLIENT_TAGS = 6
 
 
-Told = tuple[Status, str]
+StatusMessage = tuple[Status, str]
 """A status and its message."""
 
 
@@ -130,7 +130,7 @@ def subtopology_of(message: Any) -> Subtopology:
     )
 
 
-def made_topology(epoch: int, subtopologies: Collection[Subtopology]) -> Topology | Rejection:
+def build_topology(epoch: int, subtopologies: Collection[Subtopology]) -> Topology | Rejection:
     """A topology, or the error if Kafka can't process it."""
     subtopologies_by_id = {subtopology.subtopology_id: subtopology for subtopology in subtopologies}
     if epoch < 0:
@@ -146,7 +146,7 @@ def made_topology(epoch: int, subtopologies: Collection[Subtopology]) -> Topolog
     )
 
 
-class Configured(msgspec.Struct, frozen=True, kw_only=True):
+class ConfiguredTopology(msgspec.Struct, frozen=True, kw_only=True):
     """A topology together with the topics of an image."""
 
     epoch: int
@@ -156,7 +156,7 @@ class Configured(msgspec.Struct, frozen=True, kw_only=True):
     """Subtopology -> number of its tasks."""
     missing: Mapping[str, TopicInfo] = {}
     """Internal topics to be created."""
-    problem: Told | None = None
+    problem: StatusMessage | None = None
 
     @property
     def is_ready(self) -> bool:
@@ -167,12 +167,12 @@ class Configured(msgspec.Struct, frozen=True, kw_only=True):
 class _WrongTopicsError(Exception):
     """Topics are invalid; ends ``configure`` with a status or a refusal."""
 
-    def __init__(self, outcome: Told | Rejection) -> None:
+    def __init__(self, outcome: StatusMessage | Rejection) -> None:
         super().__init__(outcome)
         self.outcome = outcome
 
 
-def configure(topology: Topology, image: ClusterImage) -> Configured | Rejection:
+def configure(topology: Topology, image: ClusterImage) -> ConfiguredTopology | Rejection:
     """Count tasks, and find missing internal topics.
 
     Returns:
@@ -184,10 +184,10 @@ def configure(topology: Topology, image: ClusterImage) -> Configured | Rejection
     except _WrongTopicsError as error:
         if isinstance(error.outcome, Rejection):
             return error.outcome
-        return Configured(epoch=topology.epoch, problem=error.outcome)
+        return ConfiguredTopology(epoch=topology.epoch, problem=error.outcome)
 
 
-def _configure_partitions(topology: Topology, image: ClusterImage) -> Configured:
+def _configure_partitions(topology: Topology, image: ClusterImage) -> ConfiguredTopology:
     subtopologies = topology.subtopologies
     copartition_groups = [
         copartition_group
@@ -228,7 +228,7 @@ def _configure_partitions(topology: Topology, image: ClusterImage) -> Configured
         for topic_name in sorted(subtopologies)
     }
     missing_topics = _missing_topics(configured_subtopologies, topology, image)
-    return Configured(
+    return ConfiguredTopology(
         epoch=topology.epoch,
         subtopologies=configured_subtopologies,
         tasks={
@@ -471,7 +471,7 @@ def _summary(topic_names: Collection[str]) -> str:
     )
 
 
-def _wrongly_partitioned(message_text: str) -> Told:
+def _wrongly_partitioned(message_text: str) -> StatusMessage:
     return Status.INCORRECTLY_PARTITIONED_TOPICS, message_text
 
 

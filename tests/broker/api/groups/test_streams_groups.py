@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.group_api import GROUP, GroupApi, group_api
 from txnsim.errors import ErrorCode
-from txnsim.group.streams.group import Memory, StreamsGroup
+from txnsim.group.streams.group import StreamsGroup, UnrecordedState
 from txnsim.group.streams.topology import Status
 
 E = ErrorCode
@@ -165,7 +165,7 @@ async def test_a_group_is_listed_described_and_deleted() -> None:
         living = group.api.broker.groups.find(GROUP)
         assert isinstance(living, StreamsGroup)
         topology, living.topology = living.topology, None
-        memory, living.memory = living.memory, Memory()
+        memory, living.memory = living.memory, UnrecordedState()
         assert (await describe(group))[0].topology is None, "a log may lack it"
         living.topology, living.memory = topology, memory
         (older,) = await describe(group, version=0, include_authorized_operations=True)

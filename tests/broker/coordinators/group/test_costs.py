@@ -18,7 +18,7 @@ from tests.broker.coordinators.group.test_service import marker, verify_as_agree
 from tests.support.group_world import GROUP, HOME, PRODUCER, GroupWorld, commit_of, run_groups
 from txnsim.coordinators.group.service import GroupCoordinator
 from txnsim.errors import Rejection
-from txnsim.group.consumer_group import LEFT
+from txnsim.group.consumer_group import LEFT_EPOCH
 from txnsim.group.offset_commands import CommitOffsets, DeleteOffsets, NewPosition
 from txnsim.types import CoordinatorEpoch, TopicPartition
 
@@ -98,7 +98,7 @@ async def joins_and_stays(world: GroupWorld) -> None:
 
 async def joins_and_leaves(world: GroupWorld) -> None:
     await world.consume("new")
-    await world.consume("new", LEFT)
+    await world.consume("new", LEFT_EPOCH)
 
 
 async def falls_silent(world: GroupWorld) -> None:

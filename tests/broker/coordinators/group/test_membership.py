@@ -20,7 +20,7 @@ from txnsim.errors import ErrorCode, Rejection
 from txnsim.group._offsets import LATEST
 from txnsim.group.classic_group import ClassicGroup
 from txnsim.group.commands import LeaveGroup, TimerCancelled, TimerKind, TimerSet
-from txnsim.group.consumer_group import LEFT, ConsumerGroup
+from txnsim.group.consumer_group import LEFT_EPOCH, ConsumerGroup
 from txnsim.group.consumer_records import ShareEpochStored
 from txnsim.group.offset_commands import CommitOffsets, CommittingProducer, NewPosition
 from txnsim.group.records import OffsetCommitted
@@ -279,7 +279,7 @@ def test_a_consumer_group_is_mixed_and_downgraded_where_the_policy_allows_it(
         joined = await world.join(protocols=(("range", SUBSCRIPTION),))
         expected = E.none if joins else E.inconsistent_group_protocol
         assert joined.error is expected
-        await world.consume("a", LEFT)
+        await world.consume("a", LEFT_EPOCH)
         assert isinstance(world.group(), ClassicGroup) is is_downgraded
 
     run_groups(main, group_consumer_migration_policy=policy)

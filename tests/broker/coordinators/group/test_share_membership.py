@@ -12,9 +12,14 @@ from tests.support.group_world import GROUP, HOME, PARTITIONS, GroupWorld, run_g
 from tests.support.within_environment import within
 from txnsim.coordinators.group._share_membership import FORGOTTEN_AT_ONCE
 from txnsim.errors import ErrorCode, Rejection
-from txnsim.group.consumer_group import LEFT
+from txnsim.group.consumer_group import LEFT_EPOCH
 from txnsim.group.sharing.share_group import ShareGroup
-from txnsim.group.sharing.share_topics import DONE, PartitionError, ShareOffset, TopicOutcome
+from txnsim.group.sharing.share_topics import (
+    NO_PARTITION_ERROR,
+    PartitionError,
+    ShareOffset,
+    TopicOutcome,
+)
 from txnsim.interbroker.share_state import (
     DeleteShareState,
     InitializeShareState,
@@ -48,7 +53,7 @@ async def make_empty_group(world: GroupWorld) -> None:
     """A group whose topic is initialised, without members."""
     await world.share("a")
     await world.pass_ms(1)
-    await world.share("a", LEFT)
+    await world.share("a", LEFT_EPOCH)
     world.shares.commands.clear()
     assert initialized_indexes(world) == [0, 1, 2]
 
@@ -111,11 +116,11 @@ async def test_who_may_not_send_a_heartbeat(world: GroupWorld) -> None:
     missing = Rejection(error=E.group_id_not_found, reason=f"Share group {GROUP} not found.")
     assert await world.share("a", 3) == missing
     rejection = Rejection(error=E.group_id_not_found, reason=f"Group {GROUP} not found.")
-    assert await world.share("a", LEFT) == rejection
+    assert await world.share("a", LEFT_EPOCH) == rejection
     assert (await world.share("", 0)).error is E.invalid_request
     await world.consume("a")
     assert await world.share("a") == REFUSED
-    assert await world.share("a", LEFT) == REFUSED
+    assert await world.share("a", LEFT_EPOCH) == REFUSED
     world.unload()
     assert (await world.share("a")).error is E.not_coordinator
     world.groups.is_running = False
@@ -142,8 +147,8 @@ async def test_a_silent_member_is_removed(world: GroupWorld) -> None:
 @within(run_groups)
 async def test_who_leaves_has_no_session(world: GroupWorld) -> None:
     await world.share("a")
-    leave_reply = await world.share("a", LEFT)
-    assert (leave_reply.member_epoch, leave_reply.assignment) == (LEFT, None)
+    leave_reply = await world.share("a", LEFT_EPOCH)
+    assert (leave_reply.member_epoch, leave_reply.assignment) == (LEFT_EPOCH, None)
     written = len(world.log.batches)
     await world.pass_ms(60_000)
     assert len(world.log.batches) <= written + 1, "what was initialised, and no more"
@@ -215,7 +220,7 @@ def test_answers_for_a_group_that_is_gone_change_nothing(moves: bool) -> None:
         world.shares.is_held = True
         await world.share("a")
         await world.pass_ms(1)
-        await world.share("a", LEFT)
+        await world.share("a", LEFT_EPOCH)
         if moves:
             world.unload()
         else:
@@ -239,7 +244,9 @@ def test_answers_for_a_group_that_is_gone_change_nothing(moves: bool) -> None:
 @within(run_groups)
 async def test_offsets_are_altered_when_share_coordinators_say_so(world: GroupWorld) -> None:
     altered = await world.groups.alter_share_offsets(GROUP, [("orders", [(0, 5)])])
-    assert altered == (TopicOutcome(topic_name="orders", topic_id=ORDERS, partitions=((0, DONE),)),)
+    assert altered == (
+        TopicOutcome(topic_name="orders", topic_id=ORDERS, partitions=((0, NO_PARTITION_ERROR),)),
+    )
     assert world.shares.commands == [
         InitializeShareState(key=key(0), state_epoch=1, start_offset=5),
     ]
@@ -406,7 +413,7 @@ def test_very_many_groups_forget_a_deleted_topic_in_slices(
     async def main(world: GroupWorld) -> None:
         for name in some_names:
             await world.share("a", group_id=name)
-        await world.share("a", LEFT, group_id=some_names[-1])
+        await world.share("a", LEFT_EPOCH, group_id=some_names[-1])
         await world.pass_ms(1)
         assert knowing(world) == len(some_names)
         written = len(world.log.batches)

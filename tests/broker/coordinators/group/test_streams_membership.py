@@ -12,7 +12,7 @@ from tests.support.within_environment import within
 from txnsim.coordinators.group._streams_trace import TOLD_MAX
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.classic_group import ClassicGroup
-from txnsim.group.consumer_group import LEFT, LEFT_FOR_A_WHILE
+from txnsim.group.consumer_group import LEFT_EPOCH, LEFT_FOR_A_WHILE_EPOCH
 from txnsim.group.streams.commands import StreamsReply
 from txnsim.group.streams.group import StreamsGroup
 from txnsim.group.streams.tasks import Tasks
@@ -108,7 +108,7 @@ async def test_a_silent_member_is_removed(world: GroupWorld) -> None:
     await beat_reply(world, "a", 2, owned=Tasks())
     await world.pass_ms(20_000)
     assert set(group_of(world).members) == {"a"}
-    await beat_reply(world, "a", LEFT)
+    await beat_reply(world, "a", LEFT_EPOCH)
     await world.pass_ms(60_000)
     assert group_of(world).is_empty
 
@@ -149,7 +149,7 @@ async def test_timers_of_a_group_that_has_moved_mean_nothing(world: GroupWorld) 
     assign_at_once(world)
     await beat_reply(world, "a")
     shard = next(iter(shard for shard in world.groups.shards() if shard.partition == HOME))
-    timer = world.groups.streams.protocol.session(GROUP, "a")
+    timer = world.groups.streams.protocol.session_timer(GROUP, "a")
     world.unload()
     world.groups.streams._fire(shard, [timer])
     refused = await beat(world, "a", 2)
@@ -159,7 +159,7 @@ async def test_timers_of_a_group_that_has_moved_mean_nothing(world: GroupWorld) 
 
 @within(run_groups)
 async def test_who_names_no_group_that_there_is(world: GroupWorld) -> None:
-    for epoch in (3, LEFT):
+    for epoch in (3, LEFT_EPOCH):
         refused = await beat(world, "a", epoch)
         assert isinstance(refused, Rejection)
         assert refused.error is E.group_id_not_found
@@ -176,10 +176,10 @@ async def test_who_names_no_group_that_there_is(world: GroupWorld) -> None:
 async def test_a_refused_leaver_is_told_why(world: GroupWorld) -> None:
     assign_at_once(world)
     await beat_reply(world, "a", instance_id="i")
-    refused = await beat(world, "b", LEFT_FOR_A_WHILE, instance_id="i")
+    refused = await beat(world, "b", LEFT_FOR_A_WHILE_EPOCH, instance_id="i")
     assert isinstance(refused, Rejection)
     assert refused.error is E.fenced_instance_id
-    await beat_reply(world, "a", LEFT_FOR_A_WHILE, instance_id="i")
+    await beat_reply(world, "a", LEFT_FOR_A_WHILE_EPOCH, instance_id="i")
 
 
 @within(run_groups)
@@ -188,8 +188,8 @@ async def test_a_group_has_one_protocol_as_long_as_it_has_members(world: GroupWo
     await world.consume("m")
     world.load()
     assert await beat(world, "a") == _OTHER
-    assert await beat(world, "a", LEFT) == _OTHER
-    await world.consume("m", LEFT)
+    assert await beat(world, "a", LEFT_EPOCH) == _OTHER
+    await world.consume("m", LEFT_EPOCH)
     assert await beat(world, "a") == _OTHER, "an empty group of the consumer protocol stays one"
 
 
@@ -207,7 +207,7 @@ async def test_members_of_other_protocols_are_refused(world: GroupWorld) -> None
 async def test_an_empty_group_becomes_classic_and_back(world: GroupWorld) -> None:
     assign_at_once(world)
     await beat_reply(world, "a")
-    await beat_reply(world, "a", LEFT)
+    await beat_reply(world, "a", LEFT_EPOCH)
     joined = await world.join()
     assert joined.error is E.none
     assert isinstance(world.group(), ClassicGroup)
@@ -345,7 +345,7 @@ async def test_the_trace_tells_what_members_have_where_somebody_is_told(world: G
     await beat_reply(world, "b")
     await beat_reply(world, "a", 2)
     await beat_reply(world, "a", 2, owned=Tasks(active=tasks("0_0", "1_0")))
-    await beat_reply(world, "b", LEFT)
+    await beat_reply(world, "b", LEFT_EPOCH)
     world.unload()
     world.load()
     kinds = [(event.k, event.d.get("member", "")) for event in tracer.events()]

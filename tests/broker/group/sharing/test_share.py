@@ -8,11 +8,11 @@ from tests.support.consumer_groups import GROUP, NOW, image, parts, topic_id
 from tests.support.share_groups import ShareDriver
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group._member_counts import NAMES_MAX
-from txnsim.group.commands import HeartbeatReply, TimerCancelled, TimerKind, session
+from txnsim.group.commands import HeartbeatReply, TimerCancelled, TimerKind, session_timer
 from txnsim.group.consumer_records import (
     DeletingTopic,
-    ShareCurrentDeleted,
-    ShareCurrentStored,
+    ShareCurrentAssignmentDeleted,
+    ShareCurrentAssignmentStored,
     ShareEpochStored,
     ShareMemberDeleted,
     ShareMemberStored,
@@ -83,11 +83,11 @@ def test_the_first_member_gets_nothing_until_its_partitions_are_initialised() ->
         ShareEpochStored,
         ShareTargetStored,
         ShareTargetEpochStored,
-        ShareCurrentStored,
+        ShareCurrentAssignmentStored,
         ShareTopicsStored,
     ]
     assert driver.records[-1] == stored_topics(initializing=(topic(0, 1),))
-    assert driver.effects == [session(GROUP, "m", 45_000)]
+    assert driver.effects == [session_timer(GROUP, "m", 45_000)]
     assert driver.initializations == [
         InitializeShareState(key=ShareKey(GROUP, uuid_text(T), index), state_epoch=2)
         for index in (0, 1)
@@ -183,7 +183,7 @@ def test_who_leaves_takes_its_records_along() -> None:
     driver.beat_ok("a", 0, "t")
     driver.beat_ok("b", 0, "t")
     tombstones = [
-        ShareCurrentDeleted(group_id=GROUP, member_id="a"),
+        ShareCurrentAssignmentDeleted(group_id=GROUP, member_id="a"),
         ShareTargetDeleted(group_id=GROUP, member_id="a"),
         ShareMemberDeleted(group_id=GROUP, member_id="a"),
     ]
@@ -193,13 +193,13 @@ def test_who_leaves_takes_its_records_along() -> None:
     assert driver.effects == [
         TimerCancelled(kind=TimerKind.HEARTBEAT, group_id=GROUP, member_id="a")
     ]
-    driver.take(driver.protocol.too_late(driver.group, "b", image=driver.image))
+    driver.take(driver.protocol.remove_late_member(driver.group, "b", image=driver.image))
     assert driver.records[3:] == [
         ShareEpochStored(group_id=GROUP, group_epoch=5),
         ShareTargetEpochStored(group_id=GROUP, assignment_epoch=5),
     ], "nobody is left to assign to"
     assert driver.group.state_name == "Empty"
-    too_late = driver.protocol.too_late(driver.group, "b", image=driver.image)
+    too_late = driver.protocol.remove_late_member(driver.group, "b", image=driver.image)
     assert too_late == ShareHeartbeatOutcome()
 
 
@@ -269,7 +269,7 @@ def test_what_is_not_answered_is_asked_for_again_after_a_while() -> None:
     assert driver.initializations != []
     driver.now_ms += 20_000
     driver.group.restart_initializing(now_ms=driver.now_ms)
-    assert driver.protocol.timer_after_load(driver.group, "m") == session(GROUP, "m", 45_000)
+    assert driver.protocol.timer_after_load(driver.group, "m") == session_timer(GROUP, "m", 45_000)
     driver.now_ms += 29_999
     driver.beat_ok("m", 2)
     assert driver.initializations == [], "a coordinator that loads waits anew"

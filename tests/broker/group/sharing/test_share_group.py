@@ -15,7 +15,7 @@ from txnsim.group.commands import HeartbeatReply
 from txnsim.group.consumer_records import (
     EpochDeleted,
     EpochStored,
-    ShareCurrentDeleted,
+    ShareCurrentAssignmentDeleted,
     ShareEpochDeleted,
     ShareEpochStored,
     ShareMemberDeleted,
@@ -70,7 +70,7 @@ def test_tombstones_in_the_order_of_a_real_broker() -> None:
     driver.beat_ok("m", 0, "t")
     tombstones = driver.group.tombstones()
     assert [type(record) for record in tombstones] == [
-        ShareCurrentDeleted,
+        ShareCurrentAssignmentDeleted,
         ShareTargetDeleted,
         ShareTargetEpochDeleted,
         ShareMemberDeleted,
@@ -98,7 +98,7 @@ def test_tombstones_of_members_that_are_not_there_mean_nothing() -> None:
     driver.write([ShareEpochStored(group_id=GROUP, group_epoch=3)])
     driver.write(
         kind(group_id=GROUP, member_id="x")
-        for kind in (ShareCurrentDeleted, ShareTargetDeleted, ShareMemberDeleted)
+        for kind in (ShareCurrentAssignmentDeleted, ShareTargetDeleted, ShareMemberDeleted)
     )
     assert driver.group.members == {}
 
@@ -144,7 +144,9 @@ class ShareGroups(RuleBasedStateMachine):
         if self.epochs.pop(member_id, None) is None:
             return
         if is_late:
-            driver.take(driver.protocol.too_late(driver.group, member_id, image=driver.image))
+            driver.take(
+                driver.protocol.remove_late_member(driver.group, member_id, image=driver.image)
+            )
         else:
             driver.beat_ok(member_id, -1)
 

@@ -9,16 +9,16 @@ from tests.support.share_groups import ShareDriver
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.consumer_records import DeletingTopic, ShareRecord, ShareTopic, ShareTopicsStored
 from txnsim.group.sharing.share_topics import (
-    DONE,
+    NO_PARTITION_ERROR,
     PartitionError,
     ShareAlteration,
     ShareDeletion,
     TopicOutcome,
     alter_offsets,
-    delete_all,
+    delete_all_topics,
     delete_offsets,
-    offsets_deleted,
-    topics_gone,
+    records_of_deleted,
+    records_without_topics,
 )
 from txnsim.interbroker.share_state import DeleteShareState, InitializeShareState, ShareKey
 from txnsim.types import uuid_text
@@ -91,9 +91,13 @@ def test_partitions_begin_where_they_are_told_to() -> None:
     altered = alter(driver, ("t", [(0, 5), (1, 7)]))
     assert altered.records == (stored_topics([part("t", 0, 1)], [part("t", 0)]),)
     assert altered.topics == (
-        TopicOutcome(topic_name="t", topic_id=T, partitions=((0, DONE), (1, DONE))),
+        TopicOutcome(
+            topic_name="t",
+            topic_id=T,
+            partitions=((0, NO_PARTITION_ERROR), (1, NO_PARTITION_ERROR)),
+        ),
     )
-    assert altered.initialize == tuple(
+    assert altered.states_to_initialize == tuple(
         InitializeShareState(key=key("t", index), state_epoch=1, start_offset=offset)
         for index, offset in ((0, 5), (1, 7))
     )
@@ -106,7 +110,7 @@ def test_what_is_not_there_is_not_altered() -> None:
         TopicOutcome(topic_name="t", topic_id=T, partitions=((2, UNKNOWN),)),
         TopicOutcome(topic_name="gone", partitions=((0, UNKNOWN),)),
     )
-    assert altered.initialize == ()
+    assert altered.states_to_initialize == ()
     assert alter(holding(), ("gone", [])).records == ()
 
 
@@ -122,9 +126,11 @@ def test_what_was_initialised_is_deleted() -> None:
     driver = holding(stored_topics(initialized=[part("t", 0, 1), part("u", 0)]))
     deleted = delete(driver, "t")
     assert deleted.records == (stored_topics(initialized=[part("u", 0)], deleting=[going("t")]),)
-    assert deleted.delete == tuple(DeleteShareState(key=key("t", index)) for index in (0, 1))
+    assert deleted.states_to_delete == tuple(
+        DeleteShareState(key=key("t", index)) for index in (0, 1)
+    )
     driver.write(deleted.records)
-    driver.write(offsets_deleted(driver.group, [T], now_ms=NOW))
+    driver.write(records_of_deleted(driver.group, [T], now_ms=NOW))
     assert driver.records == [stored_topics(initialized=[part("u", 0)])]
 
 
@@ -132,24 +138,29 @@ def test_what_is_being_deleted_is_asked_for_again() -> None:
     driver = holding(stored_topics(deleting=[going("t")]))
     deleted = delete(driver, "t")
     assert deleted.records == (stored_topics(deleting=[going("t")]),)
-    assert deleted.delete == tuple(DeleteShareState(key=key("t", index)) for index in (0, 1))
+    assert deleted.states_to_delete == tuple(
+        DeleteShareState(key=key("t", index)) for index in (0, 1)
+    )
 
 
 def test_topics_without_offsets_are_refused_one_by_one() -> None:
     driver = holding(stored_topics(initialized=[part("t", 0)]))
     deleted = delete(driver, "u", "gone")
-    assert deleted.refused == (
+    assert deleted.refused_topics == (
         TopicOutcome(topic_name="u", outcome=NOTHING),
         TopicOutcome(topic_name="gone", outcome=UNKNOWN),
     )
-    assert (deleted.records, deleted.delete) == ((stored_topics(initialized=[part("t", 0)]),), ())
+    assert (deleted.records, deleted.states_to_delete) == (
+        (stored_topics(initialized=[part("t", 0)]),),
+        (),
+    )
 
 
 def test_a_group_that_never_had_topics_says_nothing_of_them() -> None:
     driver = holding()
     assert delete(driver, "u", "gone") == ShareDeletion()
-    assert offsets_deleted(driver.group, [T], now_ms=NOW) == ()
-    assert delete_all(driver.group, image=driver.image, now_ms=NOW) == ShareDeletion()
+    assert records_of_deleted(driver.group, [T], now_ms=NOW) == ()
+    assert delete_all_topics(driver.group, image=driver.image, now_ms=NOW) == ShareDeletion()
 
 
 def test_a_group_with_members_keeps_its_offsets() -> None:
@@ -161,15 +172,15 @@ def test_with_the_group_all_its_share_state_goes() -> None:
     driver = holding(
         stored_topics([part("t", 0)], [part("t", 1), part("gone", 3)], [going("u"), going("left")])
     )
-    deleted = delete_all(driver.group, image=driver.image, now_ms=NOW)
+    deleted = delete_all_topics(driver.group, image=driver.image, now_ms=NOW)
     assert deleted.records == (stored_topics(deleting=[going("t"), going("u"), going("gone")]),)
-    assert set(deleted.delete) == {
+    assert set(deleted.states_to_delete) == {
         DeleteShareState(key=key(name, index))
         for name, index in (("t", 0), ("t", 1), ("gone", 3), ("u", 0))
     }
     driver.write([stored_topics()])
-    emptied = delete_all(driver.group, image=driver.image, now_ms=NOW)
-    assert (emptied.records, emptied.delete) == ((stored_topics(),), ())
+    emptied = delete_all_topics(driver.group, image=driver.image, now_ms=NOW)
+    assert (emptied.records, emptied.states_to_delete) == ((stored_topics(),), ())
 
 
 # Topics that go
@@ -177,8 +188,8 @@ def test_with_the_group_all_its_share_state_goes() -> None:
 
 def test_a_group_forgets_topics_that_were_deleted() -> None:
     driver = holding(stored_topics([part("t", 1)], [part("t", 0), part("u", 0)], [going("gone")]))
-    assert topics_gone(driver.group, {topic_id("other")}, now_ms=NOW) == ()
-    driver.write(topics_gone(driver.group, {T, GONE}, now_ms=NOW))
+    assert records_without_topics(driver.group, {topic_id("other")}, now_ms=NOW) == ()
+    driver.write(records_without_topics(driver.group, {T, GONE}, now_ms=NOW))
     assert driver.records == [stored_topics(initialized=[part("u", 0)])]
-    driver.write(topics_gone(driver.group, {U}, now_ms=NOW))
+    driver.write(records_without_topics(driver.group, {U}, now_ms=NOW))
     assert driver.records == [stored_topics()]

@@ -19,20 +19,20 @@ from tests.support.streams_groups import (
 )
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.commands import TimerKind
-from txnsim.group.consumer_group import LEFT, LEFT_FOR_A_WHILE
+from txnsim.group.consumer_group import LEFT_EPOCH, LEFT_FOR_A_WHILE_EPOCH
 from txnsim.group.offset_commands import CommitOffsets, FetchOffsets, NewPosition
 from txnsim.group.shard import GroupShard
-from txnsim.group.state import GroupType, from_commit
+from txnsim.group.state import GroupType, expiry_from_commit
 from txnsim.group.streams._records import (
-    StreamsCurrentDeleted,
-    StreamsCurrentStored,
+    StreamsCurrentAssignmentDeleted,
+    StreamsCurrentAssignmentStored,
     StreamsEpochDeleted,
     StreamsMemberDeleted,
     StreamsTargetEpochDeleted,
     StreamsTopologyDeleted,
     StreamsTopologyStored,
 )
-from txnsim.group.streams.group import Refined, StreamsGroup, StreamsGroupMember
+from txnsim.group.streams.group import RefinedTarget, StreamsGroup, StreamsGroupMember
 from txnsim.group.streams.tasks import StreamsMemberState, Tasks
 from txnsim.group.streams.topology import Subtopology
 from txnsim.types import TopicPartition
@@ -127,7 +127,7 @@ def test_a_task_that_is_being_given_up_may_be_committed_for() -> None:
 
 def test_without_a_topology_nothing_old_is_committed() -> None:
     group = StreamsGroup(GROUP)
-    group.apply(StreamsCurrentStored(**_current(), active=(("0", 0, 2),)))
+    group.apply(StreamsCurrentAssignmentStored(**_current(), active=(("0", 0, 2),)))
     rejection = group.check_offset_commit(commit("m", 2))
     assert isinstance(rejection, Rejection)
     assert rejection.reason == "Topology is not available for offset commit validation."
@@ -169,7 +169,7 @@ def test_what_others_ask_of_it() -> None:
     driver = two_members()
     group = driver.group
     assert (group.type, group.protocol_type_or_empty) == (GroupType.STREAMS, "streams")
-    assert group.offsets_expire_from() is from_commit
+    assert group.offsets_expire_from() is expiry_from_commit
     assert group.check_offset_delete() is None
     refusal = group.check_delete()
     assert refusal is not None
@@ -179,7 +179,7 @@ def test_what_others_ask_of_it() -> None:
     assert not group.has_subscriber("counts")
     assert StreamsGroup(GROUP).topology_epoch == -1
     for member_id in ("a", "b"):
-        driver.send_ok(member_id, LEFT)
+        driver.send_ok(member_id, LEFT_EPOCH)
     assert driver.group.check_delete() is None
     assert not driver.group.has_subscriber("words")
 
@@ -199,14 +199,14 @@ def test_its_tombstones_leave_nothing() -> None:
 def test_tombstones_of_who_is_not_there_mean_nothing() -> None:
     group = StreamsGroup(GROUP)
     group.apply(StreamsMemberDeleted(group_id=GROUP, member_id="x"))
-    group.apply(StreamsCurrentDeleted(group_id=GROUP, member_id="x"))
+    group.apply(StreamsCurrentAssignmentDeleted(group_id=GROUP, member_id="x"))
     group.apply(StreamsTargetEpochDeleted(group_id=GROUP))
     assert (group.members, group.assignment_epoch) == ({}, -1)
 
 
 def test_a_state_of_a_later_release_is_unknown() -> None:
     group = StreamsGroup(GROUP)
-    group.apply(StreamsCurrentStored(**{**_current(), "state": 9}))
+    group.apply(StreamsCurrentAssignmentStored(**{**_current(), "state": 9}))
     assert group.members["m"].state is StreamsMemberState.UNKNOWN
 
 
@@ -230,7 +230,7 @@ def test_a_topology_that_can_t_be_is_none() -> None:
 def test_an_instance_id_may_change() -> None:
     driver = StreamsDriver()
     driver.join("a", instance_id="i")
-    driver.send_ok("a", LEFT, instance_id="i")
+    driver.send_ok("a", LEFT_EPOCH, instance_id="i")
     assert driver.group.static_members == {}
 
 
@@ -292,7 +292,7 @@ class Life(RuleBasedStateMachine):
     def leave(self, data: st.DataObject, for_a_while: bool) -> None:
         member_id = data.draw(st.sampled_from(self._members_present()))
         instance_id = self.driver.group.members[member_id].instance_id
-        epoch = LEFT_FOR_A_WHILE if for_a_while and instance_id else LEFT
+        epoch = LEFT_FOR_A_WHILE_EPOCH if for_a_while and instance_id else LEFT_EPOCH
         self.driver.send_ok(member_id, epoch, instance_id=instance_id)
 
     @precondition(lambda self: self._members_present())
@@ -344,12 +344,12 @@ def test_a_group_takes_what_was_looked_at_ahead() -> None:
     group_state_before = dict(vars(group))
     later = run_to_end(group.with_records([StreamsTopologyDeleted(group_id=GROUP)]))
     assert vars(group) == group_state_before
-    group.become(later)
+    group.adopt(later)
     assert group.topology is None
     assert vars(group) == vars(later)
 
 
 def test_a_target_without_the_member_is_handed_over_as_it_is() -> None:
-    refined = Refined(epoch=2, tasks={"a": Tasks()})
+    refined = RefinedTarget(epoch=2, tasks={"a": Tasks()})
     assert refined.with_new_id("b", "c") is refined
     assert refined.with_new_id("a", "c").tasks == {"c": Tasks()}

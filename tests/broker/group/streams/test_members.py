@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.streams_groups import COUNTING, StreamsDriver, heartbeat, tasks
 from txnsim.errors import ErrorCode, Rejection
-from txnsim.group.consumer_group import LEFT, LEFT_FOR_A_WHILE
+from txnsim.group.consumer_group import LEFT_EPOCH, LEFT_FOR_A_WHILE_EPOCH
 from txnsim.group.streams._members import check_heartbeat, update_member
 from txnsim.group.streams.tasks import Tasks
 from txnsim.group.streams.topology import Subtopology, TopicInfo
@@ -64,7 +64,7 @@ def test_up_to_4_3_members_say_less(reason: str, fields: dict[str, Any]) -> None
 
 def test_up_to_4_3_no_interval_of_task_offsets_is_told() -> None:
     driver = StreamsDriver()
-    driver.protocol.rules = Rules(streams_heartbeats_are_whole=False)
+    driver.protocol.release_rules = Rules(streams_heartbeats_are_whole=False)
     assert driver.join("a").task_offset_interval_ms == 0
     assert StreamsDriver().join("a").task_offset_interval_ms == 60_000
 
@@ -143,9 +143,9 @@ STRANGERS = {
         "Static member c with instance id i cannot join the group because the instance id is owned "
         "by a member.",
     ),
-    "nobody that leaves": (("c", LEFT, {}), "Member c is not a member of group g."),
+    "nobody that leaves": (("c", LEFT_EPOCH, {}), "Member c is not a member of group g."),
     "another that leaves for a while": (
-        ("c", LEFT_FOR_A_WHILE, {"instance_id": "i"}),
+        ("c", LEFT_FOR_A_WHILE_EPOCH, {"instance_id": "i"}),
         "Static member c with instance id i was fenced by member a.",
     ),
 }

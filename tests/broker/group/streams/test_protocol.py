@@ -19,9 +19,9 @@ from tests.support.streams_groups import (
 )
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.commands import TimerCancelled, TimerKind, TimerSet
-from txnsim.group.consumer_group import LEFT, LEFT_FOR_A_WHILE
+from txnsim.group.consumer_group import LEFT_EPOCH, LEFT_FOR_A_WHILE_EPOCH
 from txnsim.group.streams._records import (
-    StreamsCurrentStored,
+    StreamsCurrentAssignmentStored,
     StreamsEpochStored,
     StreamsMemberStored,
     StreamsTargetEpochStored,
@@ -59,7 +59,7 @@ def test_the_first_member_gets_everything() -> None:
         StreamsEpochStored,
         StreamsTargetStored,
         StreamsTargetEpochStored,
-        StreamsCurrentStored,
+        StreamsCurrentAssignmentStored,
     ]
     heartbeat_reply = driver.send_ok("a", 2)
     assert (heartbeat_reply.tasks, driver.records) == (None, [])
@@ -231,7 +231,7 @@ def test_a_delay_of_a_group_that_is_empty_again_means_nothing() -> None:
     driver.join("a")
     driver.fire(TimerKind.ASSIGNMENT)
     assert driver.records == [], "the topology was not held against topics here yet"
-    driver.send_ok("a", LEFT)
+    driver.send_ok("a", LEFT_EPOCH)
     driver.fire(TimerKind.ASSIGNMENT)
     assert driver.records == []
 
@@ -312,7 +312,7 @@ def test_a_group_has_room_for_so_many() -> None:
         ErrorCode.group_max_size_reached,
         "The streams group has reached its maximum capacity of 1 members.",
     )
-    driver.send_ok("a", LEFT_FOR_A_WHILE, instance_id="i")
+    driver.send_ok("a", LEFT_FOR_A_WHILE_EPOCH, instance_id="i")
     assert driver.join("b", instance_id="i").member_epoch >= 2
 
 
@@ -324,8 +324,8 @@ def test_a_static_member_comes_back_to_its_tasks() -> None:
     driver.send_ok("a", 2, instance_id="i", owned=Tasks(active=tasks("0_0", "1_0")))
     driver.send_ok("b", 3, owned=Tasks())
     epoch = driver.group.epoch
-    leave_reply = driver.send_ok("a", LEFT_FOR_A_WHILE, instance_id="i")
-    assert leave_reply.member_epoch == LEFT_FOR_A_WHILE
+    leave_reply = driver.send_ok("a", LEFT_FOR_A_WHILE_EPOCH, instance_id="i")
+    assert leave_reply.member_epoch == LEFT_FOR_A_WHILE_EPOCH
     member_away = driver.group.members["a"]
     assert (member_away.member_epoch, set(member_away.assigned.active.values())) == (-2, {0})
     assert driver.group.state_name == "Reconciling"
@@ -368,15 +368,15 @@ def test_who_leaves_makes_room() -> None:
     driver.join("a")
     driver.join("b")
     driver.settle("a", "b")
-    reply = driver.send_ok("b", LEFT)
-    assert (reply.member_epoch, reply.heartbeat_interval_ms, reply.statuses) == (LEFT, 0, ())
+    reply = driver.send_ok("b", LEFT_EPOCH)
+    assert (reply.member_epoch, reply.heartbeat_interval_ms, reply.statuses) == (LEFT_EPOCH, 0, ())
     assert {effect.kind for effect in driver.effects[-2:]} == {
         TimerKind.HEARTBEAT,
         TimerKind.REVOCATION,
     }
     driver.settle("a")
     assert driver.group.members["a"].assigned.tasks == Tasks(active=ALL)
-    driver.send_ok("a", LEFT)
+    driver.send_ok("a", LEFT_EPOCH)
     assert kinds(driver)[-1] == "StreamsTargetEpochStored", "the last one ends the assignment"
     assert (driver.group.state_name, driver.group.assigned_at_ms) == ("Empty", 0)
     assert have_same_log(driver.group, driver.reload_group())
@@ -398,9 +398,9 @@ def test_who_does_not_give_up_in_time_is_removed() -> None:
     driver.send_ok("a", 2)
     revoking = [effect for effect in driver.effects if effect.kind is TimerKind.REVOCATION]
     assert list(driver.protocol.timers_after_load(driver.group)) == [
-        driver.protocol.session(GROUP, "a"),
+        driver.protocol.session_timer(GROUP, "a"),
         revoking[-1],
-        driver.protocol.session(GROUP, "b"),
+        driver.protocol.session_timer(GROUP, "b"),
     ]
     driver.fire(TimerKind.REVOCATION, "a")
     assert set(driver.group.members) == {"b"}
@@ -426,9 +426,9 @@ def test_a_shutdown_is_told_to_all_until_nobody_is_left() -> None:
     )
     assert driver.send_ok("a", 2, shutdown=True).statuses == ((Status.SHUTDOWN_APPLICATION, text),)
     assert driver.send_ok("b", 3, shutdown=True).statuses == ((Status.SHUTDOWN_APPLICATION, text),)
-    driver.send_ok("a", LEFT)
+    driver.send_ok("a", LEFT_EPOCH)
     assert codes(driver.send_ok("b", 3)) == [Status.SHUTDOWN_APPLICATION]
-    driver.send_ok("b", LEFT)
+    driver.send_ok("b", LEFT_EPOCH)
     assert driver.join("c").statuses == ()
 
 
@@ -436,7 +436,7 @@ def test_a_member_may_ask_for_the_shutdown_as_it_leaves() -> None:
     driver = StreamsDriver()
     driver.join("a")
     driver.join("b")
-    driver.send_ok("a", LEFT, shutdown=True)
+    driver.send_ok("a", LEFT_EPOCH, shutdown=True)
     assert codes(driver.send_ok("b", 3)) == [Status.SHUTDOWN_APPLICATION]
 
 
@@ -457,7 +457,7 @@ def test_reported_offsets_are_kept() -> None:
             "Task offsets contain a duplicate entry for subtopology 1 and partition 0."
         )
     driver.join("b")
-    driver.send_ok("a", LEFT)
+    driver.send_ok("a", LEFT_EPOCH)
     assert driver.group.memory.task_offsets == {}
 
 
@@ -546,7 +546,9 @@ def test_a_member_in_a_state_of_a_later_release_is_fenced() -> None:
     driver = StreamsDriver()
     driver.join("a")
     driver.join("b")
-    stored = next(record for record in driver.log if isinstance(record, StreamsCurrentStored))
+    stored = next(
+        record for record in driver.log if isinstance(record, StreamsCurrentAssignmentStored)
+    )
     strange = msgspec.structs.replace(stored, state=99)
     driver.shard.apply(strange, record_offset=0)
     assert heartbeat_rejection(driver, "a", 2).error is ErrorCode.fenced_member_epoch
@@ -555,20 +557,20 @@ def test_a_member_in_a_state_of_a_later_release_is_fenced() -> None:
 def test_who_is_not_there_can_t_leave() -> None:
     driver = StreamsDriver()
     driver.join("a")
-    assert heartbeat_rejection(driver, "x", LEFT).error is ErrorCode.unknown_member_id
+    assert heartbeat_rejection(driver, "x", LEFT_EPOCH).error is ErrorCode.unknown_member_id
 
 
 @pytest.mark.parametrize("is_before", [False, True])
 def test_up_to_4_3_a_standby_is_given_up_before_it_runs(is_before: bool) -> None:
     driver = StreamsDriver()
     if is_before:
-        driver.protocol.rules = Rules(streams_tasks_change_in_place=False)
+        driver.protocol.release_rules = Rules(streams_tasks_change_in_place=False)
     driver.configs = configs(assignor=(("num.standby.replicas", "1"),))
     driver.join("a")
     driver.join("b")
     driver.settle("a", "b")
     (copy,) = driver.group.members["b"].assigned.standby
-    driver.send_ok("a", LEFT)
+    driver.send_ok("a", LEFT_EPOCH)
     driver.send_ok("b", driver.group.members["b"].member_epoch)
     member = driver.group.members["b"]
     assert (copy in member.assigned.active) is not is_before

@@ -8,8 +8,8 @@ from tests.support.streams_groups import COUNTING
 from txnsim.group.log_format import decode_record, encode_record
 from txnsim.group.records import GroupRecord
 from txnsim.group.streams._records import (
-    StreamsCurrentDeleted,
-    StreamsCurrentStored,
+    StreamsCurrentAssignmentDeleted,
+    StreamsCurrentAssignmentStored,
     StreamsEpochDeleted,
     StreamsEpochStored,
     StreamsMemberDeleted,
@@ -23,7 +23,7 @@ from txnsim.group.streams._records import (
 )
 from txnsim.group.streams.topology import CopartitionGroup, Subtopology, TopicInfo
 
-CURRENT = StreamsCurrentStored(
+CURRENT = StreamsCurrentAssignmentStored(
     group_id="g",
     member_id="m",
     member_epoch=5,
@@ -81,7 +81,7 @@ RECORDS: list[GroupRecord] = [
     ),
     StreamsTargetDeleted(group_id="g", member_id="m"),
     CURRENT,
-    StreamsCurrentDeleted(group_id="g", member_id="m"),
+    StreamsCurrentAssignmentDeleted(group_id="g", member_id="m"),
     StreamsTopologyStored(
         group_id="g",
         topology_epoch=3,
@@ -135,5 +135,5 @@ def test_tasks_without_epochs_count_from_the_member_s(tail: str) -> None:
         f"0000 00000005 00000004 01 02 02 30 03 00000000 00000002 {tail} 01 01 01 01 01 00"
     )
     record = decode_record(key, value)
-    assert isinstance(record, StreamsCurrentStored)
+    assert isinstance(record, StreamsCurrentAssignmentStored)
     assert record.active == (("0", 0, 5), ("0", 2, 5))

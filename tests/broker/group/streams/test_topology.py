@@ -9,14 +9,14 @@ import pytest
 from tests.support.consumer_groups import image
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.streams.topology import (
-    Configured,
+    ConfiguredTopology,
     CopartitionGroup,
     Status,
     Subtopology,
     TopicInfo,
     Topology,
+    build_topology,
     configure,
-    made_topology,
     topics_of,
 )
 
@@ -28,15 +28,15 @@ def part(subtopology_id: str, *sources: str, **fields: Any) -> Subtopology:
 
 def topology(*parts: Subtopology) -> Topology:
     """A topology of epoch 0."""
-    topology = made_topology(0, parts)
+    topology = build_topology(0, parts)
     assert isinstance(topology, Topology)
     return topology
 
 
-def configured(*parts: Subtopology, **topics: int) -> Configured:
+def configured(*parts: Subtopology, **topics: int) -> ConfiguredTopology:
     """Held against topics."""
     configured_topology = configure(topology(*parts), image(**topics))
-    assert isinstance(configured_topology, Configured), configured_topology
+    assert isinstance(configured_topology, ConfiguredTopology), configured_topology
     return configured_topology
 
 
@@ -220,7 +220,7 @@ def test_topologies_that_can_t_be(name: str) -> None:
 
 @pytest.mark.parametrize(("epoch", "ids"), [(-1, ("0",)), (0, ("0", "0"))])
 def test_an_epoch_is_not_negative_and_ids_are_distinct(epoch: int, ids: tuple[str, ...]) -> None:
-    rejection = made_topology(epoch, [part(subtopology_id, "a") for subtopology_id in ids])
+    rejection = build_topology(epoch, [part(subtopology_id, "a") for subtopology_id in ids])
     assert isinstance(rejection, Rejection)
     assert rejection.error is ErrorCode.unknown_server_error
 
