@@ -55,14 +55,14 @@ DEVIATIONS: Final = (
 
 _INTERVAL_MS: Final = int(CLIENT_METRICS_CONFIGS["interval.ms"].default)
 _NEVER_MS: Final = -(2**62)
-_RESERVED: Final = frozenset({uuid.UUID(int=0), uuid.UUID(int=1)})
+_RESERVED_IDS: Final = frozenset({uuid.UUID(int=0), uuid.UUID(int=1)})
 """Ids that never identify a client (Uuid.RESERVED)."""
-_FORGIVEN: Final = frozenset(
+_FORGIVEN_ERRORS: Final = frozenset(
     {ErrorCode.unknown_subscription_id, ErrorCode.unsupported_compression_type}
 )
 """Errors after which a client may fetch its subscription at once."""
 _BUCKETS: Final = 16
-_LOAD: Final = 0.75
+_LOAD_FACTOR: Final = 0.75
 
 
 class TelemetryClient(msgspec.Struct, frozen=True, kw_only=True):
@@ -130,8 +130,8 @@ class _Instance(msgspec.Struct, eq=False):
         """Whether the client may push now; the first push after a fetch may come at any time,
         because clients spread theirs.
         """
-        is_first = self.got_ms > self.pushed_ms
-        if not is_first and now_ms - self.pushed_ms < self.requested.interval_ms:
+        is_first_push = self.got_ms > self.pushed_ms
+        if not is_first_push and now_ms - self.pushed_ms < self.requested.interval_ms:
             return False
         self.pushed_ms = now_ms
         return True
@@ -173,7 +173,7 @@ class ClientMetrics(msgspec.Struct, kw_only=True, eq=False):
         if instance_id is None or not instance_id.int:
             instance_id = self.new_id()
         instance = yield from self._instance(instance_id, client, subscriptions, now_ms)
-        if not instance.may_get(now_ms) and instance.last_error not in _FORGIVEN:
+        if not instance.may_get(now_ms) and instance.last_error not in _FORGIVEN_ERRORS:
             return _too_early(instance_id)
         instance.last_error = ErrorCode.none
         return instance.requested
@@ -187,10 +187,10 @@ class ClientMetrics(msgspec.Struct, kw_only=True, eq=False):
         now_ms: int,
     ) -> Generator[int, None, Rejection | None]:
         """Accept a client's push; the error if refused."""
-        refused = yield from self._push(push, client, subscriptions, now_ms)
-        error = ErrorCode.none if refused is None else refused.error
+        refusal = yield from self._push(push, client, subscriptions, now_ms)
+        error = ErrorCode.none if refusal is None else refusal.error
         self.pushes[error] = self.pushes.get(error, 0) + 1
-        return refused
+        return refusal
 
     def forget_connection(self, connection: object) -> None:
         """Forget the client whose connection has closed."""
@@ -208,15 +208,15 @@ class ClientMetrics(msgspec.Struct, kw_only=True, eq=False):
         now_ms: int,
     ) -> Generator[int, None, Rejection | None]:
         instance_id = push.instance_id
-        if instance_id is None or instance_id in _RESERVED:
+        if instance_id is None or instance_id in _RESERVED_IDS:
             return invalid_request(f"{instance_id} is no client instance")
         instance = yield from self._instance(instance_id, client, subscriptions, now_ms)
-        refused = self._refusal(instance, push, now_ms)
+        refusal = self._refusal(instance, push, now_ms)
         instance.has_ended = push.is_last
-        if refused is None and push.metrics:
-            refused = self._take(push)
-        instance.last_error = ErrorCode.none if refused is None else refused.error
-        return refused
+        if refusal is None and push.metrics:
+            refusal = self._count_metrics(push)
+        instance.last_error = ErrorCode.none if refusal is None else refusal.error
+        return refusal
 
     def _refusal(self, instance: _Instance, push: Push, now_ms: int) -> Rejection | None:
         """The error for a push that is refused (ClientMetricsManager.validatePushRequest)."""
@@ -243,7 +243,7 @@ class ClientMetrics(msgspec.Struct, kw_only=True, eq=False):
             )
         return None
 
-    def _take(self, push: Push) -> Rejection | None:
+    def _count_metrics(self, push: Push) -> Rejection | None:
         metrics = push.metrics
         try:
             if push.compression != NONE:
@@ -267,8 +267,10 @@ class ClientMetrics(msgspec.Struct, kw_only=True, eq=False):
         if instance is None or instance.subscriptions != subscriptions:
             # The first request of an instance settles its attributes.
             instance_client = client if instance is None else instance.client
-            requested = yield from requested_metrics(instance_id, instance_client, subscriptions)
-            instance = _Instance(requested, instance_client, subscriptions)
+            metrics_to_push = yield from requested_metrics(
+                instance_id, instance_client, subscriptions
+            )
+            instance = _Instance(metrics_to_push, instance_client, subscriptions)
             self._instances[instance_id] = instance
             self._by_connection[client.connection] = instance_id
         self._instances.move_to_end(instance_id)
@@ -288,20 +290,22 @@ def requested_metrics(
     """
     attributes = client.attributes(instance_id)
     interval_ms = _INTERVAL_MS
-    names: dict[str, None] = {}
-    characters = 0
+    metric_names: dict[str, None] = {}
+    character_count = 0
     for configs in subscriptions.values():
         metrics_subscription = subscription(configs)
         if _matches(metrics_subscription, attributes):
             interval_ms = min(interval_ms, metrics_subscription.interval_ms)
-            for name in _java_hash_order(metrics_subscription.metrics) if ALL not in names else ():
-                if name not in names:
-                    names[name] = None
-                    characters += len(name)
-            if len(names) > NAMES_MAX or characters > CHARACTERS_MAX:
-                names = {ALL: None}
+            for metric_name in (
+                _java_hash_order(metrics_subscription.metrics) if ALL not in metric_names else ()
+            ):
+                if metric_name not in metric_names:
+                    metric_names[metric_name] = None
+                    character_count += len(metric_name)
+            if len(metric_names) > NAMES_MAX or character_count > CHARACTERS_MAX:
+                metric_names = {ALL: None}
         yield WEIGHT + len(metrics_subscription.metrics)
-    metrics = (ALL,) if ALL in names else tuple(_java_hash_order(names))
+    metrics = (ALL,) if ALL in metric_names else tuple(_java_hash_order(metric_names))
     return MetricsToPush(
         instance_id=instance_id,
         subscription_id=_subscription_id(metrics, interval_ms, instance_id),
@@ -315,8 +319,9 @@ def _matches(
 ) -> bool:
     try:
         return all(
-            (value := attributes[name]) is not None and pattern.matches(value)
-            for name, pattern in metrics_subscription.match.items()
+            (attribute_value := attributes[attribute_name]) is not None
+            and pattern.matches(attribute_value)
+            for attribute_name, pattern in metrics_subscription.match.items()
         )
     except PatternError:
         return False  # a client whose name is thousands of letters long
@@ -327,9 +332,9 @@ def _subscription_id(metrics: tuple[str, ...], interval_ms: int, instance_id: uu
     (ClientMetricsManager.computeSubscriptionId).
     """
     checksum = crc32c.crc32c(f"[{', '.join(metrics)}]{interval_ms}".encode())
-    mixed = (instance_id.int >> 64) ^ (instance_id.int & 0xFFFF_FFFF_FFFF_FFFF)
-    unsigned = (checksum ^ (mixed >> 32) ^ mixed) & 0xFFFF_FFFF
-    return int(unsigned - 0x1_0000_0000 if unsigned >= 0x8000_0000 else unsigned)
+    mixed_id = (instance_id.int >> 64) ^ (instance_id.int & 0xFFFF_FFFF_FFFF_FFFF)
+    unsigned_id = (checksum ^ (mixed_id >> 32) ^ mixed_id) & 0xFFFF_FFFF
+    return int(unsigned_id - 0x1_0000_0000 if unsigned_id >= 0x8000_0000 else unsigned_id)
 
 
 def _java_hash_order(names: Iterable[str]) -> list[str]:
@@ -338,12 +343,12 @@ def _java_hash_order(names: Iterable[str]) -> list[str]:
     """
     distinct_names = list(dict.fromkeys(names))
     buckets = _BUCKETS
-    while len(distinct_names) > buckets * _LOAD:
+    while len(distinct_names) > buckets * _LOAD_FACTOR:
         buckets *= 2
 
     def bucket(name: str) -> int:
-        spread = java_hash(name) & 0xFFFF_FFFF
-        return (spread ^ spread >> 16) & (buckets - 1)
+        spread_hash = java_hash(name) & 0xFFFF_FFFF
+        return (spread_hash ^ spread_hash >> 16) & (buckets - 1)
 
     return sorted(distinct_names, key=bucket)
 

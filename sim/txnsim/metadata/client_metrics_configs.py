@@ -76,60 +76,66 @@ def subscription(configs: Configs) -> MetricsSubscription:
     )
 
 
-def client_metrics_refusal(name: str, configs: Configs) -> Rejection | None:
+def client_metrics_refusal(subscription_name: str, configs: Configs) -> Rejection | None:
     """Why a subscription can't have these configs; None if it can
     (ClientMetricsConfigs.validate).
     """
-    if not name:
+    if not subscription_name:
         return invalid_request("Subscription name can't be empty")
-    for key in configs:
-        if key not in CLIENT_METRICS_CONFIGS:
-            return invalid_request(f"Unknown client metrics configuration: {key}")
-    for key, value in configs.items():
-        kind = CLIENT_METRICS_CONFIGS[key]
-        why = key_complaint(kind, key, value)
-        if kind.type is ConfigType.LIST and "" in elements(value):
-            why = f"Configuration '{key}' values must not be empty."
-        if why is not None:
-            return invalid_config(why)
+    for config_name in configs:
+        if config_name not in CLIENT_METRICS_CONFIGS:
+            return invalid_request(f"Unknown client metrics configuration: {config_name}")
+    for config_name, value in configs.items():
+        config_key = CLIENT_METRICS_CONFIGS[config_name]
+        complaint = key_complaint(config_key, config_name, value)
+        if config_key.type is ConfigType.LIST and "" in elements(value):
+            complaint = f"Configuration '{config_name}' values must not be empty."
+        if complaint is not None:
+            return invalid_config(complaint)
     interval_ms = int(configs.get("interval.ms", INTERVAL_MS_MIN))
     if not INTERVAL_MS_MIN <= interval_ms <= INTERVAL_MS_MAX:
         return invalid_request(
             f"Invalid value {interval_ms} for interval.ms, interval must be between "
             f"{INTERVAL_MS_MIN} and {INTERVAL_MS_MAX} (1 hour)"
         )
-    for element in elements(configs.get("match", "")):
-        if _pattern(element) is None:
-            return invalid_config(f"Illegal client matching pattern: {element}")
+    for match_element in elements(configs.get("match", "")):
+        if _pattern(match_element) is None:
+            return invalid_config(f"Illegal client matching pattern: {match_element}")
     return None
 
 
-def client_metrics_values(own: Configs) -> list[ConfigValue]:
+def client_metrics_values(subscription_configs: Configs) -> list[ConfigValue]:
     """Every config of a subscription, even of one that does not exist."""
     return [
         value_of(
-            name,
+            config_name,
             key,
-            [(name, displayed_value(key, own[name]), ConfigSource.CLIENT_METRICS)]
-            if name in own
+            [
+                (
+                    config_name,
+                    displayed_value(key, subscription_configs[config_name]),
+                    ConfigSource.CLIENT_METRICS,
+                )
+            ]
+            if config_name in subscription_configs
             else [],
-            otherwise=key.default,
+            default_value=key.default,
         )
-        for name, key in CLIENT_METRICS_CONFIGS.items()
+        for config_name, key in CLIENT_METRICS_CONFIGS.items()
     ]
 
 
-def _pattern(element: str) -> tuple[str, Pattern] | None:
+def _pattern(match_element: str) -> tuple[str, Pattern] | None:
     """Attribute and pattern of a line of ``match``; None if the line is malformed."""
-    parts = element.split("=")
-    while parts and not parts[-1]:
-        parts.pop()  # as String.split does
-    if len(parts) != 2 or parts[0].strip() not in MATCHED:
+    name_and_expression = match_element.split("=")
+    while name_and_expression and not name_and_expression[-1]:
+        name_and_expression.pop()  # as String.split does
+    if len(name_and_expression) != 2 or name_and_expression[0].strip() not in MATCHED:
         return None
-    expression = parts[1].strip()
+    expression = name_and_expression[1].strip()
     if any(_BRACES.findall(expression)):
         return None
     try:
-        return parts[0].strip(), compile_pattern(expression)
+        return name_and_expression[0].strip(), compile_pattern(expression)
     except PatternError:
         return None

@@ -127,13 +127,17 @@ _AFTER_MAX: Final = "message.timestamp.after.max.ms"
 
 
 @cache
-def topic_configs(rules: Rules) -> Mapping[str, ConfigKey]:
+def topic_configs(release_rules: Rules) -> Mapping[str, ConfigKey]:
     """The topic configs of a release, with its defaults."""
-    missing = set() if rules.topics_have_dead_letters else set(_DEAD_LETTERS)
-    if not rules.decompression_is_bounded:
-        missing.add(_DECOMPRESSED)
-    keys = {name: key for name, key in TOPIC_CONFIGS.items() if name not in missing}
-    if not rules.future_records_are_refused:
+    missing_names = set() if release_rules.topics_have_dead_letters else set(_DEAD_LETTERS)
+    if not release_rules.decompression_is_bounded:
+        missing_names.add(_DECOMPRESSED)
+    keys = {
+        config_name: key
+        for config_name, key in TOPIC_CONFIGS.items()
+        if config_name not in missing_names
+    }
+    if not release_rules.future_records_are_refused:
         keys[_AFTER_MAX] = msgspec.structs.replace(keys[_AFTER_MAX], default=LONG_MAX_TEXT)
     return MappingProxyType(keys)
 
@@ -147,32 +151,36 @@ _LIST_SEPARATOR: Final = re.compile(r"\s*,\s*")
 _WHOLE_NUMBER: Final = re.compile(r"[+-]?\d+")
 
 
-def elements(value: str) -> list[str]:
+def elements(list_text: str) -> list[str]:
     """The elements of a list as ConfigDef parses it, including empty ones."""
-    trimmed = value.strip()
-    return _LIST_SEPARATOR.split(trimmed) if trimmed else []
+    trimmed_text = list_text.strip()
+    return _LIST_SEPARATOR.split(trimmed_text) if trimmed_text else []
 
 
-def whole_number(text: str) -> int:
+def whole_number(digits: str) -> int:
     """Parse a number like Java.
 
     Raises:
         ValueError: It is no number; unlike Python, Java refuses ``1_000``.
     """
-    if not _WHOLE_NUMBER.fullmatch(text):
-        raise ValueError(text)
-    return int(text)
+    if not _WHOLE_NUMBER.fullmatch(digits):
+        raise ValueError(digits)
+    return int(digits)
 
 
-def displayed_value(key: ConfigKey, value: str) -> str:
+def displayed_value(key: ConfigKey, config_value: str) -> str:
     """A value as DescribeConfigs shows it."""
     match key.type:
         case ConfigType.LIST:
-            return ",".join(dict.fromkeys(elements(value)))
+            return ",".join(dict.fromkeys(elements(config_value)))
         case ConfigType.INT:
-            return str(int(value))
+            return str(int(config_value))
         case _:
-            return value.strip().lower() if key.type is ConfigType.BOOLEAN else value.strip()
+            return (
+                config_value.strip().lower()
+                if key.type is ConfigType.BOOLEAN
+                else config_value.strip()
+            )
 
 
 def invalid_request(reason: str) -> Rejection:

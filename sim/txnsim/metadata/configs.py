@@ -78,7 +78,7 @@ _PYTHON_TYPES: Final = {
     str: STRING,
     type(None): INT,
 }
-_KINDS: Final[Mapping[str, ConfigType]] = {
+_CONFIG_TYPES: Final[Mapping[str, ConfigType]] = {
     "group.consumer.assignors": LIST,
     "group.streams.acceptable.recovery.lag": LONG,
     "group.streams.rack.aware.assignment.tags": LIST,
@@ -96,7 +96,7 @@ _KINDS: Final[Mapping[str, ConfigType]] = {
     "transaction.state.log.replication.factor": ConfigType.SHORT,
 }
 """Types that can't be derived from a setting's Python type."""
-_MINIMA: Final = {
+_SETTING_MINIMA: Final = {
     f"group.{kind}.assignment.interval.ms": 0 for kind in ("consumer", "share", "streams")
 }
 """Lower bounds of settings that can be changed while a broker runs."""
@@ -122,7 +122,7 @@ INTERNAL_BROKER_CONFIGS: Final = frozenset(
 INTERNAL_SEGMENT_BYTES: Final = "internal.segment.bytes"
 """The internal config of a topic for its segment size (LogConfig)."""
 _HOUR_MS: Final = 3_600_000
-_STAND_INS: Final[Mapping[str, Mapping[str, int]]] = {
+_SUBSTITUTE_CONFIGS: Final[Mapping[str, Mapping[str, int]]] = {
     "log.flush.interval.ms": {"log.flush.scheduler.interval.ms": 1},
     "log.retention.ms": {"log.retention.minutes": 60_000, "log.retention.hours": _HOUR_MS},
     "log.roll.jitter.ms": {"log.roll.jitter.hours": _HOUR_MS},
@@ -131,22 +131,22 @@ _STAND_INS: Final[Mapping[str, Mapping[str, int]]] = {
 """Broker configs without their own default -> the configs that Kafka uses instead, each with its
 unit in ms (ServerTopicConfigSynonyms).
 """
-_UNSET: Final = frozenset(_STAND_INS) | {"log.retention.minutes"}
+_CONFIGS_WITHOUT_DEFAULT: Final = frozenset(_SUBSTITUTE_CONFIGS) | {"log.retention.minutes"}
 """Configs that are null unless they are set."""
-_FAMILIES: Final[Mapping[str, tuple[str, ...]]] = {
+_SYNONYM_FAMILIES: Final[Mapping[str, tuple[str, ...]]] = {
     member: (first, *others)
-    for first, others in _STAND_INS.items()
+    for first, others in _SUBSTITUTE_CONFIGS.items()
     for member in (first, *others)
     if member != "log.flush.scheduler.interval.ms"
 }
 """Broker configs that are synonyms of each other, the one with precedence first
 (DynamicBrokerConfig.brokerConfigSynonyms).
 """
-_THROTTLED: Final = re.compile(r"\*|(?:\d+:\d+)?")
+_THROTTLED_REPLICA: Final = re.compile(r"\*|(?:\d+:\d+)?")
 
 
 @cache
-def broker_configs(rules: Rules) -> Mapping[str, ConfigKey]:
+def broker_configs(release_rules: Rules) -> Mapping[str, ConfigKey]:
     """Every setting that has a Kafka name, and the broker config behind every topic config, of a
     release.
     """
@@ -155,25 +155,25 @@ def broker_configs(rules: Rules) -> Mapping[str, ConfigKey]:
         key.broker_name: ConfigKey(
             key.type, key.default, None, key.minimum, key.maximum, key.choices
         )
-        for key in topic_configs(rules).values()
+        for key in topic_configs(release_rules).values()
         if key.broker_name is not None
     }
-    for name, documentation in settings_module.documentation().items():
-        if documentation.kafka is None or documentation.kafka in keys:
+    for setting_name, setting in settings_module.documentation().items():
+        if setting.kafka is None or setting.kafka in keys:
             continue
-        default = documentation.kafka_default
+        default = setting.kafka_default
         if default is msgspec.UNSET:
-            default = getattr(settings_module.DEFAULTS, name)
-        kind = _KINDS.get(documentation.kafka, _PYTHON_TYPES[type(default)])
+            default = getattr(settings_module.DEFAULTS, setting_name)
+        config_type = _CONFIG_TYPES.get(setting.kafka, _PYTHON_TYPES[type(default)])
         default_text = "" if default is None else text(default)
-        least = _MINIMA.get(documentation.kafka)
-        keys[documentation.kafka] = ConfigKey(kind, default_text, minimum=least)
+        minimum = _SETTING_MINIMA.get(setting.kafka)
+        keys[setting.kafka] = ConfigKey(config_type, default_text, minimum=minimum)
     return MappingProxyType(dict(sorted(keys.items())))
 
 
-def text(value: object) -> str:
+def text(setting_value: object) -> str:
     """A setting's value in Kafka's spelling."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    return str(setting_value).lower() if isinstance(setting_value, bool) else str(setting_value)
 
 
 BROKER_CONFIGS: Final = broker_configs(LATEST)
@@ -201,65 +201,74 @@ FIXED_BROKER_CONFIGS: Final = (frozenset(BROKER_CONFIGS) - DYNAMIC_BROKER_CONFIG
 
 
 def topic_complaint(
-    name: str, value: str, keys: Mapping[str, ConfigKey] = TOPIC_CONFIGS
+    config_name: str, config_value: str, keys: Mapping[str, ConfigKey] = TOPIC_CONFIGS
 ) -> str | None:
     """Why ``name=value`` is no valid topic config, in the words of Kafka's ConfigDef and LogConfig;
     None if it is valid.
     """
-    key = keys.get(name)
+    key = keys.get(config_name)
     if key is None:
-        return f"Unknown topic config name: {name}"
-    return key_complaint(key, name, value) or _topic_rule(name, value)
+        return f"Unknown topic config name: {config_name}"
+    return key_complaint(key, config_name, config_value) or _topic_rule_complaint(
+        config_name, config_value
+    )
 
 
-def broker_complaint(name: str, value: str) -> str | None:
+def broker_complaint(config_name: str, config_value: str) -> str | None:
     """Why ``name=value`` is no valid broker config; None if it is valid. Names that Kafka does not
     know are accepted, because a plugin may use them.
     """
-    key = BROKER_CONFIGS.get(name)
+    key = BROKER_CONFIGS.get(config_name)
     if key is None:
         return None
     if key.type is ConfigType.LIST and key.choices:
-        items = elements(value)
-        if len(set(items)) < len(items):  # of a topic's they go (ConfigDef.ValidList)
-            return f"Configuration '{name}' values must not be duplicated."
-    return key_complaint(key, name, value)
+        list_elements = elements(config_value)
+        # Of a topic's they go (ConfigDef.ValidList).
+        if len(set(list_elements)) < len(list_elements):
+            return f"Configuration '{config_name}' values must not be duplicated."
+    return key_complaint(key, config_name, config_value)
 
 
-def key_complaint(key: ConfigKey, name: str, value: str) -> str | None:
+def key_complaint(key: ConfigKey, config_name: str, config_value: str) -> str | None:
     """ConfigDef's complaint about a value: wrong type or out of bounds; None if there is none."""
     match key.type:
         case ConfigType.BOOLEAN:
-            if value.strip().lower() not in ("true", "false"):
-                return _invalid(name, value, "Expected value to be either true or false")
+            if config_value.strip().lower() not in ("true", "false"):
+                return _invalid_value_text(
+                    config_name, config_value, "Expected value to be either true or false"
+                )
         case ConfigType.INT | ConfigType.SHORT | ConfigType.LONG | ConfigType.DOUBLE:
-            return _number_complaint(key, name, value)
+            return _number_complaint(key, config_name, config_value)
         case _:
-            items = elements(value) if key.type is ConfigType.LIST else [value.strip()]
-            for element in items if key.choices else ():
+            list_elements = (
+                elements(config_value) if key.type is ConfigType.LIST else [config_value.strip()]
+            )
+            for element in list_elements if key.choices else ():
                 if not element and key.type is ConfigType.LIST:
-                    return f"Configuration '{name}' values must not be empty."
+                    return f"Configuration '{config_name}' values must not be empty."
                 if element not in key.choices:
-                    return _invalid(
-                        name, element, f"String must be one of: {', '.join(key.choices)}"
+                    return _invalid_value_text(
+                        config_name, element, f"String must be one of: {', '.join(key.choices)}"
                     )
     return None
 
 
-def _topic_rule(name: str, value: str) -> str | None:
+def _topic_rule_complaint(config_name: str, config_value: str) -> str | None:
     """The rules for single topic configs (LogConfig's validators)."""
-    if name == "compression.gzip.level" and int(value) not in (-1, *range(1, 10)):
-        return _invalid(name, value, "Value must be between 1 and 9 or equal to -1")
-    if name.endswith(".replication.throttled.replicas"):
-        if all(_THROTTLED.fullmatch(element) for element in _items(value)):
+    if config_name == "compression.gzip.level" and int(config_value) not in (-1, *range(1, 10)):
+        return _invalid_value_text(
+            config_name, config_value, "Value must be between 1 and 9 or equal to -1"
+        )
+    if config_name.endswith(".replication.throttled.replicas"):
+        if all(_THROTTLED_REPLICA.fullmatch(element) for element in _list_elements(config_value)):
             return None
-        return _invalid(
-            name,
-            f"[{', '.join(_items(value))}]",
-            f"{name} must be the literal '*' or a list of replicas in the following format: "
+        return _invalid_value_text(
+            config_name,
+            f"[{', '.join(_list_elements(config_value))}]",
+            f"{config_name} must be the literal '*' or a list of replicas in the following format: "
             "[partitionId]:[brokerId],[partitionId]:[brokerId],...",
         )
-    if name == "remote.storage.enable" and value.strip().lower() == "true":
+    if config_name == "remote.storage.enable" and config_value.strip().lower() == "true":
         return (
             "Tiered Storage functionality is disabled in the broker. Topic cannot be configured "
             "with remote log storage."
@@ -267,31 +276,39 @@ def _topic_rule(name: str, value: str) -> str | None:
     return None
 
 
-def _number_complaint(key: ConfigKey, name: str, value: str) -> str | None:
-    limit = {
+def _number_complaint(key: ConfigKey, config_name: str, config_value: str) -> str | None:
+    type_maximum = {
         ConfigType.INT: 2**31 - 1,
         ConfigType.SHORT: 2**15 - 1,
         ConfigType.LONG: LONG_MAX,
     }.get(key.type)
     try:
-        number = float(value) if limit is None else whole_number(value.strip())
+        number = float(config_value) if type_maximum is None else whole_number(config_value.strip())
     except ValueError:
-        return _invalid(name, value, f"Not a number of type {key.type.name}")
-    if limit is not None and not -limit - 1 <= number <= limit:
-        return _invalid(name, value, f"Not a number of type {key.type.name}")
+        return _invalid_value_text(
+            config_name, config_value, f"Not a number of type {key.type.name}"
+        )
+    if type_maximum is not None and not -type_maximum - 1 <= number <= type_maximum:
+        return _invalid_value_text(
+            config_name, config_value, f"Not a number of type {key.type.name}"
+        )
     if key.minimum is not None and number < key.minimum:
-        return _invalid(name, str(number), f"Value must be at least {key.minimum}")
+        return _invalid_value_text(
+            config_name, str(number), f"Value must be at least {key.minimum}"
+        )
     if key.maximum is not None and number > key.maximum:
-        return _invalid(name, str(number), f"Value must be no more than {key.maximum}")
+        return _invalid_value_text(
+            config_name, str(number), f"Value must be no more than {key.maximum}"
+        )
     return None
 
 
-def _invalid(name: str, value: str, why: str) -> str:
-    return f"Invalid value {value} for configuration {name}: {why}"
+def _invalid_value_text(config_name: str, config_value: str, problem: str) -> str:
+    return f"Invalid value {config_value} for configuration {config_name}: {problem}"
 
 
-def _items(value: str) -> list[str]:
-    return [element.strip() for element in value.split(",") if element.strip()]
+def _list_elements(list_text: str) -> list[str]:
+    return [element.strip() for element in list_text.split(",") if element.strip()]
 
 
 # Effective values
@@ -304,19 +321,19 @@ def effective_settings(settings: Settings, image: ClusterImage, broker_id: Broke
     """The settings of one broker, overridden by its dynamic configs."""
     changes: dict[str, object] = {}
     for scope in ("", str(broker_id)):
-        for name, value in image.broker_configs.get(scope, {}).items():
-            field = _SETTING_OF.get(name)
+        for config_name, config_value in image.broker_configs.get(scope, {}).items():
+            field = _SETTING_OF.get(config_name)
             if field is not None:
-                changes[field] = _parse_value(value, getattr(settings, field))
+                changes[field] = _parse_value(config_value, getattr(settings, field))
     return msgspec.structs.replace(settings, **changes) if changes else settings
 
 
-def _parse_value(value: str, like: object) -> object:
-    if isinstance(like, bool):
-        return value.strip().lower() == "true"
-    if isinstance(like, float):
-        return float(value)
-    return int(value) if isinstance(like, int | None) else value
+def _parse_value(config_value: str, current_value: object) -> object:
+    if isinstance(current_value, bool):
+        return config_value.strip().lower() == "true"
+    if isinstance(current_value, float):
+        return float(config_value)
+    return int(config_value) if isinstance(current_value, int | None) else config_value
 
 
 class TopicLookup(msgspec.Struct, frozen=True, kw_only=True):
@@ -334,119 +351,134 @@ class TopicLookup(msgspec.Struct, frozen=True, kw_only=True):
     def broker_names(self) -> tuple[str, ...]:
         """The names that a broker lists."""
         keys = topic_configs(self.rules)
-        return tuple(name for name in keys if name in self.topic or name != INTERNAL_SEGMENT_BYTES)
+        return tuple(
+            config_name
+            for config_name in keys
+            if config_name in self.topic or config_name != INTERNAL_SEGMENT_BYTES
+        )
 
-    def value(self, name: str) -> ConfigValue:
+    def value(self, config_name: str) -> ConfigValue:
         """The effective value of a config on a broker, with its synonyms."""
-        key, settings = topic_configs(self.rules)[name], self.settings
+        key, settings = topic_configs(self.rules)[config_name], self.settings
         synonyms: list[tuple[str, str, ConfigSource]] = []
-        if name in self.topic:
-            synonyms.append((name, self.topic[name], ConfigSource.TOPIC))
+        if config_name in self.topic:
+            synonyms.append((config_name, self.topic[config_name], ConfigSource.TOPIC))
         if key.broker_name is not None:
             scopes = ("",) if self.broker_id == NO_BROKER else (str(self.broker_id), "")
             synonyms += broker_synonyms(
                 key.broker_name, key, scopes=scopes, image=self.image, settings=settings
             )
-        return value_of(name, key, synonyms, otherwise="" if synonyms else _stand_in(key, settings))
+        return value_of(
+            config_name,
+            key,
+            synonyms,
+            default_value="" if synonyms else _substitute_value(key, settings),
+        )
 
-    def controller_value(self, name: str) -> ConfigValue:
+    def controller_value(self, config_name: str) -> ConfigValue:
         """Like ``value``, as a controller sees it: for a controller, settings in hours in a
         broker's file also count as broker configs (KafkaConfigSchema.resolveEffectiveTopicConfig).
         """
-        config_value = self.value(name)
-        stand_ins = _STAND_INS.get(TOPIC_CONFIGS[name].broker_name or "", {})
+        config_value = self.value(config_name)
+        stand_ins = _SUBSTITUTE_CONFIGS.get(TOPIC_CONFIGS[config_name].broker_name or "", {})
         if config_value.synonyms or all(
-            _static(stand_in, self.settings) is None for stand_in in stand_ins
+            _static_value(stand_in, self.settings) is None for stand_in in stand_ins
         ):
             return config_value
         return msgspec.structs.replace(config_value, source=ConfigSource.STATIC_BROKER)
 
-    def text(self, name: str) -> str:
+    def text(self, config_name: str) -> str:
         """The effective value without its source; there always is one."""
-        value = self.value(name).value
-        assert value is not None, name
-        return value
+        config_text = self.value(config_name).value
+        assert config_text is not None, config_name
+        return config_text
 
 
 def value_of(
-    name: str, key: ConfigKey, synonyms: Sequence[tuple[str, str, ConfigSource]], *, otherwise: str
+    config_name: str,
+    key: ConfigKey,
+    synonyms: Sequence[tuple[str, str, ConfigSource]],
+    *,
+    default_value: str,
 ) -> ConfigValue:
-    """The first value, with all values as synonyms; ``otherwise`` is the default if there is
+    """The first value, with all values as synonyms; ``default_value`` is the default if there is
     none.
     """
-    value, source = synonyms[0][1:] if synonyms else (otherwise, ConfigSource.DEFAULT)
+    first_value, source = synonyms[0][1:] if synonyms else (default_value, ConfigSource.DEFAULT)
     return ConfigValue(
-        name=name, value=value, type=key.type, source=source, synonyms=tuple(synonyms)
+        name=config_name, value=first_value, type=key.type, source=source, synonyms=tuple(synonyms)
     )
 
 
-def _stand_in(key: ConfigKey, settings: Settings) -> str:
+def _substitute_value(key: ConfigKey, settings: Settings) -> str:
     """The value of a topic config if neither it nor its broker config is set: that of the first
     config that Kafka uses instead, or its default.
     """
-    for name, unit_ms in _STAND_INS.get(key.broker_name or "", {}).items():
-        value = _static(name, settings)
-        if value is not None:
+    for config_name, unit_ms in _SUBSTITUTE_CONFIGS.get(key.broker_name or "", {}).items():
+        static_value = _static_value(config_name, settings)
+        if static_value is not None:
             # KafkaConfig.logRetentionTimeMillis: everything below 0 means never.
-            return str(max(int(value) * unit_ms, -1))
+            return str(max(int(static_value) * unit_ms, -1))
     return key.default
 
 
 def broker_value(
-    name: str,
+    config_name: str,
     *,
-    broker: str,
+    scope: str,
     image: ClusterImage,
     settings: Settings,
-    keys: Mapping[str, ConfigKey] = BROKER_CONFIGS,
+    config_keys: Mapping[str, ConfigKey] = BROKER_CONFIGS,
 ) -> ConfigValue:
-    """The effective value of a broker config; ``broker`` is an id as text, or empty for the dynamic
+    """The effective value of a broker config; ``scope`` is an id as text, or empty for the dynamic
     defaults of all brokers.
     """
-    key = keys.get(name)
+    key = config_keys.get(config_name)
     if key is None:
-        return _unknown_value(name, source_of(broker))
-    scopes = (broker, "") if broker else ("",)
-    synonyms = broker_synonyms(name, key, scopes=scopes, image=image, settings=settings)
-    if not broker:
+        return _unknown_value(config_name, source_of(scope))
+    scopes = (scope, "") if scope else ("",)
+    synonyms = broker_synonyms(config_name, key, scopes=scopes, image=image, settings=settings)
+    if not scope:
         # The description of all brokers' defaults has only the configs that were set for them.
-        synonyms = [entry for entry in synonyms if entry[2] is ConfigSource.DYNAMIC_DEFAULT_BROKER]
-    value: str | None = None
+        synonyms = [
+            synonym for synonym in synonyms if synonym[2] is ConfigSource.DYNAMIC_DEFAULT_BROKER
+        ]
+    config_text: str | None = None
     source = ConfigSource.DEFAULT
     if synonyms:
-        value, source = synonyms[0][1:]
-    if _is_overlaid(name, scopes=scopes, image=image):
-        value = None if name in _UNSET else key.default
+        config_text, source = synonyms[0][1:]
+    if _is_overlaid(config_name, scopes=scopes, image=image):
+        config_text = None if config_name in _CONFIGS_WITHOUT_DEFAULT else key.default
     return ConfigValue(
-        name=name,
-        value=value,
+        name=config_name,
+        value=config_text,
         type=key.type,
         source=source,
         synonyms=tuple(synonyms),
-        read_only=name not in DYNAMIC_BROKER_CONFIGS,
+        read_only=config_name not in DYNAMIC_BROKER_CONFIGS,
     )
 
 
-def source_of(broker: str) -> ConfigSource:
+def source_of(scope: str) -> ConfigSource:
     """The source of a dynamic config of that broker, or of all brokers."""
-    return ConfigSource.DYNAMIC_BROKER if broker else ConfigSource.DYNAMIC_DEFAULT_BROKER
+    return ConfigSource.DYNAMIC_BROKER if scope else ConfigSource.DYNAMIC_DEFAULT_BROKER
 
 
-def _unknown_value(name: str, source: ConfigSource) -> ConfigValue:
+def _unknown_value(config_name: str, source: ConfigSource) -> ConfigValue:
     """A config that Kafka does not know; its value may be a secret, so it is not shown."""
     return ConfigValue(
-        name=name,
+        name=config_name,
         value=None,
         type=ConfigType.UNKNOWN,
         source=source,
-        synonyms=((name, None, source),),
+        synonyms=((config_name, None, source),),
         read_only=True,
         is_sensitive=True,
     )
 
 
 def broker_synonyms(
-    name: str,
+    config_name: str,
     key: ConfigKey,
     *,
     scopes: tuple[str, ...],
@@ -454,43 +486,43 @@ def broker_synonyms(
     settings: Settings,
 ) -> list[tuple[str, str, ConfigSource]]:
     """All values of a broker config, the nearest source first."""
-    names = _FAMILIES.get(name, (name,))
-    values = [
-        (synonym, value, source_of(scope))
+    family_names = _SYNONYM_FAMILIES.get(config_name, (config_name,))
+    synonyms = [
+        (synonym, config_value, source_of(scope))
         for scope in scopes
-        for synonym in names
-        if (value := image.broker_configs.get(scope, {}).get(synonym)) is not None
+        for synonym in family_names
+        if (config_value := image.broker_configs.get(scope, {}).get(synonym)) is not None
     ]
-    values += [
-        (synonym, value, ConfigSource.STATIC_BROKER)
-        for synonym in names
-        if (value := _static(synonym, settings)) is not None
+    synonyms += [
+        (synonym, config_value, ConfigSource.STATIC_BROKER)
+        for synonym in family_names
+        if (config_value := _static_value(synonym, settings)) is not None
     ]
-    values += [
+    synonyms += [
         (
             synonym,
-            (key if synonym == name else BROKER_CONFIGS[synonym]).default,
+            (key if synonym == config_name else BROKER_CONFIGS[synonym]).default,
             ConfigSource.DEFAULT,
         )
-        for synonym in names
-        if synonym not in _UNSET
+        for synonym in family_names
+        if synonym not in _CONFIGS_WITHOUT_DEFAULT
     ]
     # ConfigHelper.configSynonyms: drop the entries before the first value of the config itself.
-    return list(dropwhile(lambda entry: entry[0] != name, values))
+    return list(dropwhile(lambda synonym_entry: synonym_entry[0] != config_name, synonyms))
 
 
-def _static(name: str, settings: Settings) -> str | None:
+def _static_value(config_name: str, settings: Settings) -> str | None:
     """The value of a config in the broker's file; None if the file does not set it."""
-    field = _SETTING_OF.get(name)
+    field = _SETTING_OF.get(config_name)
     if field is None:
         return None
     is_written = settings_module.is_explicit(settings, field)
     return text(getattr(settings, field)) if is_written else None
 
 
-def _is_overlaid(name: str, *, scopes: tuple[str, ...], image: ClusterImage) -> bool:
+def _is_overlaid(config_name: str, *, scopes: tuple[str, ...], image: ClusterImage) -> bool:
     """Whether a related dynamic config overrides this one (DynamicBrokerConfig.overrideProps)."""
-    related_names = set(_FAMILIES.get(name, ())) - {name}
+    related_names = set(_SYNONYM_FAMILIES.get(config_name, ())) - {config_name}
     return any(related_names & image.broker_configs.get(scope, {}).keys() for scope in scopes)
 
 
@@ -500,55 +532,61 @@ def log_config(
     settings: Settings,
     broker_id: BrokerId = NO_BROKER,
     *,
-    rules: Rules,
+    release_rules: Rules,
 ) -> LogConfig:
     """The resolved configs that a partition's log on a broker needs; without a broker only the
-    configs of all brokers apply. ``rules`` are those of the broker's release.
+    configs of all brokers apply. ``release_rules`` are those of the broker's release.
     """
-    value = TopicLookup(
-        topic=topic.configs, image=image, settings=settings, broker_id=broker_id, rules=rules
+    config_text = TopicLookup(
+        topic=topic.configs,
+        image=image,
+        settings=settings,
+        broker_id=broker_id,
+        rules=release_rules,
     ).text
     # Some configs of the log have no topic form.
-    cluster = effective_settings(settings, image, broker_id)
-    policies = _items(value("cleanup.policy"))
+    broker_settings = effective_settings(settings, image, broker_id)
+    policies = _list_elements(config_text("cleanup.policy"))
     is_compacted = "compact" in policies
-    segment_bytes = roll_bytes = int(value(INTERNAL_SEGMENT_BYTES) or value("segment.bytes"))
+    segment_bytes = roll_bytes = int(
+        config_text(INTERNAL_SEGMENT_BYTES) or config_text("segment.bytes")
+    )
     if topic.name in INTERNAL_TOPICS:
         roll_bytes = min(roll_bytes, settings.internal_log_segment_bytes)
-    codec = value("compression.type")
+    codec = config_text("compression.type")
     level = _LEVEL_OF.get(codec)
-    segment_ms = int(value("segment.ms"))
-    max_compaction_lag_ms = int(value("max.compaction.lag.ms"))
+    segment_ms = int(config_text("segment.ms"))
+    max_compaction_lag_ms = int(config_text("max.compaction.lag.ms"))
     if is_compacted:
         # LogConfig.maxSegmentMs: a segment that is never rolled is never cleaned.
         segment_ms = min(segment_ms, max_compaction_lag_ms)
     return LogConfig(
-        rules=rules,
-        max_message_bytes=int(value("max.message.bytes")),
-        timestamp_type=_TIMESTAMP_TYPES[value("message.timestamp.type")],
-        timestamp_before_max_ms=int(value("message.timestamp.before.max.ms")),
-        timestamp_after_max_ms=int(value("message.timestamp.after.max.ms")),
+        rules=release_rules,
+        max_message_bytes=int(config_text("max.message.bytes")),
+        timestamp_type=_TIMESTAMP_TYPES[config_text("message.timestamp.type")],
+        timestamp_before_max_ms=int(config_text("message.timestamp.before.max.ms")),
+        timestamp_after_max_ms=int(config_text("message.timestamp.after.max.ms")),
         is_compacted=is_compacted,
         is_deleted="delete" in policies,
         segment_bytes=segment_bytes,
         roll_bytes=roll_bytes,
         segment_ms=segment_ms,
-        segment_jitter_ms=int(value("segment.jitter.ms")),
-        segment_index_bytes=int(value("segment.index.bytes")),
-        index_interval_bytes=int(value("index.interval.bytes")),
-        retention_ms=int(value("retention.ms")),
-        retention_bytes=int(value("retention.bytes")),
-        min_cleanable_dirty_ratio=float(value("min.cleanable.dirty.ratio")),
-        min_compaction_lag_ms=int(value("min.compaction.lag.ms")),
+        segment_jitter_ms=int(config_text("segment.jitter.ms")),
+        segment_index_bytes=int(config_text("segment.index.bytes")),
+        index_interval_bytes=int(config_text("index.interval.bytes")),
+        retention_ms=int(config_text("retention.ms")),
+        retention_bytes=int(config_text("retention.bytes")),
+        min_cleanable_dirty_ratio=float(config_text("min.cleanable.dirty.ratio")),
+        min_compaction_lag_ms=int(config_text("min.compaction.lag.ms")),
         max_compaction_lag_ms=max_compaction_lag_ms,
         cleaner_keys_max=int(
-            cluster.log_cleaner_dedupe_buffer_size
+            broker_settings.log_cleaner_dedupe_buffer_size
             // OFFSET_MAP_ENTRY_BYTES
-            * cluster.log_cleaner_io_buffer_load_factor
+            * broker_settings.log_cleaner_io_buffer_load_factor
         ),
-        delete_retention_ms=int(value("delete.retention.ms")),
+        delete_retention_ms=int(config_text("delete.retention.ms")),
         codec=_CODEC_OF.get(codec),
-        codec_level=None if level is None else int(value(level)),
-        producer_id_expiration_ms=cluster.producer_id_expiration_ms,
-        verification_enabled=cluster.transaction_partition_verification_enable,
+        codec_level=None if level is None else int(config_text(level)),
+        producer_id_expiration_ms=broker_settings.producer_id_expiration_ms,
+        verification_enabled=broker_settings.transaction_partition_verification_enable,
     )

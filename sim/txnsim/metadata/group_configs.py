@@ -125,7 +125,7 @@ class _GroupConfigSource(msgspec.Struct, frozen=True):
     """Whether a refusal names the broker config that bounds the number instead of the bound."""
 
 
-_TODAY: Final = _GroupConfigSource(GROUP_CONFIGS, tells_names=False)
+_FROM_4_4: Final = _GroupConfigSource(GROUP_CONFIGS, tells_names=False)
 _BEFORE_4_4: Final = _GroupConfigSource(
     {name: key for name, key in GROUP_CONFIGS.items() if name not in _OF_4_4}, tells_names=True
 )
@@ -134,13 +134,13 @@ _BEFORE_4_3: Final = _GroupConfigSource(
 )
 
 
-def _way(rules: Rules) -> _GroupConfigSource:
-    if rules.group_configs_tell_bounds:
-        return _TODAY
-    return _BEFORE_4_4 if rules.groups_have_limits else _BEFORE_4_3
+def _config_source(release_rules: Rules) -> _GroupConfigSource:
+    if release_rules.group_configs_tell_bounds:
+        return _FROM_4_4
+    return _BEFORE_4_4 if release_rules.groups_have_limits else _BEFORE_4_3
 
 
-_BOUNDED: Final = (
+_BOUNDED_CONFIGS: Final = (
     *("consumer.heartbeat.interval.ms", "consumer.session.timeout.ms"),
     *("consumer.assignment.interval.ms", "share.heartbeat.interval.ms"),
     *("share.session.timeout.ms", "share.record.lock.duration.ms", "share.delivery.count.limit"),
@@ -150,7 +150,7 @@ _BOUNDED: Final = (
     *("streams.task.offset.interval.ms", "streams.num.warmup.replicas"),
 )
 """Configs that a broker bounds, in the order in which they are validated."""
-_KINDS: Final = ("consumer", "share", "streams")
+_GROUP_KINDS: Final = ("consumer", "share", "streams")
 _OF_MEMBERS: Final = ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms")
 _OF_SHARES: Final = (
     "record.lock.duration.ms",
@@ -183,31 +183,49 @@ class GroupIntervals(msgspec.Struct, frozen=True):
     assignment_interval_ms: int
 
 
-def group_intervals(own: Configs | None, settings: Settings) -> GroupIntervals:
+def group_intervals(group_configs: Configs | None, settings: Settings) -> GroupIntervals:
     """The intervals of a consumer group with these configs (GroupConfigManager)."""
     intervals = GroupIntervals(
         settings.group_consumer_session_timeout_ms,
         settings.group_consumer_heartbeat_interval_ms,
         settings.group_consumer_assignment_interval_ms,
     )
-    return intervals if own is None else _with_own(intervals, own, "consumer")
+    return (
+        intervals
+        if group_configs is None
+        else _with_own_intervals(intervals, group_configs, "consumer")
+    )
 
 
-def share_intervals(own: Configs | None, settings: Settings) -> GroupIntervals:
+def share_intervals(group_configs: Configs | None, settings: Settings) -> GroupIntervals:
     """The intervals of a share group with these configs."""
     intervals = GroupIntervals(
         settings.group_share_session_timeout_ms,
         settings.group_share_heartbeat_interval_ms,
         settings.group_share_assignment_interval_ms,
     )
-    return intervals if own is None else _with_own(intervals, own, "share")
+    return (
+        intervals
+        if group_configs is None
+        else _with_own_intervals(intervals, group_configs, "share")
+    )
 
 
-def _with_own(intervals: GroupIntervals, own: Configs, kind: str) -> GroupIntervals:
+def _with_own_intervals(
+    intervals: GroupIntervals, group_configs: Configs, group_kind: str
+) -> GroupIntervals:
     return GroupIntervals(
-        int(own.get(f"{kind}.session.timeout.ms", intervals.session_timeout_ms)),
-        int(own.get(f"{kind}.heartbeat.interval.ms", intervals.heartbeat_interval_ms)),
-        int(own.get(f"{kind}.assignment.interval.ms", intervals.assignment_interval_ms)),
+        int(group_configs.get(f"{group_kind}.session.timeout.ms", intervals.session_timeout_ms)),
+        int(
+            group_configs.get(
+                f"{group_kind}.heartbeat.interval.ms", intervals.heartbeat_interval_ms
+            )
+        ),
+        int(
+            group_configs.get(
+                f"{group_kind}.assignment.interval.ms", intervals.assignment_interval_ms
+            )
+        ),
     )
 
 
@@ -221,40 +239,46 @@ RESET_EARLIEST: Final = -2
 
 
 def share_settings(
-    own: Configs | None, settings: Settings, *, level: int = DEAD_LETTERS_FROM
+    group_configs: Configs | None, settings: Settings, *, level: int = DEAD_LETTERS_FROM
 ) -> SharePartitionSettings:
     """The settings for the records of a share group (ShareGroupConfigProvider).
 
     Args:
-        own: The group's own configs, if any.
+        group_configs: The group's own configs, if any.
         settings: The broker's settings.
         level: The finalized level of ``share.version``.
     """
-    broker = SharePartitionSettings(
+    broker_settings = SharePartitionSettings(
         delivery_count_limit=settings.group_share_delivery_count_limit,
         max_record_locks=settings.group_share_partition_max_record_locks,
         record_lock_duration_ms=settings.group_share_record_lock_duration_ms,
     )
-    if own is None:
-        return broker
+    if group_configs is None:
+        return broker_settings
     return SharePartitionSettings(
         delivery_count_limit=int(
-            own.get("share.delivery.count.limit", broker.delivery_count_limit)
+            group_configs.get("share.delivery.count.limit", broker_settings.delivery_count_limit)
         ),
-        max_record_locks=int(own.get("share.partition.max.record.locks", broker.max_record_locks)),
+        max_record_locks=int(
+            group_configs.get("share.partition.max.record.locks", broker_settings.max_record_locks)
+        ),
         record_lock_duration_ms=int(
-            own.get("share.record.lock.duration.ms", broker.record_lock_duration_ms)
+            group_configs.get(
+                "share.record.lock.duration.ms", broker_settings.record_lock_duration_ms
+            )
         ),
-        is_renew_enabled=_stripped_text(own, "share.renew.acknowledge.enable", "true").lower()
+        is_renew_enabled=_stripped_text(
+            group_configs, "share.renew.acknowledge.enable", "true"
+        ).lower()
         == "true",
         has_dead_letter_topic=level >= DEAD_LETTERS_FROM
-        and bool(_stripped_text(own, _DEAD_LETTERS)),
+        and bool(_stripped_text(group_configs, _DEAD_LETTERS)),
     )
 
 
-def _stripped_text(own: Configs, name: str, otherwise: str = "") -> str:
+def _stripped_text(group_configs: Configs, config_name: str, default_text: str = "") -> str:
     """A text config of a group, without surrounding blanks, which ConfigDef strips."""
-    return own.get(name, otherwise).strip()
+    return group_configs.get(config_name, default_text).strip()
 
 
 class DeadLetterConfigs(NamedTuple):
@@ -266,28 +290,34 @@ class DeadLetterConfigs(NamedTuple):
     """Whether dead letters contain the key and value of the records."""
 
 
-def dead_letter_configs(own: Configs | None) -> DeadLetterConfigs:
+def dead_letter_configs(group_configs: Configs | None) -> DeadLetterConfigs:
     """The dead letter configs of a share group."""
-    if own is None:
+    if group_configs is None:
         return DeadLetterConfigs()
     return DeadLetterConfigs(
-        _stripped_text(own, _DEAD_LETTERS), _stripped_text(own, _COPIES).lower() == "true"
+        _stripped_text(group_configs, _DEAD_LETTERS),
+        _stripped_text(group_configs, _COPIES).lower() == "true",
     )
 
 
-def share_isolation(own: Configs | None) -> IsolationLevel:
+def share_isolation(group_configs: Configs | None) -> IsolationLevel:
     """The isolation level of a share group."""
     is_committed = (
-        own is not None and _stripped_text(own, "share.isolation.level") == "read_committed"
+        group_configs is not None
+        and _stripped_text(group_configs, "share.isolation.level") == "read_committed"
     )
     return IsolationLevel.READ_COMMITTED if is_committed else IsolationLevel.READ_UNCOMMITTED
 
 
-def share_reset(own: Configs | None, now_ms: int) -> int:
+def share_reset(group_configs: Configs | None, now_ms: int) -> int:
     """The offset at which a share group begins: a timestamp, ``RESET_EARLIEST`` or ``RESET_LATEST``
     (ShareGroupAutoOffsetResetStrategy).
     """
-    strategy = "latest" if own is None else _stripped_text(own, "share.auto.offset.reset", "latest")
+    strategy = (
+        "latest"
+        if group_configs is None
+        else _stripped_text(group_configs, "share.auto.offset.reset", "latest")
+    )
     if strategy.startswith(_BY_DURATION):
         back_ms = _duration_ms(strategy.removeprefix(_BY_DURATION))
         assert back_ms is not None  # it was judged when it was set
@@ -314,17 +344,19 @@ class StreamsConfigs(msgspec.Struct, frozen=True, kw_only=True):
     assignor: AssignorConfigs
 
 
-def streams_configs(own: Configs | None, settings: Settings) -> StreamsConfigs:
+def streams_configs(group_configs: Configs | None, settings: Settings) -> StreamsConfigs:
     """Configs of a streams group: its own values, else the broker's settings."""
-    configs = {} if own is None else own
+    own_configs = {} if group_configs is None else group_configs
 
-    def number(name: str, otherwise: int) -> int:
-        return int(configs.get(f"streams.{name}", otherwise))
+    def number(config_name: str, default_value: int) -> int:
+        return int(own_configs.get(f"streams.{config_name}", default_value))
 
-    standbys = number(STANDBYS, settings.group_streams_num_standby_replicas)
-    named = configs.get(f"streams.{RACK_TAGS}", settings.group_streams_rack_aware_assignment_tags)
-    tags = ",".join(tag.strip() for tag in named.split(","))
-    assignor: AssignorConfigs = ((STANDBYS, str(standbys)),)
+    standby_count = number(STANDBYS, settings.group_streams_num_standby_replicas)
+    tags_text = own_configs.get(
+        f"streams.{RACK_TAGS}", settings.group_streams_rack_aware_assignment_tags
+    )
+    tags = ",".join(tag.strip() for tag in tags_text.split(","))
+    assignor: AssignorConfigs = ((STANDBYS, str(standby_count)),)
     return StreamsConfigs(
         intervals=GroupIntervals(
             number("session.timeout.ms", settings.group_streams_session_timeout_ms),
@@ -346,77 +378,95 @@ def streams_configs(own: Configs | None, settings: Settings) -> StreamsConfigs:
 
 
 def group_refusal(
-    name: str, configs: Configs, settings: Settings, rules: Rules = LATEST
+    group_id: str, configs: Configs, settings: Settings, release_rules: Rules = LATEST
 ) -> Rejection | None:
     """Why a group can't have these configs; None if it can (GroupConfig.validate)."""
-    if not name:
+    if not group_id:
         return invalid_request("Default group resources are not allowed.")
-    way = _way(rules)
-    unknown = [key for key in configs if key not in way.keys]
-    if unknown:
-        return invalid_config(f"Unknown group config name: {unknown[0]}")
+    config_source = _config_source(release_rules)
+    unknown_names = [
+        config_name for config_name in configs if config_name not in config_source.keys
+    ]
+    if unknown_names:
+        return invalid_config(f"Unknown group config name: {unknown_names[0]}")
     if _has_duplicates(configs.get(_TAGS, "")):
         return invalid_config(f"{_TAGS} {_TWICE}")
-    for key in (key for key in way.keys if key in configs):
-        value = configs[key]
-        why = (
-            key_complaint(GROUP_CONFIGS[key], key, value)
-            or _reset_complaint(key, value.strip())
-            or _tags_complaint(key, value)
+    for config_name in (
+        config_name for config_name in config_source.keys if config_name in configs
+    ):
+        config_value = configs[config_name]
+        complaint = (
+            key_complaint(GROUP_CONFIGS[config_name], config_name, config_value)
+            or _reset_complaint(config_name, config_value.strip())
+            or _tags_complaint(config_name, config_value)
         )
-        if why is not None:
-            return invalid_config(why)
-    return _bounds_refusal(configs, settings, way)
+        if complaint is not None:
+            return invalid_config(complaint)
+    return _bounds_refusal(configs, settings, config_source)
 
 
 def _bounds_refusal(
-    configs: Configs, settings: Settings, way: _GroupConfigSource
+    configs: Configs, settings: Settings, config_source: _GroupConfigSource
 ) -> Rejection | None:
-    for key in _BOUNDED:
-        if key not in configs:
+    for config_name in _BOUNDED_CONFIGS:
+        if config_name not in configs:
             continue  # the broker's own value is within its own bounds
-        why = _out_of_bounds(key, int(configs[key]), settings, way)
-        if why is not None:
-            return invalid_config(why)
+        complaint = _out_of_bounds(config_name, int(configs[config_name]), settings, config_source)
+        if complaint is not None:
+            return invalid_config(complaint)
     assignor = configs.get("streams.assignor.name", _STREAMS_ASSIGNOR).strip()
     if assignor != _STREAMS_ASSIGNOR:
         return invalid_config(
             f"streams.assignor.name '{assignor}' is not a registered task assignor. Registered "
             f"assignors are: [{_STREAMS_ASSIGNOR}]."
         )
-    for kind in _KINDS:
-        session, heartbeat = f"{kind}.session.timeout.ms", f"{kind}.heartbeat.interval.ms"
-        if session not in configs and heartbeat not in configs:
+    for group_kind in _GROUP_KINDS:
+        session_name, heartbeat_name = (
+            f"{group_kind}.session.timeout.ms",
+            f"{group_kind}.heartbeat.interval.ms",
+        )
+        if session_name not in configs and heartbeat_name not in configs:
             continue
-        if _number(session, configs, settings) <= _number(heartbeat, configs, settings):
-            return invalid_config(f"{session} must be greater than {heartbeat}")
+        if _config_number(session_name, configs, settings) <= _config_number(
+            heartbeat_name, configs, settings
+        ):
+            return invalid_config(f"{session_name} must be greater than {heartbeat_name}")
     if configs.get(_DEAD_LETTERS, "").strip().startswith("__"):
         return invalid_config(f"{_DEAD_LETTERS}: DLQ topic name must not start with '__'")
     return None
 
 
-def _out_of_bounds(key: str, value: int, settings: Settings, way: _GroupConfigSource) -> str | None:
+def _out_of_bounds(
+    config_name: str, config_value: int, settings: Settings, config_source: _GroupConfigSource
+) -> str | None:
     """Why a number is refused; a bound that is not a broker setting does not apply."""
-    kind, _, setting = key.partition(".")
-    least, greatest = (
-        f"group.{kind}.{end}.{setting.removeprefix('num.')}" for end in ("min", "max")
+    group_kind, _, own_name = config_name.partition(".")
+    minimum_name, maximum_name = (
+        f"group.{group_kind}.{bound_kind}.{own_name.removeprefix('num.')}"
+        for bound_kind in ("min", "max")
     )
-    low, high = _setting(least, settings), _setting(greatest, settings)
-    is_low, is_high = low is not None and value < low, high is not None and value > high
-    if not is_low and not is_high:
+    minimum, maximum = (
+        _setting_value(minimum_name, settings),
+        _setting_value(maximum_name, settings),
+    )
+    is_too_low, is_too_high = (
+        minimum is not None and config_value < minimum,
+        maximum is not None and config_value > maximum,
+    )
+    if not is_too_low and not is_too_high:
         return None
-    if way.tells_names:
-        ends = ("greater", least) if is_low else ("less", greatest)
-        return f"{key} must be {ends[0]} than or equal to {ends[1]}"
-    if low is None:
-        return f"{key} must be less than or equal to {high}"
-    if high is None:
-        return f"{key} must be greater than or equal to {low}"
-    return f"{key} must be in the range {low} to {high} inclusive."
+    if config_source.tells_names:
+        comparison, bound_name = ("greater", minimum_name) if is_too_low else ("less", maximum_name)
+        return f"{config_name} must be {comparison} than or equal to {bound_name}"
+    if minimum is None:
+        return f"{config_name} must be less than or equal to {maximum}"
+    if maximum is None:
+        return f"{config_name} must be greater than or equal to {minimum}"
+    return f"{config_name} must be in the range {minimum} to {maximum} inclusive."
 
 
-def _setting(name: str, settings: Settings) -> int | None:
-    field = _SETTINGS.get(name)
+def _setting_value(config_name: str, settings: Settings) -> int | None:
+    field = _SETTINGS.get(config_name)
     return None if field is None else int(getattr(settings, field))
 
 
@@ -424,15 +474,15 @@ _TWICE: Final = "must not contain duplicate tag keys."
 
 
 def _has_duplicates(tags: str) -> bool:
-    named = elements(tags)
-    return len(set(named)) < len(named)
+    tag_names = elements(tags)
+    return len(set(tag_names)) < len(tag_names)
 
 
-def _tags_complaint(key: str, value: str) -> str | None:
+def _tags_complaint(config_name: str, config_value: str) -> str | None:
     """ConfigDef.ValidList."""
-    if key != _TAGS or "" not in elements(value):
+    if config_name != _TAGS or "" not in elements(config_value):
         return None
-    return _EMPTY.format(key)
+    return _EMPTY.format(config_name)
 
 
 def settings_complaints(settings: Settings) -> Iterator[tuple[tuple[str, str], str]]:
@@ -440,36 +490,62 @@ def settings_complaints(settings: Settings) -> Iterator[tuple[tuple[str, str], s
     other, and Kafka's message.
     """
 
-    def at_most(small: str, large: str, words: str) -> Iterator[tuple[tuple[str, str], str]]:
-        low, high = _setting(small, settings), _setting(large, settings)
-        if low is not None and high is not None and low > high:
-            yield (small, large), words
+    def at_most(
+        lower_name: str, upper_name: str, message_text: str
+    ) -> Iterator[tuple[tuple[str, str], str]]:
+        lower_value, upper_value = (
+            _setting_value(lower_name, settings),
+            _setting_value(upper_name, settings),
+        )
+        if lower_value is not None and upper_value is not None and lower_value > upper_value:
+            yield (lower_name, upper_name), message_text
 
-    for kind in _KINDS:
+    for group_kind in _GROUP_KINDS:
         for setting in _OF_MEMBERS:
-            own, least, most = (f"group.{kind}.{end}{setting}" for end in ("", "min.", "max."))
-            yield from at_most(least, most, f"{most} must be {_ABOVE} {least}")
-            yield from at_most(least, own, f"{own} must be {_ABOVE} {least}")
-            yield from at_most(own, most, f"{own} must be {_BELOW} {most}")
-        session, heartbeat = (f"group.{kind}.{setting}" for setting in _OF_MEMBERS[:2])
-        if int(_setting(heartbeat, settings) or 0) >= int(_setting(session, settings) or 0):
-            yield (heartbeat, session), f"{heartbeat} must be less than {session}"
+            own_name, minimum_name, maximum_name = (
+                f"group.{group_kind}.{bound_kind}{setting}" for bound_kind in ("", "min.", "max.")
+            )
+            yield from at_most(
+                minimum_name, maximum_name, f"{maximum_name} must be {_ABOVE} {minimum_name}"
+            )
+            yield from at_most(
+                minimum_name, own_name, f"{own_name} must be {_ABOVE} {minimum_name}"
+            )
+            yield from at_most(
+                own_name, maximum_name, f"{own_name} must be {_BELOW} {maximum_name}"
+            )
+        session_name, heartbeat_name = (
+            f"group.{group_kind}.{setting}" for setting in _OF_MEMBERS[:2]
+        )
+        if int(_setting_value(heartbeat_name, settings) or 0) >= int(
+            _setting_value(session_name, settings) or 0
+        ):
+            yield (
+                (heartbeat_name, session_name),
+                f"{heartbeat_name} must be less than {session_name}",
+            )
     for setting in _OF_SHARES:
-        own, least, most = (f"group.share.{end}{setting}" for end in ("", "min.", "max."))
-        yield from at_most(least, own, f"{own} must be {_ABOVE} {least}")
-        yield from at_most(own, most, f"{most} must be {_ABOVE} {own}")
+        own_name, minimum_name, maximum_name = (
+            f"group.share.{bound_kind}{setting}" for bound_kind in ("", "min.", "max.")
+        )
+        yield from at_most(minimum_name, own_name, f"{own_name} must be {_ABOVE} {minimum_name}")
+        yield from at_most(own_name, maximum_name, f"{maximum_name} must be {_ABOVE} {own_name}")
     for setting in ("standby.replicas", "warmup.replicas"):
-        own, most = f"group.streams.num.{setting}", f"group.streams.max.{setting}"
-        yield from at_most(own, most, f"{own} must be {_BELOW} {most}")
-    own, least = (f"group.streams.{end}task.offset.interval.ms" for end in ("", "min."))
-    yield from at_most(least, own, f"{own} must be {_ABOVE} {least}")
-    members, sessions = "group.share.max.size", "group.share.max.share.sessions"
-    yield from at_most(members, sessions, f"{sessions} must be {_ABOVE} {members}")
-    tags, tags_text = f"group.{_TAGS}", settings.group_streams_rack_aware_assignment_tags
+        own_name, maximum_name = f"group.streams.num.{setting}", f"group.streams.max.{setting}"
+        yield from at_most(own_name, maximum_name, f"{own_name} must be {_BELOW} {maximum_name}")
+    own_name, minimum_name = (
+        f"group.streams.{bound_kind}task.offset.interval.ms" for bound_kind in ("", "min.")
+    )
+    yield from at_most(minimum_name, own_name, f"{own_name} must be {_ABOVE} {minimum_name}")
+    members_name, sessions_name = "group.share.max.size", "group.share.max.share.sessions"
+    yield from at_most(
+        members_name, sessions_name, f"{sessions_name} must be {_ABOVE} {members_name}"
+    )
+    tags_name, tags_text = f"group.{_TAGS}", settings.group_streams_rack_aware_assignment_tags
     if "" in elements(tags_text):
-        yield (tags, tags), _EMPTY.format(tags)
+        yield (tags_name, tags_name), _EMPTY.format(tags_name)
     elif _has_duplicates(tags_text):
-        yield (tags, tags), f"{tags} {_TWICE}"
+        yield (tags_name, tags_name), f"{tags_name} {_TWICE}"
 
 
 _EMPTY: Final = "Configuration '{}' values must not be empty."
@@ -477,67 +553,70 @@ _ABOVE: Final = "greater than or equal to"
 _BELOW: Final = "less than or equal to"
 
 
-def _number(key: str, configs: Configs, settings: Settings) -> int:
-    if key in configs:
-        return int(configs[key])
-    field = _SETTINGS.get(f"group.{key}")
-    return int(GROUP_CONFIGS[key].default if field is None else getattr(settings, field))
+def _config_number(config_name: str, configs: Configs, settings: Settings) -> int:
+    if config_name in configs:
+        return int(configs[config_name])
+    field = _SETTINGS.get(f"group.{config_name}")
+    return int(GROUP_CONFIGS[config_name].default if field is None else getattr(settings, field))
 
 
-def _reset_complaint(key: str, value: str) -> str | None:
+def _reset_complaint(config_name: str, config_value: str) -> str | None:
     """ShareGroupAutoOffsetResetStrategy.Validator."""
-    if key != "share.auto.offset.reset" or value in ("earliest", "latest"):
+    if config_name != "share.auto.offset.reset" or config_value in ("earliest", "latest"):
         return None
-    if value.startswith(_BY_DURATION):
-        back_ms = _duration_ms(value.removeprefix(_BY_DURATION))
+    if config_value.startswith(_BY_DURATION):
+        back_ms = _duration_ms(config_value.removeprefix(_BY_DURATION))
         if back_ms is not None and back_ms >= 0:
             return None
     return (
-        f"Invalid value {value} for configuration {key}: Invalid value `{value}` for configuration "
-        f"{key}. The value must be either 'earliest', 'latest' or of the format "
-        "'by_duration:<PnDTnHnMn.nS>'."
+        f"Invalid value {config_value} for configuration {config_name}: Invalid value "
+        f"`{config_value}` for configuration {config_name}. The value must be either 'earliest', "
+        "'latest' or of the format 'by_duration:<PnDTnHnMn.nS>'."
     )
 
 
-def _duration_ms(text: str) -> int | None:
+def _duration_ms(duration_text: str) -> int | None:
     """A duration in ms; None if the text is no duration."""
-    match = _DURATION.fullmatch(text)
+    match = _DURATION.fullmatch(duration_text)
     if match is None or match["time"] in ("T", "t"):
         return None
-    parts = [match[part] for part in ("d", "h", "m", "s")]
-    if all(part is None for part in parts):
+    duration_parts = [match[duration_part] for duration_part in ("d", "h", "m", "s")]
+    if all(duration_part is None for duration_part in duration_parts):
         return None
     seconds = sum(
-        int(part or 0) * factor for part, factor in zip(parts, (86_400, 3_600, 60, 1), strict=True)
+        int(duration_part or 0) * factor
+        for duration_part, factor in zip(duration_parts, (86_400, 3_600, 60, 1), strict=True)
     )
     if not -LONG_MAX <= seconds <= LONG_MAX:
         return None
-    ms = seconds * 1_000 + _fraction_ms(match)
-    return -ms if match["sign"] == "-" else ms
+    duration_ms = seconds * 1_000 + _fraction_ms(match)
+    return -duration_ms if match["sign"] == "-" else duration_ms
 
 
 def _fraction_ms(match: re.Match[str]) -> int:
     """The fraction of a second in milliseconds, with the sign of the seconds."""
-    ms = int(((match["f"] or "") + "000")[:3])
-    return -ms if (match["s"] or "").startswith("-") else ms
+    fraction_ms = int(((match["f"] or "") + "000")[:3])
+    return -fraction_ms if (match["s"] or "").startswith("-") else fraction_ms
 
 
 def group_values(
-    own: Configs,
+    group_configs: Configs,
     *,
     image: ClusterImage,
     settings: Settings,
     broker_id: BrokerId,
-    rules: Rules = LATEST,
+    release_rules: Rules = LATEST,
 ) -> list[ConfigValue]:
     """Every config of a group on a broker, with its source (ConfigHelper)."""
-    values = []
-    for name, key in sorted(_way(rules).keys.items()):
+    config_values = []
+    for config_name, key in sorted(_config_source(release_rules).keys.items()):
         synonyms: list[tuple[str, str, ConfigSource]] = []
-        if name in own:
-            synonyms.append((name, displayed_value(key, own[name]), ConfigSource.GROUP))
+        if config_name in group_configs:
+            synonyms.append(
+                (config_name, displayed_value(key, group_configs[config_name]), ConfigSource.GROUP)
+            )
         if key.broker_name is None:
-            synonyms.append((name, key.default, ConfigSource.DEFAULT))
+            synonyms.append((config_name, key.default, ConfigSource.DEFAULT))
         else:
             synonyms += broker_synonyms(
                 key.broker_name,
@@ -547,6 +626,6 @@ def group_values(
                 settings=settings,
             )
         is_set = any(source is not ConfigSource.DEFAULT for _, _, source in synonyms)
-        if is_set or name not in INTERNAL_GROUP_CONFIGS:
-            values.append(value_of(name, key, synonyms, otherwise=key.default))
-    return values
+        if is_set or config_name not in INTERNAL_GROUP_CONFIGS:
+            config_values.append(value_of(config_name, key, synonyms, default_value=key.default))
+    return config_values

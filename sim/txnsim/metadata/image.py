@@ -108,21 +108,25 @@ class Topics(dict[str, TopicImage]):
         topics: Mapping[str, TopicImage],
         *,
         old_topics: Mapping[str, TopicImage] | None = None,
-        changed: tuple[str, ...] = (),
+        changed_names: tuple[str, ...] = (),
     ) -> None:
         """Copy the topics, and note the old ones and the changed names."""
         super().__init__(topics)
         self._mark = object()
         self._before = old_topics._mark if isinstance(old_topics, Topics) else None
-        self._changed = changed
+        self._changed = changed_names
 
     def changed_since(self, old_topics: Mapping[str, TopicImage]) -> tuple[str, ...]:
         """Names of deleted topics, then of new or changed topics in order."""
         if isinstance(old_topics, Topics) and old_topics._mark is self._before:
             return self._changed
         return (
-            *(name for name in old_topics if name not in self),
-            *(name for name, topic in self.items() if old_topics.get(name) is not topic),
+            *(topic_name for topic_name in old_topics if topic_name not in self),
+            *(
+                topic_name
+                for topic_name, topic in self.items()
+                if old_topics.get(topic_name) is not topic
+            ),
         )
 
 
@@ -162,12 +166,12 @@ class ClusterImage(msgspec.Struct, frozen=True, kw_only=True):
             return None
         return topic.partitions[topic_partition.partition]
 
-    def existing(self, names: AbstractSet[str] | Mapping[str, object]) -> list[str]:
+    def existing(self, topic_names: AbstractSet[str] | Mapping[str, object]) -> list[str]:
         """Those of the names that are topics; iterates over the smaller side."""
-        topics = self.topics
-        if len(names) > len(topics):
-            return [name for name in topics if name in names]
-        return [name for name in names if name in topics]
+        image_topics = self.topics
+        if len(topic_names) > len(image_topics):
+            return [topic_name for topic_name in image_topics if topic_name in topic_names]
+        return [topic_name for topic_name in topic_names if topic_name in image_topics]
 
     def topic_by_id(self, topic_id: uuid.UUID) -> TopicImage | None:
         name = self.topic_names.get(topic_id)
@@ -218,14 +222,14 @@ class ClusterImage(msgspec.Struct, frozen=True, kw_only=True):
 
     def deleted_topics(self, old_image: ClusterImage) -> tuple[TopicImage, ...]:
         """Topics of an older image that were deleted; a new topic may have the same name."""
-        deleted = []
-        for name in self.changed_topics(old_image):
-            old_topic, new_topic = old_image.topics.get(name), self.topics.get(name)
+        deleted_topics = []
+        for topic_name in self.changed_topics(old_image):
+            old_topic, new_topic = old_image.topics.get(topic_name), self.topics.get(topic_name)
             if old_topic is not None and (
                 new_topic is None or new_topic.topic_id != old_topic.topic_id
             ):
-                deleted.append(old_topic)
-        return tuple(deleted)
+                deleted_topics.append(old_topic)
+        return tuple(deleted_topics)
 
     # Changes
 
@@ -244,11 +248,11 @@ class ClusterImage(msgspec.Struct, frozen=True, kw_only=True):
             topic_names={**self.topic_names, **{topic.topic_id: topic.name for topic in topics}},
         )
 
-    def without_topic(self, name: str) -> ClusterImage:
-        topics = Topics(self.topics, old_topics=self.topics, changed=(name,))
+    def without_topic(self, topic_name: str) -> ClusterImage:
+        topics = Topics(self.topics, old_topics=self.topics, changed_names=(topic_name,))
         topic_names = dict(self.topic_names)
-        del topic_names[topics.pop(name).topic_id]
-        return self._next(
+        del topic_names[topics.pop(topic_name).topic_id]
+        return self._next_image(
             topics=topics,
             topic_names=topic_names,
         )
@@ -263,79 +267,91 @@ class ClusterImage(msgspec.Struct, frozen=True, kw_only=True):
         """The image with several partitions replaced, in one step."""
         if not changes:
             return self
-        by_topic: dict[str, list[PartitionImage]] = {}
+        partitions_by_topic: dict[str, list[PartitionImage]] = {}
         for topic_partition, partition in changes.items():
-            partitions = by_topic.setdefault(
+            partitions = partitions_by_topic.setdefault(
                 topic_partition.topic, list(self.topics[topic_partition.topic].partitions)
             )
             partitions[topic_partition.partition] = partition
         topics = {
-            name: msgspec.structs.replace(self.topics[name], partitions=tuple(partitions))
-            for name, partitions in by_topic.items()
+            topic_name: msgspec.structs.replace(
+                self.topics[topic_name], partitions=tuple(partitions)
+            )
+            for topic_name, partitions in partitions_by_topic.items()
         }
-        return self._next(topics=self._topics_with(topics))
+        return self._next_image(topics=self._topics_with(topics))
 
-    def with_topic_configs(self, name: str, topic_configs: Mapping[str, str]) -> ClusterImage:
+    def with_topic_configs(self, topic_name: str, topic_configs: Mapping[str, str]) -> ClusterImage:
         """The image with a topic's own configs replaced."""
         return self.with_topic(
-            msgspec.structs.replace(self.topics[name], configs=dict(topic_configs))
+            msgspec.structs.replace(self.topics[topic_name], configs=dict(topic_configs))
         )
 
     def with_broker(self, broker: BrokerImage) -> ClusterImage:
         """The image with that broker added or replaced."""
-        return self._next(brokers={**self.brokers, broker.broker_id: broker})
+        return self._next_image(brokers={**self.brokers, broker.broker_id: broker})
 
-    def with_feature(self, name: str, level: int) -> ClusterImage:
+    def with_feature(self, feature_name: str, level: int) -> ClusterImage:
         """The image with a finalized feature level, and a higher features' epoch."""
-        return self._next(
-            features={**self.features, name: level},
+        return self._next_image(
+            features={**self.features, feature_name: level},
             features_epoch=self.offset + 1,
         )
 
-    def with_broker_configs(self, name: str, configs: Mapping[str, str]) -> ClusterImage:
+    def with_broker_configs(self, scope: str, configs: Mapping[str, str]) -> ClusterImage:
         """The image with the dynamic configs of one broker (``""`` for cluster-wide ones)
         replaced.
         """
-        return self._next(broker_configs={**self.broker_configs, name: dict(configs)})
+        return self._next_image(broker_configs={**self.broker_configs, scope: dict(configs)})
 
     def with_group_configs(
-        self, name: str, configs: Mapping[str, str], *, stays: bool = False
+        self, group_id: str, configs: Mapping[str, str], *, keeps_empty: bool = False
     ) -> ClusterImage:
         """The image with a group's configs replaced; a group without configs is removed unless
-        ``stays``.
+        ``keeps_empty``.
         """
-        changed = _with_configs(self.group_configs, name, configs)
-        if stays and name in self.group_configs:
-            changed.setdefault(name, {})
-        return self._next(group_configs=changed)
+        changed_configs = _with_configs(self.group_configs, group_id, configs)
+        if keeps_empty and group_id in self.group_configs:
+            changed_configs.setdefault(group_id, {})
+        return self._next_image(group_configs=changed_configs)
 
-    def with_client_metrics(self, name: str, configs: Mapping[str, str]) -> ClusterImage:
+    def with_client_metrics(
+        self, subscription_name: str, configs: Mapping[str, str]
+    ) -> ClusterImage:
         """The image with one subscription replaced; without configs it is removed."""
-        return self._next(client_metrics=_with_configs(self.client_metrics, name, configs))
+        return self._next_image(
+            client_metrics=_with_configs(self.client_metrics, subscription_name, configs)
+        )
 
     def with_client_quotas(
-        self, changed: Mapping[tuple[tuple[str, str | None], ...], Mapping[str, float]]
+        self, changed_quotas: Mapping[tuple[tuple[str, str | None], ...], Mapping[str, float]]
     ) -> ClusterImage:
         """The image with the quotas of these entities replaced; an entity without quotas is
         removed.
         """
         quotas = dict(self.client_quotas)
-        for key in changed:
-            quotas.pop(key, None)
-        quotas.update({key: dict(values) for key, values in changed.items() if values})
+        for entity in changed_quotas:
+            quotas.pop(entity, None)
+        quotas.update(
+            {
+                entity: dict(entity_quotas)
+                for entity, entity_quotas in changed_quotas.items()
+                if entity_quotas
+            }
+        )
         return msgspec.structs.replace(
-            self, offset=self.offset + len(changed), client_quotas=quotas
+            self, offset=self.offset + len(changed_quotas), client_quotas=quotas
         )
 
     def with_acls(self, acls: Acls) -> ClusterImage:
         """The image with these ACLs; the same object if nothing changes."""
         if acls is self.acls:
             return self
-        return self._next(acls=acls)
+        return self._next_image(acls=acls)
 
     def with_scram(self, scram: Credentials) -> ClusterImage:
         """The image with those SCRAM credentials."""
-        return self._next(scram=scram)
+        return self._next_image(scram=scram)
 
     def _topics_with(self, topics: Mapping[str, TopicImage]) -> Topics:
         """All topics, with these added or replaced."""
@@ -344,21 +360,21 @@ class ClusterImage(msgspec.Struct, frozen=True, kw_only=True):
         all_topics = Topics(
             self.topics,
             old_topics=self.topics if is_in_order else None,
-            changed=tuple(topics) if is_in_order else (),
+            changed_names=tuple(topics) if is_in_order else (),
         )
         all_topics.update(topics)
         return all_topics
 
-    def _next(self, **changes: Any) -> ClusterImage:
+    def _next_image(self, **changes: Any) -> ClusterImage:
         """The image at the next offset of the metadata log."""
         return msgspec.structs.replace(self, offset=self.offset + 1, **changes)
 
 
 def _with_configs(
-    all_configs: Mapping[str, Mapping[str, str]], name: str, configs: Mapping[str, str]
+    all_configs: Mapping[str, Mapping[str, str]], owner_name: str, configs: Mapping[str, str]
 ) -> dict[str, Mapping[str, str]]:
-    changed = dict(all_configs)  # there may be tens of thousands: no loop of ours
-    changed.pop(name, None)
+    changed_configs = dict(all_configs)  # there may be tens of thousands: no loop of ours
+    changed_configs.pop(owner_name, None)
     if configs:
-        changed[name] = dict(configs)
-    return changed
+        changed_configs[owner_name] = dict(configs)
+    return changed_configs

@@ -57,7 +57,7 @@ class PartitionChange(msgspec.Struct, frozen=True, kw_only=True):
     """The new replicas; None to keep the current ones."""
 
 
-class _Elected(msgspec.Struct, frozen=True, kw_only=True):
+class _ElectionResult(msgspec.Struct, frozen=True, kw_only=True):
     leader: BrokerId
     is_unclean: bool = False
 
@@ -66,38 +66,38 @@ def changed_partition(partition: PartitionImage, change: PartitionChange) -> Par
     """The partition after the change; None if nothing changes."""
     placement, isr = _finish_reassignment(_placement(partition, change), change.target_isr)
     change = msgspec.structs.replace(change, target_isr=isr)
-    elr = _eligible(partition, change)
-    elected = _elect(partition, change, elr, placement.replicas)
-    has_new_leader = elected.leader != partition.leader
+    elr = _eligible_leader_replicas(partition, change)
+    election_result = _elect(partition, change, elr, placement.replicas)
+    has_new_leader = election_result.leader != partition.leader
     # A replica that is gone must hear of it even if the leader stays (PartitionChangeBuilder,
     # triggerLeaderEpochBumpForReplicaReassignmentIfNeeded).
     has_new_epoch = has_new_leader or not set(partition.replicas) <= set(placement.replicas)
     is_recovering = partition.is_recovering and not change.has_recovered
-    if has_new_leader and elected.is_unclean:
+    if has_new_leader and election_result.is_unclean:
         # The new leader may lack records of the others; its log is the truth from now on.
-        isr, elr, is_recovering = (elected.leader,), (), True
-    elif has_new_leader and elected.leader in elr:
-        isr = (elected.leader,)
-        elr = tuple(replica for replica in elr if replica != elected.leader)
+        isr, elr, is_recovering = (election_result.leader,), (), True
+    elif has_new_leader and election_result.leader in elr:
+        isr = (election_result.leader,)
+        elr = tuple(replica for replica in elr if replica != election_result.leader)
     if not change.has_elr:
         elr = ()
         if not isr:
             isr = partition.isr  # without ELR an ISR never gets empty
-    changed = msgspec.structs.replace(
+    partition_after = msgspec.structs.replace(
         partition,
-        leader=elected.leader,
+        leader=election_result.leader,
         isr=isr,
         elr=elr,
-        last_known_elr=_last_known_leaders(partition, change, elected.leader),
+        last_known_elr=_last_known_leaders(partition, change, election_result.leader),
         is_recovering=is_recovering,
         replicas=placement.replicas,
         removing=placement.removing,
         adding=placement.adding,
     )
-    if changed == partition:
+    if partition_after == partition:
         return None
     return msgspec.structs.replace(
-        changed,
+        partition_after,
         leader_epoch=LeaderEpoch(partition.leader_epoch + has_new_epoch),
         partition_epoch=partition.partition_epoch + 1,
     )
@@ -119,16 +119,16 @@ def _finish_reassignment(placement: Placement, isr: Brokers) -> tuple[Placement,
     kept_isr = tuple(replica for replica in isr if replica not in removing)
     kept_replicas = tuple(replica for replica in placement.replicas if replica not in removing)
     # At least one replica has to stay in sync. New replicas may lag: all of them must be in sync.
-    is_over = (
+    is_complete = (
         bool(kept_replicas) and (bool(kept_isr) or not removing) and set(adding) <= set(kept_isr)
     )
     if len(adding) < len(removing):
         # Fewer replicas than before: the ISR must not get smaller than it has to.
-        is_over = is_over and set(kept_replicas) <= set(kept_isr)
-    return (Placement(replicas=kept_replicas), kept_isr) if is_over else (placement, isr)
+        is_complete = is_complete and set(kept_replicas) <= set(kept_isr)
+    return (Placement(replicas=kept_replicas), kept_isr) if is_complete else (placement, isr)
 
 
-def _eligible(partition: PartitionImage, change: PartitionChange) -> Brokers:
+def _eligible_leader_replicas(partition: PartitionImage, change: PartitionChange) -> Brokers:
     """The ELR that belongs to the new ISR (PartitionChangeBuilder.maybePopulateTargetElr)."""
     if not change.has_elr:
         return partition.elr
@@ -145,19 +145,19 @@ def _eligible(partition: PartitionImage, change: PartitionChange) -> Brokers:
 
 def _elect(
     partition: PartitionImage, change: PartitionChange, elr: Brokers, replicas: Brokers
-) -> _Elected:
+) -> _ElectionResult:
     isr = change.target_isr
 
     def may_lead(replica: BrokerId) -> bool:
-        is_in = replica in isr or (not isr and replica in elr)
-        return is_in and change.is_acceptable(replica)
+        is_candidate = replica in isr or (not isr and replica in elr)
+        return is_candidate and change.is_acceptable(replica)
 
     candidates = [partition.leader, *replicas]
     if change.election is Election.PREFERRED:
         candidates.insert(0, replicas[0])
     for candidate in candidates:
         if may_lead(candidate):
-            return _Elected(leader=candidate)
+            return _ElectionResult(leader=candidate)
     last_elr = partition.last_known_elr
     if (
         change.has_elr
@@ -166,12 +166,12 @@ def _elect(
         and len(last_elr) == 1
         and change.is_acceptable(last_elr[0])
     ):
-        return _Elected(leader=last_elr[0], is_unclean=True)
+        return _ElectionResult(leader=last_elr[0], is_unclean=True)
     if change.election is Election.UNCLEAN:
         for replica in replicas:
             if change.is_acceptable(replica):
-                return _Elected(leader=replica, is_unclean=True)
-    return _Elected(leader=NO_LEADER)
+                return _ElectionResult(leader=replica, is_unclean=True)
+    return _ElectionResult(leader=NO_LEADER)
 
 
 def _last_known_leaders(

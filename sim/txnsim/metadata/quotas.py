@@ -24,11 +24,11 @@ USER: Final = "user"
 IP: Final = "ip"
 
 Entity = tuple[tuple[str, str | None], ...]
-"""The (kind, name) pairs of a quota's entity, in order of ``_ORDER``; the name None stands for the
-default entity.
+"""The (kind, name) pairs of a quota's entity, in order of ``_KIND_ORDER``; the name None stands for
+the default entity.
 """
 
-_ORDER: Final = (CLIENT_ID, USER, IP)
+_KIND_ORDER: Final = (CLIENT_ID, USER, IP)
 
 DEVIATIONS: Final = (
     "Client quotas are kept and described, but they throttle no client, and every answer has a "
@@ -45,13 +45,13 @@ class QuotaType(Enum):
     LONG = 9_223_372_036_854_775_807
 
 
-_OF_CLIENTS: Final = {
+_CLIENT_QUOTAS: Final = {
     "producer_byte_rate": QuotaType.LONG,
     "consumer_byte_rate": QuotaType.LONG,
     "request_percentage": QuotaType.DOUBLE,
     "controller_mutation_rate": QuotaType.DOUBLE,
 }
-_OF_ADDRESSES: Final = {"connection_creation_rate": QuotaType.INT}
+_ADDRESS_QUOTAS: Final = {"connection_creation_rate": QuotaType.INT}
 _FRACTION_MAX: Final = 1e-6
 
 
@@ -75,79 +75,95 @@ class QuotaFilter(msgspec.Struct, frozen=True, kw_only=True):
 
 def entity_of(pairs: Iterable[tuple[str, str | None]]) -> Entity:
     """An entity with its kinds in order; if a kind is repeated, the last name counts."""
-    names = dict(pairs)
-    ordered = tuple((kind, names.pop(kind)) for kind in _ORDER if kind in names)
-    return ordered + tuple(names.items())
+    names_by_kind = dict(pairs)
+    ordered_kinds = tuple(
+        (entity_kind, names_by_kind.pop(entity_kind))
+        for entity_kind in _KIND_ORDER
+        if entity_kind in names_by_kind
+    )
+    return ordered_kinds + tuple(names_by_kind.items())
 
 
 def altered_values(
-    image: ClusterImage, entity: Entity, changes: Iterable[QuotaChange], rules: Rules = LATEST
+    image: ClusterImage,
+    entity: Entity,
+    changes: Iterable[QuotaChange],
+    release_rules: Rules = LATEST,
 ) -> dict[str, float] | Rejection:
     """An entity's quotas after all changes, or the error, in which case none is applied."""
-    keys = _keys_of(entity)
-    if isinstance(keys, Rejection):
-        return keys
-    values = dict(image.client_quotas.get(entity, {}))
+    quota_types = _quotas_of(entity)
+    if isinstance(quota_types, Rejection):
+        return quota_types
+    quota_values = dict(image.client_quotas.get(entity, {}))
     for change in changes:
         if change.value is None:
-            values.pop(change.key, None)
+            quota_values.pop(change.key, None)
             continue
-        refusal = _value_refusal(keys, change.key, change.value, rules)
+        refusal = _value_refusal(quota_types, change.key, change.value, release_rules)
         if refusal is not None:
             return refusal
-        values[change.key] = change.value
-    return values
+        quota_values[change.key] = change.value
+    return quota_values
 
 
 def altered_quotas(
     image: ClusterImage,
     changes: Mapping[Entity, Iterable[QuotaChange]],
-    rules: Rules = LATEST,
+    release_rules: Rules = LATEST,
 ) -> ClusterImage:
     """The image after changes of many entities (ClientQuotaControlManager.alterClientQuotas);
     refused changes are left out.
     """
-    changed: dict[Entity, dict[str, float]] = {}
-    for entity, of_it in changes.items():
-        values = altered_values(image, entity, of_it, rules)
-        if not isinstance(values, Rejection) and values != image.client_quotas.get(entity, {}):
-            changed[entity] = values
-    return image.with_client_quotas(changed) if changed else image
+    changed_quotas: dict[Entity, dict[str, float]] = {}
+    for entity, entity_changes in changes.items():
+        quota_values = altered_values(image, entity, entity_changes, release_rules)
+        if not isinstance(quota_values, Rejection) and quota_values != image.client_quotas.get(
+            entity, {}
+        ):
+            changed_quotas[entity] = quota_values
+    return image.with_client_quotas(changed_quotas) if changed_quotas else image
 
 
 def finds_quota(quota_filter: QuotaFilter, entity: Entity) -> bool:
     """Whether a filter matches an entity."""
-    named = dict(entity)
-    if quota_filter.strict and len(named) > len(quota_filter.exact) + len(quota_filter.kinds):
+    names_by_kind = dict(entity)
+    if quota_filter.strict and len(names_by_kind) > len(quota_filter.exact) + len(
+        quota_filter.kinds
+    ):
         return False
-    return quota_filter.kinds <= named.keys() and quota_filter.exact.items() <= named.items()
+    return (
+        quota_filter.kinds <= names_by_kind.keys()
+        and quota_filter.exact.items() <= names_by_kind.items()
+    )
 
 
 def entity_text(entity: Entity) -> str:
     """The entity as ClientQuotaEntity.toString prints it."""
-    inside = ", ".join(f"{kind}={'null' if name is None else name}" for kind, name in entity)
-    return f"ClientQuotaEntity(entries={{{inside}}})"
+    entries_text = ", ".join(
+        f"{entity_kind}={'null' if name is None else name}" for entity_kind, name in entity
+    )
+    return f"ClientQuotaEntity(entries={{{entries_text}}})"
 
 
-def _keys_of(entity: Entity) -> Mapping[str, QuotaType] | Rejection:
+def _quotas_of(entity: Entity) -> Mapping[str, QuotaType] | Rejection:
     if not entity:
         return invalid_request("Invalid empty client quota entity")
-    for kind, name in entity:
-        if kind not in _ORDER:
-            return invalid_request(f"Unhandled client quota entity type: {kind}")
+    for entity_kind, name in entity:
+        if entity_kind not in _KIND_ORDER:
+            return invalid_request(f"Unhandled client quota entity type: {entity_kind}")
         if name == "":
-            return invalid_request(f"Empty {kind} not supported")
-    named = dict(entity)
-    if IP not in named:
-        return _OF_CLIENTS
-    if len(named) > 1:
+            return invalid_request(f"Empty {entity_kind} not supported")
+    names_by_kind = dict(entity)
+    if IP not in names_by_kind:
+        return _CLIENT_QUOTAS
+    if len(names_by_kind) > 1:
         return invalid_request(
             "Invalid quota entity combination, IP entity shouldnot be combined with User or "
             "ClientId"
         )
-    if named[IP] is not None and not _is_address(named[IP] or ""):
-        return invalid_request(f"{named[IP]} is not a valid IP or resolvable host.")
-    return _OF_ADDRESSES
+    if names_by_kind[IP] is not None and not _is_address(names_by_kind[IP] or ""):
+        return invalid_request(f"{names_by_kind[IP]} is not a valid IP or resolvable host.")
+    return _ADDRESS_QUOTAS
 
 
 def _is_address(text: str) -> bool:
@@ -161,20 +177,20 @@ def _is_address(text: str) -> bool:
 
 
 def _value_refusal(
-    keys: Mapping[str, QuotaType], key: str, value: float, rules: Rules
+    quota_types: Mapping[str, QuotaType], quota_name: str, quota_value: float, release_rules: Rules
 ) -> Rejection | None:
-    kind = keys.get(key)
-    if kind is None:
-        return invalid_request(f"Invalid configuration key {key}")
-    if rules.quotas_are_finite and not isfinite(value):
-        return invalid_request(f"Quota {key} must be a finite number")
-    if value <= 0:
-        return invalid_request(f"Quota {key} must be greater than 0")
-    if kind is QuotaType.DOUBLE:
+    quota_type = quota_types.get(quota_name)
+    if quota_type is None:
+        return invalid_request(f"Invalid configuration key {quota_name}")
+    if release_rules.quotas_are_finite and not isfinite(quota_value):
+        return invalid_request(f"Quota {quota_name} must be a finite number")
+    if quota_value <= 0:
+        return invalid_request(f"Quota {quota_name} must be greater than 0")
+    if quota_type is QuotaType.DOUBLE:
         return None
-    if value > float(kind.value):
-        article = "an INT" if kind is QuotaType.INT else "a LONG"
-        return invalid_request(f"Proposed value for {key} is too large for {article}.")
-    if abs(value % 1.0) > _FRACTION_MAX:
-        return invalid_request(f"{key} cannot be a fractional value.")
+    if quota_value > float(quota_type.value):
+        article = "an INT" if quota_type is QuotaType.INT else "a LONG"
+        return invalid_request(f"Proposed value for {quota_name} is too large for {article}.")
+    if abs(quota_value % 1.0) > _FRACTION_MAX:
+        return invalid_request(f"{quota_name} cannot be a fractional value.")
     return None
