@@ -21,32 +21,30 @@ from txnsim.types import BrokerId
 class Fleet:
     """The releases of a cluster's brokers. A broker may be restarted with another release."""
 
-    __slots__ = ("_by_broker", "_ruled", "_rules", "changes", "default", "first")
+    __slots__ = ("_adjusted_releases", "_by_broker", "_rules", "changes", "default", "first")
 
     def __init__(
         self,
-        default: Release = REFERENCE,
-        by_broker: Mapping[BrokerId, Release] | None = None,
-        rules: Mapping[str, bool] | None = None,
+        default_release: Release = REFERENCE,
+        releases_by_broker: Mapping[BrokerId, Release] | None = None,
+        switched_rules: Mapping[str, bool] | None = None,
     ) -> None:
         """Make a fleet.
 
-        Args:
-            default: Release of the brokers that are not in ``by_broker``.
-            by_broker: Releases of the other brokers.
-            rules: Rule name -> whether it is on, whatever the release: to have a bug before its
-                fix, or a fix before its release.
+        Args: default_release: Release of the brokers that are not in ``releases_by_broker``.
+        releases_by_broker: Releases of the other brokers. switched_rules: Rule name -> whether it
+        is on, whatever the release: to have a bug before its fix, or a fix before its release.
 
         Raises:
             ConfigError: There is no such rule.
         """
-        unknown = set(rules or ()) - set(Rules.documentation())
-        if unknown:
-            raise ConfigError(f"there is no rule {', '.join(sorted(unknown))}")
-        self.default = default
-        self._by_broker = dict(by_broker or {})
-        self._rules = dict(rules or {})
-        self._ruled: dict[str, Release] = {}
+        unknown_rules = set(switched_rules or ()) - set(Rules.documentation())
+        if unknown_rules:
+            raise ConfigError(f"there is no rule {', '.join(sorted(unknown_rules))}")
+        self.default = default_release
+        self._by_broker = dict(releases_by_broker or {})
+        self._rules = dict(switched_rules or {})
+        self._adjusted_releases: dict[str, Release] = {}
         self.first = BrokerId(1)
         """The broker on whose node the controller runs."""
         self.changes = 0
@@ -59,11 +57,13 @@ class Fleet:
         release = self._by_broker.get(broker_id, self.default)
         if not self._rules:
             return release
-        ruled = self._ruled.get(release.name)
-        if ruled is None:
+        adjusted_release = self._adjusted_releases.get(release.name)
+        if adjusted_release is None:
             rules = msgspec.structs.replace(release.rules, **self._rules)
-            ruled = self._ruled[release.name] = msgspec.structs.replace(release, rules=rules)
-        return ruled
+            adjusted_release = self._adjusted_releases[release.name] = msgspec.structs.replace(
+                release, rules=rules
+            )
+        return adjusted_release
 
     def assign(self, broker_id: BrokerId, release: Release) -> None:
         """Make the broker run this release from its next start on."""
@@ -79,20 +79,21 @@ class Fleet:
         """Highest version of an API that a broker understands from another broker; -1 if none."""
         return self.release_of(broker_id).highest(api_key)
 
-    def complaint(self, release: Release, finalized: Mapping[str, int]) -> str | None:
+    def complaint(self, release: Release, finalized_levels: Mapping[str, int]) -> str | None:
         """Kafka's reason why a broker of this release can't register in a cluster with these
         finalized feature levels (ClusterControlManager.registerBroker); None if it can.
         """
-        for name, level in sorted(finalized.items()):
-            supported = release.features.get(name)
+        for feature_name, level in sorted(finalized_levels.items()):
+            supported_range = release.features.get(feature_name)
             if level > 0 and (
-                supported is None or not supported.min_level <= level <= supported.max_level
+                supported_range is None
+                or not supported_range.min_level <= level <= supported_range.max_level
             ):
                 return (
                     f"Unable to register because the broker does not support finalized version "
-                    f"{level} of {name}. The broker wants a version between "
-                    f"{supported.min_level if supported else 0} and "
-                    f"{supported.max_level if supported else 0}, inclusive."
+                    f"{level} of {feature_name}. The broker wants a version between "
+                    f"{supported_range.min_level if supported_range else 0} and "
+                    f"{supported_range.max_level if supported_range else 0}, inclusive."
                 )
         return None
 
@@ -102,20 +103,23 @@ class Fleet:
         """The nodes that must support a feature level, each with its supported levels. The
         controller comes first (the first broker's node), then every registered broker, as in Kafka.
         """
-        ordered = sorted(broker_ids)
-        nodes = [(f"Local controller {broker_id}", broker_id) for broker_id in ordered[:1]]
-        nodes += [(f"Broker {broker_id}", broker_id) for broker_id in ordered]
+        sorted_ids = sorted(broker_ids)
+        nodes = [(f"Local controller {broker_id}", broker_id) for broker_id in sorted_ids[:1]]
+        nodes += [(f"Broker {broker_id}", broker_id) for broker_id in sorted_ids]
         return tuple(
             (node_name, self.release_of(broker_id).features) for node_name, broker_id in nodes
         )
 
     def new_cluster_levels(self, broker_ids: Iterable[BrokerId]) -> dict[str, int]:
         """Feature name -> level for a new cluster: the lowest of the brokers' own levels."""
-        every = [self.release_of(broker_id).features for broker_id in broker_ids]
-        names = sorted({name for features in every for name in features})
+        all_features = [self.release_of(broker_id).features for broker_id in broker_ids]
+        feature_names = sorted(
+            {feature_name for features in all_features for feature_name in features}
+        )
         return {
-            name: min(
-                features[name].new_cluster_level if name in features else 0 for features in every
+            feature_name: min(
+                features[feature_name].new_cluster_level if feature_name in features else 0
+                for features in all_features
             )
-            for name in names
+            for feature_name in feature_names
         }

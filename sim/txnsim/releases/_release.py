@@ -62,18 +62,18 @@ class Release(msgspec.Struct, frozen=True, kw_only=True):
         """Whether a broker accepts that version of the API from a client, and does not only
         advertise it.
         """
-        versions = self.api_versions.get(api_key)
-        if versions is None:
+        version_range = self.api_versions.get(api_key)
+        if version_range is None:
             return False
-        lowest, highest = versions
+        lowest, highest = version_range
         return max(lowest, self.refused_below.get(api_key, lowest)) <= api_version <= highest
 
     def highest(self, api_key: int) -> int:
         """Highest version of an API between brokers or to the controller; -1 if the release lacks
         the API.
         """
-        versions = self.api_versions.get(api_key) or self.controller_api_versions.get(api_key)
-        return -1 if versions is None else versions[1]
+        version_range = self.api_versions.get(api_key) or self.controller_api_versions.get(api_key)
+        return -1 if version_range is None else version_range[1]
 
     @staticmethod
     def line_of(version: str) -> tuple[int, int]:
@@ -82,19 +82,19 @@ class Release(msgspec.Struct, frozen=True, kw_only=True):
         Raises:
             ConfigError: The text is no release number.
         """
-        parts = numbers(version)
-        if len(parts) < 2:
+        version_numbers = numbers(version)
+        if len(version_numbers) < 2:
             raise ConfigError(f"{version}: no release of Apache Kafka")
-        return parts[0], parts[1]
+        return version_numbers[0], version_numbers[1]
 
     @staticmethod
     @cache
     def newer_than(version: str) -> tuple[str, ...]:
         """Names of the switches that are on in later releases only, in order of declaration."""
         return tuple(
-            name
-            for name, switch in Rules.documentation().items()
-            if switch.since and not switch.is_on(version)
+            rule_name
+            for rule_name, rule_switch in Rules.documentation().items()
+            if rule_switch.since and not rule_switch.is_on(version)
         )
 
 
@@ -141,11 +141,16 @@ def next_release(
 def _apply_changes(
     old_values: Mapping[K, V], changes: Mapping[K, V | None] | None
 ) -> Mapping[K, V]:
-    merged = {**old_values, **(changes or {})}
-    present = {key: value for key, value in merged.items() if value is not None}
-    return MappingProxyType(dict(sorted(present.items())))
+    merged_values = {**old_values, **(changes or {})}
+    present_values = {key: value for key, value in merged_values.items() if value is not None}
+    return MappingProxyType(dict(sorted(present_values.items())))
 
 
 def rules_of(version: str) -> Rules:
     """The rules of a release: each switch as its version says."""
-    return Rules(**{name: switch.is_on(version) for name, switch in Rules.documentation().items()})
+    return Rules(
+        **{
+            rule_name: rule_switch.is_on(version)
+            for rule_name, rule_switch in Rules.documentation().items()
+        }
+    )

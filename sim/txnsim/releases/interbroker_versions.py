@@ -36,11 +36,13 @@ class InterbrokerRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     def at_level(self, level: int) -> int:
         """The version to use at a level of the cluster's ``metadata.version``."""
-        return next(version for least, version in reversed(self.levels) if least <= level)
+        return next(
+            version for first_level, version in reversed(self.levels) if first_level <= level
+        )
 
-    def follows_peer(self, rules: Rules) -> bool:
+    def follows_peer(self, release_rules: Rules) -> bool:
         """Whether a sender with these rules asks its peer for its versions first."""
-        return not self.unless or bool(getattr(rules, self.unless))
+        return not self.unless or bool(getattr(release_rules, self.unless))
 
 
 FOLLOWER_FETCH: Final = InterbrokerRequest(

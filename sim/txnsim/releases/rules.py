@@ -54,23 +54,26 @@ class RuleSwitch(msgspec.Struct, frozen=True):
             version: The release, such as ``3.1.1``. With ``since`` 3.1.2 and 3.2 it is off in 3.1.1
                 and on in 3.1.3.
         """
-        own = numbers(version)
-        if own[: len(self.until)] <= self.until and self.until:
+        version_numbers = numbers(version)
+        if version_numbers[: len(self.until)] <= self.until and self.until:
             return True
         return bool(self.since) and (
-            own >= self.since[-1]
-            or any(own[:-1] == start[:-1] and own >= start for start in self.since)
+            version_numbers >= self.since[-1]
+            or any(
+                version_numbers[:-1] == first_version[:-1] and version_numbers >= first_version
+                for first_version in self.since
+            )
         )
 
-    def came(self, newest: str) -> str:
+    def came(self, newest_version: str) -> str:
         """Say since when the switch is on, for readers who may know newer releases than this table.
 
         Args:
-            newest: The newest release in the table.
+            newest_version: The newest release in the table.
         """
         since_text = ", ".join(map(text_of, self.since))
         if not self.until:
-            return since_text or f"none up to {newest}"
+            return since_text or f"none up to {newest_version}"
         until_text = f"up to {text_of(self.until)}"
         return f"{until_text}, and from {since_text} on" if since_text else until_text
 
@@ -87,9 +90,9 @@ def numbers(version: str) -> Numbers:
         raise ConfigError(f"{version}: no release of Apache Kafka") from None
 
 
-def text_of(release: Numbers) -> str:
+def text_of(version_numbers: Numbers) -> str:
     """The release as text: ``4.3.1``."""
-    return ".".join(map(str, release))
+    return ".".join(map(str, version_numbers))
 
 
 _switches: Final[list[RuleSwitch]] = []
@@ -110,11 +113,11 @@ def _switch(ticket: str, since: str = "", *, until: str = "", after: str, before
     """
     since_versions = tuple(numbers(version) for version in since.split(", ")) if since else ()
     until_version = numbers(until) if until else ()
-    switch = RuleSwitch(
+    rule_switch = RuleSwitch(
         ticket, since_versions, until_version, behaviour_before=before, behaviour_after=after
     )
-    _switches.append(switch)
-    return switch.is_on(REFERENCE_VERSION)
+    _switches.append(rule_switch)
+    return rule_switch.is_on(REFERENCE_VERSION)
 
 
 class Rules(msgspec.Struct, frozen=True, kw_only=True):
