@@ -24,23 +24,30 @@ def doubt(
         may_create: Whether a missing topic may still be auto-created
             (``auto.create.topics.enable``), so that its absence is no reason.
     """
-    return "; ".join(_doubts(rule, brokers, topics, may_create=may_create)) or None
+    return "; ".join(_doubts(rule, brokers, topics, may_create_topics=may_create)) or None
 
 
 def _doubts(
-    rule: FaultRule, brokers: Collection[int], topics: Mapping[str, int], *, may_create: bool
+    rule: FaultRule,
+    known_broker_ids: Collection[int],
+    partition_counts: Mapping[str, int],
+    *,
+    may_create_topics: bool,
 ) -> Iterator[str]:
-    broker_ids = [str(broker) for broker in sorted(brokers)]
-    target = None if rule.broker is None else str(rule.broker)
-    kind, _, source = (rule.source or "").partition("/")
-    for field, broker in (("broker", target), ("source", source if kind == "broker" else None)):
-        if broker is not None and broker not in broker_ids:
-            yield f"{field}: {unknown_word_message('broker', broker, broker_ids)}"
+    broker_ids = [str(named_broker) for named_broker in sorted(known_broker_ids)]
+    target_broker = None if rule.broker is None else str(rule.broker)
+    source_kind, _, source_id = (rule.source or "").partition("/")
+    for field, named_broker in (
+        ("broker", target_broker),
+        ("source", source_id if source_kind == "broker" else None),
+    ):
+        if named_broker is not None and named_broker not in broker_ids:
+            yield f"{field}: {unknown_word_message('broker', named_broker, broker_ids)}"
     if rule.topic is None:
         return
-    partitions = topics.get(rule.topic)
-    if partitions is None:
-        if not may_create:
-            yield f"topic: {unknown_word_message('topic', rule.topic, sorted(topics))}"
-    elif rule.partition is not None and rule.partition >= partitions:
-        yield f"partition: {rule.topic} has no {rule.partition}, only 0 to {partitions - 1}"
+    partition_count = partition_counts.get(rule.topic)
+    if partition_count is None:
+        if not may_create_topics:
+            yield f"topic: {unknown_word_message('topic', rule.topic, sorted(partition_counts))}"
+    elif rule.partition is not None and rule.partition >= partition_count:
+        yield f"partition: {rule.topic} has no {rule.partition}, only 0 to {partition_count - 1}"

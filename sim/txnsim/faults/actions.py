@@ -52,11 +52,11 @@ class BoundedAction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
             ValueError: A number is out of bounds; the message names the field and its bounds.
         """
         for field in self.__struct_fields__:
-            value = getattr(self, field)
-            if field in _BOUNDS and value is not None:
-                least, most = _BOUNDS[field]
-                if not least <= value <= most:
-                    raise ValueError(f"{field} is {value}, expected {least} to {most}")
+            field_value = getattr(self, field)
+            if field in _BOUNDS and field_value is not None:
+                minimum, maximum = _BOUNDS[field]
+                if not minimum <= field_value <= maximum:
+                    raise ValueError(f"{field} is {field_value}, expected {minimum} to {maximum}")
 
 
 class _Action(BoundedAction, frozen=True, kw_only=True):
@@ -66,12 +66,12 @@ class _Action(BoundedAction, frozen=True, kw_only=True):
 
     def __str__(self) -> str:
         field_values = {field: getattr(self, field) for field in self.__struct_fields__}
-        numbers = (
-            f" {value} ms" if field.endswith("_ms") else f" {value}"
-            for field, value in field_values.items()
-            if value is not None
+        field_texts = (
+            f" {field_value} ms" if field.endswith("_ms") else f" {field_value}"
+            for field, field_value in field_values.items()
+            if field_value is not None
         )
-        return f"{self.__struct_config__.tag}{''.join(numbers)}"
+        return f"{self.__struct_config__.tag}{''.join(field_texts)}"
 
 
 class Pass(_Action, frozen=True, kw_only=True, tag_field="do", tag="pass"):
@@ -131,8 +131,8 @@ class Fail(_Action, frozen=True, kw_only=True, tag_field="do", tag="error"):
 
     def __post_init__(self) -> None:
         if self.error.lower() not in ErrorCode.__members__:
-            names = (error.name.upper() for error in ErrorCode)
-            raise ValueError(unknown_word_message("Kafka error", self.error, names))
+            error_names = (error.name.upper() for error in ErrorCode)
+            raise ValueError(unknown_word_message("Kafka error", self.error, error_names))
 
     @property
     def code(self) -> ErrorCode:

@@ -24,8 +24,8 @@ class _ClusterAction(BoundedAction, frozen=True, kw_only=True):
     @property
     def ends_after_ms(self) -> int | None:
         """Milliseconds until the effect ends by itself; None if it does not, or has no duration."""
-        ends = (name for name in self.__struct_fields__ if name.endswith("_after_ms"))
-        return next((getattr(self, name) for name in ends), None)
+        duration_names = (name for name in self.__struct_fields__ if name.endswith("_after_ms"))
+        return next((getattr(self, name) for name in duration_names), None)
 
 
 class Crash(_ClusterAction, frozen=True, kw_only=True, tag_field="do", tag="crash"):
@@ -38,7 +38,8 @@ class Crash(_ClusterAction, frozen=True, kw_only=True, tag_field="do", tag="cras
 
     def __str__(self) -> str:
         lost = ", unflushed data lost" if self.lose_unflushed else ""
-        return f"crash {_which(self.broker)}{lost}{_until('restart', self.restart_after_ms)}"
+        restart = _duration_text("restart", self.restart_after_ms)
+        return f"crash {_broker_text(self.broker)}{lost}{restart}"
 
 
 class MoveLeader(_ClusterAction, frozen=True, kw_only=True, tag_field="do", tag="move-leader"):
@@ -79,13 +80,17 @@ class Partition(_ClusterAction, frozen=True, kw_only=True, tag_field="do", tag="
     def __post_init__(self) -> None:
         members = [broker for group in self.groups for broker in group]
         if len(self.groups) < 2 or not all(self.groups):
-            raise ValueError(f"groups {_sides(self.groups)}: a partition has two sides or more")
+            raise ValueError(
+                f"groups {_groups_text(self.groups)}: a partition has two sides or more"
+            )
         if len(set(members)) < len(members):
-            raise ValueError(f"groups {_sides(self.groups)}: a broker can be on one side only")
+            raise ValueError(
+                f"groups {_groups_text(self.groups)}: a broker can be on one side only"
+            )
         super().__post_init__()
 
     def __str__(self) -> str:
-        return f"partition {_sides(self.groups)}{_until('heal', self.heal_after_ms)}"
+        return f"partition {_groups_text(self.groups)}{_duration_text('heal', self.heal_after_ms)}"
 
 
 class ClockJump(_ClusterAction, frozen=True, kw_only=True, tag_field="do", tag="clock"):
@@ -120,7 +125,7 @@ class FillDisk(_ClusterAction, frozen=True, kw_only=True, tag_field="do", tag="f
     free_after_ms: int | None = None
 
     def __str__(self) -> str:
-        return f"fill-disk {_which(self.broker)}{_until('free', self.free_after_ms)}"
+        return f"fill-disk {_broker_text(self.broker)}{_duration_text('free', self.free_after_ms)}"
 
 
 class LagReplica(_ClusterAction, frozen=True, kw_only=True, tag_field="do", tag="lag-replica"):
@@ -137,13 +142,13 @@ class LagReplica(_ClusterAction, frozen=True, kw_only=True, tag_field="do", tag=
 ClusterAction = Crash | MoveLeader | ResignLeader | Partition | ClockJump | FillDisk | LagReplica
 
 
-def _which(broker: int | None) -> str:
+def _broker_text(broker: int | None) -> str:
     return "the broker struck" if broker is None else f"broker {broker}"
 
 
-def _sides(groups: tuple[tuple[int, ...], ...]) -> str:
+def _groups_text(groups: tuple[tuple[int, ...], ...]) -> str:
     return " | ".join(" ".join(map(str, group)) for group in groups)
 
 
-def _until(event: str, after_ms: int | None) -> str:
+def _duration_text(event: str, after_ms: int | None) -> str:
     return "" if after_ms is None else f", {event} after {after_ms} ms"

@@ -30,33 +30,33 @@ def damage_message(message: bytes, damage: Damage, *, batch: bytes | None) -> by
     noise = damage.noise
     match damage.part:
         case DamagedPart.LENGTH:
-            size = len(message) - SIZE_BYTES
-            return (size - _within(noise, size) - 1).to_bytes(SIZE_BYTES, "big") + message[
-                SIZE_BYTES:
-            ]
+            body_size = len(message) - SIZE_BYTES
+            return (body_size - _number_below(noise, body_size) - 1).to_bytes(
+                SIZE_BYTES, "big"
+            ) + message[SIZE_BYTES:]
         case DamagedPart.CRC:
             assert batch is not None  # what carries none is not struck (``plan.matches``)
             position = message.index(batch[:BATCH_HEADER_BYTES]) + CRC_OFFSET
             return _change_byte(message, position + noise[0] % 4, noise[1])
         case DamagedPart.BYTES:
-            size = len(message) - SIZE_BYTES
-            places: list[int] = []
-            for count in range(min(SCRAMBLED_BYTES, size)):
-                start = 3 * count
-                position = _within(noise[start:], size)
-                while position in places:
-                    position = (position + 1) % size
-                places.append(position)
-                message = _change_byte(message, SIZE_BYTES + position, noise[start + 2])
+            body_size = len(message) - SIZE_BYTES
+            changed_positions: list[int] = []
+            for change_number in range(min(SCRAMBLED_BYTES, body_size)):
+                noise_start = 3 * change_number
+                position = _number_below(noise[noise_start:], body_size)
+                while position in changed_positions:
+                    position = (position + 1) % body_size
+                changed_positions.append(position)
+                message = _change_byte(message, SIZE_BYTES + position, noise[noise_start + 2])
             return message
     assert_never(damage.part)
 
 
-def _within(noise: bytes, size: int) -> int:
-    """A number below ``size``, taken from the noise."""
-    return int.from_bytes(noise[:2], "big") % size
+def _number_below(noise: bytes, upper_bound: int) -> int:
+    """A number below ``upper_bound``, taken from the noise."""
+    return int.from_bytes(noise[:2], "big") % upper_bound
 
 
-def _change_byte(message: bytes, position: int, by: int) -> bytes:
-    new_byte = message[position] ^ (by or 1)
+def _change_byte(message: bytes, position: int, change_mask: int) -> bytes:
+    new_byte = message[position] ^ (change_mask or 1)
     return message[:position] + bytes((new_byte,)) + message[position + 1 :]

@@ -36,32 +36,32 @@ Fate = Pass | Drop | Duplicate
 """What happens to a held message on release."""
 FATES: Final[Mapping[str, Fate]] = {"pass": Pass(), "drop": Drop(), "duplicate": Duplicate()}
 
-_WAITS: Final = (Pass, Hold, Delay)
+_HOLDING: Final = (Pass, Hold, Delay)
 
 TAKES: Final[Mapping[FaultPoint, tuple[type[CrossingAction], ...]]] = {
-    FaultPoint.CONNECTION_OPEN: (*_WAITS, Reorder, Drop, Disconnect),
+    FaultPoint.CONNECTION_OPEN: (*_HOLDING, Reorder, Drop, Disconnect),
     FaultPoint.CLIENT_REQUEST: (
-        *_WAITS, Reorder, Stall, Drop, DropAnswer, Fail, Duplicate, Throttle, Corrupt, Disconnect,
+        *_HOLDING, Reorder, Stall, Drop, DropAnswer, Fail, Duplicate, Throttle, Corrupt, Disconnect,
     ),
     FaultPoint.CLIENT_RESPONSE: (
-        *_WAITS, Reorder, Stall, Drop, Fail, Throttle, Corrupt, Rewrite, Slice, Disconnect,
+        *_HOLDING, Reorder, Stall, Drop, Fail, Throttle, Corrupt, Rewrite, Slice, Disconnect,
     ),
     FaultPoint.PEER_REQUEST: (
-        *_WAITS, Reorder, Stall, Drop, DropAnswer, Fail, Duplicate, Disconnect,
+        *_HOLDING, Reorder, Stall, Drop, DropAnswer, Fail, Duplicate, Disconnect,
     ),
-    FaultPoint.PEER_RESPONSE: (*_WAITS, Reorder, Stall, Drop, Fail, Disconnect),
-    FaultPoint.COORDINATOR_LOAD: (*_WAITS, Drop, Fail),
-    FaultPoint.COORDINATOR_UNLOAD: _WAITS,
-    FaultPoint.LOG_APPEND: (*_WAITS, Fail),
-    FaultPoint.LOG_READ: (*_WAITS, Fail),
-    FaultPoint.LOG_FLUSH: (*_WAITS, Drop, Fail),
+    FaultPoint.PEER_RESPONSE: (*_HOLDING, Reorder, Stall, Drop, Fail, Disconnect),
+    FaultPoint.COORDINATOR_LOAD: (*_HOLDING, Drop, Fail),
+    FaultPoint.COORDINATOR_UNLOAD: _HOLDING,
+    FaultPoint.LOG_APPEND: (*_HOLDING, Fail),
+    FaultPoint.LOG_READ: (*_HOLDING, Fail),
+    FaultPoint.LOG_FLUSH: (*_HOLDING, Drop, Fail),
     FaultPoint.LOG_INDEX: (Pass, Drop),
-    FaultPoint.GROUP_COMPLETION: (*_WAITS, Drop, Fail),
-    FaultPoint.SHARE_PERSIST: (*_WAITS, Fail),
-    FaultPoint.METADATA_APPLY: (*_WAITS, Drop),
-    FaultPoint.CLOCK_TIMER: (*_WAITS, Drop),
-    FaultPoint.PROCESS_START: _WAITS,
-    FaultPoint.PROCESS_STOP: _WAITS,
+    FaultPoint.GROUP_COMPLETION: (*_HOLDING, Drop, Fail),
+    FaultPoint.SHARE_PERSIST: (*_HOLDING, Fail),
+    FaultPoint.METADATA_APPLY: (*_HOLDING, Drop),
+    FaultPoint.CLOCK_TIMER: (*_HOLDING, Drop),
+    FaultPoint.PROCESS_START: _HOLDING,
+    FaultPoint.PROCESS_STOP: _HOLDING,
     FaultPoint.NOW: (),
 }  # fmt: skip
 """The actions that a point allows, besides actions on the cluster."""
@@ -87,7 +87,7 @@ WITH_API: Final = frozenset((*FaultPoint.of_clients(), *FaultPoint.of_peers()))
 FROM_CLIENTS: Final = frozenset(FaultPoint.of_clients())
 """Points at which a client sends, so that a rule can match its client id."""
 
-_WHY: Final[Mapping[tuple[FaultPoint, type[CrossingAction | ClusterAction]], str]] = {
+_EXPLANATIONS: Final[Mapping[tuple[FaultPoint, type[CrossingAction | ClusterAction]], str]] = {
     (FaultPoint.CLIENT_RESPONSE, Duplicate): "a stream has one answer per request",
     (FaultPoint.PEER_RESPONSE, Duplicate): "a stream has one answer per request",
     (FaultPoint.CLIENT_RESPONSE, DropAnswer): "drop does that",
@@ -118,13 +118,15 @@ def can_wait(point: str) -> bool:
 
 def refusal(point: FaultPoint, action: CrossingAction | ClusterAction) -> str | None:
     """Why an action is meaningless at a point; None for a valid action."""
-    takes = TAKES[point]
-    kind = type(action)
-    if isinstance(action, ClusterAction) or kind in takes:
+    allowed_actions = TAKES[point]
+    given_type = type(action)
+    if isinstance(action, ClusterAction) or given_type in allowed_actions:
         return None
-    because = _WHY.get((point, kind))
-    allowed = ", ".join(name_of(action_type) for action_type in (*takes, *CLUSTER_ACTIONS))
+    explanation = _EXPLANATIONS.get((point, given_type))
+    allowed_names = ", ".join(
+        name_of(action_type) for action_type in (*allowed_actions, *CLUSTER_ACTIONS)
+    )
     return (
-        f"{name_of(kind)} has no meaning at {point}"
-        f"{f' ({because})' if because else ''}; it takes {allowed}"
+        f"{name_of(given_type)} has no meaning at {point}"
+        f"{f' ({explanation})' if explanation else ''}; it takes {allowed_names}"
     )

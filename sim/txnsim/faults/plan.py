@@ -45,12 +45,12 @@ def needed_part(rule: FaultRule, point: FaultPoint, api_key: int) -> MessagePart
     """
     if rule.point is not point or rule.api not in (None, api_key, api_name(api_key)):
         return MessagePart.NOTHING
-    by_subject = (rule.transactional_id, rule.producer_id, rule.topic, rule.committed)
+    depends_on_subject = (rule.transactional_id, rule.producer_id, rule.topic, rule.committed)
     is_batch = isinstance(rule.action, Corrupt) and rule.action.what is DamagedPart.CRC
     if (
         is_batch
         or isinstance(rule.action, Fail)
-        or any(subject_field is not None for subject_field in by_subject)
+        or any(subject_field is not None for subject_field in depends_on_subject)
     ):
         return MessagePart.BODY
     return MessagePart.HEADER
@@ -67,36 +67,34 @@ def matches(rule: FaultRule, crossing: Crossing) -> bool:
         and rule.role in (None, crossing.role)
         and rule.kind in (None, crossing.kind)
         and _can_happen_to(rule.action, crossing)
-        and _concerns(rule, crossing.subject)
+        and _matches_subjects(rule, crossing.subject)
     )
 
 
-def strikes(rule: FaultRule, occurrence: int, struck: int) -> bool:
+def strikes(rule: FaultRule, occurrence: int, struck_count: int) -> bool:
     """Whether a rule strikes the ``occurrence``-th crossing that matches it (counted from 1), apart
     from ``probability``.
 
-    Args:
-        rule: The rule.
-        occurrence: The number of matches, including this one.
-        struck: Returns how many it has struck; called only if ``probability`` decides which ones.
+    Args: rule: The rule. occurrence: The number of matches, including this one. struck_count:
+    Returns how many it has struck; called only if ``probability`` decides which ones.
     """
     if rule.occurrences:
         return occurrence in rule.occurrences
     if occurrence < rule.nth:
         return False
-    return rule.limit is None or _used(rule, occurrence - 1, struck) < rule.limit
+    return rule.limit is None or _used_limit(rule, occurrence - 1, struck_count) < rule.limit
 
 
-def spent(rule: FaultRule, occurrence: int, struck: int) -> bool:
+def spent(rule: FaultRule, occurrence: int, struck_count: int) -> bool:
     """Whether a rule can't strike any crossing after the ``occurrence``-th match."""
     if rule.occurrences:
         return occurrence >= max(rule.occurrences)
-    return rule.limit is not None and _used(rule, occurrence, struck) >= rule.limit
+    return rule.limit is not None and _used_limit(rule, occurrence, struck_count) >= rule.limit
 
 
-def _used(rule: FaultRule, occurrence: int, struck: int) -> int:
+def _used_limit(rule: FaultRule, occurrence: int, struck_count: int) -> int:
     """How much of the limit is used after the ``occurrence``-th match."""
-    return struck if rule.probability < 1 else occurrence - rule.nth + 1
+    return struck_count if rule.probability < 1 else occurrence - rule.nth + 1
 
 
 def _can_happen_to(action: Action, crossing: Crossing) -> bool:
@@ -109,13 +107,13 @@ def _can_happen_to(action: Action, crossing: Crossing) -> bool:
             return True
 
 
-def _concerns(rule: FaultRule, subject: Subject) -> bool:
-    return _concerns_one(rule, subject) or any(
-        _concerns_one(rule, other_subject) for other_subject in subject.other_subjects
+def _matches_subjects(rule: FaultRule, subject: Subject) -> bool:
+    return _matches_subject(rule, subject) or any(
+        _matches_subject(rule, other_subject) for other_subject in subject.other_subjects
     )
 
 
-def _concerns_one(rule: FaultRule, subject: Subject) -> bool:
+def _matches_subject(rule: FaultRule, subject: Subject) -> bool:
     return (
         (rule.transactional_id is None or subject.transactional_id == rule.transactional_id)
         and (rule.producer_id is None or subject.producer_id == rule.producer_id)
@@ -123,8 +121,9 @@ def _concerns_one(rule: FaultRule, subject: Subject) -> bool:
         and (
             rule.topic is None
             or any(
-                tp.topic == rule.topic and rule.partition in (None, tp.partition)
-                for tp in subject.partitions
+                topic_partition.topic == rule.topic
+                and rule.partition in (None, topic_partition.partition)
+                for topic_partition in subject.partitions
             )
         )
     )

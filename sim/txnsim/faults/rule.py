@@ -23,13 +23,13 @@ from txnsim.wire.rewriting import LIST, NUMBER, answer_fields, misfit
 
 OCCURRENCES_MAX: Final = 1_000
 """Greatest number of ``occurrences``, because every crossing searches them."""
-_OF_PRODUCERS: Final = (
+_PRODUCER_APIS: Final = (
     "Produce", "InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn",
     "TxnOffsetCommit",
 )  # fmt: skip
 _CARRIERS: Final[Mapping[str, tuple[str, ...]]] = {
-    "transactional_id": (*_OF_PRODUCERS, "FindCoordinator", "DescribeTransactions"),
-    "producer_id": (*_OF_PRODUCERS, "WriteTxnMarkers"),
+    "transactional_id": (*_PRODUCER_APIS, "FindCoordinator", "DescribeTransactions"),
+    "producer_id": (*_PRODUCER_APIS, "WriteTxnMarkers"),
     "committed": ("EndTxn", "WriteTxnMarkers"),
 }
 """Criterion -> the only APIs that carry it: on any other the rule would never strike."""
@@ -37,13 +37,13 @@ _CARRIERS: Final[Mapping[str, tuple[str, ...]]] = {
 API_KEYS: Final[Mapping[str, int]] = {name: key for key, (name, _) in APIS.items()}
 """Kafka's name of an API -> its key."""
 
-_WITH_BATCHES: Final = {
+_APIS_WITH_BATCHES: Final = {
     FaultPoint.CLIENT_REQUEST: ("Produce", 0),
     FaultPoint.CLIENT_RESPONSE: ("Fetch", 1),
 }
 """The API that carries record batches at a point: name and key."""
 
-_OF_CROSSINGS: Final = (
+_CROSSING_FIELDS: Final = (
     "api", "broker", "source", "client_id", "role", "kind", "transactional_id", "producer_id",
     "topic", "partition", "committed", "limit", "occurrences", "after", "until", "then",
 )  # fmt: skip
@@ -110,7 +110,7 @@ class FaultRule(
         for reason in (
             *_about_action(self),
             *_about_rewriting(self),
-            *_about_whom(self),
+            *_about_criteria(self),
             *_about_when(self),
         ):
             raise ValueError(reason)
@@ -142,21 +142,28 @@ def _about_action(rule: FaultRule) -> Iterator[str]:
     if "/" in rule.id:
         yield f"id {rule.id!r}: leave out the slash, as ids are parts of addresses: /faults/ID"
     action, point = rule.action, rule.point
-    why = refusal(point, action)
-    if why is not None:
-        yield why
+    refusal_reason = refusal(point, action)
+    if refusal_reason is not None:
+        yield refusal_reason
     if rule.then is not None:
         if not isinstance(action, ClusterAction):
             yield "then needs an action on the cluster: any other already says what happens"
-        why = refusal(point, rule.then)
-        if why is not None:
-            yield f"then: {why}"
+        refusal_reason = refusal(point, rule.then)
+        if refusal_reason is not None:
+            yield f"then: {refusal_reason}"
     if point is FaultPoint.NOW and isinstance(action, Crash | FillDisk) and action.broker is None:
         yield "broker is missing from the action: nothing is struck at now that could tell it"
-    if isinstance(action, Corrupt) and action.what is DamagedPart.CRC and point in _WITH_BATCHES:
-        name, key = _WITH_BATCHES[point]
-        if rule.api not in (name, key):
-            yield f"corrupt crc at {point} needs api {name}: nothing else there has record batches"
+    if (
+        isinstance(action, Corrupt)
+        and action.what is DamagedPart.CRC
+        and point in _APIS_WITH_BATCHES
+    ):
+        batch_api, batch_api_key = _APIS_WITH_BATCHES[point]
+        if rule.api not in (batch_api, batch_api_key):
+            yield (
+                f"corrupt crc at {point} needs api {batch_api}: nothing else there has record "
+                "batches"
+            )
 
 
 def _about_rewriting(rule: FaultRule) -> Iterator[str]:
@@ -167,33 +174,36 @@ def _about_rewriting(rule: FaultRule) -> Iterator[str]:
     if rule.api is None:
         yield "rewrite needs api: which fields there are depends on it"
         return
-    key = rule.api_key
-    if key is None:
+    api_key = rule.api_key
+    if api_key is None:
         return  # reported elsewhere
-    fields = answer_fields(key)
-    kind = fields.get(action.field)
-    if kind is None:
-        similar = unknown_word_message("field of that answer", action.field, sorted(fields))
-        yield f"rewrite of {api_name(key)}: {similar}"
+    kinds_by_field = answer_fields(api_key)
+    field_kind = kinds_by_field.get(action.field)
+    if field_kind is None:
+        unknown_field_text = unknown_word_message(
+            "field of that answer", action.field, sorted(kinds_by_field)
+        )
+        yield f"rewrite of {api_name(api_key)}: {unknown_field_text}"
     elif action.field == "error_code":
         yield "rewrite of error_code: the action error does that"
     else:
         needed_kind = NUMBER if action.how in (RewriteHow.SET, RewriteHow.ADD) else LIST
-        if kind != needed_kind:
+        if field_kind != needed_kind:
             yield (
-                f"{action.how} needs a {needed_kind}, and {action.field} of {api_name(key)} is none"
+                f"{action.how} needs a {needed_kind}, and {action.field} of {api_name(api_key)} is "
+                "none"
             )
         elif action.entry is not None:
-            problem = misfit(key, action.field, action.entry)
+            problem = misfit(api_key, action.field, action.entry)
             if problem is not None:
-                yield f"entry of {action.field} of {api_name(key)}: {problem}"
+                yield f"entry of {action.field} of {api_name(api_key)}: {problem}"
 
 
-def _about_whom(rule: FaultRule) -> Iterator[str]:
+def _about_criteria(rule: FaultRule) -> Iterator[str]:
     point = rule.point
     if isinstance(rule.api, str) and rule.api not in API_KEYS:
-        similar = unknown_word_message("such name", rule.api, sorted(API_KEYS))
-        yield f"api {rule.api!r} is no API of Kafka's: {similar}"
+        unknown_api_text = unknown_word_message("such name", rule.api, sorted(API_KEYS))
+        yield f"api {rule.api!r} is no API of Kafka's: {unknown_api_text}"
     if rule.api is not None and point not in WITH_API:
         yield f"api can't be matched at {point}: no request crosses it"
     if rule.client_id is not None and point not in FROM_CLIENTS:
@@ -201,22 +211,24 @@ def _about_whom(rule: FaultRule) -> Iterator[str]:
     for field, carriers in _CARRIERS.items():
         if rule.api is None or getattr(rule, field) is None:
             continue
-        name = api_name(rule.api) if isinstance(rule.api, int) else rule.api
-        if name not in carriers:
+        requested_api = api_name(rule.api) if isinstance(rule.api, int) else rule.api
+        if requested_api not in carriers:
             yield (
-                f"{field} can't be matched on {name}, which does not carry it; only "
+                f"{field} can't be matched on {requested_api}, which does not carry it; only "
                 f"{', '.join(carriers)} do"
             )
     if rule.partition is not None and rule.topic is None:
         yield f"partition {rule.partition} needs a topic"
-    kinds = KINDS.get(point, ())
-    if rule.kind is not None and rule.kind not in kinds:
-        known_kinds = f"it knows {', '.join(kinds)}" if kinds else "it knows no kinds"
+    crossing_kinds = KINDS.get(point, ())
+    if rule.kind is not None and rule.kind not in crossing_kinds:
+        known_kinds = (
+            f"it knows {', '.join(crossing_kinds)}" if crossing_kinds else "it knows no kinds"
+        )
         yield f"kind {rule.kind!r} can't be matched at {point}: {known_kinds}"
     if rule.role is not None and (rule.role not in ROLES or point is not FaultPoint.LOG_APPEND):
         yield f"role {rule.role!r} at {point}: only log.append knows leader and follower"
     if point is FaultPoint.NOW:
-        for field in _OF_CROSSINGS:
+        for field in _CROSSING_FIELDS:
             if getattr(rule, field) not in (None, ()):
                 yield f"{field} can't be asked for at now: nothing crosses it"
 

@@ -83,12 +83,16 @@ def trace_subjects(subject: Subject) -> list[dict[str, object]]:
     """
     return [
         {
-            **({} if related.transactional_id is None else {"id": related.transactional_id}),
-            **({} if related.producer_id is None else {"pid": related.producer_id}),
-            "partitions": [str(partition) for partition in related.partitions],
+            **(
+                {}
+                if related_subject.transactional_id is None
+                else {"id": related_subject.transactional_id}
+            ),
+            **({} if related_subject.producer_id is None else {"pid": related_subject.producer_id}),
+            "partitions": [str(partition) for partition in related_subject.partitions],
         }
-        for related in (subject, *subject.other_subjects)
-        if related.transactional_id is not None or related.producer_id is not None
+        for related_subject in (subject, *subject.other_subjects)
+        if related_subject.transactional_id is not None or related_subject.producer_id is not None
     ]
 
 
