@@ -100,8 +100,8 @@ class ArmedRule(msgspec.Struct, eq=False):
 
     def give_up(self, reason: str) -> None:
         """Fail every wait for more strikes, because the rule will not strike again."""
-        waiters, self._struck_waiters = self._struck_waiters, []
-        for count, future in waiters:
+        strike_waiters, self._struck_waiters = self._struck_waiters, []
+        for count, future in strike_waiters:
             if not future.done():
                 future.set_exception(
                     LookupError(

@@ -119,7 +119,7 @@ class Injector:
         self._tasks = tasks
         self._rng = rng
         self._rules: dict[str, ArmedRule] = {}
-        self._account: list[ArmedRule] = []
+        self._counted_rules: list[ArmedRule] = []
         self._acts = ClusterActs(clock=clock, tasks=tasks, on_end=self._update_armed)
         self._stalls = Stalls(
             clock=clock,
@@ -138,24 +138,26 @@ class Injector:
                 it.
             CannotStrikeError: The rule can't strike here.
         """
-        if self._refuses is not None and (why := self._refuses(rule)) is not None:
-            raise CannotStrikeError(why)
+        if self._refuses is not None and (refusal_reason := self._refuses(rule)) is not None:
+            raise CannotStrikeError(refusal_reason)
         if rule.id in self._rules:
             raise ValueError(f"a rule {rule.id!r} is armed already")
-        for field, other_id in (("after", rule.after), ("until", rule.until)):
-            if other_id is not None and self._latest(other_id) is None:
-                raise ValueError(f"{field}: no rule {other_id!r} has been armed")
+        for field_name, named_rule_id in (("after", rule.after), ("until", rule.until)):
+            if named_rule_id is not None and self._latest_armed(named_rule_id) is None:
+                raise ValueError(f"{field_name}: no rule {named_rule_id!r} has been armed")
         action = rule.action
         if isinstance(action, ClusterAction) and self.cluster_control is None:
             raise ValueError(f"{action}: this can't be done here (the injector has no cluster)")
-        state = self._rules[rule.id] = ArmedRule(rule)
-        self._account.append(state)
+        armed_rule = self._rules[rule.id] = ArmedRule(rule)
+        self._counted_rules.append(armed_rule)
         if self._tracer.on:
-            state.trace_index = self._tracer.emit("fault.arm", FAULT_NODE, data=_facts(state))
+            armed_rule.trace_index = self._tracer.emit(
+                "fault.arm", FAULT_NODE, data=_rule_fields(armed_rule)
+            )
         if rule.point is FaultPoint.NOW:
-            self._act_now(state)
+            self._act_at_once(armed_rule)
         self._update_armed()
-        return state
+        return armed_rule
 
     def release(self, rule_id: str, fate: Fate = FATES["pass"]) -> int:
         """Release the crossings that a rule holds and end its lasting effects. The rule stays armed
@@ -168,24 +170,24 @@ class Injector:
             UnknownRuleError: No such rule is in force.
             CannotStrikeError: The held crossings can't meet this fate.
         """
-        state = self._armed_rule(rule_id)
-        point = state.rule.point
+        armed_rule = self._armed_rule(rule_id)
+        point = armed_rule.rule.point
         if type(fate) is not Pass and type(fate) not in TAKES[point]:
             raise CannotStrikeError(f"what is held at {point} can't be lost or doubled so: {fate}")
-        ended = self._acts.end_all(state)
-        held_crossings = dict(state.held)
+        ended_count = self._acts.end_all(armed_rule)
+        held_crossings = dict(armed_rule.held)
         if not held_crossings:
-            self._trace_release(state, ())
-        if isinstance(state.rule.action, Stall) or isinstance(state.rule.then, Stall):
-            self._stalls.end_all(state)
+            self._trace_release(armed_rule, ())
+        if isinstance(armed_rule.rule.action, Stall) or isinstance(armed_rule.rule.then, Stall):
+            self._stalls.end_all(armed_rule)
         else:
-            state.held = {}
-            state.released += len(held_crossings)
+            armed_rule.held = {}
+            armed_rule.released += len(held_crossings)
             for future, crossing in held_crossings.items():
                 if not future.done():
-                    future.set_result((self._trace_release(state, (crossing.hit,)), fate))
+                    future.set_result((self._trace_release(armed_rule, (crossing.hit,)), fate))
         self._update_armed()
-        return len(held_crossings) + ended
+        return len(held_crossings) + ended_count
 
     def disarm(self, rule_id: str) -> ArmedRule:
         """Take a rule out of force, release its crossings and end its lasting effects.
@@ -193,13 +195,13 @@ class Injector:
         Raises:
             UnknownRuleError: No such rule is in force.
         """
-        state = self._armed_rule(rule_id)
-        state.is_disarmed = True  # before the release: its event says so
+        armed_rule = self._armed_rule(rule_id)
+        armed_rule.is_disarmed = True  # before the release: its event says so
         self.release(rule_id)
         del self._rules[rule_id]
         self._update_armed()
-        state.give_up("it was disarmed")
-        return state
+        armed_rule.give_up("it was disarmed")
+        return armed_rule
 
     def disarm_all(self) -> None:
         """Disarm every rule, oldest first."""
@@ -207,13 +209,13 @@ class Injector:
             self.disarm(rule_id)
 
     def _armed_rule(self, rule_id: str) -> ArmedRule:
-        armed = self._rules.get(rule_id)
-        if armed is None:
+        armed_rule = self._rules.get(rule_id)
+        if armed_rule is None:
             complaint = unknown_word_message("armed rule", rule_id, self._rules)
             raise UnknownRuleError(
                 complaint if self._rules else f"no rule {rule_id!r}: none is armed"
             )
-        return armed
+        return armed_rule
 
     def rules(self) -> tuple[ArmedRule, ...]:
         """The rules in force, oldest first."""
@@ -238,11 +240,11 @@ class Injector:
         """Every rule armed since the start, or since ``forget``, that has not struck: in force or
         disarmed, oldest first. A test that armed it has not tested what it meant to.
         """
-        return tuple(state for state in self._account if state.struck == 0)
+        return tuple(armed_rule for armed_rule in self._counted_rules if armed_rule.struck == 0)
 
     def forget(self) -> None:
         """Limits ``never_struck`` to the rules that are in force now and to later ones."""
-        self._account = list(self._rules.values())
+        self._counted_rules = list(self._rules.values())
 
     async def wait_until_struck(
         self, rule_id: str, *, count: int = 1, timeout_ms: int
@@ -254,15 +256,15 @@ class Injector:
             LookupError: The rule was disarmed before that, or its action on the cluster failed.
             TimeoutError: The rule has struck less often within ``timeout_ms`` (monotonic).
         """
-        state = self._armed_rule(rule_id)
-        future = state.until_struck(count)
+        armed_rule = self._armed_rule(rule_id)
+        future = armed_rule.until_struck(count)
 
         def expire() -> None:
             if not future.done():
                 future.set_exception(
                     TimeoutError(
-                        f"rule {rule_id!r}: {state.struck} of {count} strikes within "
-                        f"{timeout_ms} ms, {state.matched} crossings matched"
+                        f"rule {rule_id!r}: {armed_rule.struck} of {count} strikes within "
+                        f"{timeout_ms} ms, {armed_rule.matched} crossings matched"
                     )
                 )
 
@@ -271,7 +273,7 @@ class Injector:
             await future
         finally:
             timer.cancel()
-        return state
+        return armed_rule
 
     def needed_part(self, point: FaultPoint, api_key: int) -> MessagePart:
         """The part of a message that the rules in force need to know before the message crosses a
@@ -279,29 +281,34 @@ class Injector:
 
         Code that would have to decode the message to describe the crossing asks this first.
         """
-        needed = MessagePart.HEADER if self._stalls else MessagePart.NOTHING
-        for state in self._rules.values():
-            if not state.spent:
-                needed = max(needed, needed_part(state.rule, point, api_key))
-        return needed
+        part_needed = MessagePart.HEADER if self._stalls else MessagePart.NOTHING
+        for armed_rule in self._rules.values():
+            if not armed_rule.spent:
+                part_needed = max(part_needed, needed_part(armed_rule.rule, point, api_key))
+        return part_needed
 
     def _update_armed(self) -> None:
         self.is_armed = bool(self._stalls) or any(
-            not (state.spent or self._has_ended(state.rule)) for state in self._rules.values()
+            not (armed_rule.spent or self._has_ended(armed_rule.rule))
+            for armed_rule in self._rules.values()
         )
 
-    def _latest(self, rule_id: str) -> ArmedRule | None:
-        armed = self._rules.get(rule_id)
-        if armed is not None:
-            return armed
+    def _latest_armed(self, rule_id: str) -> ArmedRule | None:
+        current_rule = self._rules.get(rule_id)
+        if current_rule is not None:
+            return current_rule
         return next(
-            (armed_rule for armed_rule in reversed(self._account) if armed_rule.rule.id == rule_id),
+            (
+                armed_rule
+                for armed_rule in reversed(self._counted_rules)
+                if armed_rule.rule.id == rule_id
+            ),
             None,
         )
 
     def _has_struck(self, rule_id: str) -> bool:
-        named = self._latest(rule_id)
-        return named is not None and named.struck > 0
+        named_rule = self._latest_armed(rule_id)
+        return named_rule is not None and named_rule.struck > 0
 
     def _has_ended(self, rule: FaultRule) -> bool:
         return rule.until is not None and self._has_struck(rule.until)
@@ -320,64 +327,69 @@ class Injector:
         """Decide about a crossing (see ``Interceptor``). A strike makes its ``fault.hit`` the
         current cause.
         """
-        stalled_by = self._stalls.rule_at(crossing) if self._stalls else None
-        if stalled_by is not None:
-            return self._wait_for_line(stalled_by, crossing)
-        return self._judge(crossing)
+        stalling_rule = self._stalls.rule_at(crossing) if self._stalls else None
+        if stalling_rule is not None:
+            return self._wait_for_line(stalling_rule, crossing)
+        return self._decide_crossing(crossing)
 
-    def _judge(self, crossing: Crossing) -> EffectOrWait:
-        rules = [
-            state
-            for state in self._rules.values()
-            if matches(state.rule, crossing) and self._is_due(state.rule)
+    def _decide_crossing(self, crossing: Crossing) -> EffectOrWait:
+        matching_rules = [
+            matching_rule
+            for matching_rule in self._rules.values()
+            if matches(matching_rule.rule, crossing) and self._is_due(matching_rule.rule)
         ]
-        decided: ArmedRule | None = None
-        for state in rules:
-            state.matched += 1
-            is_pass = isinstance(state.rule.action, Pass)
-            if (is_pass or decided is None) and self._strikes(state):
+        striking_rule: ArmedRule | None = None
+        for matching_rule in matching_rules:
+            matching_rule.matched += 1
+            is_pass = isinstance(matching_rule.rule.action, Pass)
+            if (is_pass or striking_rule is None) and self._strikes(matching_rule):
                 if is_pass:
-                    self._trace_hit(state, crossing)
-                    state.begun += 1
-                    state.count_strike()
+                    self._trace_hit(matching_rule, crossing)
+                    matching_rule.begun += 1
+                    matching_rule.count_strike()
                 else:
-                    decided = state
-        answer = None if decided is None else self._strike(decided, crossing)
+                    striking_rule = matching_rule
+        effect_or_wait = None if striking_rule is None else self._strike(striking_rule, crossing)
         self._update_armed()
-        return answer
+        return effect_or_wait
 
-    def _strikes(self, state: ArmedRule) -> bool:
-        rule = state.rule
-        if isinstance(rule.action, Reorder) and state.held:
-            self._pass_by(state, rule.action.behind)
+    def _strikes(self, armed_rule: ArmedRule) -> bool:
+        fault_rule = armed_rule.rule
+        if isinstance(fault_rule.action, Reorder) and armed_rule.held:
+            self._count_overtaking(armed_rule, fault_rule.action.behind)
             return False
-        if not strikes(rule, state.matched, state.begun):
+        if not strikes(fault_rule, armed_rule.matched, armed_rule.begun):
             return False
-        return rule.probability == 1 or self._rng.stream(_stream(rule)).random() < rule.probability
+        return (
+            fault_rule.probability == 1
+            or self._rng.stream(_stream_name(fault_rule)).random() < fault_rule.probability
+        )
 
-    def _strike(self, state: ArmedRule, crossing: Crossing) -> EffectOrWait:
-        hit = self._trace_hit(state, crossing)
-        state.begun += 1
-        action = state.rule.action
+    def _strike(self, armed_rule: ArmedRule, crossing: Crossing) -> EffectOrWait:
+        hit_event = self._trace_hit(armed_rule, crossing)
+        armed_rule.begun += 1
+        action = armed_rule.rule.action
         if isinstance(action, ClusterAction):
-            return self._act(state, action, crossing, hit)
-        state.count_strike()
-        return self._do(state, action, crossing, hit)
+            return self._begin_cluster_action(armed_rule, action, crossing, hit_event)
+        armed_rule.count_strike()
+        return self._effect_of(armed_rule, action, crossing, hit_event)
 
-    def _do(
-        self, state: ArmedRule, action: CrossingAction, crossing: Crossing, hit: int
+    def _effect_of(
+        self, armed_rule: ArmedRule, action: CrossingAction, crossing: Crossing, hit_event: int
     ) -> EffectOrWait:
         match action:
             case Pass():
                 return None
             case Hold() | Reorder():
-                return self._wait_for_release(self._hold(state, crossing, hit))
+                return self._wait_for_release(self._hold(armed_rule, crossing, hit_event))
             case Stall(stall_ms=stall_ms):
-                self._stalls.begin(crossing.line, state, stall_ms)
-                return self._wait_for_release(self._hold(state, crossing, hit))
+                self._stalls.begin(crossing.line, armed_rule, stall_ms)
+                return self._wait_for_release(self._hold(armed_rule, crossing, hit_event))
             case Delay(delay_ms=delay_ms, jitter_ms=jitter_ms):
                 if jitter_ms is not None:
-                    delay_ms += self._rng.stream(_stream(state.rule)).randint(0, jitter_ms)
+                    delay_ms += self._rng.stream(_stream_name(armed_rule.rule)).randint(
+                        0, jitter_ms
+                    )
                 return self._delay(delay_ms)
             case Drop():
                 return DROP
@@ -392,7 +404,7 @@ class Injector:
             case Throttle(throttle_ms=throttle_ms):
                 return FaultEffect(outcome=SubmitOutcome.THROTTLE, throttle_ms=throttle_ms)
             case Corrupt(what=part):
-                noise = self._rng.stream(_stream(state.rule)).randbytes(NOISE_BYTES)
+                noise = self._rng.stream(_stream_name(armed_rule.rule)).randbytes(NOISE_BYTES)
                 return FaultEffect(
                     outcome=SubmitOutcome.CORRUPT, damage=Damage(part=part, noise=noise)
                 )
@@ -404,18 +416,20 @@ class Injector:
 
     # Waiting
 
-    def _hold(self, state: ArmedRule, crossing: Crossing, hit: int) -> asyncio.Future[Release]:
+    def _hold(
+        self, armed_rule: ArmedRule, crossing: Crossing, hit_event: int
+    ) -> asyncio.Future[Release]:
         future: asyncio.Future[Release] = asyncio.get_running_loop().create_future()
-        state.held[future] = HeldCrossing(crossing=crossing, hit=hit)
-        state.passed = 0
+        armed_rule.held[future] = HeldCrossing(crossing=crossing, hit=hit_event)
+        armed_rule.passed = 0
         # A waiting crossing may be cancelled (the cluster stops): then it is no longer held.
-        future.add_done_callback(lambda ended: state.held.pop(ended, None))
+        future.add_done_callback(lambda ended: armed_rule.held.pop(ended, None))
         return future
 
     async def _wait_for_release(self, future: asyncio.Future[Release]) -> FaultEffect:
-        release, fate = await future
+        release_event, fate = await future
         if self._tracer.on:
-            self._tracer.caused_by(release)  # the cause of what follows in this context
+            self._tracer.caused_by(release_event)  # the cause of what follows in this context
         match fate:
             case Drop():
                 return DROP
@@ -424,29 +438,29 @@ class Injector:
             case _:
                 return PASS
 
-    async def _wait_for_line(self, state: ArmedRule, crossing: Crossing) -> FaultEffect:
+    async def _wait_for_line(self, stalling_rule: ArmedRule, crossing: Crossing) -> FaultEffect:
         while True:
-            await self._hold(state, crossing, -1)
-            staller = self._stalls.rule_after_wake(crossing)
-            if staller is None:
+            await self._hold(stalling_rule, crossing, -1)
+            later_staller = self._stalls.rule_after_wake(crossing)
+            if later_staller is None:
                 break
-            state = staller
-        answer = self._judge(crossing)
-        if answer is None or isinstance(answer, FaultEffect):
-            return answer or PASS
-        return await answer
+            stalling_rule = later_staller
+        effect_or_wait = self._decide_crossing(crossing)
+        if effect_or_wait is None or isinstance(effect_or_wait, FaultEffect):
+            return effect_or_wait or PASS
+        return await effect_or_wait
 
-    def _pass_by(self, state: ArmedRule, limit: int) -> None:
-        """Count a crossing that overtakes the held one; after ``limit`` of them the held one goes
-        on (``reorder``).
+    def _count_overtaking(self, armed_rule: ArmedRule, overtaking_max: int) -> None:
+        """Count a crossing that overtakes the held one; after ``overtaking_max`` of them the held
+        one goes on (``reorder``).
         """
-        state.passed += 1
-        if state.passed == limit:
-            future, crossing = state.held.popitem()
+        armed_rule.passed += 1
+        if armed_rule.passed == overtaking_max:
+            future, crossing = armed_rule.held.popitem()
             if not future.done():
-                state.released += 1
+                armed_rule.released += 1
                 # The loop wakes it after the present callback: the one that passes is ahead.
-                future.set_result((self._trace_release(state, (crossing.hit,)), Pass()))
+                future.set_result((self._trace_release(armed_rule, (crossing.hit,)), Pass()))
 
     def _delay(self, delay_ms: int) -> Awaitable[FaultEffect]:
         future: asyncio.Future[FaultEffect] = asyncio.get_running_loop().create_future()
@@ -461,90 +475,101 @@ class Injector:
 
     # Actions on the cluster
 
-    def _act(
-        self, state: ArmedRule, action: ClusterAction, crossing: Crossing, hit: int
+    def _begin_cluster_action(
+        self, armed_rule: ArmedRule, action: ClusterAction, crossing: Crossing, hit_event: int
     ) -> EffectOrWait:
-        struck = BrokerId(int(crossing.target.removeprefix("broker/")))
-        end = self._acts.begin(state, action, self.cluster_control, struck=struck)
+        struck_broker = BrokerId(int(crossing.target.removeprefix("broker/")))
+        end_future = self._acts.begin(
+            armed_rule, action, self.cluster_control, struck_broker=struck_broker
+        )
         if can_wait(crossing.point):
-            return self._then(state, end, crossing, hit)
-        then = state.rule.then
-        return None if then is None else self._do(state, then, crossing, hit)
+            return self._effect_after_action(armed_rule, end_future, crossing, hit_event)
+        following_action = armed_rule.rule.then
+        return (
+            None
+            if following_action is None
+            else self._effect_of(armed_rule, following_action, crossing, hit_event)
+        )
 
-    async def _then(
-        self, state: ArmedRule, end: asyncio.Future[None], crossing: Crossing, hit: int
+    async def _effect_after_action(
+        self,
+        armed_rule: ArmedRule,
+        end_future: asyncio.Future[None],
+        crossing: Crossing,
+        hit_event: int,
     ) -> FaultEffect:
-        await end
+        await end_future
         if self._tracer.on:
-            self._tracer.caused_by(hit)
-        if state.rule.then is None or state.failure is not None:
+            self._tracer.caused_by(hit_event)
+        if armed_rule.rule.then is None or armed_rule.failure is not None:
             return PASS
-        answer = self._do(state, state.rule.then, crossing, hit)
-        if answer is None or isinstance(answer, FaultEffect):
-            return answer or PASS
-        return await answer
+        effect_or_wait = self._effect_of(armed_rule, armed_rule.rule.then, crossing, hit_event)
+        if effect_or_wait is None or isinstance(effect_or_wait, FaultEffect):
+            return effect_or_wait or PASS
+        return await effect_or_wait
 
-    def _act_now(self, state: ArmedRule) -> None:
-        action = state.rule.action
+    def _act_at_once(self, armed_rule: ArmedRule) -> None:
+        action = armed_rule.rule.action
         assert isinstance(action, ClusterAction)  # nothing else has a meaning at `now`
-        state.matched += 1
-        state.begun += 1
+        armed_rule.matched += 1
+        armed_rule.begun += 1
         if self._tracer.on:
             self._tracer.emit(
                 "fault.hit",
                 FAULT_NODE,
-                parents=(self._tracer.cause, state.trace_index),
-                data={**_facts(state), "matched": 1, "struck": 1},
+                parents=(self._tracer.cause, armed_rule.trace_index),
+                data={**_rule_fields(armed_rule), "matched": 1, "struck": 1},
             )
-        self._acts.begin(state, action, self.cluster_control, struck=None)
+        self._acts.begin(armed_rule, action, self.cluster_control, struck_broker=None)
 
     # Trace
 
-    def _trace_release(self, state: ArmedRule, causes: tuple[int, ...]) -> int:
+    def _trace_release(self, armed_rule: ArmedRule, causes: tuple[int, ...]) -> int:
         if not self._tracer.on:
             return -1
         return self._tracer.emit(
             "fault.release",
             FAULT_NODE,
-            parents=(*causes, state.trace_index, self._tracer.cause),
+            parents=(*causes, armed_rule.trace_index, self._tracer.cause),
             data={
-                "rule": state.rule.id,
-                "matched": state.matched,
-                "struck": state.struck,
-                "held": len(state.held),
-                **({"disarmed": True} if state.is_disarmed else {}),
+                "rule": armed_rule.rule.id,
+                "matched": armed_rule.matched,
+                "struck": armed_rule.struck,
+                "held": len(armed_rule.held),
+                **({"disarmed": True} if armed_rule.is_disarmed else {}),
             },
         )
 
-    def _trace_hit(self, state: ArmedRule, crossing: Crossing) -> int:
+    def _trace_hit(self, armed_rule: ArmedRule, crossing: Crossing) -> int:
         if not self._tracer.on:
             return -1
-        about = trace_subjects(crossing.subject)
-        hit = self._tracer.emit(
+        subject_fields = trace_subjects(crossing.subject)
+        hit_event = self._tracer.emit(
             "fault.hit",
             FAULT_NODE,
-            parents=(self._tracer.cause, state.trace_index),
+            parents=(self._tracer.cause, armed_rule.trace_index),
             data={
-                **_facts(state),
-                "matched": state.matched,
-                "struck": state.struck + 1,
-                "held": len(state.held) + isinstance(state.rule.action, Hold | Reorder | Stall),
+                **_rule_fields(armed_rule),
+                "matched": armed_rule.matched,
+                "struck": armed_rule.struck + 1,
+                "held": len(armed_rule.held)
+                + isinstance(armed_rule.rule.action, Hold | Reorder | Stall),
                 **({"api": api_name(crossing.api_key)} if crossing.api_key >= 0 else {}),
                 "source": crossing.source,
                 "target": crossing.target,
-                **({"about": about} if about else {}),
+                **({"about": subject_fields} if subject_fields else {}),
             },
         )
-        self._tracer.caused_by(hit)
-        return hit
+        self._tracer.caused_by(hit_event)
+        return hit_event
 
 
-def _facts(state: ArmedRule) -> dict[str, object]:
-    rule = state.rule
-    return {"rule": rule.id, "point": rule.point, "action": str(rule.action)}
+def _rule_fields(armed_rule: ArmedRule) -> dict[str, object]:
+    fault_rule = armed_rule.rule
+    return {"rule": fault_rule.id, "point": fault_rule.point, "action": str(fault_rule.action)}
 
 
-def _stream(rule: FaultRule) -> str:
+def _stream_name(rule: FaultRule) -> str:
     return f"fault.{rule.id}"
 
 
@@ -592,16 +617,16 @@ class Stalls(msgspec.Struct, kw_only=True, eq=False):
         stall = self._by_line.get(crossing.line)
         return None if stall is None or stall.is_ending else stall.by
 
-    def begin(self, line: str, by: ArmedRule, lasts_ms: int | None) -> None:
-        """Stall a line, for ``lasts_ms`` milliseconds or until the rule is released."""
-        stall = self._by_line[line] = StalledLine(line, by)
-        if lasts_ms is not None:
-            stall.timer = self.clock.call_later(lasts_ms, lambda: self._end(stall))
+    def begin(self, line: str, stalling_rule: ArmedRule, duration_ms: int | None) -> None:
+        """Stall a line, for ``duration_ms`` milliseconds or until the rule is released."""
+        stall = self._by_line[line] = StalledLine(line, stalling_rule)
+        if duration_ms is not None:
+            stall.timer = self.clock.call_later(duration_ms, lambda: self._end(stall))
 
-    def end_all(self, by: ArmedRule) -> None:
+    def end_all(self, stalling_rule: ArmedRule) -> None:
         """End all stalls of a rule."""
         for stall in list(self._by_line.values()):
-            if stall.by is by:
+            if stall.by is stalling_rule:
                 self._end(stall)
 
     def _end(self, stall: StalledLine) -> None:
@@ -671,11 +696,11 @@ class ClusterActs(msgspec.Struct, kw_only=True, eq=False):
 
     def begin(
         self,
-        state: ArmedRule,
+        armed_rule: ArmedRule,
         action: ClusterAction,
         control: ClusterControl | None,
         *,
-        struck: BrokerId | None,
+        struck_broker: BrokerId | None,
     ) -> asyncio.Future[None]:
         """Start an action in the background.
 
@@ -684,8 +709,10 @@ class ClusterActs(msgspec.Struct, kw_only=True, eq=False):
         """
         assert control is not None, "without one the rule was refused"
         end_future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        coroutine = self._carry_out(state, action, control.carry_out(action, struck=struck))
-        task = self.tasks.spawn(coroutine, name=f"fault-{state.rule.id}")
+        coroutine = self._carry_out(
+            armed_rule, action, control.carry_out(action, struck=struck_broker)
+        )
+        task = self.tasks.spawn(coroutine, name=f"fault-{armed_rule.rule.id}")
 
         def end(_task: asyncio.Task[Any]) -> None:
             self.on_end()
@@ -696,45 +723,52 @@ class ClusterActs(msgspec.Struct, kw_only=True, eq=False):
         return end_future
 
     async def _carry_out(
-        self, state: ArmedRule, action: ClusterAction, doing: Coroutine[Any, Any, Undo | None]
+        self,
+        armed_rule: ArmedRule,
+        action: ClusterAction,
+        action_coroutine: Coroutine[Any, Any, Undo | None],
     ) -> None:
         try:
-            undo = await doing
+            undo_effect = await action_coroutine
         except TxnsimError as error:
-            state.failure = str(error)
-            state.give_up(state.failure)
-            _log.warning("fault.failed", rule=state.rule.id, action=str(action), reason=str(error))
+            armed_rule.failure = str(error)
+            armed_rule.give_up(armed_rule.failure)
+            _log.warning(
+                "fault.failed", rule=armed_rule.rule.id, action=str(action), reason=str(error)
+            )
             return
-        if undo is not None:
-            self._remember(state, undo, action.ends_after_ms)
-        state.count_strike()
+        if undo_effect is not None:
+            self._remember(armed_rule, undo_effect, action.ends_after_ms)
+        armed_rule.count_strike()
 
-    def _remember(self, state: ArmedRule, undo: Undo, ends_after_ms: int | None) -> None:
-        if state.is_disarmed:
-            self._undo(state, undo)
+    def _remember(self, armed_rule: ArmedRule, undo: Undo, ends_after_ms: int | None) -> None:
+        if armed_rule.is_disarmed:
+            self._undo(armed_rule, undo)
             return
-        lasting = Lasting(undo)
-        state.lasting.append(lasting)
+        lasting_effect = Lasting(undo)
+        armed_rule.lasting.append(lasting_effect)
         if ends_after_ms is not None:
-            timer = self.clock.call_later(ends_after_ms, partial(self._end, state, lasting))
-            lasting.cancel_timer = timer.cancel
+            timer = self.clock.call_later(
+                ends_after_ms, partial(self._end, armed_rule, lasting_effect)
+            )
+            lasting_effect.cancel_timer = timer.cancel
 
-    def end_all(self, state: ArmedRule) -> int:
+    def end_all(self, armed_rule: ArmedRule) -> int:
         """End the lasting effects of a rule, oldest first.
 
         Returns:
             Number of ended effects.
         """
-        lasting = list(state.lasting)
-        for effect in lasting:
-            self._end(state, effect)
-        return len(lasting)
+        lasting_effects = list(armed_rule.lasting)
+        for lasting_effect in lasting_effects:
+            self._end(armed_rule, lasting_effect)
+        return len(lasting_effects)
 
-    def _end(self, state: ArmedRule, lasting: Lasting) -> None:
-        state.lasting.remove(lasting)
-        lasting.cancel_timer()
-        state.released += 1
-        self._undo(state, lasting.undo)
+    def _end(self, armed_rule: ArmedRule, lasting_effect: Lasting) -> None:
+        armed_rule.lasting.remove(lasting_effect)
+        lasting_effect.cancel_timer()
+        armed_rule.released += 1
+        self._undo(armed_rule, lasting_effect.undo)
 
-    def _undo(self, state: ArmedRule, undo: Undo) -> None:
-        self.tasks.spawn(undo(), name=f"fault-{state.rule.id}-ends")
+    def _undo(self, armed_rule: ArmedRule, undo: Undo) -> None:
+        self.tasks.spawn(undo(), name=f"fault-{armed_rule.rule.id}-ends")
