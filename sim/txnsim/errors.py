@@ -190,22 +190,26 @@ class MissingExtraError(TxnsimError):
     """An optional dependency is not installed; the message gives the pip line."""
 
     @classmethod
-    def of(cls, extra: str) -> Self:
-        return cls(f"the extra {extra} is not installed: {cls.pip_line(extra)}")
+    def of(cls, extra_name: str) -> Self:
+        return cls(f"the extra {extra_name} is not installed: {cls.pip_line(extra_name)}")
 
     @staticmethod
-    def pip_line(extra: str) -> str:
+    def pip_line(extra_name: str) -> str:
         """Give the command that installs an extra, from a checkout: txnsim is on no package index
         yet, so anyone could take its name there.
         """
-        return f"pip install '.[{extra}]' in a checkout of txnsim"
+        return f"pip install '.[{extra_name}]' in a checkout of txnsim"
 
 
 SHOWN_MAX: Final = 200
 """Number of characters of a value that a message shows."""
 
 
-def in_short(value: object) -> str:
+def in_short(shown_value: object) -> str:
     """Format a value for a message; a long one is cut."""
-    text = repr(value)
-    return text if len(text) <= SHOWN_MAX else f"{text[:SHOWN_MAX]}… ({len(text)} characters)"
+    value_text = repr(shown_value)
+    return (
+        value_text
+        if len(value_text) <= SHOWN_MAX
+        else f"{value_text[:SHOWN_MAX]}… ({len(value_text)} characters)"
+    )

@@ -48,28 +48,28 @@ NEXT: Final = "make room, or name another place, and run the command again"
 # Reading
 
 
-def read_given(path: Path | None, *, at_most: int = GIVEN_BYTES_MAX) -> bytes:
+def read_given(path: Path | None, *, bytes_max: int = GIVEN_BYTES_MAX) -> bytes:
     """Read a whole file, or standard input if there is no path.
 
     Raises:
-        OSError: It can't be read, or is larger than ``at_most`` bytes (EFBIG).
+        OSError: It can't be read, or is larger than ``bytes_max`` bytes (EFBIG).
     """
     if path is None:
-        return read_whole(sys.stdin.buffer, at_most=at_most)
+        return read_whole(sys.stdin.buffer, bytes_max=bytes_max)
     with path.open("rb") as file:
-        return read_whole(file, at_most=at_most)
+        return read_whole(file, bytes_max=bytes_max)
 
 
-def read_whole(file: BinaryIO, *, at_most: int = GIVEN_BYTES_MAX) -> bytes:
+def read_whole(file: BinaryIO, *, bytes_max: int = GIVEN_BYTES_MAX) -> bytes:
     """Read an open file from its position to its end.
 
     Raises:
-        OSError: It can't be read, or has more than ``at_most`` bytes (EFBIG).
+        OSError: It can't be read, or has more than ``bytes_max`` bytes (EFBIG).
     """
-    data = file.read(at_most + 1)
-    if len(data) > at_most:
-        raise _too_large()
-    return data
+    content = file.read(bytes_max + 1)
+    if len(content) > bytes_max:
+        raise _too_large_error()
+    return content
 
 
 def lines_of(file: BinaryIO) -> Iterator[bytes]:
@@ -82,40 +82,40 @@ def lines_of(file: BinaryIO) -> Iterator[bytes]:
     while line := file.readline(LINE_BYTES_MAX + 1):
         bytes_left -= len(line)
         if len(line) > LINE_BYTES_MAX or bytes_left < 0:
-            raise _too_large()
+            raise _too_large_error()
         yield line
 
 
 # Writing
 
 
-def write_whole(path: Path, content: str | bytes, *, mode: int = FOR_ALL, what: str = "") -> None:
+def write_whole(
+    path: Path, content: str | bytes, *, mode: int = FOR_ALL, error_prefix: str = ""
+) -> None:
     """Replace a file with new content in one move.
 
     If the path is a symbolic link, the link stays and its target is replaced. A path that is no
     regular file, such as a pipe, is written to directly.
 
-    Args:
-        path: The file to write.
-        content: All of its content; a text is encoded as UTF-8.
-        mode: Permissions of the new file, before the umask.
-        what: Put in front of the path in the error's message, such as the name of an option.
+    Args: path: The file to write. content: All of its content; a text is encoded as UTF-8. mode:
+    Permissions of the new file, before the umask. error_prefix: Put in front of the path in the
+    error's message, such as the name of an option.
 
     Raises:
         ConfigError: The file can't be written.
     """
-    data = content.encode() if isinstance(content, str) else content
-    target = path.resolve()
+    content_bytes = content.encode() if isinstance(content, str) else content
+    resolved_path = path.resolve()
     try:
-        if target.exists() and not target.is_file():
-            with target.open("wb", buffering=0) as device:
-                device.write(data)
+        if resolved_path.exists() and not resolved_path.is_file():
+            with resolved_path.open("wb", buffering=0) as device:
+                device.write(content_bytes)
             return
     except OSError as error:
-        raise _not_written(path, error, what) from error
-    with whole(path, what=what) as part:
-        part.touch(mode=mode)
-        part.write_bytes(data)
+        raise _not_written_error(path, error, error_prefix) from error
+    with whole(path, error_prefix=error_prefix) as part_path:
+        part_path.touch(mode=mode)
+        part_path.write_bytes(content_bytes)
 
 
 def write_all(folder: Path, files: Mapping[str, bytes]) -> tuple[Path, ...]:
@@ -131,22 +131,21 @@ def write_all(folder: Path, files: Mapping[str, bytes]) -> tuple[Path, ...]:
     Raises:
         ConfigError: A file can't be written.
     """
-    with ExitStack() as together:
-        for name, content in files.items():
-            part = together.enter_context(whole(folder / name))
-            part.parent.mkdir(parents=True, exist_ok=True)
-            part.write_bytes(content)
-    return tuple(folder / name for name in files)
+    with ExitStack() as exit_stack:
+        for file_name, content in files.items():
+            part_path = exit_stack.enter_context(whole(folder / file_name))
+            part_path.parent.mkdir(parents=True, exist_ok=True)
+            part_path.write_bytes(content)
+    return tuple(folder / file_name for file_name in files)
 
 
 @contextmanager
-def whole(path: Path, *, what: str = "") -> Iterator[Path]:
+def whole(path: Path, *, error_prefix: str = "") -> Iterator[Path]:
     """Give a temporary path to write a file or a folder to; at the end it replaces the one at
     ``path``.
 
-    Args:
-        path: The final path.
-        what: Put in front of the path in the error's message, such as the name of an option.
+    Args: path: The final path. error_prefix: Put in front of the path in the error's message, such
+    as the name of an option.
 
     Yields:
         The temporary path. Nothing exists there, even if an earlier run was killed.
@@ -155,22 +154,22 @@ def whole(path: Path, *, what: str = "") -> Iterator[Path]:
         ConfigError: The path can't be written. An error while reading inside the block stays an
             OSError.
     """
-    target = path.resolve()
-    part = target.with_name(f".{target.name}.part")
-    missing = [folder for folder in target.parents if not folder.exists()]
+    resolved_path = path.resolve()
+    part_path = resolved_path.with_name(f".{resolved_path.name}.part")
+    missing_folders = [folder for folder in resolved_path.parents if not folder.exists()]
     try:
-        _remove(part)
-        yield part
-        if part.is_dir():
-            _remove(target)
-        part.replace(target)
+        _remove(part_path)
+        yield part_path
+        if part_path.is_dir():
+            _remove(resolved_path)
+        part_path.replace(resolved_path)
     except BaseException as error:
         with suppress(OSError):  # the error that is being raised says more
-            _remove(part)
-            for folder in missing:
+            _remove(part_path)
+            for folder in missing_folders:
                 folder.rmdir()
-        if isinstance(error, OSError) and _is_about(error, part):
-            raise _not_written(path, error, what) from error
+        if isinstance(error, OSError) and _is_about_path(error, part_path):
+            raise _not_written_error(path, error, error_prefix) from error
         raise
 
 
@@ -199,16 +198,16 @@ def append(file: FileIO, data: bytes) -> None:
     Raises:
         OSError: The data can't be written; the error names the file.
     """
-    end = file.seek(0, 2) if file.seekable() else None
+    end_position = file.seek(0, 2) if file.seekable() else None
     unwritten = memoryview(data)
     try:
         while unwritten:
             # A disk that is nearly full writes a part; only the returned count shows that.
             unwritten = unwritten[file.write(unwritten) :]
     except OSError as error:
-        if end is not None:
+        if end_position is not None:
             with suppress(OSError):  # a device has no end to cut
-                file.truncate(end)
+                file.truncate(end_position)
         raise OSError(error.errno, error.strerror, str(file.name)) from error
 
 
@@ -230,8 +229,8 @@ def problem_of(error: Exception) -> str:
             return f"byte {error.start} is no UTF-8: this is no text file"
         case OSError(errno=int(number)) if number in TO_DO:
             # asyncio puts its own text into strerror.
-            words = "Connection refused" if number == errno.ECONNREFUSED else error.strerror
-            return f"{words}; {TO_DO[number]}"
+            problem_text = "Connection refused" if number == errno.ECONNREFUSED else error.strerror
+            return f"{problem_text}; {TO_DO[number]}"
         case OSError():
             return f"{error.strerror or error}{advice(error)}"
         case _:
@@ -247,20 +246,26 @@ def _remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _is_about(error: OSError, part: Path) -> bool:
-    """Whether the disk is full, or the error names ``part``, a path in it or a folder above it."""
+def _is_about_path(error: OSError, part_path: Path) -> bool:
+    """Whether the disk is full, or the error names ``part_path``, a path in it or a folder above
+    it.
+    """
     if error.errno in NO_ROOM:
         return True
     failed_path = Path(str(error.filename))
-    return failed_path == part or part in failed_path.parents or failed_path in part.parents
+    return (
+        failed_path == part_path
+        or part_path in failed_path.parents
+        or failed_path in part_path.parents
+    )
 
 
-def _not_written(path: Path, error: OSError, what: str) -> ConfigError:
+def _not_written_error(path: Path, error: OSError, error_prefix: str) -> ConfigError:
     from txnsim.errors import ConfigError  # slow to import: it loads kio's error codes
 
     remark = "; nothing of it is there" if error.errno in NO_ROOM else ""
-    return ConfigError(f"{what}{path}: {error.strerror}{remark}{advice(error)}")
+    return ConfigError(f"{error_prefix}{path}: {error.strerror}{remark}{advice(error)}")
 
 
-def _too_large() -> OSError:
+def _too_large_error() -> OSError:
     return OSError(errno.EFBIG, "File too large")

@@ -33,54 +33,54 @@ class Retries:
 
     __slots__ = ("_about", "_event", "_logger", "_patience", "tried")
 
-    def __init__(self, logger: Logger, event: str, about: str, *, patience: int = 1) -> None:
+    def __init__(self, logger: Logger, event: str, field_name: str, *, patience: int = 1) -> None:
         """Start without any failure.
 
         Args:
             logger: The logger that writes the event.
             event: Name of the event to log.
-            about: Name of the event's field that says what is retried.
+            field_name: Name of the event's field that says what is retried.
             patience: Number of failures in a row before the event is logged; more than 1 where a
                 few failures are ordinary.
         """
         self._logger = logger
         self._event = event
-        self._about = about
+        self._about = field_name
         self._patience = patience
         self.tried: dict[Hashable, tuple[str, int]] = {}
         """What is being retried -> its last error, and how often in a row it failed with that
         error.
         """
 
-    def note_failure(self, what: Hashable, error: str, reason: str) -> None:
+    def note_failure(self, retried_thing: Hashable, error: str, reason: str) -> None:
         """Count a failure. ``error`` tells failures apart; ``reason`` is for readers and may differ
         each time.
         """
-        last_error, count = self.tried.get(what, (error, 0))
-        count = count + 1 if last_error == error else 1
-        if what not in self.tried and len(self.tried) == TRIED_MAX:
+        last_error, failure_count = self.tried.get(retried_thing, (error, 0))
+        failure_count = failure_count + 1 if last_error == error else 1
+        if retried_thing not in self.tried and len(self.tried) == TRIED_MAX:
             self.tried.clear()
-        self.tried[what] = error, count
-        if count == self._patience:
-            fields = {self._about: what, "error": error, "reason": reason}
+        self.tried[retried_thing] = error, failure_count
+        if failure_count == self._patience:
+            fields = {self._about: retried_thing, "error": error, "reason": reason}
             self._logger.warning(self._event, **fields)
 
-    def forget_failures(self, what: Hashable) -> None:
-        """Forget the failures of ``what``, which succeeded or was given up: its next failure is
-        logged again.
+    def forget_failures(self, retried_thing: Hashable) -> None:
+        """Forget the failures of ``retried_thing``, which succeeded or was given up: its next
+        failure is logged again.
         """
-        self.tried.pop(what, None)
+        self.tried.pop(retried_thing, None)
 
 
-def before_first_line(do: Callable[[], None]) -> None:
+def before_first_line(set_up_structlog: Callable[[], None]) -> None:
     """Register the set-up of structlog: it runs now if structlog is imported, else before the first
     line.
     """
     _waiting.clear()
     if "structlog" in sys.modules:
-        do()
+        set_up_structlog()
     else:
-        _waiting.append(do)
+        _waiting.append(set_up_structlog)
 
 
 def set_up() -> None:

@@ -26,8 +26,8 @@ class OnDemand:
     modules for that.
     """
 
-    def __init__(self, name: str) -> None:
-        self.__name__ = name
+    def __init__(self, module_name: str) -> None:
+        self.__name__ = module_name
 
     def __getattr__(self, attribute: str) -> Any:
         value = getattr(import_module(self.__name__), attribute)
@@ -35,69 +35,71 @@ class OnDemand:
         return value
 
 
-def offering(name: str) -> tuple[str, ...]:
+def offering(module_name: str) -> tuple[str, ...]:
     """Full names of the modules that the extensions have under a name; imports none of them.
 
     Args:
-        name: Name below the extension's package, with dots: ``cli.commands``.
+        module_name: Name below the extension's package, with dots: ``cli.commands``.
     """
-    return tuple(f"{package}.{name}" for package in EXTENSIONS if _has(package, name))
+    return tuple(
+        f"{package}.{module_name}" for package in EXTENSIONS if _has_module(package, module_name)
+    )
 
 
-def offered(name: str) -> Iterator[ModuleType]:
+def offered(module_name: str) -> Iterator[ModuleType]:
     """Import the modules that ``offering`` names."""
-    yield from map(import_module, offering(name))
+    yield from map(import_module, offering(module_name))
 
 
-def borrowed(name: str, what: str) -> Any:
+def borrowed(module_name: str, feature: str) -> Any:
     """Import a module of an extension.
 
     Args:
-        name: Full name of the module: ``txnsim_lab.testing.history``.
-        what: The feature that needs the module, for the error's message.
+        module_name: Full name of the module: ``txnsim_lab.testing.history``.
+        feature: The feature that needs the module, for the error's message.
 
     Raises:
         MissingExtraError: The extension is not installed.
     """
     from txnsim.errors import MissingExtraError  # slow to import: it loads kio's error codes
 
-    package, _, inside = name.partition(".")
-    if not _has(package, inside):
-        raise MissingExtraError(f"{what} comes with {package}, which is not installed")
-    return import_module(name)
+    package, _, inner_name = module_name.partition(".")
+    if not _has_module(package, inner_name):
+        raise MissingExtraError(f"{feature} comes with {package}, which is not installed")
+    return import_module(module_name)
 
 
-def require_libraries(extra: str, *names: str) -> None:
+def require_libraries(extra: str, *library_names: str) -> None:
     """Checks that the libraries of an extra are installed, without importing them.
 
     Raises:
         MissingExtraError: One of them is missing; the message has the pip line.
     """
-    if not has_libraries(*names):
+    if not has_libraries(*library_names):
         from txnsim.errors import MissingExtraError
 
         raise MissingExtraError.of(extra)
 
 
-def has_libraries(*names: str) -> bool:
+def has_libraries(*library_names: str) -> bool:
     """Whether the libraries are installed; imports none of them."""
-    return all(map(find_spec, names))
+    return all(map(find_spec, library_names))
 
 
 def missing() -> tuple[str, ...]:
     """Names of the extension packages that are not installed."""
-    return tuple(package for package in EXTENSIONS if not _has(package, "__init__"))
+    return tuple(package for package in EXTENSIONS if not _has_module(package, "__init__"))
 
 
-def _has(package: str, name: str) -> bool:
+def _has_module(package: str, module_name: str) -> bool:
     """Whether the package has a module. Looks for its file: ``find_spec`` would import the packages
     above it.
     """
-    spec = find_spec(package)
-    above = spec.submodule_search_locations if spec is not None else None
-    inside = Path(*name.split("."))
+    package_spec = find_spec(package)
+    search_folders = package_spec.submodule_search_locations if package_spec is not None else None
+    module_path = Path(*module_name.split("."))
     return any(
-        Path(folder, inside).with_suffix(".py").is_file()
-        or Path(folder, inside, "__init__.py").is_file()
-        for folder in above or ()
+        Path(folder, module_path).with_suffix(".py").is_file()
+        or Path(folder, module_path, "__init__.py").is_file()
+        for folder in search_folders or ()
     )

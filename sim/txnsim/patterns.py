@@ -55,7 +55,7 @@ name.
 """
 STEPS_PER_WEIGHT: Final = 500
 """Number of steps that count as one element of work, some microseconds (``Request.map_each``)."""
-_KEPT: Final = 16
+_CACHED_PATTERNS: Final = 16
 """Number of compiled patterns in the cache."""
 
 
@@ -70,10 +70,10 @@ class Pattern:
         Raises:
             PatternError: RE2/J refuses the expression, or its program is too large.
         """
-        text, self._instructions = write_for_rust(expression)
+        rust_text, self._instructions = write_for_rust(expression)
         if self._instructions > INSTRUCTIONS_MAX:
             raise PatternError(f"its program has more than {INSTRUCTIONS_MAX:,} instructions")
-        schema = {"type": "str", "strict": True, "pattern": text, "regex_engine": "rust-regex"}
+        schema = {"type": "str", "strict": True, "pattern": rust_text, "regex_engine": "rust-regex"}
         self._match = pydantic_core.SchemaValidator(schema).isinstance_python
         self.pattern = expression
 
@@ -95,7 +95,7 @@ class Pattern:
         return bool(self._match(name))
 
 
-@lru_cache(maxsize=_KEPT)
+@lru_cache(maxsize=_CACHED_PATTERNS)
 def compile_pattern(expression: str) -> Pattern:
     """Compile an expression, or take the pattern from the cache.
 
@@ -248,11 +248,11 @@ class _Group:
 
     def part(self) -> _Part:
         branches = [*self.branches, self.parts]
-        parts = [part for branch in branches for part in branch]
+        all_parts = [part for branch in branches for part in branch]
         return _Part(
             f"(?:{'|'.join(''.join(part.text for part in branch) for branch in branches)})",
-            sum(part.instructions for part in parts) + len(branches),
-            1 + max((part.depth for part in parts), default=0),
+            sum(part.instructions for part in all_parts) + len(branches),
+            1 + max((part.depth for part in all_parts), default=0),
         )
 
 
@@ -268,33 +268,33 @@ class _ExpressionParser:
 
     def parsed(self) -> RustExpression:
         after_repeat = False
-        while self._more():
+        while self._has_more():
             start, was_after_repeat, after_repeat = self._at, after_repeat, False
-            char = self._pop()
-            if char in "*+?{":
+            character = self._pop()
+            if character in "*+?{":
                 # RE2/J counts a brace as a repetition, also if it is a literal.
                 after_repeat = True
                 self._repetition(start, follows_another=was_after_repeat)
-            elif char == "(":
+            elif character == "(":
                 self._parenthesis()
-            elif char == "|":
+            elif character == "|":
                 self._open[-1].branches.append(self._open[-1].parts)
                 self._open[-1].parts = []
-            elif char == ")":
-                self._close()
-            elif char == "^":
+            elif character == ")":
+                self._close_group()
+            elif character == "^":
                 self._push("(?m:^)" if self._flags.every_line else r"\A")
-            elif char == "$":
+            elif character == "$":
                 self._push("(?m:$)" if self._flags.every_line else r"\z")
-            elif char == ".":
+            elif character == ".":
                 text = "(?s:.)" if self._flags.dot_takes_newline else "."
                 self._push(text, _INSTRUCTIONS_OF_NEGATION)
-            elif char == "[":
+            elif character == "[":
                 self._class()
-            elif char == "\\":
+            elif character == "\\":
                 self._backslash()
             else:
-                self._literal(ord(char))
+                self._literal(ord(character))
         if len(self._open) > 1:
             _refuse(_MISSING_PAREN)
         whole = self._open[0].part()
@@ -302,7 +302,7 @@ class _ExpressionParser:
 
     # The text
 
-    def _more(self) -> bool:
+    def _has_more(self) -> bool:
         return self._at < len(self._expression)
 
     def _pop(self) -> str:
@@ -310,13 +310,13 @@ class _ExpressionParser:
         self._at += 1
         return char
 
-    def _takes(self, text: str) -> bool:
+    def _take_if_next(self, text: str) -> bool:
         if self._expression.startswith(text, self._at):
             self._at += len(text)
             return True
         return False
 
-    def _up_to(self, end: str) -> str | None:
+    def _take_up_to(self, end: str) -> str | None:
         """Read the text before ``end`` and skip ``end``; None if ``end`` does not come."""
         end_position = self._expression.find(end, self._at)
         if end_position < 0:
@@ -332,18 +332,20 @@ class _ExpressionParser:
 
     def _literal(self, code: int) -> None:
         may_have_case = code >= 0x80 or chr(code).isalpha()
-        text, ignores_case = _char(code), self._flags.ignores_case and may_have_case
+        literal_text, ignores_case = _char(code), self._flags.ignores_case and may_have_case
         instructions = len(chr(code).encode("utf-8", "surrogatepass"))
         if ignores_case:
-            self._push(f"(?i:{text or f'[{_NOTHING}]'})", instructions + _INSTRUCTIONS_OF_RANGE)
+            self._push(
+                f"(?i:{literal_text or f'[{_NOTHING}]'})", instructions + _INSTRUCTIONS_OF_RANGE
+            )
         else:
-            self._push(text or f"[{_NOTHING}]", instructions)
+            self._push(literal_text or f"[{_NOTHING}]", instructions)
 
     def _parenthesis(self) -> None:
-        if not self._takes("?"):
+        if not self._take_if_next("?"):
             self._open.append(_Group(self._flags))
-        elif self._takes("P<") or self._takes("<"):
-            name = self._up_to(">")
+        elif self._take_if_next("P<") or self._take_if_next("<"):
+            name = self._take_up_to(">")
             if not name or not set(name) <= _ALNUM | {"_"}:
                 _refuse(_INVALID_NAMED_CAPTURE)
             if name in self._names:
@@ -356,7 +358,7 @@ class _ExpressionParser:
     def _change_flags(self) -> None:
         """Read the flags after ``(?``, for the rest of the group or for a group of their own."""
         flags, sets, saw_flag = self._flags, True, False
-        while self._more():
+        while self._has_more():
             char = self._pop()
             if char in _FLAG_NAMES:
                 flags = flags._replace(**{_FLAG_NAMES[char]: sets})
@@ -374,14 +376,14 @@ class _ExpressionParser:
                 break
         _refuse(_INVALID_PERL_OP)
 
-    def _close(self) -> None:
+    def _close_group(self) -> None:
         if len(self._open) == 1:
             _refuse(_STRAY_PAREN)
         group = self._open.pop()
         self._flags = group.flags_before
-        self._add(group.part())
+        self._add_part(group.part())
 
-    def _add(self, part: _Part) -> None:
+    def _add_part(self, part: _Part) -> None:
         if part.depth > DEPTH_MAX:
             _refuse(f"nested more than {DEPTH_MAX} deep")
         self._open[-1].parts.append(part)
@@ -389,35 +391,41 @@ class _ExpressionParser:
     # Repetitions
 
     def _repetition(self, start: int, *, follows_another: bool) -> None:
-        counted = _REPETITION.match(self._expression, start)
-        if counted is None:
+        repetition_match = _REPETITION.match(self._expression, start)
+        if repetition_match is None:
             self._literal(ord("{"))
             return
-        self._at = counted.end()
-        symbol, low, comma, high = counted.groups()
+        self._at = repetition_match.end()
+        symbol, low_text, comma, high_text = repetition_match.groups()
         if symbol:
-            least, most = _SYMBOLS[symbol]
+            minimum, maximum = _SYMBOLS[symbol]
         else:
-            least = int(low[:9])
-            most = int(high[:9]) if high else None if comma else least
-            if max(least, most or 0) > _REPEAT_MAX or (most is not None and least > most):
+            minimum = int(low_text[:9])
+            maximum = int(high_text[:9]) if high_text else None if comma else minimum
+            if max(minimum, maximum or 0) > _REPEAT_MAX or (
+                maximum is not None and minimum > maximum
+            ):
                 _refuse(_INVALID_REPEAT_SIZE)
-        self._takes("?")  # a lazy repetition matches the same names
+        self._take_if_next("?")  # a lazy repetition matches the same names
         if follows_another:
             _refuse(_INVALID_REPEAT_OP)
-        parts = self._open[-1].parts
-        if not parts:
+        open_parts = self._open[-1].parts
+        if not open_parts:
             _refuse(_MISSING_REPEAT_ARGUMENT)
-        part = parts.pop()
-        if most == 0:
+        repeated_part = open_parts.pop()
+        if maximum == 0:
             self._push("(?:)")
             return
-        text = f"(?:{part.text})" if part.is_repeated else part.text
-        self._add(
+        repeated_text = (
+            f"(?:{repeated_part.text})" if repeated_part.is_repeated else repeated_part.text
+        )
+        self._add_part(
             _Part(
-                text + counted[0],
-                part.instructions * (most or max(1, least)) + (most or least + 1) - least,
-                part.depth + part.is_repeated,
+                repeated_text + repetition_match[0],
+                repeated_part.instructions * (maximum or max(1, minimum))
+                + (maximum or minimum + 1)
+                - minimum,
+                repeated_part.depth + repeated_part.is_repeated,
                 is_repeated=True,
             )
         )
@@ -425,14 +433,14 @@ class _ExpressionParser:
     # Escapes and classes
 
     def _backslash(self) -> None:
-        if self._more():
+        if self._has_more():
             char = self._expression[self._at]
             if char in _ASSERTIONS:
                 self._at += 1
                 self._push(_ASSERTIONS[char])
                 return
-            if self._takes("Q"):
-                quoted = self._up_to("\\E")
+            if self._take_if_next("Q"):
+                quoted = self._take_up_to("\\E")
                 if quoted is None:
                     quoted, self._at = self._expression[self._at :], len(self._expression)
                 for character in quoted:
@@ -456,10 +464,16 @@ class _ExpressionParser:
         if members is None:
             return None
         self._at += 1
-        return _group(members, negated=char.isupper())
+        return _ascii_class(members, negated=char.isupper())
 
     def _unicode_class(self, *, negated: bool) -> _Members:
-        name = None if not self._more() else self._up_to("}") if self._takes("{") else self._pop()
+        name = (
+            None
+            if not self._has_more()
+            else self._take_up_to("}")
+            if self._take_if_next("{")
+            else self._pop()
+        )
         if name is not None and name.startswith("^"):
             name, negated = name[1:], not negated
         if name is None or name not in UNICODE_CLASSES:
@@ -472,7 +486,7 @@ class _ExpressionParser:
 
     def _read_escape(self) -> int:
         """Read an escape after its backslash; returns the code point of its character."""
-        if not self._more():
+        if not self._has_more():
             _refuse(_TRAILING_BACKSLASH)
         char = self._pop()
         if char not in _ALNUM:
@@ -489,8 +503,8 @@ class _ExpressionParser:
         _refuse(_INVALID_ESCAPE)
 
     def _hexadecimal(self) -> int:
-        if self._takes("{"):
-            digits = self._up_to("}") or ""
+        if self._take_if_next("{"):
+            digits = self._take_up_to("}") or ""
         else:
             digits = self._expression[self._at : self._at + 2]
             self._at += 2
@@ -505,13 +519,13 @@ class _ExpressionParser:
 
     def _class(self) -> None:
         """Read a character class after its ``[``."""
-        negated = self._takes("^")
+        negated = self._take_if_next("^")
         members: list[_Members] = []
         is_first = True
-        while is_first or not self._takes("]"):
+        while is_first or not self._take_if_next("]"):
             is_first = False
             member = self._named_class()
-            if member is None and self._takes("\\"):
+            if member is None and self._take_if_next("\\"):
                 member = self._class_escape()
                 if member is None:
                     self._at -= 1
@@ -519,51 +533,53 @@ class _ExpressionParser:
         self._push_class(members, negated=negated)
 
     def _named_class(self) -> _Members | None:
-        end = self._expression.find(":]", self._at + 1)
-        if end < 0 or not self._takes("[:"):
+        end_position = self._expression.find(":]", self._at + 1)
+        if end_position < 0 or not self._take_if_next("[:"):
             return None
-        name, self._at = self._expression[self._at : end], end + 2
-        members = _POSIX.get(name.removeprefix("^"))
+        class_name, self._at = self._expression[self._at : end_position], end_position + 2
+        members = _POSIX.get(class_name.removeprefix("^"))
         if members is None:
             _refuse(_INVALID_CHAR_RANGE)
-        return _group(members, negated=name.startswith("^"))
+        return _ascii_class(members, negated=class_name.startswith("^"))
 
     def _range(self) -> _Members:
-        low = high = self._class_char()
-        if self._takes("-"):
+        low_code = high_code = self._class_char()
+        if self._take_if_next("-"):
             if self._expression.startswith("]", self._at):
                 self._at -= 1  # [a-] is a or -
             else:
-                high = self._class_char()
-                if high < low:
+                high_code = self._class_char()
+                if high_code < low_code:
                     _refuse(_INVALID_CHAR_RANGE)
         # No text has surrogates, and Rust's regex refuses them.
-        low = 0xE000 if 0xD800 <= low < 0xE000 else low
-        high = 0xD7FF if 0xD800 <= high < 0xE000 else high
-        if low > high:
+        low_code = 0xE000 if 0xD800 <= low_code < 0xE000 else low_code
+        high_code = 0xD7FF if 0xD800 <= high_code < 0xE000 else high_code
+        if low_code > high_code:
             return _Members("")
-        text = f"{_char(low)}-{_char(high)}"
-        return _Members(text, 1 if high < 0x80 else _INSTRUCTIONS_OF_RANGE, span=high - low)
+        range_text = f"{_char(low_code)}-{_char(high_code)}"
+        return _Members(
+            range_text, 1 if high_code < 0x80 else _INSTRUCTIONS_OF_RANGE, span=high_code - low_code
+        )
 
     def _class_char(self) -> int:
-        if not self._more():
+        if not self._has_more():
             _refuse(_MISSING_BRACKET)
-        return self._read_escape() if self._takes("\\") else ord(self._pop())
+        return self._read_escape() if self._take_if_next("\\") else ord(self._pop())
 
     def _push_class(self, members: Sequence[_Members], *, negated: bool = False) -> None:
-        text = "".join(member.text for member in members) or _NOTHING
-        text = f"[^{text}]" if negated else f"[{text}]"
+        class_text = "".join(member.text for member in members) or _NOTHING
+        class_text = f"[^{class_text}]" if negated else f"[{class_text}]"
         instructions = sum(member.instructions for member in members)
         instructions += _INSTRUCTIONS_OF_NEGATION if negated else 0
         if self._flags.ignores_case:
-            text = f"(?i:{text})"
+            class_text = f"(?i:{class_text})"
             instructions += _INSTRUCTIONS_OF_RANGE
             if len(members) > 1 or not members[0].text.startswith("["):
                 instructions += sum(member.span for member in members) // _CHARACTERS_FOLDED
-        self._push(text, instructions)
+        self._push(class_text, instructions)
 
 
-def _group(members: str, *, negated: bool) -> _Members:
+def _ascii_class(members: str, *, negated: bool) -> _Members:
     """A class of ASCII characters, or its complement."""
     if negated:
         return _Members(f"[^{members}]", _INSTRUCTIONS_OF_NEGATION, span=_ALL)
@@ -578,5 +594,5 @@ def _char(code: int) -> str:
     return "" if 0xD800 <= code < 0xE000 else f"\\x{{{code:x}}}"
 
 
-def _refuse(why: str) -> NoReturn:
-    raise PatternError(why)
+def _refuse(reason: str) -> NoReturn:
+    raise PatternError(reason)

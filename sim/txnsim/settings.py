@@ -48,7 +48,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.purpose}; unset: {self.unset}" if self.unset else self.purpose
 
 
-_said: Final[list[Setting]] = []
+_declared_settings: Final[list[Setting]] = []
 
 
 def setting(
@@ -76,7 +76,7 @@ def setting(
     Returns:
         The default.
     """
-    _said.append(
+    _declared_settings.append(
         Setting(
             kafka=kafka,
             unit=unit,
@@ -583,32 +583,37 @@ class WrittenSettings(Settings, frozen=True, kw_only=True):
     """Names of the fields that were set explicitly to their default."""
 
 
-def settings_from_values(values: Mapping[str, object]) -> Settings:
+def settings_from_values(values_by_field: Mapping[str, object]) -> Settings:
     """Build settings from the fields that the user has set; the others have their defaults."""
-    settings = msgspec.convert(values, Settings)
-    repeated = frozenset(
-        name for name in values if getattr(settings, name) == getattr(DEFAULTS, name)
+    settings = msgspec.convert(values_by_field, Settings)
+    repeated_defaults = frozenset(
+        field_name
+        for field_name in values_by_field
+        if getattr(settings, field_name) == getattr(DEFAULTS, field_name)
     )
-    if not repeated:
+    if not repeated_defaults:
         return settings
-    return msgspec.convert({**values, "repeated": repeated}, WrittenSettings)
+    return msgspec.convert({**values_by_field, "repeated": repeated_defaults}, WrittenSettings)
 
 
 def is_explicit(settings: Settings, field: str) -> bool:
     """Whether the user has set the field, even to its default: Kafka tells the two apart."""
     if isinstance(settings, WrittenSettings) and field in settings.repeated:
         return True
-    is_other: bool = getattr(settings, field) != getattr(DEFAULTS, field)
-    return is_other
+    differs_from_default: bool = getattr(settings, field) != getattr(DEFAULTS, field)
+    return differs_from_default
 
 
 @cache
 def documentation() -> Mapping[str, Setting]:
     """The ``Setting`` of each field of ``Settings``, in order of declaration."""
-    kinds = get_type_hints(Settings)
-    every = zip(Settings.__struct_fields__, _said, strict=True)
+    types_by_field = get_type_hints(Settings)
+    fields_with_settings = zip(Settings.__struct_fields__, _declared_settings, strict=True)
     return MappingProxyType(
-        {name: complete_setting(name, kinds[name], setting) for name, setting in every}
+        {
+            field_name: complete_setting(field_name, types_by_field[field_name], setting)
+            for field_name, setting in fields_with_settings
+        }
     )
 
 
@@ -623,24 +628,24 @@ CAPPED: Final = (
 """
 
 
-def replicas_wanted(settings: Settings, name: str, *, brokers: int) -> int:
+def replicas_wanted(settings: Settings, field_name: str, *, broker_count: int) -> int:
     """The value of one of the ``CAPPED`` settings: as it is set, else Kafka's default but at most
     the number of brokers.
     """
-    configured: int | None = getattr(settings, name)
-    if configured is not None:
-        return configured
-    default = documentation()[name].kafka_default
-    assert isinstance(default, int), name
-    return min(default, brokers)
+    configured_count: int | None = getattr(settings, field_name)
+    if configured_count is not None:
+        return configured_count
+    default_count = documentation()[field_name].kafka_default
+    assert isinstance(default_count, int), field_name
+    return min(default_count, broker_count)
 
 
-def complete_setting(field: str, kind: object, setting: Setting) -> Setting:
+def complete_setting(field: str, field_type: object, setting: Setting) -> Setting:
     """Complete a setting with Kafka's name and the unit that follow from its field's
     name and type.
     """
     last_word = field.rpartition("_")[2]
-    unit = "boolean" if kind is bool else _UNITS.get(last_word, last_word)
+    unit = "boolean" if field_type is bool else _UNITS.get(last_word, last_word)
     return msgspec.structs.replace(
         setting,
         kafka=field.replace("_", ".") if setting.kafka == AS_OURS else setting.kafka,

@@ -31,19 +31,19 @@ DIGITS_MAX: Final = 15
 _MILLISECOND: Final = timedelta(milliseconds=1)
 
 
-def read_ms(text: str) -> int:
+def read_ms(duration_text: str) -> int:
     """Parse a duration such as ``21m``, ``500ms`` or ``-10s``; returns milliseconds.
 
     Raises:
         ValueError: The text has none of these forms.
     """
-    number = text.rstrip("abcdefghijklmnopqrstuvwxyz")
-    unit = text[len(number) :]
-    digits = number.removeprefix("-")
+    number_text = duration_text.rstrip("abcdefghijklmnopqrstuvwxyz")
+    unit = duration_text[len(number_text) :]
+    digits = number_text.removeprefix("-")
     is_number = digits.isascii() and digits.isdigit() and len(digits) <= DIGITS_MAX
     if unit not in UNITS_MS or not is_number:
-        raise ValueError(f"{text!r} is no duration such as {DURATION_FORMS}")
-    return int(number) * UNITS_MS[unit]
+        raise ValueError(f"{duration_text!r} is no duration such as {DURATION_FORMS}")
+    return int(number_text) * UNITS_MS[unit]
 
 
 def whole_ms(duration: object) -> int:
@@ -96,25 +96,25 @@ SIZE_UNITS: Final = {
 SIZE_FORMS: Final = "128MiB, 1GB or 1073741824"
 
 
-def read_size(text: str) -> int:
+def read_size(size_text: str) -> int:
     """Parse a size such as ``128MiB``, ``1GB`` or ``4096``; returns bytes.
 
     Raises:
         ValueError: The text has none of these forms.
     """
-    unit = text.lstrip("0123456789")
-    number = text.removesuffix(unit) if unit else text
-    if unit not in SIZE_UNITS or not 0 < len(number) <= DIGITS_MAX:
-        raise ValueError(f"{text!r} is no size such as {SIZE_FORMS}")
-    return int(number) * SIZE_UNITS[unit]
+    unit = size_text.lstrip("0123456789")
+    number_text = size_text.removesuffix(unit) if unit else size_text
+    if unit not in SIZE_UNITS or not 0 < len(number_text) <= DIGITS_MAX:
+        raise ValueError(f"{size_text!r} is no size such as {SIZE_FORMS}")
+    return int(number_text) * SIZE_UNITS[unit]
 
 
-def spoken_size(size: int) -> str:
+def spoken_size(byte_count: int) -> str:
     """Format a size in the largest unit that gives a whole number."""
     for unit, factor in sorted(SIZE_UNITS.items(), key=lambda unit_and_factor: -unit_and_factor[1]):
-        if unit and size and size % factor == 0:
-            return f"{size // factor} {unit}"
-    return f"{size} bytes"
+        if unit and byte_count and byte_count % factor == 0:
+            return f"{byte_count // factor} {unit}"
+    return f"{byte_count} bytes"
 
 
 # Addresses: an IPv6 address stands in brackets (RFC 3986)
@@ -152,50 +152,63 @@ LIST_MAX: Final = 40
 """Most known names that a message lists; a longer list is no help."""
 
 
-def unknown_word_message(what: str, word: str, known_names: Iterable[str]) -> str:
+def unknown_word_message(kind_of_name: str, unknown_word: str, known_names: Iterable[str]) -> str:
     """Says that a name is unknown, with the nearest known name, and all known names if they are
     few.
     """
-    names = list(known_names)
-    folded = {name.lower(): name for name in names}
-    cutoff = SIMILARITY_OF_SHORT if len(word) <= SHORT_MAX else SIMILARITY
-    longer = [name for name in folded if word and name.startswith(word.lower())]
-    nearest = folded[longer[0]] if longer else _nearest(word, folded, cutoff)
+    name_list = list(known_names)
+    names_by_lowercase = {name.lower(): name for name in name_list}
+    cutoff = SIMILARITY_OF_SHORT if len(unknown_word) <= SHORT_MAX else SIMILARITY
+    longer_names = [
+        name
+        for name in names_by_lowercase
+        if unknown_word and name.startswith(unknown_word.lower())
+    ]
+    nearest = (
+        names_by_lowercase[longer_names[0]]
+        if longer_names
+        else _nearest_name(unknown_word, names_by_lowercase, cutoff)
+    )
     hint = f"did you mean {nearest}? " if nearest else ""
-    listed = f"there are: {', '.join(names)}" if len(names) <= LIST_MAX else ""
-    return f"no {what} {word!r}; {hint}{listed}".rstrip("; ")
+    known_names_text = f"there are: {', '.join(name_list)}" if len(name_list) <= LIST_MAX else ""
+    return f"no {kind_of_name} {unknown_word!r}; {hint}{known_names_text}".rstrip("; ")
 
 
-def _nearest(unknown_word: str, folded: Mapping[str, str], cutoff: float) -> str | None:
+def _nearest_name(
+    unknown_word: str, names_by_lowercase: Mapping[str, str], cutoff: float
+) -> str | None:
     """The most similar known name, also with its words in another order: FENCED_PRODUCER."""
     candidates: list[tuple[float, str]] = []
-    for word, known in (
-        (unknown_word.lower(), folded),
-        (_in_order(unknown_word), {_in_order(name): name for name in folded.values()}),
+    for word_form, names_by_form in (
+        (unknown_word.lower(), names_by_lowercase),
+        (
+            _with_sorted_words(unknown_word),
+            {_with_sorted_words(name): name for name in names_by_lowercase.values()},
+        ),
     ):
-        for name in difflib.get_close_matches(word, known, n=1, cutoff=cutoff):
-            ratio = difflib.SequenceMatcher(None, word, name).ratio()
-            candidates.append((-ratio, known[name]))
+        for name in difflib.get_close_matches(word_form, names_by_form, n=1, cutoff=cutoff):
+            ratio = difflib.SequenceMatcher(None, word_form, name).ratio()
+            candidates.append((-ratio, names_by_form[name]))
     return min(candidates)[1] if candidates else None
 
 
-def _in_order(name: str) -> str:
+def _with_sorted_words(name: str) -> str:
     """Sort the words of a name alphabetically."""
     return " ".join(sorted(re.split(r"[-_. ]+", name.lower())))
 
 
 # Text from other programs
 
-_ORDERS: Final = re.compile(
+_CONTROL_CHARACTERS: Final = re.compile(
     "[\x00-\x1f\x7f-\x9f"  # C0, DEL, C1
     "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # directions (Unicode TR 9)
     "\u2028\u2029\ufeff\ud800-\udfff]"  # line ends, a byte order mark, surrogates
 )
-_IN_LAYOUT: Final = "\n\t"
-_WORDS: Final = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
+_LAYOUT_CHARACTERS: Final = "\n\t"
+_ESCAPED_LAYOUT: Final = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
 
 
-def printable(text: str) -> str:
+def printable(raw_text: str) -> str:
     """Escape control characters; the result is one line.
 
     Ids, topics and clients can have any name. On a terminal some characters are commands: they set
@@ -203,18 +216,22 @@ def printable(text: str) -> str:
     line that looks like one of ours. All text for people goes through here; text for programs
     (JSON, exports) stays exact.
     """
-    return _ORDERS.sub(_escape, text)
+    return _CONTROL_CHARACTERS.sub(_escape, raw_text)
 
 
 def printable_lines(text: str) -> str:
     """Escape control characters except line ends and tabs, for text whose layout is ours."""
-    return _ORDERS.sub(lambda match: match[0] if match[0] in _IN_LAYOUT else _escape(match), text)
+    return _CONTROL_CHARACTERS.sub(
+        lambda match: match[0] if match[0] in _LAYOUT_CHARACTERS else _escape(match), text
+    )
 
 
 def _escape(match: re.Match[str]) -> str:
     character = match[0]
     code = ord(character)
-    return _WORDS.get(character) or (f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}")
+    return _ESCAPED_LAYOUT.get(character) or (
+        f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+    )
 
 
 def with_clean_descriptions(schema: Any) -> Any:

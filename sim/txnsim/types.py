@@ -139,7 +139,7 @@ def uuid_from(text: str) -> uuid.UUID:
 
 
 @lru_cache(maxsize=65_536)
-def partition_for(name: str, partitions: int) -> int:
+def partition_for(coordinated_id: str, partition_count: int) -> int:
     """The partition of a transactional id (``__transaction_state``) or of a group
     (``__consumer_offsets``). Its leader is the coordinator.
 
@@ -147,44 +147,46 @@ def partition_for(name: str, partitions: int) -> int:
 
     Counterpart: TransactionStateManager.partitionFor, GroupCoordinatorService.partitionFor.
     """
-    hash_ = java_hash(name)
+    name_hash = java_hash(coordinated_id)
     # Utils.abs: the lowest int has no positive twin and counts as 0
-    return 0 if hash_ == -0x8000_0000 else abs(hash_) % partitions
+    return 0 if name_hash == -0x8000_0000 else abs(name_hash) % partition_count
 
 
-def hash_buckets(room_for: int) -> int:
-    """Number of buckets of a java.util.HashSet that was made from a collection of ``room_for``
+def hash_buckets(element_count: int) -> int:
+    """Number of buckets of a java.util.HashSet that was made from a collection of ``element_count``
     elements.
     """
-    buckets = 16
-    while buckets < room_for / 0.75 + 1:
-        buckets *= 2
-    return buckets
+    bucket_count = 16
+    while bucket_count < element_count / 0.75 + 1:
+        bucket_count *= 2
+    return bucket_count
 
 
-def hash_bucket(buckets: int, name: str) -> int:
+def hash_bucket(buckets: int, key_text: str) -> int:
     """Index of the bucket in which a java.util.HashSet puts a string. The set iterates bucket by
     bucket.
     """
-    hash_ = java_hash(name) & 0xFFFF_FFFF
-    return (hash_ ^ hash_ >> 16) & buckets - 1
+    key_hash = java_hash(key_text) & 0xFFFF_FFFF
+    return (key_hash ^ key_hash >> 16) & buckets - 1
 
 
-_RUN: Final = 64
-_POWERS: Final = tuple(pow(31, power, 1 << 32) for power in range(_RUN, -1, -1))
+_RUN_LENGTH: Final = 64
+_POWERS_OF_31: Final = tuple(pow(31, power, 1 << 32) for power in range(_RUN_LENGTH, -1, -1))
 
 
 def java_hash(text: str) -> int:
     """Java's String.hashCode: a signed 32-bit number, over UTF-16 code units."""
-    units: Sequence[int] = text.encode("ascii") if text.isascii() else _units(text)
-    hash_ = 0
-    for start in range(0, len(units), _RUN):
-        run = units[start : start + _RUN]
-        hash_ = hash_ * _POWERS[-1 - len(run)] + sum(map(mul, run, _POWERS[-len(run) :]))
-        hash_ &= 0xFFFF_FFFF
-    return hash_ - 0x1_0000_0000 if hash_ >= 0x8000_0000 else hash_
+    code_units: Sequence[int] = text.encode("ascii") if text.isascii() else _utf16_units(text)
+    hash_code = 0
+    for run_start in range(0, len(code_units), _RUN_LENGTH):
+        run = code_units[run_start : run_start + _RUN_LENGTH]
+        hash_code = hash_code * _POWERS_OF_31[-1 - len(run)] + sum(
+            map(mul, run, _POWERS_OF_31[-len(run) :])
+        )
+        hash_code &= 0xFFFF_FFFF
+    return hash_code - 0x1_0000_0000 if hash_code >= 0x8000_0000 else hash_code
 
 
-def _units(text: str) -> tuple[int, ...]:
-    data = text.encode("utf-16-be", "surrogatepass")
-    return struct.unpack(f"!{len(data) // 2}H", data)
+def _utf16_units(text: str) -> tuple[int, ...]:
+    encoded_text = text.encode("utf-16-be", "surrogatepass")
+    return struct.unpack(f"!{len(encoded_text) // 2}H", encoded_text)

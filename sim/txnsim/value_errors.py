@@ -26,8 +26,8 @@ MISTAKES_MAX: Final = 20
 """Most mistakes that an error lists; suggestions for each take time."""
 NAME_MAX: Final = 80
 
-_BOUND: Final = re.compile(r"Expected `\w+` ([<>]=? \S+)")
-_WORDS: Final[tuple[tuple[type, str], ...]] = (
+_BOUND_MESSAGE: Final = re.compile(r"Expected `\w+` ([<>]=? \S+)")
+_TYPE_WORDS: Final[tuple[tuple[type, str], ...]] = (
     (bool, "true or false"),
     (int, "a whole number"),
     (float, "a number"),
@@ -44,170 +44,196 @@ class WrongValueError(ValueError):
 
     def __init__(self, mistakes: tuple[tuple[str, str], ...]) -> None:
         super().__init__(
-            "\n".join(f"{path}: {wrong}" if path else wrong for path, wrong in mistakes)
+            "\n".join(
+                f"{path}: {mistake_text}" if path else mistake_text
+                for path, mistake_text in mistakes
+            )
         )
         self.mistakes = mistakes
 
 
-def convert_value(content: object, kind: type[T], *, noun: str = "field") -> T:
+def convert_value(content: object, target_type: type[T], *, noun: str = "field") -> T:
     """Convert plain values with ``msgspec.convert``; the error describes every mistake in words.
 
     Args:
         content: Plain values, as JSON and YAML have them.
-        kind: The type that they should become.
+        target_type: The type that they should become.
         noun: What messages call a field of the outermost type: ``option``.
 
     Raises:
         WrongValueError: The values can't be converted.
     """
     try:
-        return msgspec.convert(content, kind)
+        return msgspec.convert(content, target_type)
     except msgspec.ValidationError as error:
-        mistakes = tuple(islice(_mistakes(content, kind, "", noun), MISTAKES_MAX))
+        mistakes = tuple(islice(_mistakes(content, target_type, "", noun), MISTAKES_MAX))
         raise WrongValueError(mistakes or (("", str(error)),)) from None
 
 
-def _mistakes(content: object, kind: Any, path: str, noun: str) -> Iterator[tuple[str, str]]:
-    bounded = kind
-    if typing.get_origin(kind) is typing.Annotated:
-        kind = typing.get_args(kind)[0]
-    structs = _structs(kind)
+def _mistakes(content: object, target_type: Any, path: str, noun: str) -> Iterator[tuple[str, str]]:
+    bounded_type = target_type
+    if typing.get_origin(target_type) is typing.Annotated:
+        target_type = typing.get_args(target_type)[0]
+    structs = _struct_types(target_type)
     if isinstance(content, Mapping) and structs:
-        yield from _in_struct(content, structs, path, noun)
+        yield from _struct_mistakes(content, structs, path, noun)
         return
-    element = _element(kind)
-    if isinstance(content, list | tuple) and element is not None:
+    element_type = _element_type(target_type)
+    if isinstance(content, list | tuple) and element_type is not None:
         for index, item_content in enumerate(content):
             yield from _mistakes(
-                item_content, element, _below(path, _nth(index, item_content)), noun
+                item_content,
+                element_type,
+                _path_below(path, _element_name(index, item_content)),
+                noun,
             )
         return
     try:
-        msgspec.convert(content, bounded)
+        msgspec.convert(content, bounded_type)
     except msgspec.ValidationError as error:
-        yield path, _in_words(content, kind, str(error))
+        yield path, _mistake_text(content, target_type, str(error))
 
 
-def _in_struct(
+def _struct_mistakes(
     content: Mapping[Any, Any], structs: tuple[type[msgspec.Struct], ...], path: str, noun: str
 ) -> Iterator[tuple[str, str]]:
     """Yield unknown, missing and wrong fields; if there are none, the struct's own complaint about
     its fields together.
     """
-    tag = structs[0].__struct_config__.tag_field
-    chosen = structs[0]
-    if tag is not None:
-        tags = {str(struct.__struct_config__.tag): struct for struct in structs}
-        if tag not in content:
-            yield path, f"{tag} is missing; there are: {', '.join(tags)}"
+    tag_field = structs[0].__struct_config__.tag_field
+    struct_type = structs[0]
+    if tag_field is not None:
+        structs_by_tag = {str(struct.__struct_config__.tag): struct for struct in structs}
+        if tag_field not in content:
+            yield path, f"{tag_field} is missing; there are: {', '.join(structs_by_tag)}"
             return
-        action_name = content[tag]
-        if not isinstance(action_name, str) or action_name not in tags:
-            yield _below(path, tag), unknown_word_message("action", _short(action_name), tags)
+        action_name = content[tag_field]
+        if not isinstance(action_name, str) or action_name not in structs_by_tag:
+            yield (
+                _path_below(path, tag_field),
+                unknown_word_message("action", _shortened(action_name), structs_by_tag),
+            )
             return
-        chosen = tags[action_name]
-    fields = {field.encode_name: field for field in msgspec.structs.fields(chosen)}
-    strange = (name for name in content if name not in fields and name != tag)
+        struct_type = structs_by_tag[action_name]
+    fields = {field.encode_name: field for field in msgspec.structs.fields(struct_type)}
+    unknown_names = (name for name in content if name not in fields and name != tag_field)
     mistakes = [
-        (_below(path, _short(name)), unknown_word_message(noun, _short(name), fields))
-        for name in islice(strange, MISTAKES_MAX)
+        (_path_below(path, _shortened(name)), unknown_word_message(noun, _shortened(name), fields))
+        for name in islice(unknown_names, MISTAKES_MAX)
     ]
     mistakes += [
         (path, f"{name} is missing")
         for name, field in fields.items()
         if field.required and name not in content
     ]
-    hints = typing.get_type_hints(chosen, include_extras=True)
+    hints = typing.get_type_hints(struct_type, include_extras=True)
     for name, field in fields.items():
         if name in content:
-            mistakes += _mistakes(content[name], hints[field.name], _below(path, name), "field")
+            mistakes += _mistakes(
+                content[name], hints[field.name], _path_below(path, name), "field"
+            )
     if mistakes:
         yield from mistakes
         return
     try:
-        msgspec.convert(content, chosen)
+        msgspec.convert(content, struct_type)
     except msgspec.ValidationError as error:
-        yield path, _own_words(str(error))
+        yield path, _complaint_text(str(error))
 
 
-def _in_words(value_given: object, kind: Any, otherwise: str) -> str:
-    kinds = _kinds(kind)
-    enums = [
+def _mistake_text(value_given: object, target_type: Any, fallback_text: str) -> str:
+    union_types = _union_types(target_type)
+    enum_types = [
         kind_of_value
-        for kind_of_value in kinds
+        for kind_of_value in union_types
         if isinstance(kind_of_value, type) and issubclass(kind_of_value, Enum)
     ]
     choices = [
         value
-        for kind_of_value in kinds
+        for kind_of_value in union_types
         if typing.get_origin(kind_of_value) is Literal
         for value in typing.get_args(kind_of_value)
     ]
-    choices += [member.value for enum in enums for member in enum]
+    choices += [member.value for enum in enum_types for member in enum]
     if choices and isinstance(value_given, str):
         return unknown_word_message(
-            "value", _short(value_given), [str(choice) for choice in choices]
+            "value", _shortened(value_given), [str(choice) for choice in choices]
         )
-    structs = _structs(kind)
+    structs = _struct_types(target_type)
     if structs and isinstance(value_given, str):
-        tag = structs[0].__struct_config__.tag_field
-        if tag is not None and value_given in {struct.__struct_config__.tag for struct in structs}:
-            return f'{in_short(value_given)} is a name alone: say {{"{tag}": "{value_given}"}}'
-    words = [_word(kind_of_value) for kind_of_value in kinds if kind_of_value is not type(None)]
-    if None in words:
-        return _own_words(otherwise)
-    bound = _BOUND.match(otherwise)
+        tag_field = structs[0].__struct_config__.tag_field
+        if tag_field is not None and value_given in {
+            struct.__struct_config__.tag for struct in structs
+        }:
+            return (
+                f'{in_short(value_given)} is a name alone: say {{"{tag_field}": "{value_given}"}}'
+            )
+    type_words = [
+        _type_word(kind_of_value)
+        for kind_of_value in union_types
+        if kind_of_value is not type(None)
+    ]
+    if None in type_words:
+        return _complaint_text(fallback_text)
+    bound = _BOUND_MESSAGE.match(fallback_text)
     if bound is not None:
-        return f"expected {words[0]} {bound[1]}, found {in_short(value_given)}"
-    return (
-        f"expected {' or '.join(dict.fromkeys(filter(None, words)))}, found {in_short(value_given)}"
+        return f"expected {type_words[0]} {bound[1]}, found {in_short(value_given)}"
+    expected = " or ".join(dict.fromkeys(filter(None, type_words)))
+    return f"expected {expected}, found {in_short(value_given)}"
+
+
+def _type_word(target_type: Any) -> str | None:
+    if _struct_types(target_type):
+        return "fields, as NAME: VALUE"
+    plain_type = typing.get_origin(target_type) or target_type
+    if not isinstance(plain_type, type):
+        return None
+    return next(
+        (word for class_of_word, word in _TYPE_WORDS if issubclass(plain_type, class_of_word)), None
     )
 
 
-def _word(kind: Any) -> str | None:
-    if _structs(kind):
-        return "fields, as NAME: VALUE"
-    plain = typing.get_origin(kind) or kind
-    if not isinstance(plain, type):
-        return None
-    return next((word for class_of_word, word in _WORDS if issubclass(plain, class_of_word)), None)
-
-
-def _own_words(text: str) -> str:
+def _complaint_text(text: str) -> str:
     """The error text of the type itself, without the path in msgspec's notation."""
     return text.partition(" - at `$")[0]
 
 
-def _nth(index: int, element: object) -> str:
+def _element_name(index: int, element: object) -> str:
     """Name an element of a list by its number, and by its id if it has one."""
-    id_ = element.get("id") if isinstance(element, Mapping) else None
-    return f"{index + 1} ({_short(id_)})" if isinstance(id_, str) else str(index + 1)
+    element_id = element.get("id") if isinstance(element, Mapping) else None
+    return (
+        f"{index + 1} ({_shortened(element_id)})" if isinstance(element_id, str) else str(index + 1)
+    )
 
 
-def _short(content: object) -> str:
+def _shortened(content: object) -> str:
     """Cut a name before it is compared with known names; a longer name resembles none."""
     return str(content)[:NAME_MAX]
 
 
-def _below(path: str, name: str) -> str:
+def _path_below(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
 
 
-def _kinds(kind: Any) -> tuple[Any, ...]:
-    is_union = typing.get_origin(kind) in (typing.Union, types.UnionType)
-    return tuple(chain(*map(_kinds, typing.get_args(kind)))) if is_union else (kind,)
+def _union_types(target_type: Any) -> tuple[Any, ...]:
+    is_union = typing.get_origin(target_type) in (typing.Union, types.UnionType)
+    return (
+        tuple(chain(*map(_union_types, typing.get_args(target_type))))
+        if is_union
+        else (target_type,)
+    )
 
 
-def _structs(kind: Any) -> tuple[type[msgspec.Struct], ...]:
+def _struct_types(target_type: Any) -> tuple[type[msgspec.Struct], ...]:
     return tuple(
         kind_of_value
-        for kind_of_value in _kinds(kind)
+        for kind_of_value in _union_types(target_type)
         if isinstance(kind_of_value, type) and issubclass(kind_of_value, msgspec.Struct)
     )
 
 
-def _element(kind: Any) -> Any:
-    for kind_of_value in _kinds(kind):
+def _element_type(target_type: Any) -> Any:
+    for kind_of_value in _union_types(target_type):
         if typing.get_origin(kind_of_value) in (list, tuple):
             return typing.get_args(kind_of_value)[0]
     return None

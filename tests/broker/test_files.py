@@ -65,7 +65,7 @@ def names(folder: Path) -> list[str]:
 def test_a_file_that_has_no_room_is_not_left_in_part(tmp_path: Path) -> None:
     path = tmp_path / "out"
     with little_room(), pytest.raises(ConfigError, match=f"--to .*out{NO_ROOM}"):
-        write_whole(path, MUCH, what="--to ")
+        write_whole(path, MUCH, error_prefix="--to ")
     assert names(tmp_path) == []
     path.write_text("of before")
     with little_room(), pytest.raises(ConfigError):
@@ -251,9 +251,9 @@ def test_a_command_names_the_file_says_what_to_do_and_leaves_nothing(
 def test_a_file_within_the_bound_is_read_whole(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_bytes(b"12345")
-    assert read_given(file, at_most=5) == b"12345"
+    assert read_given(file, bytes_max=5) == b"12345"
     with pytest.raises(OSError, match="too large") as caught:
-        read_given(file, at_most=4)
+        read_given(file, bytes_max=4)
     assert caught.value.errno == errno.EFBIG
 
 

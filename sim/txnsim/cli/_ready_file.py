@@ -43,7 +43,7 @@ def write(path: Path, content: bytes, *, is_secret: bool) -> None:
         ConfigError: The file can't be written.
     """
     mode = FOR_ITS_OWNER if is_secret else FOR_ALL
-    write_whole(path, content, mode=mode, what="--ready-file ")
+    write_whole(path, content, mode=mode, error_prefix="--ready-file ")
 
 
 def remove_old(path: Path) -> None:

@@ -141,8 +141,8 @@ def load(options: ClusterOptions, disks: Disks, *, now_ms: int) -> ClusterOption
 
     fleet = fleet_from(
         options.as_version,
-        brokers=options.brokers,
-        rules=options.rules,
+        broker_count=options.brokers,
+        switched_rules=options.rules,
         broker_ids=tuple(disks.folders),
     )
     try:

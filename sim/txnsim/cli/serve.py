@@ -729,7 +729,7 @@ def _replicas_of_coordinators(settings: Settings, brokers: int) -> list[str]:
     capped, lines = [], []
     for name in CAPPED:
         setting_value, default = getattr(settings, name), setting_docs[name].kafka_default
-        replicas = replicas_wanted(settings, name, brokers=brokers)
+        replicas = replicas_wanted(settings, name, broker_count=brokers)
         if setting_value is None and replicas != default:
             if name.startswith("share_"):
                 continue  # most clusters have no share partitions

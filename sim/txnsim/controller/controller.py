@@ -325,7 +325,7 @@ def internal_topic(
     """The topic that auto-creation creates; internal topics have their own settings
     (AutoTopicCreationManager). ``brokers`` is their number, if it is not that of the image.
     """
-    replica_count = partial(replicas_wanted, settings, brokers=brokers or len(image.brokers))
+    replica_count = partial(replicas_wanted, settings, broker_count=brokers or len(image.brokers))
     if name == TRANSACTION_STATE_TOPIC:
         return TopicToCreate(
             name=name,

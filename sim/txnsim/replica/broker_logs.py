@@ -66,7 +66,7 @@ class BrokerLogs(msgspec.Struct, eq=False):
 
     def config_of(self, image: ClusterImage, topic: TopicImage, broker_id: BrokerId) -> LogConfig:
         """The config of a topic's logs on a broker."""
-        return log_config(image, topic, self.settings, broker_id, rules=self.rules)
+        return log_config(image, topic, self.settings, broker_id, release_rules=self.rules)
 
     def adopt(self, topic_id: uuid.UUID, log: PartitionLog, *, high_watermark: int) -> None:
         """Add a log that was read from a real disk, with checkpoints of its start and its high

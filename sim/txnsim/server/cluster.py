@@ -91,8 +91,8 @@ class SimCluster:
         self.options = options
         self.fleet = fleet_from(
             options.as_version,
-            brokers=options.brokers,
-            rules=options.rules,
+            broker_count=options.brokers,
+            switched_rules=options.rules,
             broker_ids=options.broker_ids,
         )
         """The Kafka release of each broker."""

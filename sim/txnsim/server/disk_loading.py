@@ -116,7 +116,7 @@ def load_cluster(
         loaded = load_replica(
             folder.replica,
             config=log_config(
-                image, topic, settings, broker_id, rules=fleet.release_of(broker_id).rules
+                image, topic, settings, broker_id, release_rules=fleet.release_of(broker_id).rules
             ),
             noted=folder.noted,
             was_clean=folder.was_clean,

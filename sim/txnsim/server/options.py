@@ -138,7 +138,7 @@ def check_release(options: ClusterOptions, *, level: int | None) -> None:
         ConfigError: A release is unknown, or none of them knows the level.
     """
     ids = options.broker_ids
-    fleet = fleet_from(options.as_version, brokers=options.brokers, broker_ids=ids)
+    fleet = fleet_from(options.as_version, broker_count=options.brokers, broker_ids=ids)
     highest = fleet.new_cluster_levels(ids).get(TRANSACTION_VERSION, 0)
     if level is not None and level > highest:
         raise ConfigError(

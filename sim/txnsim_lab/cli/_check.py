@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _read(name: str) -> bytes:
     path = None if name == STANDARD_INPUT else Path(name)
-    return read_given(path, at_most=HISTORY_BYTES_MAX)
+    return read_given(path, bytes_max=HISTORY_BYTES_MAX)
 
 
 def _as_json(name: str, history: History, verdict: Verdict) -> dict[str, object]:

@@ -72,7 +72,7 @@ async def _serve(args: argparse.Namespace) -> None:
     topics = expected_topics(on_disk=False)
     async with library(port=args.port) as kafka:
         if args.expected is not None:
-            write_whole(args.expected, _as_json(topics), what="--expected")
+            write_whole(args.expected, _as_json(topics), error_prefix="--expected")
         facts = {"bootstrap": kafka.bootstrap, "topics": len(topics)}
         LongRunning.say_ready(args, facts)
         if args.json:

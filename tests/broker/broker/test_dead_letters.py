@@ -44,7 +44,7 @@ async def member_of(
                 "errors.deadletterqueue.copy.record.enable": "true",
                 **{name.replace("_", "."): value for name, value in configs.items()},
             },
-            stays=True,
+            keeps_empty=True,
         )
     )
     member = ShareMember(Api(cluster.sim, cluster.leader(PLACE)))

@@ -32,7 +32,7 @@ def configure_group(cluster: VirtualCluster, **configs: str) -> None:
     """The group g has these configs."""
     metadata = cluster.sim.metadata
     group_configs = {f"share.{name.replace('_', '.')}": value for name, value in configs.items()}
-    metadata.publish(metadata.image.with_group_configs("g", group_configs, stays=True))
+    metadata.publish(metadata.image.with_group_configs("g", group_configs, keeps_empty=True))
 
 
 async def member_of(cluster: VirtualCluster, *sizes: int) -> ShareMember:

@@ -399,7 +399,7 @@ async def test_a_coordinator_from_before_verification_is_met_and_told_of_once(
     operation: TransactionOperation,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    leader = Leader(rules=rules, fleet=Fleet(by_broker={HOME: RELEASE_2_8}))
+    leader = Leader(rules=rules, fleet=Fleet(releases_by_broker={HOME: RELEASE_2_8}))
     for _ in range(3):
         assert await leader.ask(operation=operation) == expected
     assert leader.sent == []

@@ -124,7 +124,7 @@ def test_a_short_has_its_own_bounds(value: str, is_good: bool) -> None:
 def test_a_broker_takes_unknown_configs_but_shows_no_value() -> None:
     assert broker_complaint("my.plugin.password", "anything") is None
     image = cluster().with_broker_configs("1", {"my.plugin.password": "x"})
-    config_value = broker_value("my.plugin.password", broker="1", image=image, settings=DEFAULTS)
+    config_value = broker_value("my.plugin.password", scope="1", image=image, settings=DEFAULTS)
     assert (config_value.value, config_value.is_sensitive, config_value.read_only) == (
         None,
         True,
@@ -134,7 +134,7 @@ def test_a_broker_takes_unknown_configs_but_shows_no_value() -> None:
 
 
 def test_what_has_no_default_on_a_broker_shows_none() -> None:
-    config_value = broker_value("log.retention.ms", broker="1", image=cluster(), settings=DEFAULTS)
+    config_value = broker_value("log.retention.ms", scope="1", image=cluster(), settings=DEFAULTS)
     assert (config_value.value, config_value.synonyms) == (None, ())
     of_topic = TopicLookup(topic={}, image=cluster(), settings=DEFAULTS).value("retention.ms")
     assert (of_topic.value, of_topic.synonyms) == ("604800000", ())
@@ -187,7 +187,9 @@ def test_ms_win_over_minutes_and_those_over_hours(
     lookup = TopicLookup(topic={}, image=cluster(), settings=settings, broker_id=BrokerId(1))
     created = lookup.controller_value("retention.ms")
     assert (created.value, created.source) == (retention_ms, source)
-    assert log_config(cluster(), topic(), settings, rules=LATEST).retention_ms == int(retention_ms)
+    assert log_config(cluster(), topic(), settings, release_rules=LATEST).retention_ms == int(
+        retention_ms
+    )
 
 
 def test_a_topic_without_such_a_config_is_answered_as_before_at_its_creation() -> None:
@@ -204,7 +206,7 @@ def test_synonyms_begin_with_the_config_that_is_described() -> None:
         ("log.retention.minutes", "90", [("log.retention.minutes", "90", STATIC), *hours]),
         ("log.retention.hours", "5", hours),
     ):
-        config_value = broker_value(name, broker="1", image=cluster(), settings=MINUTES)
+        config_value = broker_value(name, scope="1", image=cluster(), settings=MINUTES)
         assert (config_value.value, list(config_value.synonyms)) == (value, synonyms)
 
 
@@ -215,7 +217,7 @@ def test_a_dynamic_config_hides_what_stands_for_the_same() -> None:
         ("log.retention.minutes", None, STATIC),
         ("log.retention.hours", "168", STATIC),
     ):
-        config_value = broker_value(name, broker="1", image=image, settings=MINUTES)
+        config_value = broker_value(name, scope="1", image=image, settings=MINUTES)
         assert (config_value.value, config_value.source) == (value, source)
     config_value = TopicLookup(topic={}, image=image, settings=MINUTES).value("retention.ms")
     assert [synonym[1:] for synonym in config_value.synonyms] == [
@@ -235,9 +237,9 @@ def test_numbers_and_fractions_of_a_broker_can_be_dynamic() -> None:
     image = cluster().with_broker_configs("", changes)
     settings = effective_settings(DEFAULTS, image, BrokerId(1))
     assert (settings.log_cleaner_min_cleanable_ratio, settings.log_roll_ms) == (0.75, 7)
-    config = log_config(image, topic(), DEFAULTS, rules=LATEST)
+    config = log_config(image, topic(), DEFAULTS, release_rules=LATEST)
     assert (config.min_cleanable_dirty_ratio, config.segment_ms) == (0.75, 7)
-    config_value = broker_value("log.preallocate", broker="1", image=image, settings=DEFAULTS)
+    config_value = broker_value("log.preallocate", scope="1", image=image, settings=DEFAULTS)
     assert [synonym[1:] for synonym in config_value.synonyms] == [
         ("true", DYNAMIC),
         ("false", DEFAULT),
@@ -246,11 +248,11 @@ def test_numbers_and_fractions_of_a_broker_can_be_dynamic() -> None:
 
 def test_the_defaults_of_all_brokers_are_what_was_set_for_them() -> None:
     image = cluster().with_broker_configs("", {"message.max.bytes": "5"})
-    config_value = broker_value("message.max.bytes", broker="", image=image, settings=DEFAULTS)
+    config_value = broker_value("message.max.bytes", scope="", image=image, settings=DEFAULTS)
     assert config_value.synonyms == (
         ("message.max.bytes", "5", ConfigSource.DYNAMIC_DEFAULT_BROKER),
     )
-    unset = broker_value("num.partitions", broker="", image=image, settings=DEFAULTS)
+    unset = broker_value("num.partitions", scope="", image=image, settings=DEFAULTS)
     assert (unset.value, unset.synonyms) == (None, ())
 
 
@@ -261,7 +263,7 @@ def test_a_log_may_have_smaller_segments_than_a_topic_may_ask_for() -> None:
     assert [topic_complaint(name, value) for value in ("1000", "-5")] == [None, None]
     assert "Not a number of type INT" in str(topic_complaint(name, "x"))
     own = {name: "1000"}
-    config = log_config(cluster(), topic(configs=own), DEFAULTS, rules=LATEST)
+    config = log_config(cluster(), topic(configs=own), DEFAULTS, release_rules=LATEST)
     assert (config.segment_bytes, config.roll_bytes) == (1_000, 1_000)
     of_topic, of_none = (
         TopicLookup(topic=topic_configs, image=cluster(), settings=DEFAULTS)
@@ -282,15 +284,15 @@ def test_how_far_ahead_a_record_may_be_stamped(
     now_or_before: Rules, unset: int, own: dict[str, str], given_ms: int | None
 ) -> None:
     settings = Settings(message_timestamp_after_max_ms=given_ms)
-    config = log_config(cluster(), topic(configs=own), settings, rules=now_or_before)
+    config = log_config(cluster(), topic(configs=own), settings, release_rules=now_or_before)
     of_broker = unset if given_ms is None else given_ms
     assert config.timestamp_after_max_ms == (5 if own else of_broker)
     config_value = broker_value(
         f"log.{BOUND}",
-        broker="1",
+        scope="1",
         image=cluster(),
         settings=settings,
-        keys=broker_configs(now_or_before),
+        config_keys=broker_configs(now_or_before),
     )
     assert (config_value.value, config_value.synonyms[-1][1]) == (str(of_broker), str(unset))
 
@@ -361,18 +363,18 @@ def test_a_brokers_value_is_its_own_before_the_clusters() -> None:
     name = "producer.id.expiration.ms"
     image = cluster().with_broker_configs("", {name: "20"}).with_broker_configs("1", {name: "10"})
     values = {
-        broker_id: broker_value(name, broker=broker_id, image=image, settings=DEFAULTS).value
+        broker_id: broker_value(name, scope=broker_id, image=image, settings=DEFAULTS).value
         for broker_id in ("1", "2")
     }
     assert values == {"1": "10", "2": "20"}
-    config_value = broker_value(name, broker="1", image=image, settings=DEFAULTS)
+    config_value = broker_value(name, scope="1", image=image, settings=DEFAULTS)
     assert sources(config_value) == [
         ConfigSource.DYNAMIC_BROKER,
         ConfigSource.DYNAMIC_DEFAULT_BROKER,
         ConfigSource.DEFAULT,
     ]
     assert not config_value.read_only
-    fixed = broker_value("num.partitions", broker="1", image=image, settings=DEFAULTS)
+    fixed = broker_value("num.partitions", scope="1", image=image, settings=DEFAULTS)
     assert fixed.read_only
 
 
@@ -408,14 +410,14 @@ def test_a_log_has_the_configs_of_its_topic_and_of_the_cluster() -> None:
             "segment.bytes": "2097152",
         }
     )
-    config = log_config(image, own, DEFAULTS, rules=LATEST)
+    config = log_config(image, own, DEFAULTS, release_rules=LATEST)
     assert config.is_compacted
     assert config.timestamp_type is TimestampType.LOG_APPEND_TIME
     assert config.max_message_bytes == 100
     assert config.segment_bytes == 2_097_152
     assert config.producer_id_expiration_ms == 5
     assert config.verification_enabled
-    assert not log_config(image, topic(), DEFAULTS, rules=LATEST).is_compacted
+    assert not log_config(image, topic(), DEFAULTS, release_rules=LATEST).is_compacted
 
 
 def test_a_log_follows_what_is_configured_for_its_broker_before_what_is_for_all() -> None:
@@ -425,7 +427,7 @@ def test_a_log_follows_what_is_configured_for_its_broker_before_what_is_for_all(
         .with_broker_configs("2", {"message.max.bytes": "900", "producer.id.expiration.ms": "6"})
     )
     for broker_id, size, expiration_ms in ((-1, 300, 5), (1, 300, 5), (2, 900, 6)):
-        config = log_config(image, topic(), DEFAULTS, BrokerId(broker_id), rules=LATEST)
+        config = log_config(image, topic(), DEFAULTS, BrokerId(broker_id), release_rules=LATEST)
         assert (config.max_message_bytes, config.producer_id_expiration_ms) == (size, expiration_ms)
     lookup = TopicLookup(topic={}, image=image, settings=DEFAULTS, broker_id=BrokerId(2))
     config_value = lookup.value("max.message.bytes")
@@ -455,7 +457,7 @@ def test_a_topics_codec_and_its_level(codec: str, number: int | None, level: int
             "compression.zstd.level": "7",
         }
     )
-    config = log_config(cluster(), own, DEFAULTS, rules=LATEST)
+    config = log_config(cluster(), own, DEFAULTS, release_rules=LATEST)
     assert (config.codec, config.codec_level) == (number, level)
 
 
@@ -471,16 +473,16 @@ def test_what_keeps_a_log_in_bounds_reaches_it() -> None:
             "min.cleanable.dirty.ratio": "0.25",
         }
     )
-    config = log_config(cluster(), own, DEFAULTS, rules=LATEST)
+    config = log_config(cluster(), own, DEFAULTS, release_rules=LATEST)
     assert (config.is_compacted, config.is_deleted) == (True, True)
     assert config.segment_ms == 500, "what is never rolled is never cleaned"
     assert (config.segment_jitter_ms, config.retention_ms, config.retention_bytes) == (7, -1, 9)
     assert config.min_cleanable_dirty_ratio == 0.25
-    assert log_config(cluster(), topic(), DEFAULTS, rules=LATEST).segment_ms == 604_800_000
+    assert log_config(cluster(), topic(), DEFAULTS, release_rules=LATEST).segment_ms == 604_800_000
 
 
 def test_segments_of_internal_topics_are_small_but_take_what_others_take() -> None:
-    config = log_config(cluster(), topic("__transaction_state"), DEFAULTS, rules=LATEST)
+    config = log_config(cluster(), topic("__transaction_state"), DEFAULTS, release_rules=LATEST)
     assert config.roll_bytes == DEFAULTS.internal_log_segment_bytes
     assert config.segment_bytes == DEFAULTS.segment_bytes
 
@@ -492,7 +494,7 @@ def test_a_factor_that_is_not_set_is_told_as_kafkas_default() -> None:
         (DEFAULTS, ConfigSource.DEFAULT),
         (Settings(transaction_state_log_replication_factor=3), ConfigSource.STATIC_BROKER),
     ):
-        config_value = broker_value(name, broker="1", image=cluster(), settings=settings)
+        config_value = broker_value(name, scope="1", image=cluster(), settings=settings)
         assert (config_value.value, config_value.source) == ("3", source)
 
 

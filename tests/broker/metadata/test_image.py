@@ -677,8 +677,8 @@ def test_configs_are_replaced_whole() -> None:
 def test_groups_and_subscriptions_without_configs_are_gone() -> None:
     image = cluster().with_group_configs("g", {"a": "1"}).with_client_metrics("m", {"b": "2"})
     assert (image.group_configs, image.client_metrics) == ({"g": {"a": "1"}}, {"m": {"b": "2"}})
-    assert image.with_group_configs("g", {}, stays=True).group_configs == {"g": {}}
-    assert image.with_group_configs("x", {}, stays=True) == image.with_group_configs("x", {})
+    assert image.with_group_configs("g", {}, keeps_empty=True).group_configs == {"g": {}}
+    assert image.with_group_configs("x", {}, keeps_empty=True) == image.with_group_configs("x", {})
     image = image.with_group_configs("g", {}).with_client_metrics("m", {})
     assert (image.group_configs, image.client_metrics) == ({}, {})
 

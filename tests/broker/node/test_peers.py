@@ -266,7 +266,7 @@ async def test_the_answer_is_the_peers_own() -> None:
 
 def test_an_older_peer_is_asked_in_versions_that_it_knows() -> None:
     network = RecordingNetwork()
-    fleet = Fleet(by_broker={TWO: RELEASE_3_6})
+    fleet = Fleet(releases_by_broker={TWO: RELEASE_3_6})
     peers = Peers(network=cast(Network, network), broker_id=ONE, request_timeout_ms=77, fleet=fleet)
     peers.add_partitions_to_txn(
         TWO, peers.version(TWO, ADD_PARTITIONS_TO_TXN), AddPartitionsToTxnCommand(transactions=())
@@ -282,7 +282,7 @@ def test_an_older_broker_asks_in_versions_of_its_own() -> None:
         network=cast(Network, network),
         broker_id=ONE,
         request_timeout_ms=77,
-        fleet=Fleet(by_broker={ONE: RELEASE_3_6}),
+        fleet=Fleet(releases_by_broker={ONE: RELEASE_3_6}),
     )
     peers.add_partitions_to_txn(
         TWO, peers.version(TWO, ADD_PARTITIONS_TO_TXN), AddPartitionsToTxnCommand(transactions=())
@@ -305,7 +305,7 @@ def test_a_follower_goes_by_the_level_of_the_cluster() -> None:
 
 def test_the_controller_is_asked_in_versions_that_it_knows() -> None:
     network = RecordingNetwork()
-    fleet = fleet_from(("4.4,1=3.6",), brokers=2)
+    fleet = fleet_from(("4.4,1=3.6",), broker_count=2)
     peers = Peers(network=cast(Network, network), broker_id=TWO, request_timeout_ms=77, fleet=fleet)
     registration = BrokerRegistrationCommand(
         broker_id=TWO,
@@ -328,7 +328,7 @@ def test_the_controller_is_asked_in_versions_that_it_knows() -> None:
 
 
 def test_verification_is_known_from_3_6_on() -> None:
-    fleet = Fleet(by_broker={TWO: RELEASE_2_8})
+    fleet = Fleet(releases_by_broker={TWO: RELEASE_2_8})
     peers = Peers(
         network=cast(Network, RecordingNetwork()),
         broker_id=ONE,
@@ -345,7 +345,7 @@ def test_before_kafka_20322_markers_went_out_in_a_version_that_old_peers_hang_up
     rules = Rules(markers_follow_peer_version=False)
     own_release = msgspec.structs.replace(RELEASE_4_2, rules=rules)
     network = RecordingNetwork()
-    fleet = Fleet(by_broker={ONE: own_release, TWO: RELEASE_4_1})
+    fleet = Fleet(releases_by_broker={ONE: own_release, TWO: RELEASE_4_1})
     peers = Peers(network=cast(Network, network), broker_id=ONE, request_timeout_ms=77, fleet=fleet)
     answer = peers.write_txn_markers(TWO, _markers(transaction_version=2))
     assert isinstance(answer.exception(), PeerDisconnectedError)

@@ -176,7 +176,7 @@ def test_the_controller_asks_itself_first_and_then_every_broker() -> None:
 
 
 def test_a_rule_turned_by_hand_holds_for_every_release_a_broker_runs() -> None:
-    fleet = Fleet(RELEASE_3_9, rules={"fence_bumps_once": False})
+    fleet = Fleet(RELEASE_3_9, switched_rules={"fence_bumps_once": False})
     assert not fleet.release_of(ONE).rules.fence_bumps_once
     assert fleet.release_of(ONE) is fleet.release_of(TWO), "made once"
     fleet.assign(ONE, REFERENCE)
@@ -188,7 +188,7 @@ def test_a_rule_turned_by_hand_holds_for_every_release_a_broker_runs() -> None:
 
 def test_a_rule_that_does_not_exist_is_refused() -> None:
     with pytest.raises(ConfigError, match="there is no rule fence_thrice"):
-        Fleet(rules={"fence_thrice": True})
+        Fleet(switched_rules={"fence_thrice": True})
 
 
 # What ``--as-version`` may say.
@@ -200,7 +200,7 @@ def test_releases_are_found_by_their_names_oldest_first() -> None:
 
 
 def test_a_broker_that_is_not_named_is_of_the_reference() -> None:
-    fleet = fleet_from((), brokers=3)
+    fleet = fleet_from((), broker_count=3)
     assert all(fleet.release_of(broker) is REFERENCE for broker in (ONE, TWO, THREE))
 
 
@@ -208,7 +208,7 @@ def test_a_broker_that_is_not_named_is_of_the_reference() -> None:
     "wishes", [("4.0,1=3.9",), ("4.0", "1=3.9"), ("1=3.9", "4.0"), (" 1 = 3.9 , 4.0 ",)]
 )
 def test_one_release_for_all_and_others_for_single_brokers(wishes: tuple[str, ...]) -> None:
-    fleet = fleet_from(wishes, brokers=3)
+    fleet = fleet_from(wishes, broker_count=3)
     assert [fleet.release_of(broker) for broker in (ONE, TWO, THREE)] == [
         RELEASE_3_9,
         RELEASE_4_0,
@@ -217,28 +217,28 @@ def test_one_release_for_all_and_others_for_single_brokers(wishes: tuple[str, ..
 
 
 def test_the_last_wish_for_a_broker_wins() -> None:
-    fleet = fleet_from(("3.9", "4.0", "2=4.3,2=3.9"), brokers=3)
+    fleet = fleet_from(("3.9", "4.0", "2=4.3,2=3.9"), broker_count=3)
     assert [fleet.release_of(broker) for broker in (ONE, TWO)] == [RELEASE_4_0, RELEASE_3_9]
 
 
 @pytest.mark.parametrize("wish", ["5.0", "3.9.2", "", "1=", "1=5.0"])
 def test_a_release_that_does_not_exist_is_refused(wish: str) -> None:
     with pytest.raises(ConfigError, match=r"there is no release .* only 2\.8, 3\.5, 3\.6"):
-        fleet_from((wish,), brokers=3)
+        fleet_from((wish,), broker_count=3)
 
 
 @pytest.mark.parametrize("wish", ["0=3.9", "4=3.9", "x=3.9", "=3.9", "-1=3.9"])
 def test_a_broker_that_does_not_exist_is_refused(wish: str) -> None:
     with pytest.raises(ConfigError, match="there is no broker"):
-        fleet_from((wish,), brokers=3)
+        fleet_from((wish,), broker_count=3)
 
 
 def test_brokers_may_have_other_ids() -> None:
     ids = (BrokerId(0), BrokerId(7))
-    fleet = fleet_from(("7=3.9",), brokers=2, broker_ids=ids)
+    fleet = fleet_from(("7=3.9",), broker_count=2, broker_ids=ids)
     assert [fleet.release_of(broker_id).name for broker_id in ids] == [REFERENCE.name, "3.9"]
     with pytest.raises(ConfigError, match="there is no broker '1'"):
-        fleet_from(("1=3.9",), brokers=2, broker_ids=ids)
+        fleet_from(("1=3.9",), broker_count=2, broker_ids=ids)
 
 
 # In which versions brokers ask each other, by the MetadataVersion of Kafka 3.9.2 and 4.4.0.

@@ -158,7 +158,7 @@ def altered_image(
             refusal = group_refusal(resource_name, new_configs, metadata.settings, release_rules)
             keeps_empty = not release_rules.groups_without_configs_go
             return refusal or image.with_group_configs(
-                resource_name, new_configs, stays=keeps_empty
+                resource_name, new_configs, keeps_empty=keeps_empty
             )
         return client_metrics_refusal(resource_name, new_configs) or image.with_client_metrics(
             resource_name, new_configs

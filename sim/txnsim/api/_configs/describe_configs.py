@@ -153,7 +153,7 @@ def _group_configs(request: Request, group_id: str) -> list[ConfigValue]:
         image=broker.image,
         settings=broker.metadata.settings,
         broker_id=broker.broker_id,
-        rules=broker.release.rules,
+        release_rules=broker.release.rules,
     )
 
 
@@ -167,10 +167,10 @@ def _broker_configs(request: Request, broker_name: str) -> list[ConfigValue]:
     config_values = [
         configs.broker_value(
             config_name,
-            broker=broker_name,
+            scope=broker_name,
             image=broker.image,
             settings=broker.metadata.settings,
-            keys=known_configs,
+            config_keys=known_configs,
         )
         for config_name in config_names
     ]

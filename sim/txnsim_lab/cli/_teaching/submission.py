@@ -39,7 +39,7 @@ def hand_in(path: Path, lesson: str, predictions: Sequence[bool], goals: int) ->
         ConfigError: The file can't be written.
     """
     handed_in = HandedIn(lesson=lesson, predictions=tuple(predictions), goals=goals)
-    write_whole(path, msgspec.json.encode(handed_in) + b"\n", what="--hand-in")
+    write_whole(path, msgspec.json.encode(handed_in) + b"\n", error_prefix="--hand-in")
 
 
 def table(paths: Iterable[Path]) -> list[dict[str, str]]:

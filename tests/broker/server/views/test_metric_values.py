@@ -334,7 +334,7 @@ async def a_share_group(cluster: VirtualCluster, read: Watch) -> None:
             controller.TopicToCreate(name=topic, partitions=1, configs=configs)
         )
         named = {"errors.deadletterqueue.topic.name": topic}
-        image = cluster.sim.metadata.image.with_group_configs("g", named, stays=True)
+        image = cluster.sim.metadata.image.with_group_configs("g", named, keeps_empty=True)
         cluster.sim.metadata.publish(image)
         await fill(member.api, 1)
         acquired_range = (await member.get()).split()[0]
