@@ -192,7 +192,7 @@ async def test_a_broker_may_make_the_topic(cluster: VirtualCluster) -> None:
 async def test_level_1_of_share_version_has_none(cluster: VirtualCluster) -> None:
     metadata = cluster.sim.metadata
     image = metadata.image
-    metadata.publish(image._next(features={**image.features, SHARE_VERSION: 1}))
+    metadata.publish(image._next_image(features={**image.features, SHARE_VERSION: 1}))
     member = await member_of(cluster, topic={})
     await fill(member.api, 1)
     await member.get()

@@ -305,7 +305,7 @@ async def test_without_share_groups_nothing_is_answered(cluster: VirtualCluster)
     assert await member.get() == "0-0:1"
     metadata = cluster.sim.metadata
     image = metadata.image
-    metadata.publish(image._next(features={**image.features, SHARE_VERSION: 0}))
+    metadata.publish(image._next_image(features={**image.features, SHARE_VERSION: 0}))
     await asyncio.sleep(0.1)
     fetching = member.api.broker.share_fetching
     assert (len(fetching.shares), len(fetching.sessions)) == (0, 0)
