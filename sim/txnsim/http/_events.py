@@ -306,7 +306,7 @@ class ReportedRoutes(EventRoutes):
         first_event = number_of(request, "from", default=0, least=0, most=len(self._tracer))
         fault_states = [fault(armed_rule) for armed_rule in self._cluster.injector.rules()]
         return Response(
-            await report(self._cluster, fault_states, since=first_event), media_type=TEXT
+            await report(self._cluster, fault_states, first_event=first_event), media_type=TEXT
         )
 
 
