@@ -97,9 +97,12 @@ def write_whole(
     If the path is a symbolic link, the link stays and its target is replaced. A path that is no
     regular file, such as a pipe, is written to directly.
 
-    Args: path: The file to write. content: All of its content; a text is encoded as UTF-8. mode:
-    Permissions of the new file, before the umask. error_prefix: Put in front of the path in the
-    error's message, such as the name of an option.
+    Args:
+        path: The file to write.
+        content: All of its content; a text is encoded as UTF-8.
+        mode: Permissions of the new file, before the umask.
+        error_prefix: Put in front of the path in the error's message, such as the name of an
+            option.
 
     Raises:
         ConfigError: The file can't be written.
@@ -144,8 +147,10 @@ def whole(path: Path, *, error_prefix: str = "") -> Iterator[Path]:
     """Give a temporary path to write a file or a folder to; at the end it replaces the one at
     ``path``.
 
-    Args: path: The final path. error_prefix: Put in front of the path in the error's message, such
-    as the name of an option.
+    Args:
+        path: The final path.
+        error_prefix: Put in front of the path in the error's message, such as the name of an
+            option.
 
     Yields:
         The temporary path. Nothing exists there, even if an earlier run was killed.

@@ -75,8 +75,11 @@ def strikes(rule: FaultRule, occurrence: int, struck_count: int) -> bool:
     """Whether a rule strikes the ``occurrence``-th crossing that matches it (counted from 1), apart
     from ``probability``.
 
-    Args: rule: The rule. occurrence: The number of matches, including this one. struck_count:
-    Returns how many it has struck; called only if ``probability`` decides which ones.
+    Args:
+        rule: The rule.
+        occurrence: The number of matches, including this one.
+        struck_count: Returns how many it has struck; called only if ``probability`` decides which
+            ones.
     """
     if rule.occurrences:
         return occurrence in rule.occurrences

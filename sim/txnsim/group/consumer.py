@@ -112,9 +112,7 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
                 f"{self.settings.max_size} members.",
             )
         records: list[ConsumerRecord] = []
-        member = member_of(
-            group, command, records, new_id=self.new_id, release_rules=self.release_rules
-        )
+        member = member_of(group, command, records, new_id=self.new_id, rules=self.release_rules)
         if isinstance(member, Rejection):
             return member
         if records:  # a static member has begun a new life: go on with the group as it is then

@@ -55,13 +55,10 @@ class ClassicMembers(msgspec.Struct, eq=False):
         protocol_name, metadata = command.protocols[0]
         subscription = read_subscription(metadata)
         if subscription is None:
-            # KAFKA-20662
-            is_inconsistent = self.protocol.release_rules.malformed_subscription_is_inconsistent
-            return _refuse_join(
-                ErrorCode.inconsistent_group_protocol
-                if is_inconsistent
-                else ErrorCode.unknown_server_error
-            )
+            release_rules = self.protocol.release_rules
+            if release_rules.malformed_subscription_is_inconsistent:  # KAFKA-20662
+                return _refuse_join(ErrorCode.inconsistent_group_protocol)
+            return _refuse_join(ErrorCode.unknown_server_error)
         instance_id = command.group_instance_id
         member_id = command.member_id or self.protocol.new_id()
         if not command.member_id and instance_id is None and command.member_id_required:

@@ -114,9 +114,11 @@ def fetch_offsets(
 ) -> tuple[Position, ...] | Rejection:
     """The group's positions; -1 if there is none.
 
-    Args: shard: The group's shard. command: The requested positions. high_watermark: High
-    watermark. A client that requires stable positions also sees those above it, and gets its answer
-    once they are replicated.
+    Args:
+        shard: The group's shard.
+        command: The requested positions.
+        high_watermark: High watermark. A client that requires stable positions also sees those
+            above it, and gets its answer once they are replicated.
     """
     end_offset = LATEST if command.require_stable else high_watermark
     group = shard.groups.get(command.group_id)
@@ -229,9 +231,13 @@ def expire_offsets(
     """Tombstones of expired positions, and of the group if it has none left (KIP-211). A position
     that a transaction may still change stays.
 
-    Args: shard: The group's shard. group: The group. retention_ms: ``offsets.retention.minutes``.
-    now_ms: The cluster's time. topic_partitions: Only positions on these partitions, and not the
-    group; None for everything.
+    Args:
+        shard: The group's shard.
+        group: The group.
+        retention_ms: ``offsets.retention.minutes``.
+        now_ms: The cluster's time.
+        topic_partitions: Only positions on these partitions, and not the group; None for
+            everything.
     """
     group_id = group.group_id
     expiry_base = group.offsets_expire_from()

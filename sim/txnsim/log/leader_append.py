@@ -87,12 +87,16 @@ def append_client(
 ) -> Appended | AppendRejection:
     """Append a producer's batch (AppendOrigin.CLIENT), which must be one complete batch of magic 2.
 
-    Args: log: The leader's log. batch: The bytes from the client. guard: The guard from
-    ``start_verification``; meaningless outside of transactions. now_ms: The cluster's time. header:
-    The batch's header, if the caller has read it already. timestamp_check: The result of
-    ``newest_in_steps`` or ``reread``, if the caller has run it already.
+    Args:
+        log: The leader's log.
+        batch: The bytes from the client.
+        guard: The guard from ``start_verification``; meaningless outside of transactions.
+        now_ms: The cluster's time.
+        header: The batch's header, if the caller has read it already.
+        timestamp_check: The result of ``newest_in_steps`` or ``reread``, if the caller has run it
+            already.
     """
-    judged_batch = sound_batch(
+    sound = sound_batch(
         batch,
         header,
         timestamp_check,
@@ -101,52 +105,35 @@ def append_client(
         log_start_offset=log.log_start_offset,
         now_ms=now_ms,
     )
-    if isinstance(judged_batch, AppendRejection):
-        return judged_batch
-    batch, header, max_timestamp = (
-        judged_batch.batch,
-        judged_batch.header,
-        judged_batch.max_timestamp,
-    )
+    if isinstance(sound, AppendRejection):
+        return sound
+    batch, header, max_timestamp = sound.batch, sound.header, sound.max_timestamp
     last_sequence = header.last_sequence
-    producer_entry: ProducerEntry | None = None
+    producer: ProducerEntry | None = None
     if header.producer_id >= 0:
-        producer_manager = log.producers
-        producer_entry = producer_manager.state.by_id.get(header.producer_id)
-        if (
-            producer_entry is not None
-            and producer_entry.batches
-            and producer_entry.producer_epoch == header.producer_epoch
+        manager = log.producers
+        producer = manager.state.by_id.get(header.producer_id)
+        if producer is not None and (
+            producer.batches and producer.producer_epoch == header.producer_epoch
         ):
-            cached_batch = producer_entry.find_batch(header.base_sequence, last_sequence)
+            cached_batch = producer.find_batch(header.base_sequence, last_sequence)
             if cached_batch is not None:
                 return Appended(
                     base_offset=cached_batch.first_offset,
                     last_offset=cached_batch.last_offset,
                     log_append_time_ms=cached_batch.timestamp,
                     log_start_offset=log.log_start_offset,
-                    epoch_before=producer_entry.producer_epoch,
-                    open_txn_before=producer_entry.txn_first_offset,
+                    epoch_before=producer.producer_epoch,
+                    open_txn_before=producer.txn_first_offset,
                     duplicate=True,
                 )
         refusal = check_producer(
-            producer_entry,
-            header,
-            producer_manager.verification,
-            log.config,
-            guard=guard,
-            is_client=True,
+            producer, header, manager.verification, log.config, guard=guard, is_client=True
         )
         if refusal is not None:
             return _rejection_of(log, refusal)
     return _write(
-        log,
-        batch,
-        header,
-        producer_entry,
-        last_sequence,
-        max_timestamp=max_timestamp,
-        now_ms=now_ms,
+        log, batch, header, producer, last_sequence, max_timestamp=max_timestamp, now_ms=now_ms
     )
 
 

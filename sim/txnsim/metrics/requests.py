@@ -38,8 +38,9 @@ class ApiMeter:
     def __init__(self, error_position: int | None) -> None:
         """Starts at zero.
 
-        Args: error_position: Position of the error code in an encoded response; None if the
-        response has no error at a fixed position (``api.request``).
+        Args:
+            error_position: Position of the error code in an encoded response; None if the response
+                has no error at a fixed position (``api.request``).
         """
         self.error_at = error_position
         self.total_ns = 0

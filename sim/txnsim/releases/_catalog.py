@@ -32,10 +32,12 @@ def fleet_from(
 ) -> Fleet:
     """Assign a release to each broker, from ``--as-version`` and the configuration.
 
-    Args: version_texts: ``RELEASE`` for all brokers, ``BROKER=RELEASE`` for one; several in one
-    text are separated by commas. Later ones win. broker_count: Number of brokers; their ids begin
-    with 1 unless ``broker_ids`` are given. switched_rules: Rule name -> whether it is on, for every
-    broker whatever its release. broker_ids: The ids of the brokers.
+    Args:
+        version_texts: ``RELEASE`` for all brokers, ``BROKER=RELEASE`` for one; several in one text
+            are separated by commas. Later ones win.
+        broker_count: Number of brokers; their ids begin with 1 unless ``broker_ids`` are given.
+        switched_rules: Rule name -> whether it is on, for every broker whatever its release.
+        broker_ids: The ids of the brokers.
 
     Raises:
         ConfigError: A release, a broker or a rule does not exist.

@@ -31,9 +31,11 @@ class Fleet:
     ) -> None:
         """Make a fleet.
 
-        Args: default_release: Release of the brokers that are not in ``releases_by_broker``.
-        releases_by_broker: Releases of the other brokers. switched_rules: Rule name -> whether it
-        is on, whatever the release: to have a bug before its fix, or a fix before its release.
+        Args:
+            default_release: Release of the brokers that are not in ``releases_by_broker``.
+            releases_by_broker: Releases of the other brokers.
+            switched_rules: Rule name -> whether it is on, whatever the release: to have a bug
+                before its fix, or a fix before its release.
 
         Raises:
             ConfigError: There is no such rule.

@@ -189,7 +189,9 @@ def _new_topic(topic: TopicInfo) -> TopicToCreate:
     )
 
 
-def _with_detail(statuses: tuple[StatusMessage, ...], added_detail: str) -> tuple[StatusMessage, ...]:
+def _with_detail(
+    statuses: tuple[StatusMessage, ...], added_detail: str
+) -> tuple[StatusMessage, ...]:
     return tuple(
         (
             status,

@@ -123,16 +123,12 @@ class ShareProtocol(msgspec.Struct, kw_only=True, eq=False):
         bumps_epoch = updated_member.topic_names != member.topic_names or _awaits_assignment(group)
         epoch = group.epoch
         if bumps_epoch or group.refreshed_version != image.offset:
-            metadata_hash = group.tally.topics_hash(
-                image, leaving=(member,), joining=(updated_member,)
-            )
-            bumps_epoch = bumps_epoch or metadata_hash != group.metadata_hash
+            new_hash = group.tally.topics_hash(image, leaving=(member,), joining=(updated_member,))
+            bumps_epoch = bumps_epoch or new_hash != group.metadata_hash
             if bumps_epoch:
                 epoch += 1
                 records.append(
-                    ShareEpochStored(
-                        group_id=group_id, group_epoch=epoch, metadata_hash=metadata_hash
-                    )
+                    ShareEpochStored(group_id=group_id, group_epoch=epoch, metadata_hash=new_hash)
                 )
             else:
                 group.refreshed_version = image.offset
@@ -145,10 +141,8 @@ class ShareProtocol(msgspec.Struct, kw_only=True, eq=False):
         if reconciled_member != updated_member:
             records.append(_current_assignment_record(group_id, reconciled_member))
         topic_names = group.tally.topics_after(image, leaving=(member,), joining=(updated_member,))
-        awaits_initializing = now_ms - group.topics_stored_at_ms < self.settings.initialize_retry_ms
-        uninitialized = uninitialized_topics(
-            group, topic_names, image, awaits_initializing=awaits_initializing
-        )
+        awaits_state = now_ms - group.topics_stored_at_ms < self.settings.initialize_retry_ms
+        uninitialized = uninitialized_topics(group, topic_names, image, awaits_state=awaits_state)
         if uninitialized:
             records.append(with_initializing(group, uninitialized, now_ms=now_ms))
         has_assignment = (

@@ -97,7 +97,7 @@ def uninitialized_topics(
     topic_names: AbstractSet[str],
     image: ClusterImage,
     *,
-    awaits_initializing: bool,
+    awaits_state: bool,
 ) -> dict[uuid.UUID, ShareTopic]:
     """Partitions of subscribed topics that are not initialised (subscribedTopicsChangeMap).
 
@@ -105,13 +105,13 @@ def uninitialized_topics(
         group: The group; its initialised partitions are left out.
         topic_names: Names of the topics.
         image: The metadata with the existing topics.
-        awaits_initializing: Whether to leave out partitions that are being initialised, too.
+        awaits_state: Whether to leave out partitions that are being initialised, too.
     """
     uninitialized: dict[uuid.UUID, ShareTopic] = {}
     for topic_name in sorted(image.existing(topic_names)):
         topic = image.topics[topic_name]
         share_topics = [group.initialized.get(topic.topic_id)]
-        if awaits_initializing:
+        if awaits_state:
             share_topics.append(group.initializing.get(topic.topic_id))
         requested_indexes = {
             index
