@@ -24,7 +24,10 @@ def has_epoch(args: tuple[Any, ...], named: dict[str, Any]) -> bool:
 
 
 def has_stray(args: tuple[Any, ...], named: dict[str, Any]) -> bool:
-    return any(not named["above"] < offset <= named["up_to"] for offset in args[0]._by_offset)
+    return any(
+        not named["log_start_offset"] < offset <= named["end_offset"]
+        for offset in args[0]._by_offset
+    )
 
 
 def is_another(args: tuple[Any, ...], _named: object) -> Callable[[], bool]:

@@ -448,12 +448,12 @@ _PRODUCERS: Final[Mapping[str, Mutation]] = {
     ),
     "snapshots-outlive-truncation": Mutation(
         Snapshots,
-        "keep",
+        "keep_between",
         does_nothing(unless=has_stray),
         "snapshots from behind the end of the log are kept",
     ),
     "no-snapshots": Mutation(
-        Snapshots, "take", does_nothing(), "no snapshot of producers is taken"
+        Snapshots, "take_snapshot", does_nothing(), "no snapshot of producers is taken"
     ),
     "truncation-forgets-producers": Mutation(
         ProducerStateManager,
@@ -800,7 +800,7 @@ _GROUPS: Final[Mapping[str, Mutation]] = {
     "positions-before-replication": Mutation(
         group_service,
         "fetch_offsets",
-        with_named_arguments(replicated=LATEST),
+        with_named_arguments(high_watermark=LATEST),
         "positions are shown before they are replicated",
     ),
     "positions-outlive-topic": Mutation(
