@@ -72,6 +72,8 @@ class ListLog:
         self.failure = ErrorCode.none
         """The error with which waits end on ``release``."""
         self.guards: list[int] = []
+        self.admission: Callable[[], Awaitable[Rejection | None]] | None = None
+        """A fault that holds or refuses appends."""
         self._released: list[asyncio.Event] = []
 
     def append(self, partition: int, batch: bytes, *, guard: int = 0) -> Appended | Rejection:
@@ -90,8 +92,9 @@ class ListLog:
             base_offset=base, last_offset=self.end - 1, log_append_time_ms=-1, log_start_offset=0
         )
 
-    def admit(self, *_: Any) -> None:
+    def admit(self, *_: Any) -> Awaitable[Rejection | None] | None:
         """``CoordinatorLog.admit``."""
+        return None if self.admission is None else self.admission()
 
     def batch_bytes_max(self, partition: int) -> int:
         """``CoordinatorLog.batch_bytes_max``."""
@@ -268,9 +271,9 @@ class GroupWorld:
         )
         return ErrorCode.none if refusal is None else refusal.error
 
-    def leave(self, member_id: str, *, group_id: str = GROUP) -> Any:
+    async def leave(self, member_id: str, *, group_id: str = GROUP) -> Any:
         """LeaveGroup of one member."""
-        return self.groups.leave(LeaveGroup(group_id=group_id, members=((member_id, None),)))
+        return await self.groups.leave(LeaveGroup(group_id=group_id, members=((member_id, None),)))
 
     async def stable(self, **more: Any) -> str:
         """A stable group; its one member."""

@@ -219,10 +219,10 @@ def test_the_last_consumer_that_leaves_makes_the_group_classic_again() -> None:
 def test_members_leave_by_id_or_instance_whatever_they_speak() -> None:
     async def main(world: GroupWorld) -> None:
         member, _ = await mixed_group(world, group_instance_id="i")
-        unknown = world.groups.leave(LeaveGroup(group_id=GROUP, members=(("nobody", None),)))
+        unknown = await world.groups.leave(LeaveGroup(group_id=GROUP, members=(("nobody", None),)))
         assert unknown.members == (("nobody", None, E.unknown_member_id),)
         assert not world.group().is_empty
-        leave_reply = world.groups.leave(
+        leave_reply = await world.groups.leave(
             LeaveGroup(
                 group_id=GROUP,
                 members=(("x", "i"), ("nobody", None), ("", "j"), ("a", None), ("", "i")),
@@ -237,7 +237,7 @@ def test_members_leave_by_id_or_instance_whatever_they_speak() -> None:
         ]
         assert world.group().is_empty
         assert world.heartbeat(member) is E.unknown_member_id
-        nobody = world.groups.leave(LeaveGroup(group_id=GROUP, members=(("a", None),)))
+        nobody = await world.groups.leave(LeaveGroup(group_id=GROUP, members=(("a", None),)))
         assert nobody.members == (("a", None, E.unknown_member_id),)
 
     run_groups(main, **NOW_DECIDED)
@@ -283,6 +283,6 @@ def test_a_failed_write_is_the_answer() -> None:
         await mixed_group(world)
         world.log.refusal = E.not_leader_or_follower
         assert (await world.join(protocols=PROTOCOLS)).error is E.not_coordinator
-        assert world.leave("a").error is E.not_coordinator
+        assert (await world.leave("a")).error is E.not_coordinator
 
     run_groups(main, **NOW_DECIDED)

@@ -13,22 +13,18 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import islice
-from typing import Any, Final, assert_never
+from typing import Any, Final, TypeVar, assert_never, cast
 
 import msgspec
 
-from txnsim.coordinators.group._writer import (
-    MANY_RECORDS,
-    MOVED,
-    TOO_MUCH,
+from txnsim.coordinators.group._write_operation import (
     DecisionLines,
-    GroupWriter,
-    decided_in_slices,
-    decision_inputs,
+    WriteOperation,
+    WriteOperations,
     in_one_step,
     with_names,
-    with_records,
 )
+from txnsim.coordinators.group._writer import MANY_RECORDS, TOO_MUCH, GroupWriter
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.classic import ClassicProtocol
 from txnsim.group.classic_group import ClassicGroup
@@ -95,6 +91,17 @@ MANY_PARTITIONS: Final = 1_000
 """With more members or partitions than this, an assignment counts as a large request."""
 DECIDED_TOGETHER: Final = 32
 """Number of due members of a group that one decision removes, about a millisecond of work."""
+
+RETRY_MS: Final = 500
+"""Time after which a timer whose write was refused fires again (CoordinatorTimerImpl)."""
+_NOT_RETRIED: Final = frozenset(
+    {
+        ErrorCode.not_coordinator,
+        ErrorCode.coordinator_load_in_progress,
+        ErrorCode.group_id_not_found,
+    }
+)
+"""The group is gone, or another broker coordinates it."""
 
 Due = Callable[[GroupShard, Sequence[TimerSet]], None]
 """Handles due timers of one group."""
@@ -165,6 +172,46 @@ class GroupTimers(msgspec.Struct, kw_only=True, eq=False):
         for group_timers in self._armed_timers.pop(shard.partition, {}).values():
             for timer_handle in group_timers.values():
                 timer_handle.cancel()
+
+    def write(
+        self,
+        operations: WriteOperations,
+        shard: GroupShard,
+        operation: WriteOperation[Any],
+        timers: Sequence[TimerSet],
+        on_fire: Due,
+        *,
+        pace: Pace | None = None,
+    ) -> None:
+        """Carry out the write operation of timers that have fired. If the log refuses it, they fire
+        again after ``RETRY_MS`` (CoordinatorTimerImpl).
+        """
+        if operations.is_current(shard):
+            self.tasks.drive(
+                operations.append(shard, operation, pace),
+                partial(self._after_write, operations, shard, timers, on_fire),
+                name="group.timer",
+            )
+
+    def _after_write(
+        self,
+        operations: WriteOperations,
+        shard: GroupShard,
+        timers: Sequence[TimerSet],
+        on_fire: Due,
+        appended: object,
+        bug: BaseException | None,
+    ) -> None:
+        if isinstance(bug, asyncio.CancelledError):
+            return
+        if bug is not None:
+            raise bug
+        if not isinstance(appended, Rejection) or appended.error in _NOT_RETRIED:
+            return
+        _log.warning("group.write-refused", group=timers[0].group_id, reason=appended.reason)
+        if operations.is_current(shard):
+            for timer in timers:
+                self.arm(shard, msgspec.structs.replace(timer, delay_ms=RETRY_MS), on_fire)
 
     def _fire(self, shard: GroupShard, timer: TimerSet, key: _TimerKey, on_fire: Due) -> None:
         partition_and_group = shard.partition, timer.group_id
@@ -263,10 +310,10 @@ class ClassicGroups(msgspec.Struct, kw_only=True, eq=False):
 
     clock: Clock
     tasks: Tasks
-    writer: GroupWriter
     protocol: ClassicProtocol
     timers: GroupTimers
     is_current: Callable[[GroupShard], bool]
+    operations: WriteOperations
     _waiting_answers: dict[Waiter, Pending[Any]] = {}
     _waiter_last: int = 0
     _behind: dict[str, deque[Effect]] = {}
@@ -406,24 +453,10 @@ class ClassicGroups(msgspec.Struct, kw_only=True, eq=False):
 
     def _write(self, shard: GroupShard, effect: RecordsToAppend) -> None:
         self.tasks.drive(
-            self._append(shard, effect),
+            self.operations.write_applied(shard, effect.records),
             lambda error, bug: self._on_written(shard, effect.after_write, error, bug),
             name="group-write",
         )
-
-    async def _append(self, shard: GroupShard, effect: RecordsToAppend) -> ErrorCode:
-        """Append records that have taken effect in memory, and wait until they are replicated."""
-        admission = self.writer.admit(shard, None)
-        if admission is not None:
-            refusal = await admission
-            if refusal is not None:
-                return refusal.error
-            if not self.is_current(shard):
-                return ErrorCode.not_coordinator  # the answer goes to no client
-        last_offset = self.writer.append(shard, effect.records, takes_effect=False)
-        if isinstance(last_offset, Rejection):
-            return last_offset.error
-        return await self.writer.wait_for_commit(shard, last_offset)
 
     def _on_written(
         self,
@@ -523,13 +556,24 @@ class ClassicGroups(msgspec.Struct, kw_only=True, eq=False):
 _log: Final = Logger("txnsim.group")
 
 
-class _HeartbeatDecision(msgspec.Struct, frozen=True, kw_only=True):
-    """The decision on a heartbeat."""
+ReplyT = TypeVar("ReplyT", JoinReply, LeaveReply)
+
+_OTHER_PROTOCOL: Final = Rejection(
+    error=ErrorCode.coordinator_not_available,
+    reason="the group has changed its protocol meanwhile",
+)
+
+
+class _ConsumerDecision(msgspec.Struct, frozen=True, kw_only=True):
+    """The decision on a request or a timer."""
 
     group: ConsumerGroup
     outcome: ConsumerOutcome
-    records_before: Sequence[GroupRecord]
+    records_before: Sequence[GroupRecord] = ()
     """Records to write first: a group of another protocol is deleted or converted."""
+
+    classic_reply: JoinReply | LeaveReply | None = None
+    """The answer to a member of the classic protocol."""
 
     @property
     def records(self) -> Sequence[GroupRecord]:
@@ -549,6 +593,7 @@ class ConsumerGroups(msgspec.Struct, kw_only=True, eq=False):
     timers: GroupTimers
     image: Callable[[], ClusterImage]
     is_current: Callable[[GroupShard], bool]
+    operations: WriteOperations
 
     # Requests
 
@@ -566,43 +611,33 @@ class ConsumerGroups(msgspec.Struct, kw_only=True, eq=False):
             await pace.yield_turn()
         elif member_count > MANY_MEMBERS or partition_count > MANY_PARTITIONS:
             pace = Pace(self.tasks.turns, self.clock.stopwatch_ns)
-        decision = (
-            with_records(self._decide(shard, command))
-            if pace is None
-            else await decided_in_slices(
-                lambda: in_one_step(
-                    lambda: self._decide(shard, command),
-                    member_count + partition_count + len(command.topic_names or ()),
-                ),
-                lambda: decision_inputs(shard, self.image(), command.group_id),
-                lambda: self.is_current(shard),
-                pace,
-                self.timers.lines.line_of(shard.partition, command.group_id),
-            )
+        element_count = member_count + partition_count + len(command.topic_names or ())
+        decision = await self.operations.write(
+            shard,
+            self._operation(
+                shard, command.group_id, lambda: self._decide(shard, command), element_count
+            ),
+            pace,
         )
         if isinstance(decision, Rejection):
             return decision
-        heartbeat_decision, records = decision
-        admission = self.writer.admit(shard, None) if records else None
-        if admission is not None:
-            admission_refusal = await admission
-            if admission_refusal is not None:
-                return admission_refusal
-            if not self.is_current(shard):
-                return MOVED
-            decision = with_records(
-                self._decide(shard, command)
-            )  # the group may be another one by now
-            if isinstance(decision, Rejection):
-                return decision
-            heartbeat_decision, records = decision
-        refusal = await self._write_and_wait(
-            shard, heartbeat_decision.group, heartbeat_decision.outcome, records
+        assert decision.outcome.reply is not None
+        return decision.outcome.reply
+
+    def _operation(
+        self,
+        shard: GroupShard,
+        group_id: str,
+        decide: Callable[[], _ConsumerDecision | Rejection],
+        element_count: int = 0,
+    ) -> WriteOperation[_ConsumerDecision]:
+        return WriteOperation(
+            group_id=group_id,
+            decide=in_one_step(decide, element_count),
+            append=lambda decision, records: self._append(
+                shard, decision.group, decision.outcome, records
+            ),
         )
-        if refusal is not None:
-            return refusal
-        assert heartbeat_decision.outcome.reply is not None
-        return heartbeat_decision.outcome.reply
 
     def _subscribed_partitions(self, command: ConsumerHeartbeat) -> int:
         """Number of partitions of the topics that a heartbeat names."""
@@ -621,7 +656,7 @@ class ConsumerGroups(msgspec.Struct, kw_only=True, eq=False):
 
     def _decide(
         self, shard: GroupShard, command: ConsumerHeartbeat
-    ) -> _HeartbeatDecision | Rejection:
+    ) -> _ConsumerDecision | Rejection:
         """Decide a heartbeat's effect on its group."""
         records: list[GroupRecord] = []
         group = self._group_for_heartbeat(shard, command, records)
@@ -635,7 +670,7 @@ class ConsumerGroups(msgspec.Struct, kw_only=True, eq=False):
             )
         if isinstance(outcome, Rejection):
             return outcome
-        return _HeartbeatDecision(group=group, outcome=outcome, records_before=records)
+        return _ConsumerDecision(group=group, outcome=outcome, records_before=records)
 
     def _group_for_heartbeat(
         self, shard: GroupShard, command: ConsumerHeartbeat, records: list[GroupRecord]
@@ -665,15 +700,16 @@ class ConsumerGroups(msgspec.Struct, kw_only=True, eq=False):
 
     # Members of the classic protocol
 
-    async def join_classic(
-        self, shard: GroupShard, group: ConsumerGroup, command: JoinGroup
-    ) -> JoinReply:
+    async def join_classic(self, shard: GroupShard, command: JoinGroup) -> JoinReply:
         """JoinGroup into a group of the consumer protocol."""
-        reply, outcome = self.classic_members.join(
-            group, command, image=self.image(), now_ms=self.clock.now_ms()
-        )
-        refusal = await self._write_and_wait(shard, group, outcome, outcome.records)
-        return reply if refusal is None else JoinReply(error=refusal.error)
+
+        def join(group: ConsumerGroup) -> tuple[JoinReply, ConsumerOutcome]:
+            return self.classic_members.join(
+                group, command, image=self.image(), now_ms=self.clock.now_ms()
+            )
+
+        reply = await self._write_for_classic(shard, command.group_id, join)
+        return JoinReply(error=reply.error) if isinstance(reply, Rejection) else reply
 
     def sync_classic(
         self, shard: GroupShard, group: ConsumerGroup, command: SyncGroup
@@ -691,40 +727,45 @@ class ConsumerGroups(msgspec.Struct, kw_only=True, eq=False):
         self._carry_out(shard, group.group_id, effects)
         return refusal
 
-    def leave_classic(
-        self, shard: GroupShard, group: ConsumerGroup, command: LeaveGroup
-    ) -> LeaveReply:
+    async def leave_classic(self, shard: GroupShard, command: LeaveGroup) -> LeaveReply:
         """LeaveGroup from a group of the consumer protocol."""
-        reply, outcome = self.classic_members.leave(group, command, image=self.image())
-        last_offset = self._on_written(shard, group, outcome, outcome.records)
-        return LeaveReply(error=last_offset.error) if isinstance(last_offset, Rejection) else reply
+
+        def leave(group: ConsumerGroup) -> tuple[LeaveReply, ConsumerOutcome]:
+            return self.classic_members.leave(group, command, image=self.image())
+
+        reply = await self._write_for_classic(shard, command.group_id, leave)
+        return LeaveReply(error=reply.error) if isinstance(reply, Rejection) else reply
+
+    async def _write_for_classic(
+        self,
+        shard: GroupShard,
+        group_id: str,
+        decide: Callable[[ConsumerGroup], tuple[ReplyT, ConsumerOutcome]],
+    ) -> ReplyT | Rejection:
+        """Write for a member of the classic protocol, and wait until it is replicated."""
+
+        def decide_anew() -> _ConsumerDecision | Rejection:
+            group = shard.groups.get(group_id)
+            if not isinstance(group, ConsumerGroup):
+                return _OTHER_PROTOCOL
+            reply, outcome = decide(group)
+            return _ConsumerDecision(group=group, outcome=outcome, classic_reply=reply)
+
+        decision = await self.operations.write(shard, self._operation(shard, group_id, decide_anew))
+        if isinstance(decision, Rejection):
+            return decision
+        return cast(ReplyT, decision.classic_reply)
 
     # Writing
 
-    async def _write_and_wait(
-        self,
-        shard: GroupShard,
-        group: ConsumerGroup,
-        outcome: ConsumerOutcome,
-        records: Sequence[GroupRecord],
-    ) -> Rejection | None:
-        """Write an outcome and wait until it is replicated; None on success."""
-        last_offset = self._on_written(shard, group, outcome, records)
-        if last_offset is None or isinstance(last_offset, Rejection):
-            return last_offset
-        error = await self.writer.wait_for_commit(shard, last_offset)
-        if not error:
-            return None
-        return Rejection(error=error, reason="the records could not be replicated in time")
-
-    def _on_written(
+    def _append(
         self,
         shard: GroupShard,
         group: ConsumerGroup,
         outcome: ConsumerOutcome,
         records: Sequence[GroupRecord],
     ) -> int | Rejection | None:
-        """Write an outcome and carry out its effects; returns the offset of its last record, None
+        """Append an outcome and carry out its effects; returns the offset of its last record, None
         if it has none.
         """
         group_id = group.group_id
@@ -786,11 +827,13 @@ class ConsumerGroups(msgspec.Struct, kw_only=True, eq=False):
                     assert_never(effect)
 
     def _fire(self, shard: GroupShard, timers: Sequence[TimerSet]) -> None:
-        self._write_apart(
-            shard,
-            timers[0].group_id,
-            lambda group: self.protocol.remove_late_members(group, timers, image=self.image()),
-        )
+        group_id = timers[0].group_id
+
+        def remove_late_members(group: ConsumerGroup) -> ConsumerOutcome:
+            return self.protocol.remove_late_members(group, timers, image=self.image())
+
+        operation = self._operation_apart(shard, group_id, remove_late_members)
+        self.timers.write(self.operations, shard, operation, timers, self._fire)
 
     def _resolve(self, shard: GroupShard, group_id: str, effect: ResolveRegexes) -> None:
         image = self.image()
@@ -821,24 +864,38 @@ class ConsumerGroups(msgspec.Struct, kw_only=True, eq=False):
                 records=resolve(group, topics_by_regex, image=image, now_ms=now_ms)
             )
 
-        self._write_apart(shard, group_id, decide)
+        if self.is_current(shard):
+            self.tasks.drive(
+                self._write_resolved(shard, self._operation_apart(shard, group_id, decide)),
+                ignore_end,
+                name="group.regex",
+            )
 
-    def _write_apart(
+    async def _write_resolved(
+        self, shard: GroupShard, operation: WriteOperation[_ConsumerDecision]
+    ) -> None:
+        """Write what regular expressions match. If the log refuses it, the next heartbeat resolves
+        them again.
+        """
+        appended = await self.operations.append(shard, operation)
+        if isinstance(appended, Rejection):
+            _log.warning("group.write-refused", group=operation.group_id, reason=appended.reason)
+
+    def _operation_apart(
         self,
         shard: GroupShard,
         group_id: str,
         decide: Callable[[ConsumerGroup], ConsumerOutcome],
-    ) -> None:
-        """Decide and write without a request. If the log refuses it, the next heartbeat or the next
-        coordinator decides again.
-        """
-        group = shard.groups.get(group_id)
-        if not self.is_current(shard) or not isinstance(group, ConsumerGroup):
-            return
-        outcome = decide(group)
-        last_offset = self._on_written(shard, group, outcome, outcome.records)
-        if isinstance(last_offset, Rejection):
-            _log.warning("group.write-refused", group=group_id, reason=last_offset.reason)
+    ) -> WriteOperation[_ConsumerDecision]:
+        """An operation that no request waits for."""
+
+        def decide_anew() -> _ConsumerDecision | Rejection:
+            group = shard.groups.get(group_id)
+            if not isinstance(group, ConsumerGroup):
+                return _missing_group(group_id, exists=group is not None)
+            return _ConsumerDecision(group=group, outcome=decide(group))
+
+        return self._operation(shard, group_id, decide_anew)
 
 
 def _is_too_much(records: Sequence[GroupRecord], refusal: Rejection) -> bool:

@@ -16,15 +16,13 @@ from typing import Final, Protocol, TypeVar
 import msgspec
 
 from txnsim.coordinators.group._membership import GroupTimers
-from txnsim.coordinators.group._writer import (
-    MOVED,
-    GroupWriter,
-    decided_in_slices,
-    decision_inputs,
+from txnsim.coordinators.group._write_operation import (
+    WriteOperation,
+    WriteOperations,
     in_one_step,
     with_names,
-    with_records,
 )
+from txnsim.coordinators.group._writer import GroupWriter
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.commands import HeartbeatReply, TimerSet
 from txnsim.group.consumer_group import LEFT_EPOCH
@@ -127,6 +125,7 @@ class ShareGroups(msgspec.Struct, kw_only=True, eq=False):
     timers: GroupTimers
     image: Callable[[], ClusterImage]
     is_current: Callable[[GroupShard], bool]
+    operations: WriteOperations
     shard_of: Callable[[str], GroupShard | Rejection]
     """The shard of a group id, if this broker coordinates it."""
     coordinators: ShareCoordinators
@@ -141,19 +140,15 @@ class ShareGroups(msgspec.Struct, kw_only=True, eq=False):
         """Decide, write, and answer once it is replicated; then have share state initialised.
         ``pace`` is given for a large request.
         """
-        decision: tuple[ShareHeartbeatOutcome, Sequence[GroupRecord]] | Rejection | None = None
         if pace is not None:
             command = await with_names(command, pace)
-            decision = await decided_in_slices(
-                lambda: in_one_step(
-                    lambda: self._decide(shard, command), len(command.topic_names or ())
-                ),
-                lambda: decision_inputs(shard, self.image(), command.group_id),
-                lambda: self.is_current(shard),
-                pace,
-                self.timers.lines.line_of(shard.partition, command.group_id),
-            )
-        outcome = await self._write(shard, lambda: self._decide(shard, command), decision)
+        outcome = await self._write(
+            shard,
+            command.group_id,
+            lambda: self._decide(shard, command),
+            pace,
+            element_count=len(command.topic_names or ()),
+        )
         if isinstance(outcome, Rejection):
             return outcome
         if outcome.states_to_initialize:
@@ -193,19 +188,22 @@ class ShareGroups(msgspec.Struct, kw_only=True, eq=False):
                 self.timers.disarm(shard, effect)
 
     def _remove_silent_members(self, shard: GroupShard, timers: Sequence[TimerSet]) -> None:
-        """Remove members whose sessions have expired. If the log refuses it, the next coordinator
-        starts new sessions for them.
-        """
+        """Remove members whose sessions have expired."""
         for timer in timers:
-            group = shard.groups.get(timer.group_id)
-            if not self.is_current(shard) or not isinstance(group, ShareGroup):
-                return
-            outcome = self.protocol.remove_late_member(group, timer.member_id, image=self.image())
-            if not outcome.records:
-                continue
-            last_offset = self.writer.append(shard, outcome.records)
-            if isinstance(last_offset, Rejection):
-                _log.warning("group.write-refused", group=timer.group_id, reason=last_offset.reason)
+            operation = self._operation(
+                shard, timer.group_id, partial(self._decide_removal, shard, timer)
+            )
+            self.timers.write(
+                self.operations, shard, operation, (timer,), self._remove_silent_members
+            )
+
+    def _decide_removal(
+        self, shard: GroupShard, timer: TimerSet
+    ) -> ShareHeartbeatOutcome | Rejection:
+        group = _share_group(shard.find(timer.group_id))
+        if isinstance(group, Rejection):
+            return group
+        return self.protocol.remove_late_member(group, timer.member_id, image=self.image())
 
     def load(self, shard: GroupShard) -> Iterator[int]:
         """Start a session for every member in the log, and send pending initialisations again;
@@ -269,7 +267,7 @@ class ShareGroups(msgspec.Struct, kw_only=True, eq=False):
                 return group
             return alter_offsets(group, topics, image=self.image(), now_ms=self.clock.now_ms())
 
-        alteration = await self._write(shard, decide)
+        alteration = await self._write(shard, group_id, decide)
         if isinstance(alteration, Rejection):
             return alteration
         negative_key = next(
@@ -318,7 +316,7 @@ class ShareGroups(msgspec.Struct, kw_only=True, eq=False):
                 group, topic_names, image=self.image(), now_ms=self.clock.now_ms()
             )
 
-        deletion = await self._write(shard, decide)
+        deletion = await self._write(shard, group_id, decide)
         if isinstance(deletion, Rejection):
             return deletion
         errors_by_topic: dict[uuid.UUID, int] = {}
@@ -363,7 +361,7 @@ class ShareGroups(msgspec.Struct, kw_only=True, eq=False):
                 return ShareDeletion()
             return delete_all_topics(group, image=self.image(), now_ms=self.clock.now_ms())
 
-        deletion = await self._write(shard, decide)
+        deletion = await self._write(shard, group_id, decide)
         if isinstance(deletion, Rejection):
             return deletion
         answers = await self._ask_coordinators(self.coordinators.delete, deletion.states_to_delete)
@@ -508,43 +506,35 @@ class ShareGroups(msgspec.Struct, kw_only=True, eq=False):
     async def _write(
         self,
         shard: GroupShard,
+        group_id: str,
         decide: Callable[[], DecisionT | Rejection],
-        decision: tuple[DecisionT, Sequence[GroupRecord]] | Rejection | None = None,
+        pace: Pace | None = None,
+        element_count: int = 0,
     ) -> DecisionT | Rejection:
-        """Decide, write, and wait until it is replicated. If the append has to wait for the log,
-        the decision is made again afterwards, because the group may have changed.
+        """Write, and wait until it is replicated."""
+        operation = self._operation(shard, group_id, decide, element_count)
+        return await self.operations.write(shard, operation, pace)
 
-        Args:
-            shard: The group's shard.
-            decide: Makes the decision.
-            decision: The decision with its records, if already made.
-        """
-        decision = decision or with_records(decide())
-        if isinstance(decision, Rejection):
-            return decision
-        outcome, records = decision
-        admission = self.writer.admit(shard, None) if records else None
-        if admission is not None:
-            admission_refusal = await admission
-            if admission_refusal is not None:
-                return admission_refusal
-            if not self.is_current(shard):
-                return MOVED
-            decision = with_records(decide())
-            if isinstance(decision, Rejection):
-                return decision
-            outcome, records = decision
+    def _operation(
+        self,
+        shard: GroupShard,
+        group_id: str,
+        decide: Callable[[], DecisionT | Rejection],
+        element_count: int = 0,
+    ) -> WriteOperation[DecisionT]:
+        return WriteOperation(
+            group_id=group_id,
+            decide=in_one_step(decide, element_count),
+            append=lambda decision, records: self._append(shard, decision, records),
+        )
+
+    def _append(
+        self, shard: GroupShard, decision: DecisionT, records: Sequence[GroupRecord]
+    ) -> int | Rejection | None:
         last_offset = self.writer.append(shard, records) if records else None
-        if isinstance(last_offset, Rejection):
-            return last_offset
-        if isinstance(outcome, ShareHeartbeatOutcome):
-            self._carry_out(shard, outcome)
-        if last_offset is None:
-            return outcome
-        error = await self.writer.wait_for_commit(shard, last_offset)
-        if not error:
-            return outcome
-        return Rejection(error=error, reason="the records could not be replicated in time")
+        if isinstance(decision, ShareHeartbeatOutcome) and not isinstance(last_offset, Rejection):
+            self._carry_out(shard, decision)
+        return last_offset
 
     async def _write_apart(
         self, group_id: str, decide: Callable[[ShareGroup], tuple[ShareRecord, ...]]
@@ -560,7 +550,7 @@ class ShareGroups(msgspec.Struct, kw_only=True, eq=False):
                 return _AnswerOutcome()
             return _AnswerOutcome(records=decide(group))
 
-        outcome = await self._write(shard, decided)
+        outcome = await self._write(shard, group_id, decided)
         return outcome if isinstance(outcome, Rejection) else None
 
 

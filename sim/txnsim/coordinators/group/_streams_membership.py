@@ -10,19 +10,15 @@ AutoTopicCreationManager.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Final
 
 import msgspec
 
 from txnsim.coordinators.group._membership import GroupTimers
 from txnsim.coordinators.group._streams_trace import StreamsTrace
-from txnsim.coordinators.group._writer import (
-    MOVED,
-    GroupWriter,
-    decided_in_slices,
-    decision_inputs,
-    with_records,
-)
+from txnsim.coordinators.group._write_operation import WriteOperation, WriteOperations, in_one_step
+from txnsim.coordinators.group._writer import GroupWriter
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.classic_group import ClassicGroup
 from txnsim.group.commands import TimerKind, TimerSet
@@ -36,16 +32,14 @@ from txnsim.loggers import Logger
 from txnsim.metadata.image import ClusterImage
 from txnsim.runtime.environment import Clock, Tasks
 from txnsim.runtime.loop_turns import Pace
-from txnsim.runtime.tasks import ignore_end
-from txnsim.wire.codec import run_to_end
 
 _log: Final = Logger("txnsim.group")
 _APPLIED_AT_ONCE: Final = 64
 """Above this number, records are first applied to a copy, in slices, before they are written."""
 
 
-class _StreamsHeartbeatDecision(msgspec.Struct, frozen=True, kw_only=True):
-    """The decision on a heartbeat."""
+class _StreamsDecision(msgspec.Struct, frozen=True, kw_only=True):
+    """The decision on a heartbeat or a timer."""
 
     group: StreamsGroup
     outcome: StreamsOutcome
@@ -70,6 +64,7 @@ class StreamsGroups(msgspec.Struct, kw_only=True, eq=False):
     timers: GroupTimers
     image: Callable[[], ClusterImage]
     is_current: Callable[[GroupShard], bool]
+    operations: WriteOperations
     trace: StreamsTrace
     _topic_problems: dict[str, tuple[str, int]] = {}
     """Internal topic -> the controller's error, and the time when heartbeats stop reporting it."""
@@ -82,61 +77,39 @@ class StreamsGroups(msgspec.Struct, kw_only=True, eq=False):
         self, shard: GroupShard, command: StreamsHeartbeat
     ) -> StreamsReply | Rejection:
         """Decide in slices, write, and answer once it is replicated."""
-        decision = await self._decide_in_slices(
-            shard, command.group_id, lambda: self._decide(shard, command)
+        decision = await self.operations.write(
+            shard,
+            self._operation(shard, command.group_id, lambda: self._decide(shard, command)),
+            Pace(self.tasks.turns, self.clock.stopwatch_ns),
         )
         if isinstance(decision, Rejection):
             return decision
-        heartbeat_decision, records = decision
-        admission = self.writer.admit(shard, None) if records else None
-        if admission is not None:
-            admission_refusal = await admission
-            if admission_refusal is not None:
-                return admission_refusal
-            if not self.is_current(shard):
-                return MOVED
-            # The group may be another one by now.
-            decision = with_records(run_to_end(self._decide(shard, command)))
-            if isinstance(decision, Rejection):
-                return decision
-            heartbeat_decision, records = decision
-        last_offset = self._write_outcome(shard, heartbeat_decision, records)
-        if isinstance(last_offset, Rejection):
-            return last_offset
-        self.rebalances += heartbeat_decision.outcome.is_rebalance
-        if last_offset is not None:
-            error = await self.writer.wait_for_commit(shard, last_offset)
-            if error:
-                return Rejection(error=error, reason="the records could not be replicated in time")
-        if heartbeat_decision.outcome.refusal is not None:
-            return heartbeat_decision.outcome.refusal
-        assert heartbeat_decision.outcome.reply is not None
-        return heartbeat_decision.outcome.reply
+        if decision.outcome.refusal is not None:
+            return decision.outcome.refusal
+        assert decision.outcome.reply is not None
+        return decision.outcome.reply
 
-    async def _decide_in_slices(
+    def _operation(
         self,
         shard: GroupShard,
         group_id: str,
-        decide: Callable[[], Generator[int, None, _StreamsHeartbeatDecision | Rejection]],
-    ) -> tuple[_StreamsHeartbeatDecision, Sequence[GroupRecord]] | Rejection:
-        return await decided_in_slices(
-            decide,
-            lambda: self._decision_inputs(shard, group_id),
-            lambda: self.is_current(shard),
-            Pace(self.tasks.turns, self.clock.stopwatch_ns),
-            self.timers.lines.line_of(shard.partition, group_id),
-        )
+        decide: Callable[[], Generator[int, None, _StreamsDecision | Rejection]],
+    ) -> WriteOperation[_StreamsDecision]:
+        def other_inputs() -> object:
+            group = shard.groups.get(group_id)
+            memory = group.memory if isinstance(group, StreamsGroup) else None
+            return memory, self.timers.has_timer(shard, TimerKind.ASSIGNMENT, group_id)
 
-    def _decision_inputs(self, shard: GroupShard, group_id: str) -> object:
-        """What a decision depends on; if it has changed, the decision is made again."""
-        group = shard.groups.get(group_id)
-        memory = group.memory if isinstance(group, StreamsGroup) else None
-        is_delayed = self.timers.has_timer(shard, TimerKind.ASSIGNMENT, group_id)
-        return decision_inputs(shard, self.image(), group_id), memory, is_delayed
+        return WriteOperation(
+            group_id=group_id,
+            decide=decide,
+            append=lambda decision, records: self._append(shard, decision, records),
+            other_inputs=other_inputs,
+        )
 
     def _decide(
         self, shard: GroupShard, command: StreamsHeartbeat
-    ) -> Generator[int, None, _StreamsHeartbeatDecision | Rejection]:
+    ) -> Generator[int, None, _StreamsDecision | Rejection]:
         group_id = command.group_id
         current_group = shard.groups.get(group_id)
         if command.member_epoch < 0:
@@ -147,7 +120,7 @@ class StreamsGroups(msgspec.Struct, kw_only=True, eq=False):
             return (
                 outcome
                 if isinstance(outcome, Rejection)
-                else _StreamsHeartbeatDecision(group=streams_group, outcome=outcome)
+                else _StreamsDecision(group=streams_group, outcome=outcome)
             )
         old_tombstones: tuple[GroupRecord, ...] = ()
         group = current_group
@@ -184,16 +157,16 @@ class StreamsGroups(msgspec.Struct, kw_only=True, eq=False):
             if streams_group is current_group
             else None
         )
-        return _StreamsHeartbeatDecision(
+        return _StreamsDecision(
             group=streams_group, outcome=heartbeat_outcome, before=old_tombstones, after=group_after
         )
 
     # Writing
 
-    def _write_outcome(
-        self, shard: GroupShard, decision: _StreamsHeartbeatDecision, records: Sequence[GroupRecord]
+    def _append(
+        self, shard: GroupShard, decision: _StreamsDecision, records: Sequence[GroupRecord]
     ) -> int | Rejection | None:
-        """Write an outcome and arm its timers; returns the offset of its last record, None if it
+        """Append an outcome and arm its timers; returns the offset of its last record, None if it
         has none.
         """
         group, outcome = decision.group, decision.outcome
@@ -212,6 +185,8 @@ class StreamsGroups(msgspec.Struct, kw_only=True, eq=False):
             if decision.after is not None:
                 group.adopt(decision.after)
             self.trace.trace_changes(shard, group.group_id, members_before)
+        if outcome.reply is not None:
+            self.rebalances += outcome.is_rebalance
         for effect in outcome.effects:
             if isinstance(effect, TimerSet):
                 self.timers.arm(shard, effect, self._fire)
@@ -220,50 +195,44 @@ class StreamsGroups(msgspec.Struct, kw_only=True, eq=False):
         return last_offset
 
     def _fire(self, shard: GroupShard, timers: Sequence[TimerSet]) -> None:
-        """Handle expired sessions, revocations or the delay of a first assignment. If the log
-        refuses it, the next heartbeat or the next coordinator decides again.
-        """
+        """Handle expired sessions, revocations or the delay of a first assignment."""
         for timer in timers:
-            self._on_timer(shard, timer)
+            is_first_assignment = timer.kind is TimerKind.ASSIGNMENT
+            self.timers.write(
+                self.operations,
+                shard,
+                self._operation(
+                    shard,
+                    timer.group_id,
+                    partial(self._end_delay, shard, timer.group_id)
+                    if is_first_assignment
+                    else in_one_step(partial(self._remove_late_member, shard, timer)),
+                ),
+                (timer,),
+                self._fire,
+                pace=Pace(self.tasks.turns, self.clock.stopwatch_ns)
+                if is_first_assignment
+                else None,
+            )
 
-    def _on_timer(self, shard: GroupShard, timer: TimerSet) -> None:
-        group = shard.groups.get(timer.group_id)
-        if not self.is_current(shard) or not isinstance(group, StreamsGroup):
-            return
-        if timer.kind is TimerKind.ASSIGNMENT:
-            assignment_coroutine = self._assign_after_delay(shard, timer.group_id)
-            self.tasks.drive(assignment_coroutine, ignore_end, name="group.assignment")
-            return
+    def _remove_late_member(
+        self, shard: GroupShard, timer: TimerSet
+    ) -> _StreamsDecision | Rejection:
+        group = _streams_group(shard.find(timer.group_id))
+        if isinstance(group, Rejection):
+            return group
         outcome = self.protocol.remove_late_member(group, timer)
-        self._write_or_warn(
-            shard, _StreamsHeartbeatDecision(group=group, outcome=outcome), outcome.records
-        )
-
-    async def _assign_after_delay(self, shard: GroupShard, group_id: str) -> None:
-        """Make the first assignment after its delay, for all members that have joined by now."""
-        decision = await self._decide_in_slices(
-            shard, group_id, lambda: self._end_delay(shard, group_id)
-        )
-        if not isinstance(decision, Rejection):
-            self._write_or_warn(shard, *decision)
+        return _StreamsDecision(group=group, outcome=outcome)
 
     def _end_delay(
         self, shard: GroupShard, group_id: str
-    ) -> Generator[int, None, _StreamsHeartbeatDecision | Rejection]:
+    ) -> Generator[int, None, _StreamsDecision | Rejection]:
         group = _streams_group(shard.find(group_id))
         if isinstance(group, Rejection):
             return group
         outcome = yield from self.protocol.end_delay(group, now_ms=self.clock.now_ms())
         group_after = yield from _group_after(group, outcome)
-        return _StreamsHeartbeatDecision(group=group, outcome=outcome, after=group_after)
-
-    def _write_or_warn(
-        self, shard: GroupShard, decision: _StreamsHeartbeatDecision, records: Sequence[GroupRecord]
-    ) -> None:
-        last_offset = self._write_outcome(shard, decision, records)
-        if isinstance(last_offset, Rejection):
-            group_id = decision.group.group_id
-            _log.warning("group.write-refused", group=group_id, reason=last_offset.reason)
+        return _StreamsDecision(group=group, outcome=outcome, after=group_after)
 
     # Life of a shard
 

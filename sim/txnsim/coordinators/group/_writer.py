@@ -10,12 +10,10 @@ Counterpart in Kafka: CoordinatorRuntime, CoordinatorPartitionWriter.
 
 from __future__ import annotations
 
-import asyncio
 import sys
-from collections.abc import Awaitable, Callable, Collection, Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from itertools import groupby
-from typing import Final, Protocol, TypeVar
-from weakref import WeakValueDictionary
+from typing import Final
 
 import msgspec
 
@@ -33,14 +31,11 @@ from txnsim.group.offset_commands import CommittingProducer
 from txnsim.group.offset_machine import CommitDecision
 from txnsim.group.records import GroupRecord, OffsetCommitted, OffsetDeleted
 from txnsim.group.shard import GroupShard
-from txnsim.metadata.image import ClusterImage
 from txnsim.runtime.environment import Clock
 from txnsim.runtime.loop_turns import Pace
 from txnsim.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TopicPartition
-from txnsim.wire.codec import run_to_end
 
 _NO_ERROR: Final = ErrorCode.none
-MOVED: Final = Rejection(error=ErrorCode.not_coordinator, reason="the group has moved")
 TOO_MUCH: Final = ErrorCode.unknown_server_error
 """Error code for records beyond ``max.message.bytes``."""
 _EPOCH_MISSING: Final = ErrorCode.unknown_server_error
@@ -74,27 +69,6 @@ def coordinator_error(error: ErrorCode) -> ErrorCode:
     (CoordinatorOperationExceptionHelper).
     """
     return _COORDINATOR_ERRORS.get(error) or append_error(error)
-
-
-class DecisionLines:
-    """Serialises decisions about a group that are made in slices. Timers that come due meanwhile
-    wait for them, as a real coordinator handles a shard's events one by one (CoordinatorRuntime).
-    """
-
-    def __init__(self) -> None:
-        self._locks: WeakValueDictionary[tuple[int, str], asyncio.Lock] = WeakValueDictionary()
-
-    def line_of(self, partition: int, group_id: str) -> asyncio.Lock:
-        """The lock of a group."""
-        lock = self._locks.get((partition, group_id))
-        if lock is None:
-            lock = self._locks[partition, group_id] = asyncio.Lock()
-        return lock
-
-    def is_busy(self, partition: int, group_id: str) -> bool:
-        """Whether a decision about the group is being made in slices."""
-        lock = self._locks.get((partition, group_id))
-        return lock is not None and lock.locked()
 
 
 class GroupWriter(msgspec.Struct, kw_only=True, eq=False):
@@ -295,99 +269,6 @@ async def prepare_decision(decide: DecideCommit, shard: GroupShard, pace: Pace) 
         return msgspec.structs.replace(decision, records=encoded_records)
 
     return anew
-
-
-DECISIONS_MAX: Final = 3
-"""How often a decision is tried in slices before it is made without a break."""
-
-
-class GroupDecision(Protocol):
-    """A decision of a coordinator, with its records."""
-
-    @property
-    def records(self) -> Sequence[GroupRecord]: ...
-
-
-DecidedT = TypeVar("DecidedT", bound=GroupDecision)
-
-
-async def decided_in_slices(
-    decide: Callable[[], Generator[int, None, DecidedT | Rejection]],
-    read_inputs: Callable[[], object],
-    is_current: Callable[[], bool],
-    pace: Pace,
-    group_lock: asyncio.Lock,
-) -> tuple[DecidedT, Sequence[GroupRecord]] | Rejection:
-    """Make a decision in slices, and encode its records if there are many, so that the append takes
-    no longer than a small one.
-
-    Args:
-        decide: Makes the decision; each step yields its number of elements.
-        read_inputs: Returns what the decision depends on. If that has changed in a break, it is
-            made again.
-        is_current: Whether this broker still coordinates the group, which may have moved in a
-            break.
-        pace: The pace of the request.
-        group_lock: The group's lock (``DecisionLines``).
-    """
-    async with group_lock:
-        for _ in range(DECISIONS_MAX):
-            inputs_before, pace.has_rested = read_inputs(), False
-            decision = with_records(await pace.run(decide()))
-            if pace.has_rested and not isinstance(decision, Rejection):
-                outcome, records = decision
-                await pace.yield_turn()
-                decision = outcome, await pace.run(encode_records(records))
-                await pace.yield_turn()
-            if not is_current():
-                return MOVED
-            if not pace.has_rested or read_inputs() == inputs_before:
-                return decision
-        return with_records(run_to_end(decide()))
-
-
-class Subscribing(Protocol):
-    """A heartbeat that may name topics to subscribe to."""
-
-    @property
-    def topic_names(self) -> Collection[str] | None: ...
-
-
-SubscribingT = TypeVar("SubscribingT", bound=Subscribing)
-
-
-async def with_names(command: SubscribingT, pace: Pace) -> SubscribingT:
-    """The heartbeat with its topic names as a set; a very large set is built in a step of its
-    own.
-    """
-    topic_names = command.topic_names
-    if topic_names is None:
-        return command
-    await pace.yield_turn()
-    new_command = msgspec.structs.replace(command, topic_names=frozenset(topic_names))  # type: ignore[type-var] # structs
-    await pace.yield_turn()
-    return new_command
-
-
-def in_one_step(
-    decide: Callable[[], DecidedT | Rejection], element_count: int
-) -> Generator[int, None, DecidedT | Rejection]:
-    """A decision that is made without a break, followed by a break for that many elements."""
-    decision = decide()
-    yield element_count
-    return decision
-
-
-def decision_inputs(shard: GroupShard, image: ClusterImage, group_id: str) -> tuple[object, ...]:
-    """What a decision about a group depends on."""
-    return shard.end_offset, image.offset, shard.groups.get(group_id)
-
-
-def with_records(
-    decision: DecidedT | Rejection,
-) -> tuple[DecidedT, Sequence[GroupRecord]] | Rejection:
-    """A decision and its records."""
-    return decision if isinstance(decision, Rejection) else (decision, decision.records)
 
 
 def encode_records(records: Sequence[GroupRecord]) -> Generator[int, None, EncodedRecords]:

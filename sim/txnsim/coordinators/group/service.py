@@ -30,6 +30,7 @@ from txnsim.coordinators.group._share_membership import (
 )
 from txnsim.coordinators.group._streams_membership import StreamsGroups
 from txnsim.coordinators.group._streams_trace import StreamsTrace
+from txnsim.coordinators.group._write_operation import WriteOperations
 from txnsim.coordinators.group._writer import (
     DecideCommit,
     GroupWriter,
@@ -172,13 +173,19 @@ class GroupCoordinator:
         self._refused_cleanups = Retries(_log, "group.cleanup-refused", "partition")
         self.load_problems_total = 0  # logs that could be read in part only
         self._group_timers = GroupTimers(clock=clock, tasks=tasks)
+        self._operations = WriteOperations(
+            writer=self._writer,
+            image=image,
+            is_current=self._ownership.is_current,
+            lines=self._group_timers.lines,
+        )
         self.members = ClassicGroups(
             clock=clock,
             tasks=tasks,
-            writer=self._writer,
             protocol=ClassicProtocol(settings=settings, new_id=new_id),
             timers=self._group_timers,
             is_current=self._ownership.is_current,
+            operations=self._operations,
         )
         self.consumers = self._consumers(dynamic_settings, image, new_short_id)
         self.shares = self._shares(dynamic_settings, image, share_coordinators, latest_offset)
@@ -205,6 +212,7 @@ class GroupCoordinator:
             timers=self._group_timers,
             image=image,
             is_current=self._ownership.is_current,
+            operations=self._operations,
             shard_of=self._shard_of,
             coordinators=coordinators,
             latest_offset=latest_offset,
@@ -229,6 +237,7 @@ class GroupCoordinator:
             timers=self._group_timers,
             image=image,
             is_current=self._ownership.is_current,
+            operations=self._operations,
             trace=StreamsTrace(self.trace.tracer, self._ownership),
         )
 
@@ -258,6 +267,7 @@ class GroupCoordinator:
             timers=self._group_timers,
             image=image,
             is_current=self._ownership.is_current,
+            operations=self._operations,
         )
 
     # Life
@@ -288,7 +298,7 @@ class GroupCoordinator:
             return JoinReply(error=shard.error)
         group = shard.groups.get(command.group_id)
         if isinstance(group, ConsumerGroup) and not group.is_empty:
-            return await self.consumers.join_classic(shard, group, command)
+            return await self.consumers.join_classic(shard, command)
         if isinstance(group, ConsumerGroup | StreamsGroup) and group.is_empty:
             self._group_timers.forget(shard, command.group_id)
             append_result = self._writer.append(shard, group.tombstones())
@@ -317,14 +327,14 @@ class GroupCoordinator:
             return self.consumers.heartbeat_classic(shard, group, command)
         return self.members.heartbeat(shard, command)
 
-    def leave(self, command: LeaveGroup) -> LeaveReply:
+    async def leave(self, command: LeaveGroup) -> LeaveReply:
         """Answer LeaveGroup."""
         shard = self._refuse_id(command.group_id) or self._shard_of(command.group_id)
         if isinstance(shard, Rejection):
             return LeaveReply(error=shard.error)
         group = shard.groups.get(command.group_id)
         if isinstance(group, ConsumerGroup) and not group.is_empty:
-            return self.consumers.leave_classic(shard, group, command)
+            return await self.consumers.leave_classic(shard, command)
         return self.members.leave(shard, command)
 
     async def consumer_heartbeat(

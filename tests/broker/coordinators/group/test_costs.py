@@ -111,7 +111,7 @@ async def own_classic(world: GroupWorld) -> None:
     fields = {"group_id": "small"}
     joined = await world.join(**fields)
     world.heartbeat(joined.member_id, group_id="small")
-    world.leave(joined.member_id, group_id="small")
+    await world.leave(joined.member_id, group_id="small")
 
 
 async def transaction(world: GroupWorld) -> None:

@@ -426,7 +426,7 @@ async def test_nothing_fires_for_a_group_that_has_moved_or_was_deleted(world: Gr
     await world.pass_ms(60_000)
     world.load()
     member = next(iter(_members(world)))
-    world.leave(member)
+    await world.leave(member)
     assert await world.groups.delete(GROUP) is None
     await world.pass_ms(600_000)
     assert world.groups.list() == ()
@@ -477,8 +477,8 @@ async def test_a_group_of_another_protocol_has_no_classic_members(world: GroupWo
     await world.consume("a")
     assert world.heartbeat("a") is E.unknown_member_id
     assert (await world.sync("a")).error is E.unknown_member_id
-    assert world.leave("b").members[0][2] is E.unknown_member_id
-    unknown = world.groups.leave(LeaveGroup(group_id="missing", members=(("m", None),)))
+    assert (await world.leave("b")).members[0][2] is E.unknown_member_id
+    unknown = await world.groups.leave(LeaveGroup(group_id="missing", members=(("m", None),)))
     assert unknown.members == (("m", None, E.unknown_member_id),)
 
 

@@ -80,7 +80,7 @@ async def test_every_request_of_a_group_elsewhere_is_sent_away(world: GroupWorld
     assert (await world.join()).error is away
     assert (await world.sync("m")).error is away
     assert world.heartbeat("m") is away
-    assert world.leave("m").error is away
+    assert (await world.leave("m")).error is away
     assert (await world.consume("a")).error is away
     assert (await world.commit()).error is away
     assert (await world.fetch()).error is away

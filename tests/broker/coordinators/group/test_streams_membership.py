@@ -212,7 +212,7 @@ async def test_an_empty_group_becomes_classic_and_back(world: GroupWorld) -> Non
     assert joined.error is E.none
     assert isinstance(world.group(), ClassicGroup)
     assert await beat(world, "a") == _OTHER
-    world.leave(joined.member_id)
+    await world.leave(joined.member_id)
     await world.pass_ms(1)
     assert (await beat_reply(world, "a")).tasks == ALL
 

@@ -1,0 +1,242 @@
+"""The one way in which a group coordinator writes: decide, admit, decide again, append, wait."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Generator
+
+import msgspec
+import pytest
+
+from tests.support.group_world import GROUP, HOME, GroupWorld, run_groups
+from tests.support.streams_groups import counting_image, heartbeat
+from tests.support.within_environment import within
+from txnsim.coordinators.group._membership import RETRY_MS
+from txnsim.coordinators.group._write_operation import (
+    MOVED,
+    DecisionLines,
+    WriteOperation,
+    WriteOperations,
+)
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.group.records import GroupRecord, OffsetDeleted
+from txnsim.runtime.loop_turns import LOOK_ELEMENTS, LOOKS, Pace
+from txnsim.types import TopicPartition
+
+RECORD = OffsetDeleted(group_id=GROUP, topic_partition=TopicPartition("orders", 0))
+REFUSAL = Rejection(error=ErrorCode.not_enough_replicas, reason="a fault")
+SESSION_MS = 45_000
+
+
+class Decision(msgspec.Struct, frozen=True, kw_only=True):
+    number: int
+    records: tuple[GroupRecord, ...] = ()
+
+
+class Writing:
+    """Write operations on the shard of a group, which count their decisions."""
+
+    def __init__(self, world: GroupWorld) -> None:
+        self.world = world
+        self.decided = 0
+        self.appended: list[int] = []
+        self.is_current = True
+        self.rejection: Rejection | None = None
+        self.shard = world.groups._ownership.owned[HOME]
+        self.operations = WriteOperations(
+            writer=world.groups._writer,
+            image=lambda: world.image,
+            is_current=lambda _: self.is_current,
+            lines=DecisionLines(),
+        )
+
+    def operation(
+        self, records: tuple[GroupRecord, ...] = (RECORD,), elements: int = 0
+    ) -> WriteOperation[Decision]:
+        def decide() -> Generator[int, None, Decision | Rejection]:
+            self.decided += 1
+            decision = self.rejection or Decision(number=self.decided, records=records)
+            yield elements
+            return decision
+
+        def append(decision: Decision, records: object) -> int | Rejection | None:
+            self.appended.append(decision.number)
+            if not decision.records:
+                return None
+            return self.operations.writer.append(self.shard, decision.records)
+
+        return WriteOperation(group_id=GROUP, decide=decide, append=append)
+
+    async def write(self, operation: WriteOperation[Decision]) -> Decision | Rejection:
+        return await self.operations.write(self.shard, operation)
+
+    def pace(self) -> Pace:
+        return Pace(self.world.env.tasks.turns, self.world.env.clock.stopwatch_ns)
+
+
+class Hold:
+    """A fault that holds appends until it is released, with an answer."""
+
+    def __init__(self, world: GroupWorld) -> None:
+        self.held = 0
+        self._answer: asyncio.Future[Rejection | None] = asyncio.get_running_loop().create_future()
+        world.log.admission = self._admit
+
+    async def _admit(self) -> Rejection | None:
+        self.held += 1
+        return await self._answer
+
+    def release(self, answer: Rejection | None = None) -> None:
+        self._answer.set_result(answer)
+
+
+@within(run_groups)
+async def test_a_write_is_answered_when_it_is_replicated(world: GroupWorld) -> None:
+    writing = Writing(world)
+    world.log.is_held = True
+    answer = world.later(writing.write(writing.operation()))
+    await world.pass_ms(1)
+    assert (writing.appended, answer.done()) == ([1], False)
+    world.log.release()
+    assert await answer == Decision(number=1, records=(RECORD,))
+
+
+@within(run_groups)
+async def test_a_write_that_is_not_replicated_in_time_is_refused_though_appended(
+    world: GroupWorld,
+) -> None:
+    writing = Writing(world)
+    world.log.is_held = True
+    answer = world.later(writing.write(writing.operation()))
+    await world.pass_ms(1)
+    world.log.release(ErrorCode.request_timed_out)
+    refusal = await answer
+    assert isinstance(refusal, Rejection)
+    assert refusal.error is ErrorCode.coordinator_not_available
+    assert writing.appended == [1]
+
+
+@within(run_groups)
+async def test_a_decision_without_records_waits_for_nothing(world: GroupWorld) -> None:
+    writing = Writing(world)
+    hold = Hold(world)
+    world.log.is_held = True
+    assert await writing.write(writing.operation(records=())) == Decision(number=1)
+    assert (hold.held, writing.appended, world.log.end) == (0, [1], 0)
+
+
+@within(run_groups)
+async def test_a_rejected_decision_appends_nothing(world: GroupWorld) -> None:
+    writing = Writing(world)
+    writing.rejection = REFUSAL
+    assert await writing.write(writing.operation()) is REFUSAL
+    assert (writing.appended, world.log.end) == ([], 0)
+
+
+@within(run_groups)
+async def test_a_held_write_is_decided_again_when_the_log_lets_it(world: GroupWorld) -> None:
+    writing = Writing(world)
+    hold = Hold(world)
+    answer = world.later(writing.write(writing.operation()))
+    await world.pass_ms(1)
+    assert (hold.held, writing.decided, writing.appended) == (1, 1, [])
+    hold.release()
+    assert await answer == Decision(number=2, records=(RECORD,))
+    assert writing.appended == [2]
+
+
+@within(run_groups)
+async def test_a_held_write_that_is_rejected_afterwards_appends_nothing(world: GroupWorld) -> None:
+    writing = Writing(world)
+    hold = Hold(world)
+    answer = world.later(writing.write(writing.operation()))
+    await world.pass_ms(1)
+    writing.rejection = REFUSAL
+    hold.release()
+    assert await answer is REFUSAL
+    assert (writing.decided, writing.appended) == (2, [])
+
+
+@within(run_groups)
+async def test_a_write_whose_group_moves_while_it_is_held_appends_nothing(
+    world: GroupWorld,
+) -> None:
+    writing = Writing(world)
+    hold = Hold(world)
+    answer = world.later(writing.write(writing.operation()))
+    await world.pass_ms(1)
+    writing.is_current = False
+    hold.release()
+    assert await answer is MOVED
+    assert (writing.decided, writing.appended) == (1, [])
+
+
+@within(run_groups)
+async def test_a_write_that_a_fault_refuses_is_not_decided_again(world: GroupWorld) -> None:
+    writing = Writing(world)
+    hold = Hold(world)
+    answer = world.later(writing.write(writing.operation()))
+    await world.pass_ms(1)
+    hold.release(REFUSAL)
+    refusal = await answer
+    assert isinstance(refusal, Rejection)
+    assert refusal.error is ErrorCode.coordinator_not_available
+    assert (writing.decided, writing.appended) == (1, [])
+
+
+@within(run_groups)
+async def test_decisions_of_a_group_that_take_slices_are_made_one_after_the_other(
+    world: GroupWorld,
+) -> None:
+    writing = Writing(world)
+    operation = writing.operation(elements=LOOKS * LOOK_ELEMENTS)
+
+    async def write() -> None:
+        pace = writing.pace()
+        await writing.operations.write(writing.shard, operation, pace)
+        assert pace.has_rested
+
+    await asyncio.gather(*(write() for _ in range(5)))
+    assert (writing.decided, writing.appended) == (5, [1, 2, 3, 4, 5]), "none was made anew"
+
+
+@within(run_groups)
+async def test_a_decision_in_slices_whose_group_moves_in_a_break_appends_nothing(
+    world: GroupWorld,
+) -> None:
+    writing = Writing(world)
+    operation = writing.operation(elements=LOOKS * LOOK_ELEMENTS)
+    answer = world.later(writing.operations.write(writing.shard, operation, writing.pace()))
+    await asyncio.sleep(0)
+    writing.is_current = False
+    assert await answer is MOVED
+    assert writing.appended == []
+
+
+@pytest.mark.parametrize("protocol", ["consumer", "share", "streams"])
+@within(run_groups)
+async def test_an_expired_session_waits_for_the_log_and_tries_again_when_refused(
+    world: GroupWorld, protocol: str
+) -> None:
+    """As a write of a request does: CoordinatorTimerImpl schedules a write operation."""
+    match protocol:
+        case "consumer":
+            await world.consume("m")
+        case "share":
+            await world.share("m")
+        case _:
+            world.image = counting_image()
+            await world.groups.streams_heartbeat(heartbeat("m", 0))
+    await world.pass_ms(1)  # share state is initialised
+    end_offset = world.log.end
+    hold = Hold(world)
+    await world.pass_ms(SESSION_MS + 1)
+    assert (hold.held, world.log.end) == (1, end_offset)
+    hold.release(REFUSAL)
+    await world.pass_ms(1)
+    assert world.log.end == end_offset
+    assert "m" in world.group().members
+    world.log.admission = None
+    await world.pass_ms(RETRY_MS)
+    assert world.log.end > end_offset
+    assert "m" not in world.group().members
