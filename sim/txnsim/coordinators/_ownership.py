@@ -75,6 +75,12 @@ class Ownership(msgspec.Struct, Generic[OwnedT], kw_only=True, eq=False):
         """False as soon as the partition was unloaded or is being reloaded."""
         return self.owned.get(owned_partition.partition) is owned_partition
 
+    def refuse_moved(self, owned_partition: OwnedT) -> Rejection | None:
+        """The rejection for a partition that was owned; None if it still is."""
+        if self.is_current(owned_partition):
+            return None
+        return self.refuse(owned_partition.partition)
+
     def get(self, partition: int, coordinator_epoch: CoordinatorEpoch) -> OwnedT | None:
         """The partition, if it is still owned under this epoch."""
         owned_partition = self.owned.get(partition)

@@ -186,7 +186,7 @@ class GroupTimers(msgspec.Struct, kw_only=True, eq=False):
         """Carry out the write operation of timers that have fired. If the log refuses it, they fire
         again after ``RETRY_MS`` (CoordinatorTimerImpl).
         """
-        if operations.is_current(shard):
+        if operations.refuse_moved(shard) is None:
             self.tasks.drive(
                 operations.append(shard, operation, pace),
                 partial(self._after_write, operations, shard, timers, on_fire),
@@ -209,7 +209,7 @@ class GroupTimers(msgspec.Struct, kw_only=True, eq=False):
         if not isinstance(appended, Rejection) or appended.error in _NOT_RETRIED:
             return
         _log.warning("group.write-refused", group=timers[0].group_id, reason=appended.reason)
-        if operations.is_current(shard):
+        if operations.refuse_moved(shard) is None:
             for timer in timers:
                 self.arm(shard, msgspec.structs.replace(timer, delay_ms=RETRY_MS), on_fire)
 
@@ -592,7 +592,6 @@ class ConsumerGroups(msgspec.Struct, kw_only=True, eq=False):
     classic_groups: ClassicGroups
     timers: GroupTimers
     image: Callable[[], ClusterImage]
-    is_current: Callable[[GroupShard], bool]
     operations: WriteOperations
 
     # Requests
@@ -864,7 +863,7 @@ class ConsumerGroups(msgspec.Struct, kw_only=True, eq=False):
                 records=resolve(group, topics_by_regex, image=image, now_ms=now_ms)
             )
 
-        if self.is_current(shard):
+        if self.operations.refuse_moved(shard) is None:
             self.tasks.drive(
                 self._write_resolved(shard, self._operation_apart(shard, group_id, decide)),
                 ignore_end,

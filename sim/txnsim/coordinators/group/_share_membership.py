@@ -9,7 +9,7 @@ Counterpart in Kafka: the share half of GroupCoordinatorService.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Final, Protocol, TypeVar
 
@@ -86,7 +86,7 @@ LatestOffset = Callable[[TopicPartition], Awaitable[int | Rejection]]
 
 
 class _AnswerOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of share coordinators' answers."""
+    """What follows from share coordinators' answers, or from deleted topics."""
 
     records: tuple[ShareRecord, ...] = ()
 
@@ -445,35 +445,40 @@ class ShareGroups(msgspec.Struct, kw_only=True, eq=False):
 
     def topics_gone(self, shards: Iterable[GroupShard], topic_ids: frozenset[uuid.UUID]) -> None:
         """Make groups drop deleted topics, in slices if there are very many."""
-        pace = Pace(self.tasks.turns, self.clock.stopwatch_ns)
-        steps = self._forget_topics_in_steps(tuple(shards), topic_ids)
-        self.tasks.drive(pace.run(steps), ignore_end, name="group.share-topics-gone")
+        self.tasks.drive(
+            self._forget_topics(tuple(shards), topic_ids),
+            ignore_end,
+            name="group.share-topics-gone",
+        )
 
-    def _forget_topics_in_steps(
+    async def _forget_topics(
         self, shards: Sequence[GroupShard], topic_ids: frozenset[uuid.UUID]
-    ) -> Generator[int, None, None]:
+    ) -> None:
+        pace = Pace(self.tasks.turns, self.clock.stopwatch_ns)
         for shard in shards:
             groups = list(shard.groups.values())
-            for slice_start in range(0, len(groups), FORGOTTEN_AT_ONCE):
+            for start in range(0, len(groups), FORGOTTEN_AT_ONCE):
                 if not self.is_current(shard):
                     break
-                slice_of_groups = groups[slice_start : slice_start + FORGOTTEN_AT_ONCE]
-                self._forget_topics(shard, slice_of_groups, topic_ids)
-                yield len(slice_of_groups)
+                slice_of_groups = groups[start : start + FORGOTTEN_AT_ONCE]
+                decide = partial(self._decide_to_forget, shard, slice_of_groups, topic_ids)
+                appended = await self.operations.append(shard, self._operation(shard, "", decide))
+                if isinstance(appended, Rejection):
+                    _log.warning("group.write-refused", group="", reason=appended.reason)
+                await rest_where_due(pace, len(slice_of_groups))
 
-    def _forget_topics(
+    def _decide_to_forget(
         self, shard: GroupShard, groups: Sequence[Group], topic_ids: frozenset[uuid.UUID]
-    ) -> None:
+    ) -> _AnswerOutcome:
         now_ms = self.clock.now_ms()
-        records = [
-            record
-            for group in groups
-            if isinstance(group, ShareGroup) and shard.groups.get(group.group_id) is group
-            for record in records_without_topics(group, topic_ids, now_ms=now_ms)
-        ]
-        last_offset = self.writer.append(shard, records) if records else None
-        if isinstance(last_offset, Rejection):
-            _log.warning("group.write-refused", group="", reason=last_offset.reason)
+        return _AnswerOutcome(
+            records=tuple(
+                record
+                for group in groups
+                if isinstance(group, ShareGroup) and shard.groups.get(group.group_id) is group
+                for record in records_without_topics(group, topic_ids, now_ms=now_ms)
+            )
+        )
 
     # Asking
 

@@ -63,7 +63,6 @@ class StreamsGroups(msgspec.Struct, kw_only=True, eq=False):
     protocol: StreamsProtocol
     timers: GroupTimers
     image: Callable[[], ClusterImage]
-    is_current: Callable[[GroupShard], bool]
     operations: WriteOperations
     trace: StreamsTrace
     _topic_problems: dict[str, tuple[str, int]] = {}

@@ -26,7 +26,6 @@ from txnsim.metadata.image import ClusterImage
 from txnsim.runtime.loop_turns import Pace
 from txnsim.wire.codec import run_to_end
 
-MOVED: Final = Rejection(error=ErrorCode.not_coordinator, reason="the group has moved")
 DECISIONS_MAX: Final = 3
 """How often a decision is tried in slices before it is made without a break."""
 
@@ -89,8 +88,8 @@ class WriteOperations(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     writer: GroupWriter
     image: Callable[[], ClusterImage]
-    is_current: Callable[[GroupShard], bool]
-    """Whether this broker still coordinates the groups of a shard."""
+    refuse_moved: Callable[[GroupShard], Rejection | None]
+    """The rejection if this broker coordinates the groups of a shard no more."""
     lines: DecisionLines
 
     async def write(
@@ -114,9 +113,11 @@ class WriteOperations(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         if last_offset is None:
             return decision
         error = await self.writer.wait_for_commit(shard, last_offset)
-        if not error:
-            return decision
-        return Rejection(error=error, reason="the records could not be replicated in time")
+        refusal = self.refuse_moved(shard)
+        if refusal is None and error:
+            reason = "the records could not be replicated in time"
+            refusal = Rejection(error=error, reason=reason)
+        return refusal or decision
 
     async def append(
         self, shard: GroupShard, operation: WriteOperation[DecisionT], pace: Pace | None = None
@@ -135,11 +136,9 @@ class WriteOperations(msgspec.Struct, frozen=True, kw_only=True, eq=False):
             return decided
         admission = self.writer.admit(shard, operation.producer) if decided[1] else None
         if admission is not None:
-            admission_refusal = await admission
-            if admission_refusal is not None:
-                return admission_refusal
-            if not self.is_current(shard):
-                return MOVED
+            refusal = await admission or self.refuse_moved(shard)
+            if refusal is not None:
+                return refusal
             decided = _with_records(run_to_end(operation.decide()))
             if isinstance(decided, Rejection):
                 return decided
@@ -152,11 +151,9 @@ class WriteOperations(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         """
         admission = self.writer.admit(shard, None)
         if admission is not None:
-            admission_refusal = await admission
-            if admission_refusal is not None:
-                return admission_refusal.error
-            if not self.is_current(shard):
-                return MOVED.error  # the answer goes to no client
+            refusal = await admission or self.refuse_moved(shard)
+            if refusal is not None:
+                return refusal.error
         last_offset = self.writer.append(shard, records, takes_effect=False)
         if isinstance(last_offset, Rejection):
             return last_offset.error
@@ -182,8 +179,9 @@ class WriteOperations(msgspec.Struct, frozen=True, kw_only=True, eq=False):
                     await pace.yield_turn()
                     decided = decision, await pace.run(encode_records(records))
                     await pace.yield_turn()
-                if not self.is_current(shard):
-                    return MOVED
+                refusal = self.refuse_moved(shard)
+                if refusal is not None:
+                    return refusal
                 if not pace.has_rested or read_inputs() == inputs_before:
                     return decided
             return _with_records(run_to_end(operation.decide()))

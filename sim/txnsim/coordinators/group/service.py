@@ -7,10 +7,11 @@ verify and a clock; it does not know the broker. Kafka's counterpart: GroupCoord
 
 from __future__ import annotations
 
+import itertools
 import uuid
 from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final
 
 import msgspec
 
@@ -30,7 +31,7 @@ from txnsim.coordinators.group._share_membership import (
 )
 from txnsim.coordinators.group._streams_membership import StreamsGroups
 from txnsim.coordinators.group._streams_trace import StreamsTrace
-from txnsim.coordinators.group._write_operation import WriteOperations
+from txnsim.coordinators.group._write_operation import WriteOperation, WriteOperations, in_one_step
 from txnsim.coordinators.group._writer import (
     DecideCommit,
     GroupWriter,
@@ -65,7 +66,6 @@ from txnsim.group.offset_commands import (
 from txnsim.group.offset_machine import (
     PENDING_MAX,
     CommitDecision,
-    DeleteDecision,
     decide_commit,
     decide_delete_offsets,
     delete_all_offsets,
@@ -88,11 +88,17 @@ from txnsim.metadata.group_configs import group_intervals, share_intervals, stre
 from txnsim.metadata.image import ClusterImage
 from txnsim.releases.rules import Rules
 from txnsim.runtime.environment import Clock, Tasks
-from txnsim.runtime.loop_turns import Pace
+from txnsim.runtime.loop_turns import Pace, rest_where_due
 from txnsim.runtime.tasks import ignore_end
 from txnsim.runtime.trace import Tracer
 from txnsim.settings import Settings
-from txnsim.types import CONSUMER_OFFSETS_TOPIC, NO_PRODUCER_ID, BrokerId, CoordinatorEpoch
+from txnsim.types import (
+    CONSUMER_OFFSETS_TOPIC,
+    NO_PRODUCER_ID,
+    BrokerId,
+    CoordinatorEpoch,
+    TopicPartition,
+)
 
 _log: Final = Logger("txnsim.group")
 
@@ -103,12 +109,19 @@ _NOT_RUNNING: Final = Rejection(
 SLICE_POSITIONS: Final = 200
 """Number of positions that are expired, or deleted with their topic, without a break."""
 
-DecisionT = TypeVar("DecisionT", CommitDecision, DeleteDecision)
+_EXTENDING_STATES: Final = (ClassicGroupState.STABLE, ClassicGroupState.PREPARING_REBALANCE)
+"""States of a classic group in which a commit extends the member's session."""
 
 VerifyCommit = Callable[[int, CommittingProducer], Awaitable[int | Rejection]]
 """(partition of ``__consumer_offsets``, producer) -> the guard, or why the transaction coordinator
 refused (KIP-890).
 """
+
+
+class _Deletion(msgspec.Struct, frozen=True, kw_only=True):
+    """Tombstones."""
+
+    records: Sequence[GroupRecord] = ()
 
 
 class GroupCoordinator:
@@ -176,7 +189,7 @@ class GroupCoordinator:
         self._operations = WriteOperations(
             writer=self._writer,
             image=image,
-            is_current=self._ownership.is_current,
+            refuse_moved=self._ownership.refuse_moved,
             lines=self._group_timers.lines,
         )
         self.members = ClassicGroups(
@@ -236,7 +249,6 @@ class GroupCoordinator:
             ),
             timers=self._group_timers,
             image=image,
-            is_current=self._ownership.is_current,
             operations=self._operations,
             trace=StreamsTrace(self.trace.tracer, self._ownership),
         )
@@ -266,7 +278,6 @@ class GroupCoordinator:
             classic_groups=self.members,
             timers=self._group_timers,
             image=image,
-            is_current=self._ownership.is_current,
             operations=self._operations,
         )
 
@@ -300,11 +311,32 @@ class GroupCoordinator:
         if isinstance(group, ConsumerGroup) and not group.is_empty:
             return await self.consumers.join_classic(shard, command)
         if isinstance(group, ConsumerGroup | StreamsGroup) and group.is_empty:
-            self._group_timers.forget(shard, command.group_id)
-            append_result = self._writer.append(shard, group.tombstones())
-            if isinstance(append_result, Rejection):
-                return JoinReply(error=append_result.error, member_id=command.member_id)
+            refusal = await self._delete_empty_group(shard, command.group_id)
+            if refusal is not None:
+                return JoinReply(error=refusal.error, member_id=command.member_id)
         return await self.members.join(shard, command)
+
+    async def _delete_empty_group(self, shard: GroupShard, group_id: str) -> Rejection | None:
+        """Delete a group of another protocol that has no members, to make room for a classic one;
+        does nothing if it is that no more.
+        """
+
+        def decide() -> _Deletion:
+            group = shard.groups.get(group_id)
+            if isinstance(group, ConsumerGroup | StreamsGroup) and group.is_empty:
+                return _Deletion(records=tuple(group.tombstones()))
+            return _Deletion()
+
+        def append(_deletion: _Deletion, records: Sequence[GroupRecord]) -> int | Rejection | None:
+            if not records:
+                return None
+            self._group_timers.forget(shard, group_id)
+            return self._writer.append(shard, records)
+
+        appended = await self._operations.append(
+            shard, WriteOperation(group_id=group_id, decide=in_one_step(decide), append=append)
+        )
+        return appended if isinstance(appended, Rejection) else None
 
     async def sync(self, command: SyncGroup) -> SyncReply | None:
         """Answer SyncGroup; None if it will never be answered."""
@@ -402,19 +434,9 @@ class GroupCoordinator:
         shard = self._shard_of(command.group_id)
         if isinstance(shard, Rejection):
             return shard
-        decision = await self._decide(
-            shard, partial(self._decide_commit, command), decide_first=decide_first
-        )
-        if isinstance(decision, Rejection):
-            return decision
-        group = shard.groups.get(command.group_id)
-        if isinstance(group, ClassicGroup) and group.state in (
-            ClassicGroupState.STABLE,
-            ClassicGroupState.PREPARING_REBALANCE,
-        ):
-            self.members.extend_session(shard, group, command.member_id)
-        error = await self._write(shard, decision.records)
-        return decision.reply if error is None else error
+        operation = self._commit_operation(shard, command, decide_first)
+        decision = await self._operations.write(shard, operation)
+        return decision if isinstance(decision, Rejection) else decision.reply
 
     async def commit_in_transaction(
         self,
@@ -448,18 +470,55 @@ class GroupCoordinator:
                 error=ErrorCode.invalid_commit_offset_size,
                 reason=f"a transaction has at most {PENDING_MAX} positions",
             )
-        decision = await self._decide(
-            shard,
-            partial(self._decide_commit, command),
-            producer=producer,
-            decide_first=decide_first,
-        )
+        operation = self._commit_operation(shard, command, decide_first, producer, guard)
+        decision = await self._operations.write(shard, operation)
         if isinstance(decision, Rejection):
             return decision
-        error = await self._write(shard, decision.records, producer=producer, guard=guard)
-        if error is None and self.trace.tracer.on and producer.producer_id != NO_PRODUCER_ID:
+        if decision.records and self.trace.tracer.on and producer.producer_id != NO_PRODUCER_ID:
             self.trace.pending(shard, command, producer, decision.reply)
-        return decision.reply if error is None else error
+        return decision.reply
+
+    def _commit_operation(
+        self,
+        shard: GroupShard,
+        command: CommitOffsets,
+        decide_first: DecideCommit | None,
+        producer: CommittingProducer | None = None,
+        guard: int = NO_GUARD,
+    ) -> WriteOperation[CommitDecision]:
+        """The write of positions.
+
+        Args:
+            shard: The group's shard.
+            command: The request.
+            decide_first: Makes the first decision of a large request, with its bytes encoded.
+            producer: The producer of the transaction that they belong to.
+            guard: The guard from the verification.
+        """
+        first_decision = () if decide_first is None else (decide_first,)
+        later_decisions = itertools.repeat(partial(self._decide_commit, command))
+        decides: Iterator[DecideCommit] = itertools.chain(first_decision, later_decisions)
+
+        def append(
+            _decision: CommitDecision, records: Sequence[GroupRecord]
+        ) -> int | Rejection | None:
+            group = shard.groups.get(command.group_id)
+            if (
+                producer is None
+                and isinstance(group, ClassicGroup)
+                and group.state in _EXTENDING_STATES
+            ):
+                self.members.extend_session(shard, group, command.member_id)
+            if not records:
+                return None
+            return self._writer.append(shard, records, producer=producer, guard=guard)
+
+        return WriteOperation(
+            group_id=command.group_id,
+            decide=in_one_step(lambda: next(decides)(shard)),
+            append=append,
+            producer=producer,
+        )
 
     async def fetch(self, command: FetchOffsets) -> tuple[Position, ...] | Rejection:
         """OffsetFetch. A request for stable positions waits until all requested positions are
@@ -488,11 +547,13 @@ class GroupCoordinator:
         shard = self._refuse_id(command.group_id) or self._shard_of(command.group_id)
         if isinstance(shard, Rejection):
             return shard
-        decision = await self._decide(shard, lambda _: decide_delete_offsets(shard, command))
-        if isinstance(decision, Rejection):
-            return decision
-        error = await self._delete_on_request(shard, decision.records)
-        return decision.reply if error is None else error
+        operation = WriteOperation(
+            group_id=command.group_id,
+            decide=in_one_step(lambda: decide_delete_offsets(shard, command)),
+            append=lambda _, records: self._delete_on_request(shard, records),
+        )
+        decision = await self._operations.write(shard, operation)
+        return decision if isinstance(decision, Rejection) else decision.reply
 
     # Administration
 
@@ -524,22 +585,30 @@ class GroupCoordinator:
         if isinstance(group, Rejection):
             return group
         if isinstance(group, ShareGroup):
-            refusal = await self._await_admission(shard, self.shares.delete_state(shard, group_id))
-            group = refusal or shard.deletable(group_id)
+            refusal = await self.shares.delete_state(
+                shard, group_id
+            ) or self._ownership.refuse_moved(shard)
+            if refusal is not None:
+                return refusal
+
+        def decide() -> _Deletion | Rejection:
+            group = shard.deletable(group_id)
             if isinstance(group, Rejection):
                 return group
-        admission = self._writer.admit(shard, None)
-        if admission is not None:
-            refusal = await self._await_admission(shard, admission)
-            group = refusal or shard.deletable(group_id)
-            if isinstance(group, Rejection):
-                return group
-        refusal = self._writer.refuse_many(shard, group_id, shard.offsets.count_of_group(group_id))
-        if refusal is not None:
-            return refusal
-        records = (*delete_all_offsets(shard, group_id), *group.tombstones())
-        self._group_timers.forget(shard, group_id)
-        return await self._delete_on_request(shard, records)
+            position_count = shard.offsets.count_of_group(group_id)
+            refusal = self._writer.refuse_many(shard, group_id, position_count)
+            if refusal is not None:
+                return refusal
+            return _Deletion(records=(*delete_all_offsets(shard, group_id), *group.tombstones()))
+
+        def append(_deletion: _Deletion, records: Sequence[GroupRecord]) -> int | Rejection | None:
+            self._group_timers.forget(shard, group_id)
+            return self._delete_on_request(shard, records)
+
+        deletion = await self._operations.write(
+            shard, WriteOperation(group_id=group_id, decide=in_one_step(decide), append=append)
+        )
+        return deletion if isinstance(deletion, Rejection) else None
 
     # Transactions
 
@@ -597,44 +666,44 @@ class GroupCoordinator:
 
     def topics_deleted(self, topics: Mapping[str, uuid.UUID]) -> None:
         """Delete the positions on deleted topics (name -> id), and their share state."""
-        sliced_shards: list[GroupShard] = []
-        position_count = 0
         self.shares.topics_gone(self._ownership, frozenset(topics.values()))
+        position_count = 0
+        late_shards: list[GroupShard] = []
         for shard in self._ownership:
             position_count += sum(map(shard.offsets.count_on_topic, topics))
             if position_count <= SLICE_POSITIONS:
-                self._clean_up(shard, delete_topic_offsets(shard, frozenset(topics)))
+                tombstones = partial(delete_topic_offsets, shard, frozenset(topics))
+                self._tasks.drive(
+                    self._clean_up(shard, "", tombstones), ignore_end, name="group.topics-deleted"
+                )
                 continue
             for topic in topics:
                 shard.offsets.hide_topic(topic, end_offset=shard.end_offset)
-            sliced_shards.append(shard)
-        if sliced_shards:
-            pace = Pace(self._tasks.turns, self._clock.stopwatch_ns)
-            steps = self._clean_up_in_steps(sliced_shards, tuple(topics))
-            self._tasks.drive(pace.run(steps), ignore_end, name="group.topics-deleted")
+            late_shards.append(shard)
+        if late_shards:
+            self._tasks.drive(
+                self._delete_hidden(late_shards, tuple(topics)),
+                ignore_end,
+                name="group.topics-deleted",
+            )
 
-    def _clean_up_in_steps(
-        self, shards: Sequence[GroupShard], topics: Sequence[str]
-    ) -> Generator[int, None, None]:
+    async def _delete_hidden(self, shards: Sequence[GroupShard], topics: Sequence[str]) -> None:
         """Write tombstones in slices; positions that were committed since are kept."""
+        pace = Pace(self._tasks.turns, self._clock.stopwatch_ns)
         for shard in shards:
             group_partitions = [
-                topic_partition
+                group_partition
                 for topic in topics
-                for topic_partition in shard.offsets.positions_on_topic(topic)
+                for group_partition in shard.offsets.positions_on_topic(topic)
             ]
-            for slice_start in range(0, len(group_partitions), SLICE_POSITIONS):
+            for start in range(0, len(group_partitions), SLICE_POSITIONS):
                 if not self._ownership.is_current(shard):
                     break
-                tombstones = [
-                    OffsetDeleted(group_id=group_id, topic_partition=topic_partition)
-                    for group_id, topic_partition in group_partitions[
-                        slice_start : slice_start + SLICE_POSITIONS
-                    ]
-                    if shard.offsets.is_of_deleted_topic(group_id, topic_partition)
-                ]
-                self._clean_up(shard, tombstones)
-                yield len(tombstones)
+                part = group_partitions[start : start + SLICE_POSITIONS]
+                record_count = await self._clean_up(
+                    shard, "", partial(_hidden_tombstones, shard, part)
+                )
+                await rest_where_due(pace, record_count)
 
     # Parts
 
@@ -676,75 +745,46 @@ class GroupCoordinator:
         decide = partial(self._decide_commit, command, now_ms=self._clock.now_ms())
         return await prepare_decision(decide, shard, pace)
 
-    async def _decide(
-        self,
-        shard: GroupShard,
-        decide: Callable[[GroupShard], DecisionT | Rejection],
-        *,
-        producer: CommittingProducer | None = None,
-        decide_first: Callable[[GroupShard], DecisionT | Rejection] | None = None,
-    ) -> DecisionT | Rejection:
-        """Decide about positions. If the append has to wait for the log, decide again afterwards,
-        because the group may have changed; ``decide_first`` makes the decision before the wait.
+    def _delete_on_request(
+        self, shard: GroupShard, records: Sequence[GroupRecord]
+    ) -> int | Rejection | None:
+        """Append deletions that a client requested, atomically; before 4.0 like a cleanup, which
+        takes effect even if the log refuses it, and whose replication nobody waits for.
         """
-        decision = (decide_first or decide)(shard)
-        if isinstance(decision, Rejection) or not decision.records:
-            return decision
-        admission = self._writer.admit(shard, producer)
-        if admission is None:
-            return decision
-        return await self._await_admission(shard, admission) or decide(shard)
-
-    async def _await_admission(
-        self, shard: GroupShard, admission: Awaitable[Rejection | None]
-    ) -> Rejection | None:
-        """Wait until the log admits appends; returns the error if it refuses them."""
-        refusal = await admission
-        if refusal is not None:
-            return refusal
-        return (
-            None if self._ownership.is_current(shard) else self._ownership.refuse(shard.partition)
-        )
-
-    async def _write(
-        self,
-        shard: GroupShard,
-        records: Sequence[GroupRecord],
-        *,
-        producer: CommittingProducer | None = None,
-        guard: int = NO_GUARD,
-    ) -> Rejection | None:
-        """Append, apply, and wait until it is replicated; None on success."""
         if not records:
             return None
-        last_offset = self._writer.append(shard, records, producer=producer, guard=guard)
-        if isinstance(last_offset, Rejection):
-            return last_offset
-        error = await self._writer.wait_for_commit(shard, last_offset)
-        if not self._ownership.is_current(shard):
-            return self._ownership.refuse(shard.partition)
-        if error is ErrorCode.none:
-            return None
-        return Rejection(error=error, reason="the records could not be replicated in time")
-
-    async def _delete_on_request(
-        self, shard: GroupShard, records: Sequence[GroupRecord]
-    ) -> Rejection | None:
-        """Write deletions that a client requested, atomically; before 4.0 like a cleanup, which
-        takes effect even if the log refuses it.
-        """
         if self._writer.shares_out:
-            return await self._write(shard, records)
-        self._clean_up(shard, records)
+            return self._writer.append(shard, records)
+        self._append_cleanup(shard, records)
         return None
 
-    def _clean_up(self, shard: GroupShard, records: Sequence[GroupRecord]) -> None:
-        """Write deletions that no request waits for. If the log refuses them, the next scan tries
-        again.
+    async def _clean_up(
+        self, shard: GroupShard, group_id: str, decide: Callable[[], Sequence[GroupRecord]]
+    ) -> int:
+        """Write deletions that no request waits for; returns how many. If the log refuses them, the
+        next scan tries again.
+
+        Args:
+            shard: The shard.
+            group_id: The group; empty for several.
+            decide: Returns the tombstones by the present state.
         """
-        if not records:
-            return
-        refusal = self._writer.clean_up(shard, records)
+        operation = WriteOperation(
+            group_id=group_id,
+            decide=in_one_step(lambda: _Deletion(records=decide())),
+            append=lambda _, records: self._append_cleanup(shard, records),
+        )
+        appended = await self._operations.append(shard, operation)
+        if isinstance(appended, Rejection):
+            self._note_cleanup(shard, appended)
+            return 0
+        return len(appended[0].records)
+
+    def _append_cleanup(self, shard: GroupShard, records: Sequence[GroupRecord]) -> None:
+        if records:
+            self._note_cleanup(shard, self._writer.clean_up(shard, records))
+
+    def _note_cleanup(self, shard: GroupShard, refusal: Rejection | None) -> None:
         if refusal is None:
             self._refused_cleanups.forget_failures(shard.partition)
         else:
@@ -755,57 +795,71 @@ class GroupCoordinator:
 
     def expire(self) -> None:
         """Expire positions, and groups that have none left."""
-        pace = Pace(self._tasks.turns, self._clock.stopwatch_ns)
-        self._tasks.drive(pace.run(self._expire_in_steps()), ignore_end, name="group.expiry")
+        self._tasks.drive(self._expire_all(), ignore_end, name="group.expiry")
 
-    def _expire_in_steps(self) -> Generator[int, None, None]:
-        """Expire due positions, one group at a time."""
+    async def _expire_all(self) -> None:
+        """Expire due positions, one group at a time, in slices."""
+        pace = Pace(self._tasks.turns, self._clock.stopwatch_ns)
         now_ms = self._clock.now_ms()
         for shard in list(self._ownership):
             if not self._ownership.is_current(shard):
                 continue
             shard.offsets.prune(high_watermark=self._writer.high_watermark_of(shard))
             for group in tuple(shard.groups.values()):
-                if not self._ownership.is_current(shard):
-                    break
-                if shard.groups.get(group.group_id) is not group:
-                    continue
-                expired_records = partial(
-                    expire_offsets,
-                    shard,
-                    group,
-                    retention_ms=self._settings.offsets_retention_minutes * 60_000,
-                    now_ms=now_ms,
-                )
-                if shard.offsets.count_of_group(group.group_id) > SLICE_POSITIONS:
-                    yield from self._expired_in_slices(shard, group, expired_records)
-                    if shard.groups.get(group.group_id) is not group:
-                        continue
-                if shard.offsets.count_of_group(group.group_id) <= SLICE_POSITIONS:
-                    records = expired_records()
-                    self._clean_up(shard, records)
-                    yield 2 + len(records)
+                position_count = shard.offsets.count_of_group(group.group_id)
+                slices: Sequence[Sequence[TopicPartition] | None] = (None,)
+                if position_count > SLICE_POSITIONS:
+                    topic_partitions = shard.offsets.partitions_of_group(group.group_id)
+                    starts = range(0, len(topic_partitions), SLICE_POSITIONS)
+                    slices = (
+                        *(topic_partitions[start : start + SLICE_POSITIONS] for start in starts),
+                        None,
+                    )
+                for topic_partitions_of_slice in slices:
+                    if not self._ownership.is_current(shard):
+                        break
+                    record_count = await self._clean_up(
+                        shard,
+                        group.group_id,
+                        partial(
+                            self._expired_records, shard, group, topic_partitions_of_slice, now_ms
+                        ),
+                    )
+                    await rest_where_due(pace, 2 + record_count)
 
-    def _expired_in_slices(
+    def _expired_records(
         self,
         shard: GroupShard,
         group: Group,
-        expired_records: Callable[..., tuple[GroupRecord, ...]],
-    ) -> Generator[int, None, None]:
-        """Expire very many positions of one group in slices."""
-        topic_partitions = shard.offsets.partitions_of_group(group.group_id)
-        for slice_start in range(0, len(topic_partitions), SLICE_POSITIONS):
-            if shard.groups.get(group.group_id) is not group or not self._ownership.is_current(
-                shard
-            ):
-                return
-            self._clean_up(
-                shard,
-                expired_records(
-                    topic_partitions=topic_partitions[slice_start : slice_start + SLICE_POSITIONS]
-                ),
-            )
-            yield SLICE_POSITIONS
+        topic_partitions: Sequence[TopicPartition] | None,
+        now_ms: int,
+    ) -> tuple[GroupRecord, ...]:
+        """Tombstones of the due positions of a group, or of some of its positions; none if the
+        group is not there any more.
+        """
+        if shard.groups.get(group.group_id) is not group:
+            return ()
+        too_many = shard.offsets.count_of_group(group.group_id) > SLICE_POSITIONS
+        if topic_partitions is None and too_many:
+            return ()  # what is left is not due, or has come since: the next scan sees to it
+        return expire_offsets(
+            shard,
+            group,
+            retention_ms=self._settings.offsets_retention_minutes * 60_000,
+            now_ms=now_ms,
+            topic_partitions=topic_partitions,
+        )
+
+
+def _hidden_tombstones(
+    shard: GroupShard, group_partitions: Sequence[tuple[str, TopicPartition]]
+) -> list[GroupRecord]:
+    """Tombstones of those positions that are still of a deleted topic."""
+    return [
+        OffsetDeleted(group_id=group_id, topic_partition=topic_partition)
+        for group_id, topic_partition in group_partitions
+        if shard.offsets.is_of_deleted_topic(group_id, topic_partition)
+    ]
 
 
 # Positions of transactions in the trace: pending, then the group's or dropped

@@ -13,7 +13,6 @@ from tests.support.streams_groups import counting_image, heartbeat
 from tests.support.within_environment import within
 from txnsim.coordinators.group._membership import RETRY_MS
 from txnsim.coordinators.group._write_operation import (
-    MOVED,
     DecisionLines,
     WriteOperation,
     WriteOperations,
@@ -24,6 +23,7 @@ from txnsim.runtime.loop_turns import LOOK_ELEMENTS, LOOKS, Pace
 from txnsim.types import TopicPartition
 
 RECORD = OffsetDeleted(group_id=GROUP, topic_partition=TopicPartition("orders", 0))
+MOVED = Rejection(error=ErrorCode.not_coordinator, reason="the group has moved")
 REFUSAL = Rejection(error=ErrorCode.not_enough_replicas, reason="a fault")
 SESSION_MS = 45_000
 
@@ -46,7 +46,7 @@ class Writing:
         self.operations = WriteOperations(
             writer=world.groups._writer,
             image=lambda: world.image,
-            is_current=lambda _: self.is_current,
+            refuse_moved=lambda _: None if self.is_current else MOVED,
             lines=DecisionLines(),
         )
 
