@@ -17,13 +17,8 @@ from typing import Any, Final, TypeVar, assert_never, cast
 
 import msgspec
 
-from txnsim.coordinators.group._write_operation import (
-    DecisionLines,
-    WriteOperation,
-    WriteOperations,
-    in_one_step,
-    with_names,
-)
+from txnsim.coordinators._write_operation import DecisionLines, in_one_step
+from txnsim.coordinators.group._group_writes import GroupWrite, GroupWrites, with_names
 from txnsim.coordinators.group._writer import MANY_RECORDS, TOO_MUCH, GroupWriter
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.classic import ClassicProtocol
@@ -175,9 +170,9 @@ class GroupTimers(msgspec.Struct, kw_only=True, eq=False):
 
     def write(
         self,
-        operations: WriteOperations,
+        writes: GroupWrites,
         shard: GroupShard,
-        operation: WriteOperation[Any],
+        operation: GroupWrite[Any],
         timers: Sequence[TimerSet],
         on_fire: Due,
         *,
@@ -186,16 +181,16 @@ class GroupTimers(msgspec.Struct, kw_only=True, eq=False):
         """Carry out the write operation of timers that have fired. If the log refuses it, they fire
         again after ``RETRY_MS`` (CoordinatorTimerImpl).
         """
-        if operations.refuse_moved(shard) is None:
+        if writes.refuse_moved(shard) is None:
             self.tasks.drive(
-                operations.append(shard, operation, pace),
-                partial(self._after_write, operations, shard, timers, on_fire),
+                writes.append(shard, operation, pace),
+                partial(self._after_write, writes, shard, timers, on_fire),
                 name="group.timer",
             )
 
     def _after_write(
         self,
-        operations: WriteOperations,
+        writes: GroupWrites,
         shard: GroupShard,
         timers: Sequence[TimerSet],
         on_fire: Due,
@@ -209,7 +204,7 @@ class GroupTimers(msgspec.Struct, kw_only=True, eq=False):
         if not isinstance(appended, Rejection) or appended.error in _NOT_RETRIED:
             return
         _log.warning("group.write-refused", group=timers[0].group_id, reason=appended.reason)
-        if operations.refuse_moved(shard) is None:
+        if writes.refuse_moved(shard) is None:
             for timer in timers:
                 self.arm(shard, msgspec.structs.replace(timer, delay_ms=RETRY_MS), on_fire)
 
@@ -313,7 +308,7 @@ class ClassicGroups(msgspec.Struct, kw_only=True, eq=False):
     protocol: ClassicProtocol
     timers: GroupTimers
     is_current: Callable[[GroupShard], bool]
-    operations: WriteOperations
+    writes: GroupWrites
     _waiting_answers: dict[Waiter, Pending[Any]] = {}
     _waiter_last: int = 0
     _behind: dict[str, deque[Effect]] = {}
@@ -453,7 +448,7 @@ class ClassicGroups(msgspec.Struct, kw_only=True, eq=False):
 
     def _write(self, shard: GroupShard, effect: RecordsToAppend) -> None:
         self.tasks.drive(
-            self.operations.write_applied(shard, effect.records),
+            self.writes.write_applied(shard, effect.records),
             lambda error, bug: self._on_written(shard, effect.after_write, error, bug),
             name="group-write",
         )
@@ -592,7 +587,7 @@ class ConsumerGroups(msgspec.Struct, kw_only=True, eq=False):
     classic_groups: ClassicGroups
     timers: GroupTimers
     image: Callable[[], ClusterImage]
-    operations: WriteOperations
+    writes: GroupWrites
 
     # Requests
 
@@ -611,7 +606,7 @@ class ConsumerGroups(msgspec.Struct, kw_only=True, eq=False):
         elif member_count > MANY_MEMBERS or partition_count > MANY_PARTITIONS:
             pace = Pace(self.tasks.turns, self.clock.stopwatch_ns)
         element_count = member_count + partition_count + len(command.topic_names or ())
-        decision = await self.operations.write(
+        decision = await self.writes.write(
             shard,
             self._operation(
                 shard, command.group_id, lambda: self._decide(shard, command), element_count
@@ -629,8 +624,8 @@ class ConsumerGroups(msgspec.Struct, kw_only=True, eq=False):
         group_id: str,
         decide: Callable[[], _ConsumerDecision | Rejection],
         element_count: int = 0,
-    ) -> WriteOperation[_ConsumerDecision]:
-        return WriteOperation(
+    ) -> GroupWrite[_ConsumerDecision]:
+        return GroupWrite(
             group_id=group_id,
             decide=in_one_step(decide, element_count),
             append=lambda decision, records: self._append(
@@ -750,7 +745,7 @@ class ConsumerGroups(msgspec.Struct, kw_only=True, eq=False):
             reply, outcome = decide(group)
             return _ConsumerDecision(group=group, outcome=outcome, classic_reply=reply)
 
-        decision = await self.operations.write(shard, self._operation(shard, group_id, decide_anew))
+        decision = await self.writes.write(shard, self._operation(shard, group_id, decide_anew))
         if isinstance(decision, Rejection):
             return decision
         return cast(ReplyT, decision.classic_reply)
@@ -832,7 +827,7 @@ class ConsumerGroups(msgspec.Struct, kw_only=True, eq=False):
             return self.protocol.remove_late_members(group, timers, image=self.image())
 
         operation = self._operation_apart(shard, group_id, remove_late_members)
-        self.timers.write(self.operations, shard, operation, timers, self._fire)
+        self.timers.write(self.writes, shard, operation, timers, self._fire)
 
     def _resolve(self, shard: GroupShard, group_id: str, effect: ResolveRegexes) -> None:
         image = self.image()
@@ -863,7 +858,7 @@ class ConsumerGroups(msgspec.Struct, kw_only=True, eq=False):
                 records=resolve(group, topics_by_regex, image=image, now_ms=now_ms)
             )
 
-        if self.operations.refuse_moved(shard) is None:
+        if self.writes.refuse_moved(shard) is None:
             self.tasks.drive(
                 self._write_resolved(shard, self._operation_apart(shard, group_id, decide)),
                 ignore_end,
@@ -871,12 +866,12 @@ class ConsumerGroups(msgspec.Struct, kw_only=True, eq=False):
             )
 
     async def _write_resolved(
-        self, shard: GroupShard, operation: WriteOperation[_ConsumerDecision]
+        self, shard: GroupShard, operation: GroupWrite[_ConsumerDecision]
     ) -> None:
         """Write what regular expressions match. If the log refuses it, the next heartbeat resolves
         them again.
         """
-        appended = await self.operations.append(shard, operation)
+        appended = await self.writes.append(shard, operation)
         if isinstance(appended, Rejection):
             _log.warning("group.write-refused", group=operation.group_id, reason=appended.reason)
 
@@ -885,7 +880,7 @@ class ConsumerGroups(msgspec.Struct, kw_only=True, eq=False):
         shard: GroupShard,
         group_id: str,
         decide: Callable[[ConsumerGroup], ConsumerOutcome],
-    ) -> WriteOperation[_ConsumerDecision]:
+    ) -> GroupWrite[_ConsumerDecision]:
         """An operation that no request waits for."""
 
         def decide_anew() -> _ConsumerDecision | Rejection:

@@ -15,13 +15,9 @@ from typing import Final, Protocol, TypeVar
 
 import msgspec
 
+from txnsim.coordinators._write_operation import in_one_step
+from txnsim.coordinators.group._group_writes import GroupWrite, GroupWrites, with_names
 from txnsim.coordinators.group._membership import GroupTimers
-from txnsim.coordinators.group._write_operation import (
-    WriteOperation,
-    WriteOperations,
-    in_one_step,
-    with_names,
-)
 from txnsim.coordinators.group._writer import GroupWriter
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.commands import HeartbeatReply, TimerSet
@@ -125,7 +121,7 @@ class ShareGroups(msgspec.Struct, kw_only=True, eq=False):
     timers: GroupTimers
     image: Callable[[], ClusterImage]
     is_current: Callable[[GroupShard], bool]
-    operations: WriteOperations
+    writes: GroupWrites
     shard_of: Callable[[str], GroupShard | Rejection]
     """The shard of a group id, if this broker coordinates it."""
     coordinators: ShareCoordinators
@@ -193,9 +189,7 @@ class ShareGroups(msgspec.Struct, kw_only=True, eq=False):
             operation = self._operation(
                 shard, timer.group_id, partial(self._decide_removal, shard, timer)
             )
-            self.timers.write(
-                self.operations, shard, operation, (timer,), self._remove_silent_members
-            )
+            self.timers.write(self.writes, shard, operation, (timer,), self._remove_silent_members)
 
     def _decide_removal(
         self, shard: GroupShard, timer: TimerSet
@@ -462,7 +456,7 @@ class ShareGroups(msgspec.Struct, kw_only=True, eq=False):
                     break
                 slice_of_groups = groups[start : start + FORGOTTEN_AT_ONCE]
                 decide = partial(self._decide_to_forget, shard, slice_of_groups, topic_ids)
-                appended = await self.operations.append(shard, self._operation(shard, "", decide))
+                appended = await self.writes.append(shard, self._operation(shard, "", decide))
                 if isinstance(appended, Rejection):
                     _log.warning("group.write-refused", group="", reason=appended.reason)
                 await rest_where_due(pace, len(slice_of_groups))
@@ -518,7 +512,7 @@ class ShareGroups(msgspec.Struct, kw_only=True, eq=False):
     ) -> DecisionT | Rejection:
         """Write, and wait until it is replicated."""
         operation = self._operation(shard, group_id, decide, element_count)
-        return await self.operations.write(shard, operation, pace)
+        return await self.writes.write(shard, operation, pace)
 
     def _operation(
         self,
@@ -526,8 +520,8 @@ class ShareGroups(msgspec.Struct, kw_only=True, eq=False):
         group_id: str,
         decide: Callable[[], DecisionT | Rejection],
         element_count: int = 0,
-    ) -> WriteOperation[DecisionT]:
-        return WriteOperation(
+    ) -> GroupWrite[DecisionT]:
+        return GroupWrite(
             group_id=group_id,
             decide=in_one_step(decide, element_count),
             append=lambda decision, records: self._append(shard, decision, records),

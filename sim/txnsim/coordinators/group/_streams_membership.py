@@ -15,9 +15,10 @@ from typing import Final
 
 import msgspec
 
+from txnsim.coordinators._write_operation import in_one_step
+from txnsim.coordinators.group._group_writes import GroupWrite, GroupWrites
 from txnsim.coordinators.group._membership import GroupTimers
 from txnsim.coordinators.group._streams_trace import StreamsTrace
-from txnsim.coordinators.group._write_operation import WriteOperation, WriteOperations, in_one_step
 from txnsim.coordinators.group._writer import GroupWriter
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.classic_group import ClassicGroup
@@ -63,7 +64,7 @@ class StreamsGroups(msgspec.Struct, kw_only=True, eq=False):
     protocol: StreamsProtocol
     timers: GroupTimers
     image: Callable[[], ClusterImage]
-    operations: WriteOperations
+    writes: GroupWrites
     trace: StreamsTrace
     _topic_problems: dict[str, tuple[str, int]] = {}
     """Internal topic -> the controller's error, and the time when heartbeats stop reporting it."""
@@ -76,7 +77,7 @@ class StreamsGroups(msgspec.Struct, kw_only=True, eq=False):
         self, shard: GroupShard, command: StreamsHeartbeat
     ) -> StreamsReply | Rejection:
         """Decide in slices, write, and answer once it is replicated."""
-        decision = await self.operations.write(
+        decision = await self.writes.write(
             shard,
             self._operation(shard, command.group_id, lambda: self._decide(shard, command)),
             Pace(self.tasks.turns, self.clock.stopwatch_ns),
@@ -93,13 +94,13 @@ class StreamsGroups(msgspec.Struct, kw_only=True, eq=False):
         shard: GroupShard,
         group_id: str,
         decide: Callable[[], Generator[int, None, _StreamsDecision | Rejection]],
-    ) -> WriteOperation[_StreamsDecision]:
+    ) -> GroupWrite[_StreamsDecision]:
         def other_inputs() -> object:
             group = shard.groups.get(group_id)
             memory = group.memory if isinstance(group, StreamsGroup) else None
             return memory, self.timers.has_timer(shard, TimerKind.ASSIGNMENT, group_id)
 
-        return WriteOperation(
+        return GroupWrite(
             group_id=group_id,
             decide=decide,
             append=lambda decision, records: self._append(shard, decision, records),
@@ -198,7 +199,7 @@ class StreamsGroups(msgspec.Struct, kw_only=True, eq=False):
         for timer in timers:
             is_first_assignment = timer.kind is TimerKind.ASSIGNMENT
             self.timers.write(
-                self.operations,
+                self.writes,
                 shard,
                 self._operation(
                     shard,

@@ -17,6 +17,8 @@ import msgspec
 
 from txnsim.coordinators._coordinator_log import NO_GUARD, CoordinatorLog
 from txnsim.coordinators._ownership import Ownership
+from txnsim.coordinators._write_operation import in_one_step
+from txnsim.coordinators.group._group_writes import GroupWrite, GroupWrites
 from txnsim.coordinators.group._membership import (
     ClassicGroups,
     ConsumerGroups,
@@ -31,7 +33,6 @@ from txnsim.coordinators.group._share_membership import (
 )
 from txnsim.coordinators.group._streams_membership import StreamsGroups
 from txnsim.coordinators.group._streams_trace import StreamsTrace
-from txnsim.coordinators.group._write_operation import WriteOperation, WriteOperations, in_one_step
 from txnsim.coordinators.group._writer import (
     DecideCommit,
     GroupWriter,
@@ -186,7 +187,7 @@ class GroupCoordinator:
         self._refused_cleanups = Retries(_log, "group.cleanup-refused", "partition")
         self.load_problems_total = 0  # logs that could be read in part only
         self._group_timers = GroupTimers(clock=clock, tasks=tasks)
-        self._operations = WriteOperations(
+        self._writes = GroupWrites(
             writer=self._writer,
             image=image,
             refuse_moved=self._ownership.refuse_moved,
@@ -198,7 +199,7 @@ class GroupCoordinator:
             protocol=ClassicProtocol(settings=settings, new_id=new_id),
             timers=self._group_timers,
             is_current=self._ownership.is_current,
-            operations=self._operations,
+            writes=self._writes,
         )
         self.consumers = self._consumers(dynamic_settings, image, new_short_id)
         self.shares = self._shares(dynamic_settings, image, share_coordinators, latest_offset)
@@ -225,7 +226,7 @@ class GroupCoordinator:
             timers=self._group_timers,
             image=image,
             is_current=self._ownership.is_current,
-            operations=self._operations,
+            writes=self._writes,
             shard_of=self._shard_of,
             coordinators=coordinators,
             latest_offset=latest_offset,
@@ -249,7 +250,7 @@ class GroupCoordinator:
             ),
             timers=self._group_timers,
             image=image,
-            operations=self._operations,
+            writes=self._writes,
             trace=StreamsTrace(self.trace.tracer, self._ownership),
         )
 
@@ -278,7 +279,7 @@ class GroupCoordinator:
             classic_groups=self.members,
             timers=self._group_timers,
             image=image,
-            operations=self._operations,
+            writes=self._writes,
         )
 
     # Life
@@ -333,8 +334,8 @@ class GroupCoordinator:
             self._group_timers.forget(shard, group_id)
             return self._writer.append(shard, records)
 
-        appended = await self._operations.append(
-            shard, WriteOperation(group_id=group_id, decide=in_one_step(decide), append=append)
+        appended = await self._writes.append(
+            shard, GroupWrite(group_id=group_id, decide=in_one_step(decide), append=append)
         )
         return appended if isinstance(appended, Rejection) else None
 
@@ -435,7 +436,7 @@ class GroupCoordinator:
         if isinstance(shard, Rejection):
             return shard
         operation = self._commit_operation(shard, command, decide_first)
-        decision = await self._operations.write(shard, operation)
+        decision = await self._writes.write(shard, operation)
         return decision if isinstance(decision, Rejection) else decision.reply
 
     async def commit_in_transaction(
@@ -471,7 +472,7 @@ class GroupCoordinator:
                 reason=f"a transaction has at most {PENDING_MAX} positions",
             )
         operation = self._commit_operation(shard, command, decide_first, producer, guard)
-        decision = await self._operations.write(shard, operation)
+        decision = await self._writes.write(shard, operation)
         if isinstance(decision, Rejection):
             return decision
         if decision.records and self.trace.tracer.on and producer.producer_id != NO_PRODUCER_ID:
@@ -485,7 +486,7 @@ class GroupCoordinator:
         decide_first: DecideCommit | None,
         producer: CommittingProducer | None = None,
         guard: int = NO_GUARD,
-    ) -> WriteOperation[CommitDecision]:
+    ) -> GroupWrite[CommitDecision]:
         """The write of positions.
 
         Args:
@@ -513,7 +514,7 @@ class GroupCoordinator:
                 return None
             return self._writer.append(shard, records, producer=producer, guard=guard)
 
-        return WriteOperation(
+        return GroupWrite(
             group_id=command.group_id,
             decide=in_one_step(lambda: next(decides)(shard)),
             append=append,
@@ -547,12 +548,12 @@ class GroupCoordinator:
         shard = self._refuse_id(command.group_id) or self._shard_of(command.group_id)
         if isinstance(shard, Rejection):
             return shard
-        operation = WriteOperation(
+        operation = GroupWrite(
             group_id=command.group_id,
             decide=in_one_step(lambda: decide_delete_offsets(shard, command)),
             append=lambda _, records: self._delete_on_request(shard, records),
         )
-        decision = await self._operations.write(shard, operation)
+        decision = await self._writes.write(shard, operation)
         return decision if isinstance(decision, Rejection) else decision.reply
 
     # Administration
@@ -605,8 +606,8 @@ class GroupCoordinator:
             self._group_timers.forget(shard, group_id)
             return self._delete_on_request(shard, records)
 
-        deletion = await self._operations.write(
-            shard, WriteOperation(group_id=group_id, decide=in_one_step(decide), append=append)
+        deletion = await self._writes.write(
+            shard, GroupWrite(group_id=group_id, decide=in_one_step(decide), append=append)
         )
         return deletion if isinstance(deletion, Rejection) else None
 
@@ -769,12 +770,12 @@ class GroupCoordinator:
             group_id: The group; empty for several.
             decide: Returns the tombstones by the present state.
         """
-        operation = WriteOperation(
+        operation = GroupWrite(
             group_id=group_id,
             decide=in_one_step(lambda: _Deletion(records=decide())),
             append=lambda _, records: self._append_cleanup(shard, records),
         )
-        appended = await self._operations.append(shard, operation)
+        appended = await self._writes.append(shard, operation)
         if isinstance(appended, Rejection):
             self._note_cleanup(shard, appended)
             return 0

@@ -11,12 +11,9 @@ import pytest
 from tests.support.group_world import GROUP, HOME, GroupWorld, run_groups
 from tests.support.streams_groups import counting_image, heartbeat
 from tests.support.within_environment import within
+from txnsim.coordinators._write_operation import DecisionLines
+from txnsim.coordinators.group._group_writes import GroupWrite, GroupWrites
 from txnsim.coordinators.group._membership import RETRY_MS
-from txnsim.coordinators.group._write_operation import (
-    DecisionLines,
-    WriteOperation,
-    WriteOperations,
-)
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.records import GroupRecord, OffsetDeleted
 from txnsim.runtime.loop_turns import LOOK_ELEMENTS, LOOKS, Pace
@@ -43,7 +40,7 @@ class Writing:
         self.is_current = True
         self.rejection: Rejection | None = None
         self.shard = world.groups._ownership.owned[HOME]
-        self.operations = WriteOperations(
+        self.writes = GroupWrites(
             writer=world.groups._writer,
             image=lambda: world.image,
             refuse_moved=lambda _: None if self.is_current else MOVED,
@@ -52,7 +49,7 @@ class Writing:
 
     def operation(
         self, records: tuple[GroupRecord, ...] = (RECORD,), elements: int = 0
-    ) -> WriteOperation[Decision]:
+    ) -> GroupWrite[Decision]:
         def decide() -> Generator[int, None, Decision | Rejection]:
             self.decided += 1
             decision = self.rejection or Decision(number=self.decided, records=records)
@@ -63,12 +60,12 @@ class Writing:
             self.appended.append(decision.number)
             if not decision.records:
                 return None
-            return self.operations.writer.append(self.shard, decision.records)
+            return self.writes.writer.append(self.shard, decision.records)
 
-        return WriteOperation(group_id=GROUP, decide=decide, append=append)
+        return GroupWrite(group_id=GROUP, decide=decide, append=append)
 
-    async def write(self, operation: WriteOperation[Decision]) -> Decision | Rejection:
-        return await self.operations.write(self.shard, operation)
+    async def write(self, operation: GroupWrite[Decision]) -> Decision | Rejection:
+        return await self.writes.write(self.shard, operation)
 
     def pace(self) -> Pace:
         return Pace(self.world.env.tasks.turns, self.world.env.clock.stopwatch_ns)
@@ -193,7 +190,7 @@ async def test_decisions_of_a_group_that_take_slices_are_made_one_after_the_othe
 
     async def write() -> None:
         pace = writing.pace()
-        await writing.operations.write(writing.shard, operation, pace)
+        await writing.writes.write(writing.shard, operation, pace)
         assert pace.has_rested
 
     await asyncio.gather(*(write() for _ in range(5)))
@@ -206,7 +203,7 @@ async def test_a_decision_in_slices_whose_group_moves_in_a_break_appends_nothing
 ) -> None:
     writing = Writing(world)
     operation = writing.operation(elements=LOOKS * LOOK_ELEMENTS)
-    answer = world.later(writing.operations.write(writing.shard, operation, writing.pace()))
+    answer = world.later(writing.writes.write(writing.shard, operation, writing.pace()))
     await asyncio.sleep(0)
     writing.is_current = False
     assert await answer is MOVED
