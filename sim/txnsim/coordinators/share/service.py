@@ -27,6 +27,7 @@ import msgspec
 
 from txnsim.coordinators._coordinator_log import CoordinatorLog, append_error
 from txnsim.coordinators._ownership import Ownership
+from txnsim.coordinators._write_operation import DecisionLines, WriteOperation, in_one_step
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.faults.subjects import Subject
 from txnsim.interbroker.share_state import (
@@ -151,6 +152,20 @@ OPERATIONS: Final[Mapping[int, ShareStateOperation]] = {
 """API key -> the operation."""
 
 
+class _PreparedAppend(msgspec.Struct, frozen=True, kw_only=True):
+    """What is computed in slices before a large append."""
+
+    batch: bytes
+    state_after: ShareSnapshot | None
+    """The state that its record leads to; None if it deletes it."""
+
+
+class _Upkeep(msgspec.Struct, frozen=True, kw_only=True):
+    """Records that no request waits for."""
+
+    records: Sequence[ShareRecord]
+
+
 class ShareCoordinator:
     """The share coordinator of one broker."""
 
@@ -203,6 +218,7 @@ class ShareCoordinator:
         """Number of logs that could be read only in part."""
         self._pruned: dict[int, int] = {}
         """Partition -> offset up to which it was last pruned."""
+        self._lines = DecisionLines()
         self._upkeep_refused = Retries(_log, "share.upkeep-refused", "partition")
 
     def stop(self) -> None:
@@ -265,48 +281,56 @@ class ShareCoordinator:
         shard = self._ownership.find(command.key.coordinator_key)
         if isinstance(shard, Rejection):
             return None, operation.fail(command, shard.error, shard.reason), None
-        appended_before = shard.appended
-        if pace is not None and isinstance(command, WriteShareState):
-            decision = await pace.run(self._deciding(shard).writing(command))
-            if not self._ownership.is_current(shard):
-                return shard, operation.fail(command, ErrorCode.not_coordinator, ""), None
-        else:
-            decision = self._decide(operation, shard, command)
-        batch: bytes | None = None
-        state_after: ShareSnapshot | None = None
-        if pace is not None and not isinstance(decision, Rejection) and decision.records:
-            batch = await pace.run(encoding_batch(decision.records, now_ms=self._clock.now_ms()))
-            await rest_where_due(pace, len(batch) // _ELEMENT_BYTES)
-            (record,) = decision.records
-            state_after = await pace.run(shard.state_after(record))
-            if not self._ownership.is_current(shard):
-                return shard, operation.fail(command, ErrorCode.not_coordinator, ""), None
-        if shard.appended != appended_before:
-            decision, batch, state_after = self._decide(operation, shard, command), None, None
-        if not isinstance(decision, Rejection) and decision.records:
-            admission = self._log.admit(
-                shard.partition, lambda topic_partition: Subject(partitions=(topic_partition,))
-            )
-            if admission is not None:
-                refusal = await admission
-                if refusal is not None:
-                    return shard, operation.fail(command, refusal.error, refusal.reason), None
-                if not self._ownership.is_current(shard):
-                    return shard, operation.fail(command, ErrorCode.not_coordinator, ""), None
-                decision, batch, state_after = self._decide(operation, shard, command), None, None
-        if isinstance(decision, Rejection):
-            answer = operation.refuse(command, decision.error, decision.reason)
-        else:
-            refusal = self._append(shard, decision.records, batch, state_after)
-            if refusal is not None:
-                return shard, operation.fail(command, refusal.error, refusal.reason), None
-            answer = decision.reply
-        return shard, answer, self._replication_of(shard)
+        written = await self._write_operation(operation, shard, command, pace).run(pace)
+        if isinstance(written, Rejection):
+            return shard, operation.fail(command, written.error, written.reason), None
+        decision, _ = written
+        return shard, decision.reply, self._replication_of(shard)
 
-    def _decide(
-        self, operation: ShareStateOperation, shard: ShareStateShard, command: ShareCommand
-    ) -> ShareDecision | Rejection:
-        return operation.decide(self._deciding(shard), command)
+    def _write_operation(
+        self,
+        operation: ShareStateOperation,
+        shard: ShareStateShard,
+        command: ShareCommand,
+        pace: Pace | None,
+    ) -> WriteOperation[ShareDecision, _PreparedAppend | None]:
+        """What a command writes. A refusal of the command is an answer without records."""
+
+        def decide() -> Generator[int, None, ShareDecision | Rejection]:
+            deciding = self._deciding(shard)
+            if pace is not None and isinstance(command, WriteShareState):
+                decision = yield from deciding.writing(command)
+            else:
+                decision = operation.decide(deciding, command)
+            if isinstance(decision, Rejection):
+                refusal = operation.refuse(command, decision.error, decision.reason)
+                return ShareDecision(reply=refusal)
+            return decision
+
+        return WriteOperation(
+            decide=decide,
+            prepare=lambda decision: self._prepare_append(shard, decision),
+            append=lambda decision, prepared: self._append(shard, decision.records, prepared),
+            read_inputs=lambda: shard.appended,
+            admit=lambda: self._admit(shard),
+            refuse_moved=lambda: self._ownership.refuse_moved(shard),
+            lock=lambda: self._lines.line_of(shard.partition, command.key.coordinator_key),
+        )
+
+    def _admit(self, shard: ShareStateShard) -> Awaitable[Rejection | None] | None:
+        return self._log.admit(
+            shard.partition, lambda topic_partition: Subject(partitions=(topic_partition,))
+        )
+
+    def _prepare_append(
+        self, shard: ShareStateShard, decision: ShareDecision
+    ) -> Generator[int, None, _PreparedAppend | None]:
+        if not decision.records:
+            return None
+        batch = yield from encoding_batch(decision.records, now_ms=self._clock.now_ms())
+        yield len(batch) // _ELEMENT_BYTES
+        (record,) = decision.records
+        return _PreparedAppend(batch=batch, state_after=(yield from shard.state_after(record)))
 
     def _deciding(self, shard: ShareStateShard) -> Deciding:
         return Deciding(shard=shard, count=self._partition_count, now_ms=self._clock.now_ms())
@@ -320,23 +344,26 @@ class ShareCoordinator:
         self,
         shard: ShareStateShard,
         records: Sequence[ShareRecord],
-        batch: bytes | None = None,
-        state_after: ShareSnapshot | None = None,
-    ) -> Rejection | None:
-        """Append records, encoded or not, and apply them; returns the log's error. ``state_after``
-        is the resulting state of a single record, if known.
+        prepared: _PreparedAppend | None = None,
+    ) -> int | Rejection | None:
+        """Append records and apply them; returns the offset of the last one, None if there is none,
+        or the log's error.
         """
         if not records:
             return None
-        if batch is None:
-            batch = encode_batch(records, now_ms=self._clock.now_ms())
+        batch = (
+            encode_batch(records, now_ms=self._clock.now_ms())
+            if prepared is None
+            else prepared.batch
+        )
+        state_after = None if prepared is None else prepared.state_after
         appended = self._log.append(shard.partition, batch)
         if isinstance(appended, Rejection):
             return appended
         for index, record in enumerate(records):
             shard.apply(record, record_offset=appended.base_offset + index, new_state=state_after)
         shard.appended = appended.last_offset
-        return None
+        return appended.last_offset
 
     def _replication_of(self, shard: ShareStateShard) -> Awaitable[ErrorCode] | None:
         """The wait until all that this coordinator has written to the partition is replicated."""
@@ -408,41 +435,63 @@ class ShareCoordinator:
     def topics_deleted(self, topic_ids: Collection[str]) -> None:
         """Delete the states of deleted topics."""
 
-        def tombstones(shard: ShareStateShard) -> Generator[Sequence[ShareRecord], None, None]:
+        def tombstones_of(shard: ShareStateShard) -> Iterator[Callable[[], Sequence[ShareRecord]]]:
             for keys in _key_slices(shard.of_topics(topic_ids)):
-                yield [ShareDeleted(key=key) for key in keys if key in shard.states]
+                yield partial(_tombstones, shard, keys)
 
-        self._append_upkeep(tombstones)
+        self._append_upkeep(tombstones_of)
 
     def _snapshot_cold(
         self, shard: ShareStateShard
-    ) -> Generator[Sequence[ShareRecord], None, None]:
+    ) -> Iterator[Callable[[], Sequence[ShareRecord]]]:
         if not shard.has_warm():
             return
         age_ms = self._settings.share_coordinator_cold_partition_snapshot_interval_ms
         for keys in _key_slices(list(shard.states)):
-            yield shard.cold(keys, now_ms=self._clock.now_ms(), age_ms=age_ms)
+            yield partial(self._cold_snapshots, shard, keys, age_ms)
+
+    def _cold_snapshots(
+        self, shard: ShareStateShard, keys: Sequence[ShareKey], age_ms: int
+    ) -> Sequence[ShareRecord]:
+        return shard.cold(keys, now_ms=self._clock.now_ms(), age_ms=age_ms)
 
     def _append_upkeep(
-        self, records_of: Callable[[ShareStateShard], Iterable[Sequence[ShareRecord]]]
+        self,
+        decisions_of: Callable[[ShareStateShard], Iterable[Callable[[], Sequence[ShareRecord]]]],
     ) -> None:
-        """Append what ``records_of`` yields for each shard, step by step."""
+        """Append to each shard, step by step, what its decisions return."""
+        self._tasks.drive(self._keep_up(decisions_of), _raise_error, name="share.upkeep")
 
-        def steps() -> Generator[int, None, None]:
-            for shard in self._ownership:
-                if not self._ownership.is_current(shard):
-                    continue
-                for records in records_of(shard):
-                    refusal = self._append(shard, records)
-                    self._note_upkeep(shard, refusal)
-                    if refusal is not None:
-                        break
-                    yield 1 + _COMMAND_WEIGHT * len(records)
-                    if not self._ownership.is_current(shard):
-                        break
-
+    async def _keep_up(
+        self,
+        decisions_of: Callable[[ShareStateShard], Iterable[Callable[[], Sequence[ShareRecord]]]],
+    ) -> None:
         pace = Pace(self._tasks.turns, self._clock.stopwatch_ns)
-        self._tasks.drive(pace.run(steps()), _raise_error, name="share.upkeep")
+        for shard in self._ownership:
+            if not self._ownership.is_current(shard):
+                continue
+            for decide in decisions_of(shard):
+                written = await self._upkeep_operation(shard, decide).run()
+                refusal = written if isinstance(written, Rejection) else None
+                self._note_upkeep(shard, refusal)
+                if isinstance(written, Rejection):
+                    break
+                await rest_where_due(pace, 1 + _COMMAND_WEIGHT * len(written[0].records))
+                if not self._ownership.is_current(shard):
+                    break
+
+    def _upkeep_operation(
+        self, shard: ShareStateShard, decide: Callable[[], Sequence[ShareRecord]]
+    ) -> WriteOperation[_Upkeep, None]:
+        return WriteOperation(
+            decide=in_one_step(lambda: _Upkeep(records=decide())),
+            prepare=_prepare_nothing,
+            append=lambda upkeep, _: self._append(shard, upkeep.records),
+            read_inputs=lambda: shard.appended,
+            admit=lambda: self._admit(shard),
+            refuse_moved=lambda: self._ownership.refuse_moved(shard),
+            lock=lambda: self._lines.line_of(shard.partition, ""),
+        )
 
     def _note_upkeep(self, shard: ShareStateShard, refusal: Rejection | None) -> None:
         """Log that the log refused records; the next scan tries again."""
@@ -465,6 +514,16 @@ _ELEMENT_BYTES: Final = 256
 
 _BegunCommand = tuple[ShareStateShard | None, ShareAnswer, Awaitable[ErrorCode] | None]
 """The shard, the answer, and what the answer waits for."""
+
+
+def _tombstones(shard: ShareStateShard, keys: Sequence[ShareKey]) -> list[ShareRecord]:
+    """Tombstones of those states that there still are."""
+    return [ShareDeleted(key=key) for key in keys if key in shard.states]
+
+
+def _prepare_nothing(_: _Upkeep) -> Generator[int, None, None]:
+    return
+    yield
 
 
 def _key_slices(keys: Sequence[ShareKey]) -> Iterator[Sequence[ShareKey]]:
