@@ -47,8 +47,8 @@ class FaultPoint(StrEnum):
 
     LOG_APPEND = "log.append"
     """A replica is about to append a batch: as leader or as follower (``role``), data, a marker or
-    a record of a coordinator (``kind``). What a group coordinator writes by itself, as members are
-    lost or positions expire, does not cross it.
+    a record of a coordinator (``kind``), also where the coordinator writes by itself, as members
+    are lost or positions expire.
     """
 
     LOG_READ = "log.read"

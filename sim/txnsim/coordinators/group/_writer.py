@@ -28,11 +28,9 @@ from txnsim.group.log_format import (
     split_in_batches,
 )
 from txnsim.group.offset_commands import CommittingProducer
-from txnsim.group.offset_machine import CommitDecision
 from txnsim.group.records import GroupRecord, OffsetCommitted, OffsetDeleted
 from txnsim.group.shard import GroupShard
 from txnsim.runtime.environment import Clock
-from txnsim.runtime.loop_turns import Pace
 from txnsim.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TopicPartition
 
 _NO_ERROR: Final = ErrorCode.none
@@ -59,9 +57,6 @@ _COORDINATOR_ERRORS: Final = {
 _ELEMENT_BYTES: Final = 256
 MANY_RECORDS: Final = 500
 """Above this number of records, encoding stops at ``max.message.bytes``."""
-
-
-DecideCommit = Callable[[GroupShard], CommitDecision | Rejection]
 
 
 def coordinator_error(error: ErrorCode) -> ErrorCode:
@@ -248,27 +243,6 @@ def _bytes_least(record: GroupRecord) -> int:
     if isinstance(record, OffsetDeleted | OffsetCommitted):
         return 17 + len(record.group_id) + len(record.topic_partition.topic)
     return 17
-
-
-async def prepare_decision(decide: DecideCommit, shard: GroupShard, pace: Pace) -> DecideCommit:
-    """Run ``decide`` in advance and encode its records in slices; returns a ``decide`` to run
-    later.
-
-    The group may have changed by then, so the later run decides again. If it decides the same
-    records, their bytes are ready, and the append takes no longer than a small one.
-    """
-    first_decision = decide(shard)
-    if isinstance(first_decision, Rejection):
-        return decide
-    encoded_records = await pace.run(encode_records(first_decision.records))
-
-    def anew(shard: GroupShard) -> CommitDecision | Rejection:
-        decision = decide(shard)
-        if isinstance(decision, Rejection) or decision.records != encoded_records:
-            return decision
-        return msgspec.structs.replace(decision, records=encoded_records)
-
-    return anew
 
 
 def encode_records(records: Sequence[GroupRecord]) -> Generator[int, None, EncodedRecords]:

@@ -7,7 +7,6 @@ verify and a clock; it does not know the broker. Kafka's counterpart: GroupCoord
 
 from __future__ import annotations
 
-import itertools
 import uuid
 from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -33,12 +32,7 @@ from txnsim.coordinators.group._share_membership import (
 )
 from txnsim.coordinators.group._streams_membership import StreamsGroups
 from txnsim.coordinators.group._streams_trace import StreamsTrace
-from txnsim.coordinators.group._writer import (
-    DecideCommit,
-    GroupWriter,
-    coordinator_error,
-    prepare_decision,
-)
+from txnsim.coordinators.group._writer import GroupWriter, coordinator_error
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.classic import ClassicProtocol
 from txnsim.group.classic_group import ClassicGroup
@@ -431,12 +425,10 @@ class GroupCoordinator:
         """OffsetCommit: answered once the positions are replicated; ``pace`` is given for a large
         request.
         """
-        decide_first = None if pace is None else await self._prepare_commit(command, pace)
         shard = self._shard_of(command.group_id)
         if isinstance(shard, Rejection):
             return shard
-        operation = self._commit_operation(shard, command, decide_first)
-        decision = await self._writes.write(shard, operation)
+        decision = await self._writes.write(shard, self._commit_operation(shard, command), pace)
         return decision if isinstance(decision, Rejection) else decision.reply
 
     async def commit_in_transaction(
@@ -456,7 +448,6 @@ class GroupCoordinator:
         refusal = self._refuse_id(command.group_id)
         if refusal is not None:
             return refusal
-        decide_first = None if pace is None else await self._prepare_commit(command, pace)
         shard = self._shard_of(command.group_id)
         if isinstance(shard, Rejection):
             return shard
@@ -471,8 +462,8 @@ class GroupCoordinator:
                 error=ErrorCode.invalid_commit_offset_size,
                 reason=f"a transaction has at most {PENDING_MAX} positions",
             )
-        operation = self._commit_operation(shard, command, decide_first, producer, guard)
-        decision = await self._writes.write(shard, operation)
+        operation = self._commit_operation(shard, command, producer, guard)
+        decision = await self._writes.write(shard, operation, pace)
         if isinstance(decision, Rejection):
             return decision
         if decision.records and self.trace.tracer.on and producer.producer_id != NO_PRODUCER_ID:
@@ -483,7 +474,6 @@ class GroupCoordinator:
         self,
         shard: GroupShard,
         command: CommitOffsets,
-        decide_first: DecideCommit | None,
         producer: CommittingProducer | None = None,
         guard: int = NO_GUARD,
     ) -> GroupWrite[CommitDecision]:
@@ -492,13 +482,9 @@ class GroupCoordinator:
         Args:
             shard: The group's shard.
             command: The request.
-            decide_first: Makes the first decision of a large request, with its bytes encoded.
             producer: The producer of the transaction that they belong to.
             guard: The guard from the verification.
         """
-        first_decision = () if decide_first is None else (decide_first,)
-        later_decisions = itertools.repeat(partial(self._decide_commit, command))
-        decides: Iterator[DecideCommit] = itertools.chain(first_decision, later_decisions)
 
         def append(
             _decision: CommitDecision, records: Sequence[GroupRecord]
@@ -516,7 +502,7 @@ class GroupCoordinator:
 
         return GroupWrite(
             group_id=command.group_id,
-            decide=in_one_step(lambda: next(decides)(shard)),
+            decide=in_one_step(lambda: self._decide_commit(command, shard), len(command.positions)),
             append=append,
             producer=producer,
         )
@@ -727,24 +713,14 @@ class GroupCoordinator:
         return Rejection(error=ErrorCode.invalid_group_id, reason="a group needs a name")
 
     def _decide_commit(
-        self, command: CommitOffsets, shard: GroupShard, now_ms: int | None = None
+        self, command: CommitOffsets, shard: GroupShard
     ) -> CommitDecision | Rejection:
         return decide_commit(
             shard,
             command,
             metadata_bytes_max=self._settings.offset_metadata_max_bytes,
-            now_ms=self._clock.now_ms() if now_ms is None else now_ms,
+            now_ms=self._clock.now_ms(),
         )
-
-    async def _prepare_commit(self, command: CommitOffsets, pace: Pace) -> DecideCommit | None:
-        """For a large commit, how to decide it with its bytes already encoded; None for a small
-        one.
-        """
-        shard = self._shard_of(command.group_id)
-        if isinstance(shard, Rejection):
-            return None
-        decide = partial(self._decide_commit, command, now_ms=self._clock.now_ms())
-        return await prepare_decision(decide, shard, pace)
 
     def _delete_on_request(
         self, shard: GroupShard, records: Sequence[GroupRecord]
