@@ -26,7 +26,12 @@ from txnsim.runtime import real_world
 from txnsim.runtime.wall_clock import wall_ms
 from txnsim_lab.scenario.catalog import find, scenarios
 from txnsim_lab.scenario.model import HEALTHY, Scenario
-from txnsim_lab.scenario.on_real.comparison import ComparedRun, beforehand, run_on_apache, why_not
+from txnsim_lab.scenario.on_real.comparison import (
+    ComparedRun,
+    run_on_apache,
+    simulate_beforehand,
+    why_not,
+)
 from txnsim_lab.scenario.players.casting import Casting
 from txnsim_lab.scenario.runner import RunResult, ScenarioRun
 from txnsim_lab.target.jars import version_of
@@ -65,7 +70,7 @@ def play(version: str, plan: Sequence[ScenarioRun]) -> list[dict[str, Any]]:
     Returns:
         A row each.
     """
-    simulated = beforehand(plan, version)
+    simulated = simulate_beforehand(plan, version)
     played: list[dict[str, Any]] = []
 
     def keep(cell: ComparedRun) -> None:

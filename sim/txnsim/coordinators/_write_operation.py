@@ -13,14 +13,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Generator, Sequence
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 from weakref import WeakValueDictionary
 
 import msgspec
 
 from txnsim.errors import Rejection
 from txnsim.runtime.loop_turns import Pace
-from txnsim.wire.codec import run_to_end
 
 DECISIONS_MAX: Final = 3
 """How often a decision is tried in slices before it is made without a break."""
@@ -39,27 +38,42 @@ PreparedT = TypeVar("PreparedT")
 
 
 class WriteOperation(msgspec.Struct, Generic[DecisionT, PreparedT], frozen=True, kw_only=True):
-    """One write to a shard."""
+    """One write to a shard; a coordinator's own class says what of its shard it takes."""
 
-    decide: Callable[[], Generator[int, None, DecisionT | Rejection]]
-    """Makes the decision by the present state; each step yields its number of elements."""
-    prepare: Callable[[DecisionT], Generator[int, None, PreparedT]]
-    """Computes in slices what a large append needs, so that it takes no longer than a small one:
-    encoded records, the state after them.
+    decide: Callable[[], DecisionT | Rejection]
+    """Makes the decision by the present state."""
+    append: Callable[[DecisionT, Sequence[Any] | PreparedT], int | Rejection | None]
+    """Appends the records of the decision, or what is prepared of a large one, and carries out its
+    effects, without a break; returns the offset of the last record, None if there is none, or the
+    log's error.
     """
-    append: Callable[[DecisionT, PreparedT | None], int | Rejection | None]
-    """Appends the records and carries out the decision's effects, without a break; returns the
-    offset of the last record, None if there is none, or the log's error. What is prepared is None
-    for a small decision.
+    decide_in_steps: Callable[[], Generator[int, None, DecisionT | Rejection]] | None = None
+    """Makes a large decision; each step yields its number of elements. None if that takes one step,
+    of ``element_count``.
     """
-    read_inputs: Callable[[], object]
-    """What the decision depends on. If that changes in a break, it is made again."""
-    admit: Callable[[], Awaitable[Rejection | None] | None]
-    """Asks whether a fault holds or refuses the append; None means go on."""
-    refuse_moved: Callable[[], Rejection | None]
-    """The rejection if this broker coordinates the shard no more."""
-    lock: Callable[[], asyncio.Lock]
-    """Serialises decisions in slices about the same group or share partition."""
+    element_count: int = 0
+
+    def prepare(self, decision: DecisionT) -> Generator[int, None, PreparedT]:
+        """Compute in slices what a large append needs, so that it takes no longer than a small one:
+        encoded records, the state after them.
+        """
+        raise NotImplementedError
+
+    def read_inputs(self) -> object:
+        """What the decision depends on. If that changes in a break, it is made again."""
+        raise NotImplementedError
+
+    def admit(self) -> Awaitable[Rejection | None] | None:
+        """Ask whether a fault holds or refuses the append; None means go on."""
+        raise NotImplementedError
+
+    def refuse_moved(self) -> Rejection | None:
+        """The rejection if this broker coordinates the shard no more."""
+        raise NotImplementedError
+
+    def lock(self) -> asyncio.Lock:
+        """Serialises decisions in slices about the same group or share partition."""
+        raise NotImplementedError
 
     async def run(self, pace: Pace | None = None) -> tuple[DecisionT, int | None] | Rejection:
         """Write.
@@ -73,20 +87,22 @@ class WriteOperation(msgspec.Struct, Generic[DecisionT, PreparedT], frozen=True,
         """
         prepared: PreparedT | None = None
         if pace is None:
-            decision = run_to_end(self.decide())
+            decision = self.decide()
         else:
             decision, prepared = await self._decide_in_slices(pace)
         if isinstance(decision, Rejection):
             return decision
-        admission = self.admit() if decision.records else None
+        records = decision.records
+        admission = self.admit() if records else None
         if admission is not None:
             refusal = await admission or self.refuse_moved()
             if refusal is not None:
                 return refusal
-            decision, prepared = run_to_end(self.decide()), None
+            decision, prepared = self.decide(), None
             if isinstance(decision, Rejection):
                 return decision
-        last_offset = self.append(decision, prepared)
+            records = decision.records
+        last_offset = self.append(decision, records if prepared is None else prepared)
         return last_offset if isinstance(last_offset, Rejection) else (decision, last_offset)
 
     async def _decide_in_slices(self, pace: Pace) -> tuple[DecisionT | Rejection, PreparedT | None]:
@@ -94,7 +110,7 @@ class WriteOperation(msgspec.Struct, Generic[DecisionT, PreparedT], frozen=True,
         async with self.lock():
             for _ in range(DECISIONS_MAX):
                 inputs_before, pace.has_rested = self.read_inputs(), False
-                decision = await pace.run(self.decide())
+                decision = await pace.run(self._steps())
                 prepared: PreparedT | None = None
                 if pace.has_rested and not isinstance(decision, Rejection):
                     await pace.yield_turn()
@@ -105,7 +121,14 @@ class WriteOperation(msgspec.Struct, Generic[DecisionT, PreparedT], frozen=True,
                     return refusal, None
                 if not pace.has_rested or self.read_inputs() == inputs_before:
                     return decision, prepared
-            return run_to_end(self.decide()), None
+            return self.decide(), None
+
+    def _steps(self) -> Generator[int, None, DecisionT | Rejection]:
+        if self.decide_in_steps is not None:
+            return (yield from self.decide_in_steps())
+        decision = self.decide()
+        yield self.element_count
+        return decision
 
 
 class DecisionLines:
@@ -128,16 +151,3 @@ class DecisionLines:
         """Whether a decision about it is being made in slices."""
         lock = self._locks.get((partition, key))
         return lock is not None and lock.locked()
-
-
-def in_one_step(
-    decide: Callable[[], DecisionT | Rejection], element_count: int = 0
-) -> Callable[[], Generator[int, None, DecisionT | Rejection]]:
-    """A decision that is made without a break, followed by a break for that many elements."""
-
-    def steps() -> Generator[int, None, DecisionT | Rejection]:
-        decision = decide()
-        yield element_count
-        return decision
-
-    return steps

@@ -42,7 +42,7 @@ from pathlib import Path
 from time import sleep
 
 from txnsim_lab import campaigns
-from txnsim_lab.simulation.drawing import Wanted
+from txnsim_lab.simulation.drawing import SimulationOptions
 from txnsim_spark.campaign_engine import SparkEngine
 from txnsim_spark.session import spark_session
 
@@ -60,9 +60,9 @@ def played(share):
 
 spark = spark_session(master)
 campaigns._played = played
-folder = campaigns.Folder(Path(out), Wanted())
+folder = campaigns.Folder(Path(out), SimulationOptions())
 missing = folder.missing(range(200, 224), size=1000)
-play, _ = campaigns.elsewhere(SparkEngine(spark), Wanted(), cpu_s=60)
+play, _ = campaigns.elsewhere(SparkEngine(spark), SimulationOptions(), cpu_s=60)
 print(*[len(one) for one in folder.take(missing, play(missing))])
 spark.stop()
 """

@@ -4,14 +4,16 @@ once it is replicated.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Sequence
-from typing import Generic, Protocol, TypeVar
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Generator, Sequence
+from typing import Protocol, TypeVar
 
 import msgspec
 
 from txnsim.coordinators._write_operation import DecisionLines, WriteOperation
 from txnsim.coordinators.group._writer import GroupWriter, encode_records
 from txnsim.errors import ErrorCode, Rejection
+from txnsim.group.log_format import EncodedRecords
 from txnsim.group.offset_commands import CommittingProducer
 from txnsim.group.records import GroupRecord
 from txnsim.group.shard import GroupShard
@@ -30,85 +32,14 @@ class GroupDecision(Protocol):
 DecisionT = TypeVar("DecisionT", bound=GroupDecision)
 
 
-class GroupWrite(msgspec.Struct, Generic[DecisionT], frozen=True, kw_only=True):
-    """What a coordinator is to write about one group."""
-
-    group_id: str
-    decide: Callable[[], Generator[int, None, DecisionT | Rejection]]
-    """Makes the decision by the present state of the group; each step yields its number of
-    elements. It may run several times, and changes nothing.
-    """
-    append: Callable[[DecisionT, Sequence[GroupRecord]], int | Rejection | None]
-    """Appends the records of the decision and carries out its effects; returns the offset of the
-    last record, None if there is none, or the log's error.
-    """
-    other_inputs: Callable[[], object] = lambda: None
-    """What the decision depends on besides the group, its log and the metadata."""
-    producer: CommittingProducer | None = None
-    """The producer whose transaction the records belong to."""
-
-
 class GroupWrites(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """Carries out the writes of a broker's group coordinator."""
+    """What the writes of a broker's group coordinator need."""
 
     writer: GroupWriter
     image: Callable[[], ClusterImage]
     refuse_moved: Callable[[GroupShard], Rejection | None]
     """The rejection if this broker coordinates the groups of a shard no more."""
     lines: DecisionLines
-
-    async def write(
-        self, shard: GroupShard, write: GroupWrite[DecisionT], pace: Pace | None = None
-    ) -> DecisionT | Rejection:
-        """Write, and wait until it is replicated.
-
-        Args:
-            shard: The group's shard.
-            write: What to write.
-            pace: Of a large decision, which is made in slices; None for a small one.
-
-        Returns:
-            The decision that has taken effect; or why there is none. An error of the replication
-            is a rejection, too, although the decision has taken effect.
-        """
-        appended = await self.append(shard, write, pace)
-        if isinstance(appended, Rejection):
-            return appended
-        decision, last_offset = appended
-        if last_offset is None:
-            return decision
-        error = await self.writer.wait_for_commit(shard, last_offset)
-        refusal = self.refuse_moved(shard)
-        if refusal is None and error:
-            reason = "the records could not be replicated in time"
-            refusal = Rejection(error=error, reason=reason)
-        return refusal or decision
-
-    async def append(
-        self, shard: GroupShard, write: GroupWrite[DecisionT], pace: Pace | None = None
-    ) -> tuple[DecisionT, int | None] | Rejection:
-        """Write, for callers that need not know when it is replicated; arguments as for ``write``.
-
-        Returns:
-            The decision that has taken effect, with the offset of its last record; or why there is
-            none.
-        """
-
-        def read_inputs() -> tuple[object, ...]:
-            group = shard.groups.get(write.group_id)
-            return shard.end_offset, self.image().offset, group, write.other_inputs()
-
-        return await WriteOperation(
-            decide=write.decide,
-            prepare=lambda decision: encode_records(decision.records),
-            append=lambda decision, encoded_records: write.append(
-                decision, decision.records if encoded_records is None else encoded_records
-            ),
-            read_inputs=read_inputs,
-            admit=lambda: self.writer.admit(shard, write.producer),
-            refuse_moved=lambda: self.refuse_moved(shard),
-            lock=lambda: self.lines.line_of(shard.partition, write.group_id),
-        ).run(pace)
 
     async def write_applied(self, shard: GroupShard, records: Sequence[GroupRecord]) -> ErrorCode:
         """Write records whose effect memory has already, as for members of classic groups, and wait
@@ -123,6 +54,61 @@ class GroupWrites(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         if isinstance(last_offset, Rejection):
             return last_offset.error
         return await self.writer.wait_for_commit(shard, last_offset)
+
+
+def _no_other_inputs() -> None:
+    return None
+
+
+class GroupWrite(WriteOperation[DecisionT, EncodedRecords], frozen=True, kw_only=True):
+    """One write about a group. What is prepared are the records, encoded."""
+
+    writes: GroupWrites
+    shard: GroupShard
+    group_id: str
+    """Empty for several groups."""
+    read_other_inputs: Callable[[], object] = _no_other_inputs
+    """What the decision depends on besides the group, its log and the metadata."""
+    producer: CommittingProducer | None = None
+    """The producer whose transaction the records belong to."""
+
+    async def run_and_wait(self, pace: Pace | None = None) -> DecisionT | Rejection:
+        """Write, and wait until it is replicated; ``pace`` as for ``run``.
+
+        Returns:
+            The decision that has taken effect; or why there is none. An error of the replication
+            is a rejection, too, although the decision has taken effect.
+        """
+        appended = await self.run(pace)
+        if isinstance(appended, Rejection):
+            return appended
+        decision, last_offset = appended
+        if last_offset is None:
+            return decision
+        error = await self.writes.writer.wait_for_commit(self.shard, last_offset)
+        refusal = self.writes.refuse_moved(self.shard)
+        if refusal is None and error:
+            reason = "the records could not be replicated in time"
+            refusal = Rejection(error=error, reason=reason)
+        return refusal or decision
+
+    def prepare(self, decision: DecisionT) -> Generator[int, None, EncodedRecords]:
+        return encode_records(decision.records)
+
+    def read_inputs(self) -> object:
+        shard = self.shard
+        image_offset = self.writes.image().offset
+        group = shard.groups.get(self.group_id)
+        return shard.end_offset, image_offset, group, self.read_other_inputs()
+
+    def admit(self) -> Awaitable[Rejection | None] | None:
+        return self.writes.writer.admit(self.shard, self.producer)
+
+    def refuse_moved(self) -> Rejection | None:
+        return self.writes.refuse_moved(self.shard)
+
+    def lock(self) -> asyncio.Lock:
+        return self.writes.lines.line_of(self.shard.partition, self.group_id)
 
 
 class Subscribing(Protocol):

@@ -17,7 +17,7 @@ from typing import Any, Final, TypeVar, assert_never, cast
 
 import msgspec
 
-from txnsim.coordinators._write_operation import DecisionLines, in_one_step
+from txnsim.coordinators._write_operation import DecisionLines
 from txnsim.coordinators.group._group_writes import GroupWrite, GroupWrites, with_names
 from txnsim.coordinators.group._writer import MANY_RECORDS, TOO_MUCH, GroupWriter
 from txnsim.errors import ErrorCode, Rejection
@@ -170,8 +170,6 @@ class GroupTimers(msgspec.Struct, kw_only=True, eq=False):
 
     def write(
         self,
-        writes: GroupWrites,
-        shard: GroupShard,
         operation: GroupWrite[Any],
         timers: Sequence[TimerSet],
         on_fire: Due,
@@ -181,17 +179,16 @@ class GroupTimers(msgspec.Struct, kw_only=True, eq=False):
         """Carry out the write operation of timers that have fired. If the log refuses it, they fire
         again after ``RETRY_MS`` (CoordinatorTimerImpl).
         """
-        if writes.refuse_moved(shard) is None:
+        if operation.refuse_moved() is None:
             self.tasks.drive(
-                writes.append(shard, operation, pace),
-                partial(self._after_write, writes, shard, timers, on_fire),
+                operation.run(pace),
+                partial(self._after_write, operation, timers, on_fire),
                 name="group.timer",
             )
 
     def _after_write(
         self,
-        writes: GroupWrites,
-        shard: GroupShard,
+        operation: GroupWrite[Any],
         timers: Sequence[TimerSet],
         on_fire: Due,
         appended: object,
@@ -204,9 +201,11 @@ class GroupTimers(msgspec.Struct, kw_only=True, eq=False):
         if not isinstance(appended, Rejection) or appended.error in _NOT_RETRIED:
             return
         _log.warning("group.write-refused", group=timers[0].group_id, reason=appended.reason)
-        if writes.refuse_moved(shard) is None:
+        if operation.refuse_moved() is None:
             for timer in timers:
-                self.arm(shard, msgspec.structs.replace(timer, delay_ms=RETRY_MS), on_fire)
+                self.arm(
+                    operation.shard, msgspec.structs.replace(timer, delay_ms=RETRY_MS), on_fire
+                )
 
     def _fire(self, shard: GroupShard, timer: TimerSet, key: _TimerKey, on_fire: Due) -> None:
         partition_and_group = shard.partition, timer.group_id
@@ -606,13 +605,9 @@ class ConsumerGroups(msgspec.Struct, kw_only=True, eq=False):
         elif member_count > MANY_MEMBERS or partition_count > MANY_PARTITIONS:
             pace = Pace(self.tasks.turns, self.clock.stopwatch_ns)
         element_count = member_count + partition_count + len(command.topic_names or ())
-        decision = await self.writes.write(
-            shard,
-            self._operation(
-                shard, command.group_id, lambda: self._decide(shard, command), element_count
-            ),
-            pace,
-        )
+        decision = await self._operation(
+            shard, command.group_id, lambda: self._decide(shard, command), element_count
+        ).run_and_wait(pace)
         if isinstance(decision, Rejection):
             return decision
         assert decision.outcome.reply is not None
@@ -626,8 +621,11 @@ class ConsumerGroups(msgspec.Struct, kw_only=True, eq=False):
         element_count: int = 0,
     ) -> GroupWrite[_ConsumerDecision]:
         return GroupWrite(
+            writes=self.writes,
+            shard=shard,
             group_id=group_id,
-            decide=in_one_step(decide, element_count),
+            decide=decide,
+            element_count=element_count,
             append=lambda decision, records: self._append(
                 shard, decision.group, decision.outcome, records
             ),
@@ -745,7 +743,7 @@ class ConsumerGroups(msgspec.Struct, kw_only=True, eq=False):
             reply, outcome = decide(group)
             return _ConsumerDecision(group=group, outcome=outcome, classic_reply=reply)
 
-        decision = await self.writes.write(shard, self._operation(shard, group_id, decide_anew))
+        decision = await self._operation(shard, group_id, decide_anew).run_and_wait()
         if isinstance(decision, Rejection):
             return decision
         return cast(ReplyT, decision.classic_reply)
@@ -827,7 +825,7 @@ class ConsumerGroups(msgspec.Struct, kw_only=True, eq=False):
             return self.protocol.remove_late_members(group, timers, image=self.image())
 
         operation = self._operation_apart(shard, group_id, remove_late_members)
-        self.timers.write(self.writes, shard, operation, timers, self._fire)
+        self.timers.write(operation, timers, self._fire)
 
     def _resolve(self, shard: GroupShard, group_id: str, effect: ResolveRegexes) -> None:
         image = self.image()
@@ -860,18 +858,16 @@ class ConsumerGroups(msgspec.Struct, kw_only=True, eq=False):
 
         if self.writes.refuse_moved(shard) is None:
             self.tasks.drive(
-                self._write_resolved(shard, self._operation_apart(shard, group_id, decide)),
+                self._write_resolved(self._operation_apart(shard, group_id, decide)),
                 ignore_end,
                 name="group.regex",
             )
 
-    async def _write_resolved(
-        self, shard: GroupShard, operation: GroupWrite[_ConsumerDecision]
-    ) -> None:
+    async def _write_resolved(self, operation: GroupWrite[_ConsumerDecision]) -> None:
         """Write what regular expressions match. If the log refuses it, the next heartbeat resolves
         them again.
         """
-        appended = await self.writes.append(shard, operation)
+        appended = await operation.run()
         if isinstance(appended, Rejection):
             _log.warning("group.write-refused", group=operation.group_id, reason=appended.reason)
 

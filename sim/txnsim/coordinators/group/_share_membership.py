@@ -15,7 +15,6 @@ from typing import Final, Protocol, TypeVar
 
 import msgspec
 
-from txnsim.coordinators._write_operation import in_one_step
 from txnsim.coordinators.group._group_writes import GroupWrite, GroupWrites, with_names
 from txnsim.coordinators.group._membership import GroupTimers
 from txnsim.coordinators.group._writer import GroupWriter
@@ -189,7 +188,7 @@ class ShareGroups(msgspec.Struct, kw_only=True, eq=False):
             operation = self._operation(
                 shard, timer.group_id, partial(self._decide_removal, shard, timer)
             )
-            self.timers.write(self.writes, shard, operation, (timer,), self._remove_silent_members)
+            self.timers.write(operation, (timer,), self._remove_silent_members)
 
     def _decide_removal(
         self, shard: GroupShard, timer: TimerSet
@@ -456,7 +455,7 @@ class ShareGroups(msgspec.Struct, kw_only=True, eq=False):
                     break
                 slice_of_groups = groups[start : start + FORGOTTEN_AT_ONCE]
                 decide = partial(self._decide_to_forget, shard, slice_of_groups, topic_ids)
-                appended = await self.writes.append(shard, self._operation(shard, "", decide))
+                appended = await self._operation(shard, "", decide).run()
                 if isinstance(appended, Rejection):
                     _log.warning("group.write-refused", group="", reason=appended.reason)
                 await rest_where_due(pace, len(slice_of_groups))
@@ -512,7 +511,7 @@ class ShareGroups(msgspec.Struct, kw_only=True, eq=False):
     ) -> DecisionT | Rejection:
         """Write, and wait until it is replicated."""
         operation = self._operation(shard, group_id, decide, element_count)
-        return await self.writes.write(shard, operation, pace)
+        return await operation.run_and_wait(pace)
 
     def _operation(
         self,
@@ -522,8 +521,11 @@ class ShareGroups(msgspec.Struct, kw_only=True, eq=False):
         element_count: int = 0,
     ) -> GroupWrite[DecisionT]:
         return GroupWrite(
+            writes=self.writes,
+            shard=shard,
             group_id=group_id,
-            decide=in_one_step(decide, element_count),
+            decide=decide,
+            element_count=element_count,
             append=lambda decision, records: self._append(shard, decision, records),
         )
 

@@ -15,7 +15,6 @@ from typing import Final
 
 import msgspec
 
-from txnsim.coordinators._write_operation import in_one_step
 from txnsim.coordinators.group._group_writes import GroupWrite, GroupWrites
 from txnsim.coordinators.group._membership import GroupTimers
 from txnsim.coordinators.group._streams_trace import StreamsTrace
@@ -33,6 +32,7 @@ from txnsim.loggers import Logger
 from txnsim.metadata.image import ClusterImage
 from txnsim.runtime.environment import Clock, Tasks
 from txnsim.runtime.loop_turns import Pace
+from txnsim.wire.codec import run_to_end
 
 _log: Final = Logger("txnsim.group")
 _APPLIED_AT_ONCE: Final = 64
@@ -77,11 +77,10 @@ class StreamsGroups(msgspec.Struct, kw_only=True, eq=False):
         self, shard: GroupShard, command: StreamsHeartbeat
     ) -> StreamsReply | Rejection:
         """Decide in slices, write, and answer once it is replicated."""
-        decision = await self.writes.write(
-            shard,
-            self._operation(shard, command.group_id, lambda: self._decide(shard, command)),
-            Pace(self.tasks.turns, self.clock.stopwatch_ns),
-        )
+        pace = Pace(self.tasks.turns, self.clock.stopwatch_ns)
+        decision = await self._operation(
+            shard, command.group_id, lambda: self._decide(shard, command)
+        ).run_and_wait(pace)
         if isinstance(decision, Rejection):
             return decision
         if decision.outcome.refusal is not None:
@@ -93,7 +92,7 @@ class StreamsGroups(msgspec.Struct, kw_only=True, eq=False):
         self,
         shard: GroupShard,
         group_id: str,
-        decide: Callable[[], Generator[int, None, _StreamsDecision | Rejection]],
+        decide_in_steps: Callable[[], Generator[int, None, _StreamsDecision | Rejection]],
     ) -> GroupWrite[_StreamsDecision]:
         def other_inputs() -> object:
             group = shard.groups.get(group_id)
@@ -101,10 +100,13 @@ class StreamsGroups(msgspec.Struct, kw_only=True, eq=False):
             return memory, self.timers.has_timer(shard, TimerKind.ASSIGNMENT, group_id)
 
         return GroupWrite(
+            writes=self.writes,
+            shard=shard,
             group_id=group_id,
-            decide=decide,
+            decide=lambda: run_to_end(decide_in_steps()),
+            decide_in_steps=decide_in_steps,
             append=lambda decision, records: self._append(shard, decision, records),
-            other_inputs=other_inputs,
+            read_other_inputs=other_inputs,
         )
 
     def _decide(
@@ -197,30 +199,21 @@ class StreamsGroups(msgspec.Struct, kw_only=True, eq=False):
     def _fire(self, shard: GroupShard, timers: Sequence[TimerSet]) -> None:
         """Handle expired sessions, revocations or the delay of a first assignment."""
         for timer in timers:
-            is_first_assignment = timer.kind is TimerKind.ASSIGNMENT
-            self.timers.write(
-                self.writes,
-                shard,
-                self._operation(
-                    shard,
-                    timer.group_id,
-                    partial(self._end_delay, shard, timer.group_id)
-                    if is_first_assignment
-                    else in_one_step(partial(self._remove_late_member, shard, timer)),
-                ),
-                (timer,),
-                self._fire,
-                pace=Pace(self.tasks.turns, self.clock.stopwatch_ns)
-                if is_first_assignment
-                else None,
-            )
+            pace = None
+            decide_in_steps = partial(self._remove_late_member, shard, timer)
+            if timer.kind is TimerKind.ASSIGNMENT:
+                pace = Pace(self.tasks.turns, self.clock.stopwatch_ns)
+                decide_in_steps = partial(self._end_delay, shard, timer.group_id)
+            operation = self._operation(shard, timer.group_id, decide_in_steps)
+            self.timers.write(operation, (timer,), self._fire, pace=pace)
 
     def _remove_late_member(
         self, shard: GroupShard, timer: TimerSet
-    ) -> _StreamsDecision | Rejection:
+    ) -> Generator[int, None, _StreamsDecision | Rejection]:
         group = _streams_group(shard.find(timer.group_id))
         if isinstance(group, Rejection):
             return group
+        yield 1
         outcome = self.protocol.remove_late_member(group, timer)
         return _StreamsDecision(group=group, outcome=outcome)
 

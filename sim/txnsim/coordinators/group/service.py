@@ -16,7 +16,6 @@ import msgspec
 
 from txnsim.coordinators._coordinator_log import NO_GUARD, CoordinatorLog
 from txnsim.coordinators._ownership import Ownership
-from txnsim.coordinators._write_operation import in_one_step
 from txnsim.coordinators.group._group_writes import GroupWrite, GroupWrites
 from txnsim.coordinators.group._membership import (
     ClassicGroups,
@@ -187,17 +186,21 @@ class GroupCoordinator:
             refuse_moved=self._ownership.refuse_moved,
             lines=self._group_timers.lines,
         )
-        self.members = ClassicGroups(
-            clock=clock,
-            tasks=tasks,
-            protocol=ClassicProtocol(settings=settings, new_id=new_id),
+        self.members = self._classic(new_id)
+        self.consumers = self._consumers(dynamic_settings, image, new_short_id)
+        self.shares = self._shares(dynamic_settings, image, share_coordinators, latest_offset)
+        self.streams = self._streams(dynamic_settings, image)
+
+    def _classic(self, new_id: Callable[[], str]) -> ClassicGroups:
+        """The classic groups."""
+        return ClassicGroups(
+            clock=self._clock,
+            tasks=self._tasks,
+            protocol=ClassicProtocol(settings=self._settings, new_id=new_id),
             timers=self._group_timers,
             is_current=self._ownership.is_current,
             writes=self._writes,
         )
-        self.consumers = self._consumers(dynamic_settings, image, new_short_id)
-        self.shares = self._shares(dynamic_settings, image, share_coordinators, latest_offset)
-        self.streams = self._streams(dynamic_settings, image)
 
     def _shares(
         self,
@@ -328,9 +331,7 @@ class GroupCoordinator:
             self._group_timers.forget(shard, group_id)
             return self._writer.append(shard, records)
 
-        appended = await self._writes.append(
-            shard, GroupWrite(group_id=group_id, decide=in_one_step(decide), append=append)
-        )
+        appended = await self._deletion(shard, group_id, decide, append).run()
         return appended if isinstance(appended, Rejection) else None
 
     async def sync(self, command: SyncGroup) -> SyncReply | None:
@@ -428,7 +429,7 @@ class GroupCoordinator:
         shard = self._shard_of(command.group_id)
         if isinstance(shard, Rejection):
             return shard
-        decision = await self._writes.write(shard, self._commit_operation(shard, command), pace)
+        decision = await self._commit_operation(shard, command).run_and_wait(pace)
         return decision if isinstance(decision, Rejection) else decision.reply
 
     async def commit_in_transaction(
@@ -463,7 +464,7 @@ class GroupCoordinator:
                 reason=f"a transaction has at most {PENDING_MAX} positions",
             )
         operation = self._commit_operation(shard, command, producer, guard)
-        decision = await self._writes.write(shard, operation, pace)
+        decision = await operation.run_and_wait(pace)
         if isinstance(decision, Rejection):
             return decision
         if decision.records and self.trace.tracer.on and producer.producer_id != NO_PRODUCER_ID:
@@ -501,8 +502,11 @@ class GroupCoordinator:
             return self._writer.append(shard, records, producer=producer, guard=guard)
 
         return GroupWrite(
+            writes=self._writes,
+            shard=shard,
             group_id=command.group_id,
-            decide=in_one_step(lambda: self._decide_commit(command, shard), len(command.positions)),
+            decide=lambda: self._decide_commit(command, shard),
+            element_count=len(command.positions),
             append=append,
             producer=producer,
         )
@@ -535,11 +539,13 @@ class GroupCoordinator:
         if isinstance(shard, Rejection):
             return shard
         operation = GroupWrite(
+            writes=self._writes,
+            shard=shard,
             group_id=command.group_id,
-            decide=in_one_step(lambda: decide_delete_offsets(shard, command)),
+            decide=lambda: decide_delete_offsets(shard, command),
             append=lambda _, records: self._delete_on_request(shard, records),
         )
-        decision = await self._writes.write(shard, operation)
+        decision = await operation.run_and_wait()
         return decision if isinstance(decision, Rejection) else decision.reply
 
     # Administration
@@ -592,9 +598,7 @@ class GroupCoordinator:
             self._group_timers.forget(shard, group_id)
             return self._delete_on_request(shard, records)
 
-        deletion = await self._writes.write(
-            shard, GroupWrite(group_id=group_id, decide=in_one_step(decide), append=append)
-        )
+        deletion = await self._deletion(shard, group_id, decide, append).run_and_wait()
         return deletion if isinstance(deletion, Rejection) else None
 
     # Transactions
@@ -746,16 +750,28 @@ class GroupCoordinator:
             group_id: The group; empty for several.
             decide: Returns the tombstones by the present state.
         """
-        operation = GroupWrite(
-            group_id=group_id,
-            decide=in_one_step(lambda: _Deletion(records=decide())),
-            append=lambda _, records: self._append_cleanup(shard, records),
+        operation = self._deletion(
+            shard,
+            group_id,
+            lambda: _Deletion(records=decide()),
+            lambda _, records: self._append_cleanup(shard, records),
         )
-        appended = await self._writes.append(shard, operation)
+        appended = await operation.run()
         if isinstance(appended, Rejection):
             self._note_cleanup(shard, appended)
             return 0
         return len(appended[0].records)
+
+    def _deletion(
+        self,
+        shard: GroupShard,
+        group_id: str,
+        decide: Callable[[], _Deletion | Rejection],
+        append: Callable[[_Deletion, Sequence[GroupRecord]], int | Rejection | None],
+    ) -> GroupWrite[_Deletion]:
+        return GroupWrite(
+            writes=self._writes, shard=shard, group_id=group_id, decide=decide, append=append
+        )
 
     def _append_cleanup(self, shard: GroupShard, records: Sequence[GroupRecord]) -> None:
         if records:

@@ -21,13 +21,13 @@ from collections.abc import (
     Sequence,
 )
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 
 from txnsim.coordinators._coordinator_log import CoordinatorLog, append_error
 from txnsim.coordinators._ownership import Ownership
-from txnsim.coordinators._write_operation import DecisionLines, WriteOperation, in_one_step
+from txnsim.coordinators._write_operation import DecisionLines, WriteOperation
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.faults.subjects import Subject
 from txnsim.interbroker.share_state import (
@@ -155,6 +155,7 @@ OPERATIONS: Final[Mapping[int, ShareStateOperation]] = {
 class _PreparedAppend(msgspec.Struct, frozen=True, kw_only=True):
     """What is computed in slices before a large append."""
 
+    records: Sequence[ShareRecord]
     batch: bytes
     state_after: ShareSnapshot | None
     """The state that its record leads to; None if it deletes it."""
@@ -164,6 +165,55 @@ class _Upkeep(msgspec.Struct, frozen=True, kw_only=True):
     """Records that no request waits for."""
 
     records: Sequence[ShareRecord]
+
+
+class _ShareDecision(Protocol):
+    @property
+    def records(self) -> Sequence[ShareRecord]: ...
+
+
+_DecisionT = TypeVar("_DecisionT", bound=_ShareDecision)
+
+
+class _ShareWrites(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """What the writes of a broker's share coordinator need."""
+
+    clock: Clock
+    log: CoordinatorLog
+    ownership: Ownership[ShareStateShard]
+    lines: DecisionLines
+
+
+class _ShareWrite(WriteOperation[_DecisionT, _PreparedAppend], frozen=True, kw_only=True):
+    """One write about a share partition."""
+
+    writes: _ShareWrites
+    shard: ShareStateShard
+    key: str
+    """The share partition; empty for several."""
+
+    def prepare(self, decision: _DecisionT) -> Generator[int, None, _PreparedAppend]:
+        now_ms = self.writes.clock.now_ms()
+        batch = yield from encoding_batch(decision.records, now_ms=now_ms)
+        yield len(batch) // _ELEMENT_BYTES
+        state_after = None
+        if len(decision.records) == 1:
+            state_after = yield from self.shard.state_after(decision.records[0])
+        return _PreparedAppend(records=decision.records, batch=batch, state_after=state_after)
+
+    def read_inputs(self) -> object:
+        return self.shard.appended
+
+    def admit(self) -> Awaitable[Rejection | None] | None:
+        return self.writes.log.admit(
+            self.shard.partition, lambda topic_partition: Subject(partitions=(topic_partition,))
+        )
+
+    def refuse_moved(self) -> Rejection | None:
+        return self.writes.ownership.refuse_moved(self.shard)
+
+    def lock(self) -> asyncio.Lock:
+        return self.writes.lines.line_of(self.shard.partition, self.key)
 
 
 class ShareCoordinator:
@@ -218,7 +268,9 @@ class ShareCoordinator:
         """Number of logs that could be read only in part."""
         self._pruned: dict[int, int] = {}
         """Partition -> offset up to which it was last pruned."""
-        self._lines = DecisionLines()
+        self._writes = _ShareWrites(
+            clock=clock, log=log, ownership=self._ownership, lines=DecisionLines()
+        )
         self._upkeep_refused = Retries(_log, "share.upkeep-refused", "partition")
 
     def stop(self) -> None:
@@ -281,56 +333,35 @@ class ShareCoordinator:
         shard = self._ownership.find(command.key.coordinator_key)
         if isinstance(shard, Rejection):
             return None, operation.fail(command, shard.error, shard.reason), None
-        written = await self._write_operation(operation, shard, command, pace).run(pace)
+        written = await self._write_operation(operation, shard, command).run(pace)
         if isinstance(written, Rejection):
             return shard, operation.fail(command, written.error, written.reason), None
         decision, _ = written
         return shard, decision.reply, self._replication_of(shard)
 
     def _write_operation(
-        self,
-        operation: ShareStateOperation,
-        shard: ShareStateShard,
-        command: ShareCommand,
-        pace: Pace | None,
-    ) -> WriteOperation[ShareDecision, _PreparedAppend | None]:
+        self, operation: ShareStateOperation, shard: ShareStateShard, command: ShareCommand
+    ) -> _ShareWrite[ShareDecision]:
         """What a command writes. A refusal of the command is an answer without records."""
 
-        def decide() -> Generator[int, None, ShareDecision | Rejection]:
-            deciding = self._deciding(shard)
-            if pace is not None and isinstance(command, WriteShareState):
-                decision = yield from deciding.writing(command)
-            else:
-                decision = operation.decide(deciding, command)
+        def answer(decision: ShareDecision | Rejection) -> ShareDecision:
             if isinstance(decision, Rejection):
                 refusal = operation.refuse(command, decision.error, decision.reason)
                 return ShareDecision(reply=refusal)
             return decision
 
-        return WriteOperation(
-            decide=decide,
-            prepare=lambda decision: self._prepare_append(shard, decision),
-            append=lambda decision, prepared: self._append(shard, decision.records, prepared),
-            read_inputs=lambda: shard.appended,
-            admit=lambda: self._admit(shard),
-            refuse_moved=lambda: self._ownership.refuse_moved(shard),
-            lock=lambda: self._lines.line_of(shard.partition, command.key.coordinator_key),
-        )
+        def decide_in_steps() -> Generator[int, None, ShareDecision | Rejection]:
+            assert isinstance(command, WriteShareState)
+            return answer((yield from self._deciding(shard).writing(command)))
 
-    def _admit(self, shard: ShareStateShard) -> Awaitable[Rejection | None] | None:
-        return self._log.admit(
-            shard.partition, lambda topic_partition: Subject(partitions=(topic_partition,))
+        return _ShareWrite(
+            writes=self._writes,
+            shard=shard,
+            key=command.key.coordinator_key,
+            decide=lambda: answer(operation.decide(self._deciding(shard), command)),
+            decide_in_steps=decide_in_steps if isinstance(command, WriteShareState) else None,
+            append=lambda _, prepared: self._append(shard, prepared),
         )
-
-    def _prepare_append(
-        self, shard: ShareStateShard, decision: ShareDecision
-    ) -> Generator[int, None, _PreparedAppend | None]:
-        if not decision.records:
-            return None
-        batch = yield from encoding_batch(decision.records, now_ms=self._clock.now_ms())
-        yield len(batch) // _ELEMENT_BYTES
-        (record,) = decision.records
-        return _PreparedAppend(batch=batch, state_after=(yield from shard.state_after(record)))
 
     def _deciding(self, shard: ShareStateShard) -> Deciding:
         return Deciding(shard=shard, count=self._partition_count, now_ms=self._clock.now_ms())
@@ -343,20 +374,18 @@ class ShareCoordinator:
     def _append(
         self,
         shard: ShareStateShard,
-        records: Sequence[ShareRecord],
-        prepared: _PreparedAppend | None = None,
+        prepared: Sequence[ShareRecord] | _PreparedAppend,
     ) -> int | Rejection | None:
         """Append records and apply them; returns the offset of the last one, None if there is none,
         or the log's error.
         """
-        if not records:
+        if not prepared:
             return None
-        batch = (
-            encode_batch(records, now_ms=self._clock.now_ms())
-            if prepared is None
-            else prepared.batch
-        )
-        state_after = None if prepared is None else prepared.state_after
+        if isinstance(prepared, _PreparedAppend):
+            records, batch, state_after = prepared.records, prepared.batch, prepared.state_after
+        else:
+            records, state_after = prepared, None
+            batch = encode_batch(records, now_ms=self._clock.now_ms())
         appended = self._log.append(shard.partition, batch)
         if isinstance(appended, Rejection):
             return appended
@@ -471,7 +500,7 @@ class ShareCoordinator:
             if not self._ownership.is_current(shard):
                 continue
             for decide in decisions_of(shard):
-                written = await self._upkeep_operation(shard, decide).run()
+                written = await self._upkeep(shard, decide).run()
                 refusal = written if isinstance(written, Rejection) else None
                 self._note_upkeep(shard, refusal)
                 if isinstance(written, Rejection):
@@ -480,17 +509,15 @@ class ShareCoordinator:
                 if not self._ownership.is_current(shard):
                     break
 
-    def _upkeep_operation(
+    def _upkeep(
         self, shard: ShareStateShard, decide: Callable[[], Sequence[ShareRecord]]
-    ) -> WriteOperation[_Upkeep, None]:
-        return WriteOperation(
-            decide=in_one_step(lambda: _Upkeep(records=decide())),
-            prepare=_prepare_nothing,
-            append=lambda upkeep, _: self._append(shard, upkeep.records),
-            read_inputs=lambda: shard.appended,
-            admit=lambda: self._admit(shard),
-            refuse_moved=lambda: self._ownership.refuse_moved(shard),
-            lock=lambda: self._lines.line_of(shard.partition, ""),
+    ) -> _ShareWrite[_Upkeep]:
+        return _ShareWrite(
+            writes=self._writes,
+            shard=shard,
+            key="",
+            decide=lambda: _Upkeep(records=decide()),
+            append=lambda _, records: self._append(shard, records),
         )
 
     def _note_upkeep(self, shard: ShareStateShard, refusal: Rejection | None) -> None:
@@ -519,11 +546,6 @@ _BegunCommand = tuple[ShareStateShard | None, ShareAnswer, Awaitable[ErrorCode] 
 def _tombstones(shard: ShareStateShard, keys: Sequence[ShareKey]) -> list[ShareRecord]:
     """Tombstones of those states that there still are."""
     return [ShareDeleted(key=key) for key in keys if key in shard.states]
-
-
-def _prepare_nothing(_: _Upkeep) -> Generator[int, None, None]:
-    return
-    yield
 
 
 def _key_slices(keys: Sequence[ShareKey]) -> Iterator[Sequence[ShareKey]]:

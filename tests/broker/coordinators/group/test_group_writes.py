@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator
 
 import msgspec
 import pytest
@@ -50,11 +49,9 @@ class Writing:
     def operation(
         self, records: tuple[GroupRecord, ...] = (RECORD,), elements: int = 0
     ) -> GroupWrite[Decision]:
-        def decide() -> Generator[int, None, Decision | Rejection]:
+        def decide() -> Decision | Rejection:
             self.decided += 1
-            decision = self.rejection or Decision(number=self.decided, records=records)
-            yield elements
-            return decision
+            return self.rejection or Decision(number=self.decided, records=records)
 
         def append(decision: Decision, records: object) -> int | Rejection | None:
             self.appended.append(decision.number)
@@ -62,10 +59,17 @@ class Writing:
                 return None
             return self.writes.writer.append(self.shard, decision.records)
 
-        return GroupWrite(group_id=GROUP, decide=decide, append=append)
+        return GroupWrite(
+            writes=self.writes,
+            shard=self.shard,
+            group_id=GROUP,
+            decide=decide,
+            element_count=elements,
+            append=append,
+        )
 
     async def write(self, operation: GroupWrite[Decision]) -> Decision | Rejection:
-        return await self.writes.write(self.shard, operation)
+        return await operation.run_and_wait()
 
     def pace(self) -> Pace:
         return Pace(self.world.env.tasks.turns, self.world.env.clock.stopwatch_ns)
@@ -190,7 +194,7 @@ async def test_decisions_of_a_group_that_take_slices_are_made_one_after_the_othe
 
     async def write() -> None:
         pace = writing.pace()
-        await writing.writes.write(writing.shard, operation, pace)
+        await operation.run_and_wait(pace)
         assert pace.has_rested
 
     await asyncio.gather(*(write() for _ in range(5)))
@@ -203,7 +207,7 @@ async def test_a_decision_in_slices_whose_group_moves_in_a_break_appends_nothing
 ) -> None:
     writing = Writing(world)
     operation = writing.operation(elements=LOOKS * LOOK_ELEMENTS)
-    answer = world.later(writing.writes.write(writing.shard, operation, writing.pace()))
+    answer = world.later(operation.run_and_wait(writing.pace()))
     await asyncio.sleep(0)
     writing.is_current = False
     assert await answer is MOVED
