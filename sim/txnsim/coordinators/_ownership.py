@@ -77,7 +77,7 @@ class Ownership(msgspec.Struct, Generic[OwnedT], kw_only=True, eq=False):
 
     def refuse_moved(self, owned_partition: OwnedT) -> Rejection | None:
         """The rejection for a partition that was owned; None if it still is."""
-        if self.is_current(owned_partition):
+        if self.owned.get(owned_partition.partition) is owned_partition:
             return None
         return self.refuse(owned_partition.partition)
 

@@ -76,7 +76,7 @@ def forget_a_position(cluster: VirtualCluster) -> None:
 
 def forget_an_open_transaction(cluster: VirtualCluster) -> None:
     log = leader(cluster).replicas.led[PLACE]
-    log.producers.snapshots.take(log.log_end_offset, ())
+    log.producers.snapshots.take_snapshot(log.log_end_offset, ())
 
 
 def a_producer(cluster: VirtualCluster) -> tuple[PartitionLog, ProducerEntry]:

@@ -11,14 +11,16 @@ from typing import Protocol, TypeVar
 import msgspec
 
 from txnsim.coordinators._write_operation import DecisionLines, WriteOperation
-from txnsim.coordinators.group._writer import GroupWriter, encode_records
-from txnsim.errors import ErrorCode, Rejection
+from txnsim.coordinators.group._writer import GroupWriter, coordinator_error, encode_records
+from txnsim.errors import Rejection
+from txnsim.faults.subjects import Subject
 from txnsim.group.log_format import EncodedRecords
 from txnsim.group.offset_commands import CommittingProducer
 from txnsim.group.records import GroupRecord
 from txnsim.group.shard import GroupShard
 from txnsim.metadata.image import ClusterImage
 from txnsim.runtime.loop_turns import Pace
+from txnsim.types import TopicPartition
 
 
 class GroupDecision(Protocol):
@@ -41,23 +43,15 @@ class GroupWrites(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """The rejection if this broker coordinates the groups of a shard no more."""
     lines: DecisionLines
 
-    async def write_applied(self, shard: GroupShard, records: Sequence[GroupRecord]) -> ErrorCode:
-        """Write records whose effect memory has already, as for members of classic groups, and wait
-        until they are replicated.
-        """
-        admission = self.writer.admit(shard, None)
-        if admission is not None:
-            refusal = await admission or self.refuse_moved(shard)
-            if refusal is not None:
-                return refusal.error
-        last_offset = self.writer.append(shard, records, takes_effect=False)
-        if isinstance(last_offset, Rejection):
-            return last_offset.error
-        return await self.writer.wait_for_commit(shard, last_offset)
-
 
 def _no_other_inputs() -> None:
     return None
+
+
+class AppliedRecords(msgspec.Struct, frozen=True, kw_only=True):
+    """Records whose effect memory has already, as for members of classic groups."""
+
+    records: Sequence[GroupRecord]
 
 
 class GroupWrite(WriteOperation[DecisionT, EncodedRecords], frozen=True, kw_only=True):
@@ -102,13 +96,34 @@ class GroupWrite(WriteOperation[DecisionT, EncodedRecords], frozen=True, kw_only
         return shard.end_offset, image_offset, group, self.read_other_inputs()
 
     def admit(self) -> Awaitable[Rejection | None] | None:
-        return self.writes.writer.admit(self.shard, self.producer)
+        admission = self.writes.writer.log.admit(
+            self.shard.partition,
+            lambda topic_partition: _subject(self.producer, topic_partition),
+        )
+        return None if admission is None else _as_coordinator_error(admission)
 
     def refuse_moved(self) -> Rejection | None:
         return self.writes.refuse_moved(self.shard)
 
     def lock(self) -> asyncio.Lock:
         return self.writes.lines.line_of(self.shard.partition, self.group_id)
+
+
+def _subject(producer: CommittingProducer | None, topic_partition: TopicPartition) -> Subject:
+    if producer is None:
+        return Subject(partitions=(topic_partition,))
+    return Subject(
+        transactional_id=producer.transactional_id,
+        producer_id=producer.producer_id,
+        partitions=(topic_partition,),
+    )
+
+
+async def _as_coordinator_error(admission: Awaitable[Rejection | None]) -> Rejection | None:
+    refusal = await admission
+    if refusal is None:
+        return None
+    return Rejection(error=coordinator_error(refusal.error), reason=refusal.reason)
 
 
 class Subscribing(Protocol):

@@ -18,7 +18,12 @@ from typing import Any, Final, TypeVar, assert_never, cast
 import msgspec
 
 from txnsim.coordinators._write_operation import DecisionLines
-from txnsim.coordinators.group._group_writes import GroupWrite, GroupWrites, with_names
+from txnsim.coordinators.group._group_writes import (
+    AppliedRecords,
+    GroupWrite,
+    GroupWrites,
+    with_names,
+)
 from txnsim.coordinators.group._writer import MANY_RECORDS, TOO_MUCH, GroupWriter
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.classic import ClassicProtocol
@@ -446,9 +451,17 @@ class ClassicGroups(msgspec.Struct, kw_only=True, eq=False):
                 assert_never(effect)
 
     def _write(self, shard: GroupShard, effect: RecordsToAppend) -> None:
+        applied = AppliedRecords(records=effect.records)
+        operation = GroupWrite(
+            writes=self.writes,
+            shard=shard,
+            group_id="",
+            decide=lambda: applied,
+            append=lambda _, records: self.writes.writer.append(shard, records, takes_effect=False),
+        )
         self.tasks.drive(
-            self.writes.write_applied(shard, effect.records),
-            lambda error, bug: self._on_written(shard, effect.after_write, error, bug),
+            operation.run_and_wait(),
+            lambda written, bug: self._on_written(shard, effect.after_write, written, bug),
             name="group-write",
         )
 
@@ -456,10 +469,11 @@ class ClassicGroups(msgspec.Struct, kw_only=True, eq=False):
         self,
         shard: GroupShard,
         after_write: AfterWrite | None,
-        error: ErrorCode | None,
+        written: AppliedRecords | Rejection | None,
         bug: BaseException | None,
     ) -> None:
-        if bug is None and error is not None and self.is_current(shard):
+        if bug is None and self.is_current(shard):
+            error = written.error if isinstance(written, Rejection) else ErrorCode.none
             self._follow_write(shard, after_write, error)
 
     def _follow_write(

@@ -11,7 +11,7 @@ Counterpart in Kafka: CoordinatorRuntime, CoordinatorPartitionWriter.
 from __future__ import annotations
 
 import sys
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from itertools import groupby
 from typing import Final
 
@@ -19,7 +19,6 @@ import msgspec
 
 from txnsim.coordinators._coordinator_log import NO_GUARD, CoordinatorLog, append_error
 from txnsim.errors import ErrorCode, Rejection
-from txnsim.faults.subjects import Subject
 from txnsim.group.log_format import (
     EncodedRecords,
     encode_batch,
@@ -31,7 +30,8 @@ from txnsim.group.offset_commands import CommittingProducer
 from txnsim.group.records import GroupRecord, OffsetCommitted, OffsetDeleted
 from txnsim.group.shard import GroupShard
 from txnsim.runtime.environment import Clock
-from txnsim.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TopicPartition
+from txnsim.settings import Settings
+from txnsim.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
 _NO_ERROR: Final = ErrorCode.none
 TOO_MUCH: Final = ErrorCode.unknown_server_error
@@ -71,7 +71,7 @@ class GroupWriter(msgspec.Struct, kw_only=True, eq=False):
 
     log: CoordinatorLog
     clock: Clock
-    timeout_ms: Callable[[], int]
+    dynamic_settings: Callable[[], Settings]
     shares_out: bool = True
     """Whether a cleanup may use several batches. Before 4.0 it writes one batch per group, and
     takes effect even if the log refuses it, also for deletions that a client requests.
@@ -216,15 +216,6 @@ class GroupWriter(msgspec.Struct, kw_only=True, eq=False):
                     shard.apply(record, record_offset=shard.end_offset - 1)
         return rejection
 
-    def admit(
-        self, shard: GroupShard, producer: CommittingProducer | None
-    ) -> Awaitable[Rejection | None] | None:
-        """Whether positions may be appended now; None if nothing can delay them."""
-        admission = self.log.admit(
-            shard.partition, lambda topic_partition: _subject(producer, topic_partition)
-        )
-        return None if admission is None else _as_coordinator_error(admission)
-
     def high_watermark_of(self, shard: GroupShard) -> int:
         """The high watermark of the shard's log."""
         return self.log.high_watermark_of(shard.partition)
@@ -233,7 +224,7 @@ class GroupWriter(msgspec.Struct, kw_only=True, eq=False):
         """Wait until everything up to ``offset`` is replicated; returns the coordinator's error
         code.
         """
-        timeout_ms = self.timeout_ms()
+        timeout_ms = self.dynamic_settings().offsets_commit_timeout_ms
         replication = self.log.wait_for_commit(shard.partition, offset, timeout_ms=timeout_ms)
         return _NO_ERROR if replication is None else coordinator_error(await replication)
 
@@ -255,20 +246,3 @@ def encode_records(records: Sequence[GroupRecord]) -> Generator[int, None, Encod
     encoded_records = EncodedRecords(records)
     encoded_records.record_bytes = record_bytes
     return encoded_records
-
-
-def _subject(producer: CommittingProducer | None, topic_partition: TopicPartition) -> Subject:
-    if producer is None:
-        return Subject(partitions=(topic_partition,))
-    return Subject(
-        transactional_id=producer.transactional_id,
-        producer_id=producer.producer_id,
-        partitions=(topic_partition,),
-    )
-
-
-async def _as_coordinator_error(admission: Awaitable[Rejection | None]) -> Rejection | None:
-    refusal = await admission
-    if refusal is None:
-        return None
-    return Rejection(error=coordinator_error(refusal.error), reason=refusal.reason)

@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from txnsim.coordinators._coordinator_log import NO_GUARD, CoordinatorLog
+from txnsim.coordinators._coordinator_log import CoordinatorLog
 from txnsim.coordinators._ownership import Ownership
 from txnsim.coordinators.group._group_writes import GroupWrite, GroupWrites
 from txnsim.coordinators.group._membership import (
@@ -174,7 +174,7 @@ class GroupCoordinator:
         self._writer = GroupWriter(
             log=log,
             clock=clock,
-            timeout_ms=lambda: dynamic_settings().offsets_commit_timeout_ms,
+            dynamic_settings=dynamic_settings,
             shares_out=rules.cleanup_takes_many_batches,
         )
         self._refused_cleanups = Retries(_log, "group.cleanup-refused", "partition")
@@ -429,7 +429,21 @@ class GroupCoordinator:
         shard = self._shard_of(command.group_id)
         if isinstance(shard, Rejection):
             return shard
-        decision = await self._commit_operation(shard, command).run_and_wait(pace)
+
+        def append(_: CommitDecision, records: Sequence[GroupRecord]) -> int | Rejection | None:
+            group = shard.groups.get(command.group_id)
+            if isinstance(group, ClassicGroup) and group.state in _EXTENDING_STATES:
+                self.members.extend_session(shard, group, command.member_id)
+            return self._writer.append(shard, records) if records else None
+
+        decision = await GroupWrite(
+            writes=self._writes,
+            shard=shard,
+            group_id=command.group_id,
+            decide=lambda: self._decide_commit(command, shard),
+            element_count=len(command.positions),
+            append=append,
+        ).run_and_wait(pace)
         return decision if isinstance(decision, Rejection) else decision.reply
 
     async def commit_in_transaction(
@@ -463,53 +477,24 @@ class GroupCoordinator:
                 error=ErrorCode.invalid_commit_offset_size,
                 reason=f"a transaction has at most {PENDING_MAX} positions",
             )
-        operation = self._commit_operation(shard, command, producer, guard)
-        decision = await operation.run_and_wait(pace)
-        if isinstance(decision, Rejection):
-            return decision
-        if decision.records and self.trace.tracer.on and producer.producer_id != NO_PRODUCER_ID:
-            self.trace.pending(shard, command, producer, decision.reply)
-        return decision.reply
-
-    def _commit_operation(
-        self,
-        shard: GroupShard,
-        command: CommitOffsets,
-        producer: CommittingProducer | None = None,
-        guard: int = NO_GUARD,
-    ) -> GroupWrite[CommitDecision]:
-        """The write of positions.
-
-        Args:
-            shard: The group's shard.
-            command: The request.
-            producer: The producer of the transaction that they belong to.
-            guard: The guard from the verification.
-        """
-
-        def append(
-            _decision: CommitDecision, records: Sequence[GroupRecord]
-        ) -> int | Rejection | None:
-            group = shard.groups.get(command.group_id)
-            if (
-                producer is None
-                and isinstance(group, ClassicGroup)
-                and group.state in _EXTENDING_STATES
-            ):
-                self.members.extend_session(shard, group, command.member_id)
-            if not records:
-                return None
-            return self._writer.append(shard, records, producer=producer, guard=guard)
-
-        return GroupWrite(
+        decision = await GroupWrite(
             writes=self._writes,
             shard=shard,
             group_id=command.group_id,
             decide=lambda: self._decide_commit(command, shard),
             element_count=len(command.positions),
-            append=append,
+            append=lambda _, records: (
+                self._writer.append(shard, records, producer=producer, guard=guard)
+                if records
+                else None
+            ),
             producer=producer,
-        )
+        ).run_and_wait(pace)
+        if isinstance(decision, Rejection):
+            return decision
+        if decision.records and self.trace.tracer.on and producer.producer_id != NO_PRODUCER_ID:
+            self.trace.pending(shard, command, producer, decision.reply)
+        return decision.reply
 
     async def fetch(self, command: FetchOffsets) -> tuple[Position, ...] | Rejection:
         """OffsetFetch. A request for stable positions waits until all requested positions are
