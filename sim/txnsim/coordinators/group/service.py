@@ -440,7 +440,7 @@ class GroupCoordinator:
             writes=self._writes,
             shard=shard,
             group_id=command.group_id,
-            decide=lambda: self._decide_commit(command, shard),
+            decide=partial(self._decide_commit, command, shard),
             element_count=len(command.positions),
             append=append,
         ).run_and_wait(pace)
@@ -481,7 +481,7 @@ class GroupCoordinator:
             writes=self._writes,
             shard=shard,
             group_id=command.group_id,
-            decide=lambda: self._decide_commit(command, shard),
+            decide=partial(self._decide_commit, command, shard),
             element_count=len(command.positions),
             append=lambda _, records: (
                 self._writer.append(shard, records, producer=producer, guard=guard)
