@@ -102,6 +102,8 @@ _NOT_RUNNING: Final = Rejection(
 
 SLICE_POSITIONS: Final = 200
 """Number of positions that are expired, or deleted with their topic, without a break."""
+EXPIRED_AT_ONCE: Final = 100
+"""Number of positions of a group with more of them that are looked at without a break."""
 
 _EXTENDING_STATES: Final = (ClassicGroupState.STABLE, ClassicGroupState.PREPARING_REBALANCE)
 """States of a classic group in which a commit extends the member's session."""
@@ -788,9 +790,9 @@ class GroupCoordinator:
                 slices: Sequence[Sequence[TopicPartition] | None] = (None,)
                 if position_count > SLICE_POSITIONS:
                     topic_partitions = shard.offsets.partitions_of_group(group.group_id)
-                    starts = range(0, len(topic_partitions), SLICE_POSITIONS)
+                    starts = range(0, len(topic_partitions), EXPIRED_AT_ONCE)
                     slices = (
-                        *(topic_partitions[start : start + SLICE_POSITIONS] for start in starts),
+                        *(topic_partitions[start : start + EXPIRED_AT_ONCE] for start in starts),
                         None,
                     )
                 for topic_partitions_of_slice in slices:
@@ -803,7 +805,8 @@ class GroupCoordinator:
                             self._expired_records, shard, group, topic_partitions_of_slice, now_ms
                         ),
                     )
-                    await rest_where_due(pace, 2 + record_count)
+                    seen_count = len(topic_partitions_of_slice or ())
+                    await rest_where_due(pace, 2 + max(seen_count, record_count))
 
     def _expired_records(
         self,
