@@ -318,9 +318,9 @@ def at_once_and_begun() -> tuple[PartitionLog, PartitionLog]:
 @pytest.mark.parametrize(
     "ask",
     [
-        lambda log: log.producers.settle(),
+        lambda log: log.producers.finish_reload(),
         lambda log: log.producers.all_producers(),
-        lambda log: log.producers.open(),
+        lambda log: log.producers.open_producers(),
         lambda log: log.producers.open_transaction_of(3),
         lambda log: log.producers.snapshots_with(400),
         lambda log: log.snapshot(),
