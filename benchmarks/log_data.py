@@ -251,9 +251,9 @@ def _write_coordinator(directory: Path, scale: Scale, strays: list[Stray]) -> No
         for record in records:
             batch = encode_batch(
                 [record],
-                level=TransactionVersion.TV_1,
+                finalized_version=TransactionVersion.TV_1,
                 now_ms=record.last_update_timestamp_ms,
-                rules=LATEST,
+                release_rules=LATEST,
             )
             log.append(assign(batch, base_offset=len(log), leader_epoch=0))
     for partition, log in enumerate(logs):

@@ -173,7 +173,10 @@ def _coordinator_batches(plan: LogHours) -> Iterator[bytes]:
         state = TransactionState.COMPLETE_COMMIT
         record = transaction_entry(f"app-{producer}", producer, state, frozenset(), end_ms - 900)
         batch = encode_batch(
-            [record], level=TransactionVersion.TV_1, now_ms=end_ms - 900, rules=LATEST
+            [record],
+            finalized_version=TransactionVersion.TV_1,
+            now_ms=end_ms - 900,
+            release_rules=LATEST,
         )
         yield assign(batch, base_offset=offset, leader_epoch=0)
 

@@ -122,6 +122,8 @@ def move(
 def _batches(records: Iterable[TxnRecord]) -> Iterable[bytes]:
     offset = 0
     for record in records:
-        batch = encode_batch([record], level=TransactionVersion.TV_2, now_ms=NOW, rules=LATEST)
+        batch = encode_batch(
+            [record], finalized_version=TransactionVersion.TV_2, now_ms=NOW, release_rules=LATEST
+        )
         yield assign(batch, base_offset=offset, leader_epoch=0)
         offset += read_batch_header(batch).last_offset + 1

@@ -305,7 +305,7 @@ class CoordinatorWorld:
         self, *, timeout_ms: int = 60_000, expected: ProducerIdAndEpoch | None = None
     ) -> ProducerIdAndEpoch | Rejection:
         return await self.service.init_producer_id(
-            InitProducerId(transactional_id=TID, timeout_ms=timeout_ms, expected=expected)
+            InitProducerId(transactional_id=TID, timeout_ms=timeout_ms, expected_identity=expected)
         )
 
     async def ready(self) -> ProducerIdAndEpoch:

@@ -589,7 +589,7 @@ class Broker:
                 errors = (
                     tuple(zip(transaction.partitions, repeat(verified.error), strict=False))
                     if isinstance(verified, Rejection)
-                    else verified.results
+                    else verified.partition_errors
                 )
             else:
                 added = await self.coordinator.add_partitions(

@@ -170,7 +170,7 @@ def _seen_ids(logs: Iterable[PartitionLog]) -> Iterator[int]:
     for log in logs:
         yield from (producer.producer_id for producer in log.producers.all_producers())
         if log.topic_partition.topic == TRANSACTION_STATE_TOPIC:
-            for entry in read_log(log.batches(), rules=LATEST).entries.values():
+            for entry in read_log(log.batches(), release_rules=LATEST).entries.values():
                 yield max(entry.producer_id, entry.next_producer_id)
 
 

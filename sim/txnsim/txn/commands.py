@@ -30,11 +30,11 @@ class InitProducerId(msgspec.Struct, frozen=True, kw_only=True):
     transactional_id: TransactionalId | None
     """None for an idempotent producer without transactions."""
     timeout_ms: int
-    expected: ProducerIdAndEpoch | None = None
+    expected_identity: ProducerIdAndEpoch | None = None
     """The producer id and epoch that the caller believes it has (KIP-360)."""
     enable_two_phase_commit: bool = False
     keep_prepared: bool = False
-    by_text: bool = False
+    through_kip_text: bool = False
     """Whether the request came through the listener of ``--kip-text``, where KeepPreparedTxn is
     supported (KIP-939).
     """
@@ -79,7 +79,7 @@ class EndTxn(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class PreparedKept(ProducerIdAndEpoch, frozen=True, kw_only=True):
     """The new producer id and epoch for a client whose prepared transaction was kept (KIP-939)."""
 
-    ongoing: ProducerIdAndEpoch
+    ongoing_identity: ProducerIdAndEpoch
     """The producer id and epoch with which the transaction was written."""
 
 
@@ -93,7 +93,7 @@ PARTITIONS_ADDED: Final = PartitionsAdded()
 class PartitionsVerified(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Reply: the error code of each partition, in the order of the request."""
 
-    results: tuple[tuple[TopicPartition, int], ...]
+    partition_errors: tuple[tuple[TopicPartition, int], ...]
 
 
 class DescribedTxn(msgspec.Struct, frozen=True, kw_only=True):
@@ -114,7 +114,7 @@ class DescribedTxn(msgspec.Struct, frozen=True, kw_only=True):
 
 class NeedsProducerId(msgspec.Struct, frozen=True, kw_only=True):
     """The decision needs a new producer id: the caller takes one and decides again with it as
-    ``fresh``.
+    ``fresh_producer_id``.
     """
 
 

@@ -12,19 +12,19 @@ from msgspec.structs import replace
 from txnsim.txn.state import EPOCH_EXHAUSTED, TransactionState, TxnMetadata, TxnTransition
 from txnsim.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, ProducerEpoch, TransactionVersion
 
-_PAST_THE_END = frozenset({TransactionState.EMPTY, TransactionState.ONGOING})
+_STATES_AFTER_END = frozenset({TransactionState.EMPTY, TransactionState.ONGOING})
 
 
-def as_logged(record: TxnTransition) -> TxnTransition:
+def record_to_log(record: TxnTransition) -> TxnTransition:
     """The record to write for a transition. After the next transaction has begun, no producer can
     ask for the old end again, so the record has no previous producer id.
     """
-    if record.state not in _PAST_THE_END or record.prev_producer_id == NO_PRODUCER_ID:
+    if record.state not in _STATES_AFTER_END or record.prev_producer_id == NO_PRODUCER_ID:
         return record
     return replace(record, prev_producer_id=NO_PRODUCER_ID)
 
 
-def as_loaded(txn: TxnMetadata) -> TxnMetadata:
+def restore_last_epoch(txn: TxnMetadata) -> TxnMetadata:
     """Restore the last producer epoch of an entry that was read from the log."""
     return replace(txn, last_producer_epoch=_last_epoch(txn))
 
@@ -33,7 +33,7 @@ def _last_epoch(txn: TxnMetadata) -> ProducerEpoch:
     """The epoch of the EndTxn request: one less than the present epoch, so that the record need not
     have it. If the producer id was used up, it is the last but one possible epoch.
     """
-    if txn.client_version < TransactionVersion.TV_2 or txn.state in _PAST_THE_END:
+    if txn.client_version < TransactionVersion.TV_2 or txn.state in _STATES_AFTER_END:
         return NO_PRODUCER_EPOCH
     if txn.prev_producer_id == NO_PRODUCER_ID:
         return NO_PRODUCER_EPOCH

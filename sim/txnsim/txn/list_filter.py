@@ -35,12 +35,12 @@ class FilteredListing(msgspec.Struct, frozen=True, kw_only=True):
     unknown_state_names: tuple[str, ...]
     """State names in the request that do not exist."""
     query: ListTransactions
-    names: frozenset[str]
+    state_names: frozenset[str]
     producer_ids: frozenset[int]
     pattern: Pattern | None
     now_ms: int
 
-    def weight(self, txn: TxnMetadata) -> int:
+    def filtering_work(self, txn: TxnMetadata) -> int:
         """Work that filtering an entry takes at worst, in elements of a request."""
         return 1 if self.pattern is None else self.pattern.weight(txn.transactional_id)
 
@@ -53,7 +53,7 @@ class FilteredListing(msgspec.Struct, frozen=True, kw_only=True):
         query, transactional_id = self.query, txn.transactional_id
         if txn.state is TransactionState.DEAD:
             return False
-        if self.names and txn.state.wire_name not in self.names:
+        if self.state_names and txn.state.wire_name not in self.state_names:
             return False
         if query.running_only and txn.state in IDLE_STATES:
             return False
@@ -68,7 +68,7 @@ class FilteredListing(msgspec.Struct, frozen=True, kw_only=True):
         return self.pattern is None or self.pattern.matches(transactional_id)
 
 
-_KNOWN_NAMES: Final = frozenset(WIRE_NAMES.values())
+_KNOWN_STATE_NAMES: Final = frozenset(WIRE_NAMES.values())
 
 
 def list_transactions(
@@ -78,21 +78,23 @@ def list_transactions(
     try:
         pattern = compile_pattern(query.pattern) if query.pattern else None
     except PatternError as error:
-        return bad_pattern(query, error)
+        return pattern_rejection(query, error)
     return FilteredListing(
         txns=txns,
         unknown_state_names=tuple(
-            name for name in dict.fromkeys(query.states) if name not in _KNOWN_NAMES
+            state_name
+            for state_name in dict.fromkeys(query.states)
+            if state_name not in _KNOWN_STATE_NAMES
         ),
         query=query,
-        names=frozenset(query.states),
+        state_names=frozenset(query.states),
         producer_ids=frozenset(query.producer_ids),
         pattern=pattern,
         now_ms=now_ms,
     )
 
 
-def bad_pattern(query: ListTransactions, error: PatternError) -> Rejection:
+def pattern_rejection(query: ListTransactions, error: PatternError) -> Rejection:
     """The error for an invalid pattern."""
     return Rejection(
         error=ErrorCode.invalid_regular_expression,

@@ -57,7 +57,7 @@ _STATES: Final = {
 }
 _CLIENT_VERSIONS: Final = {version.value: version for version in TransactionVersion}
 
-_AT_0_RULES: Final = {
+_LEVEL_0_RULE_IDS: Final = {
     TransactionState.EMPTY: "decide.init-after-2-to-0",
     TransactionState.ONGOING: "decide.add-at-0",
 }
@@ -67,14 +67,14 @@ _AT_0_RULES: Final = {
 # Writing
 
 
-def refuse_record(record: TxnRecord, level: TransactionVersion) -> Rejection | None:
+def refuse_record(record: TxnRecord, finalized_version: TransactionVersion) -> Rejection | None:
     """The error for a record with a protocol version, which does not fit into value version 0 and
     must not be dropped; None if it fits.
 
     It occurs when ``transaction.version`` was lowered to 0 while transactions of version 2 were
     open.
     """
-    if level >= TransactionVersion.TV_1 or isinstance(record, Tombstone):
+    if finalized_version >= TransactionVersion.TV_1 or isinstance(record, Tombstone):
         return None
     if record.client_version == TransactionVersion.TV_0:
         return None
@@ -82,27 +82,29 @@ def refuse_record(record: TxnRecord, level: TransactionVersion) -> Rejection | N
         error=ErrorCode.unsupported_version,
         reason=f"{record.transactional_id}: a transaction of version {record.client_version:d} "
         "cannot be logged while transaction.version is finalized at 0 (TransactionLogValue v0)",
-        rule=_AT_0_RULES.get(record.state, "decide.end-at-0"),
+        rule=_LEVEL_0_RULE_IDS.get(record.state, "decide.end-at-0"),
     )
 
 
 def encode_batch(
     records: Sequence[TxnRecord],
     *,
-    level: TransactionVersion,
+    finalized_version: TransactionVersion,
     now_ms: int,
-    rules: Rules,
+    release_rules: Rules,
 ) -> bytes:
     """Encode records as one uncompressed record batch, not transactional, without a producer."""
     if len(records) == 1 and isinstance(record := records[0], TxnTransition):
         # Every step of a transaction writes this, so it is encoded directly.
         key = _key_field(record.transactional_id)
-        value = encode_value(record, level=level, rules=rules)
+        value = encode_value(
+            record, finalized_version=finalized_version, release_rules=release_rules
+        )
         value_length = _length(len(value))
-        length = 4 + len(key) + len(value_length) + len(value)
+        record_length = 4 + len(key) + len(value_length) + len(value)
         payload = b"".join(
             # length, attributes and the two deltas, key, value, no headers
-            (_length(length), b"\x00\x00\x00", key, value_length, value, b"\x00")
+            (_length(record_length), b"\x00\x00\x00", key, value_length, value, b"\x00")
         )
         return pack_plain_batch(payload, timestamp_ms=now_ms)
     framed_records = [
@@ -110,7 +112,9 @@ def encode_batch(
             key=encode_key(record.transactional_id),
             value=None
             if isinstance(record, Tombstone)
-            else encode_value(record, level=level, rules=rules),
+            else encode_value(
+                record, finalized_version=finalized_version, release_rules=release_rules
+            ),
         )
         for record in records
     ]
@@ -118,20 +122,20 @@ def encode_batch(
 
 
 def tombstone_batches(
-    tombstones: Sequence[Tombstone], *, batch_bytes_max: int, rules: Rules
+    tombstones: Sequence[Tombstone], *, batch_bytes_max: int, release_rules: Rules
 ) -> list[list[Tombstone]]:
     """Split tombstones into batches of at most ``batch_bytes_max``, the limit of the topic.
     Releases before KAFKA-13099 write one batch, whatever its size.
     """
-    if rules.expired_ids_take_many_batches:
+    if release_rules.expired_ids_take_many_batches:
         batches = in_batches(tombstones, _tombstone_record, batch_bytes_max=batch_bytes_max)
         return [batch for batch, _ in batches]
     return [list(tombstones)] if tombstones else []
 
 
-def _tombstone_record(tombstone: Tombstone, number: int) -> bytes:
+def _tombstone_record(tombstone: Tombstone, offset_delta: int) -> bytes:
     record = Record(key=encode_key(tombstone.transactional_id))
-    return framed_record(record, offset_delta=number, timestamp_delta_ms=0)
+    return framed_record(record, offset_delta=offset_delta, timestamp_delta_ms=0)
 
 
 @lru_cache(maxsize=4_096)
@@ -149,15 +153,17 @@ def _key_field(transactional_id: TransactionalId) -> bytes:
 
 def encode_key(transactional_id: TransactionalId) -> bytes:
     """Encode TransactionLogKey version 0."""
-    text = transactional_id.encode()
-    return _KEY_HEAD.pack(0, len(text)) + text
+    encoded_id = transactional_id.encode()
+    return _KEY_HEAD.pack(0, len(encoded_id)) + encoded_id
 
 
-def encode_value(transition: TxnTransition, *, level: TransactionVersion, rules: Rules) -> bytes:
-    """Encode TransactionLogValue in the version that ``level`` requires."""
-    flexible = level >= _TV_1
-    head = _VALUE_HEAD.pack(
-        1 if flexible else 0,
+def encode_value(
+    transition: TxnTransition, *, finalized_version: TransactionVersion, release_rules: Rules
+) -> bytes:
+    """Encode TransactionLogValue in the version that ``finalized_version`` requires."""
+    is_flexible = finalized_version >= _TV_1
+    fixed_fields = _VALUE_HEAD.pack(
+        1 if is_flexible else 0,
         transition.producer_id,
         transition.producer_epoch,
         transition.txn_timeout_ms,
@@ -165,62 +171,66 @@ def encode_value(transition: TxnTransition, *, level: TransactionVersion, rules:
     )
     times = _VALUE_TIMES.pack(transition.last_update_timestamp_ms, transition.start_timestamp_ms)
     if transition.state is _EMPTY:
-        partitions = b"\x00" if flexible else b"\xff\xff\xff\xff"
+        partitions = b"\x00" if is_flexible else b"\xff\xff\xff\xff"
     else:
-        partitions = _encode_partitions(transition.partitions, flexible=flexible)
-    if not flexible:
-        return head + partitions + times
+        partitions = _encode_partitions(transition.partitions, is_flexible=is_flexible)
+    if not is_flexible:
+        return fixed_fields + partitions + times
     # Tagged fields; one at its default is left out.
-    tags = b""
-    count = 0
-    prev_id, next_id = transition.prev_producer_id, transition.next_producer_id
-    if not rules.swapped_ids_are_logged:
-        prev_id = next_id = NO_PRODUCER_ID
-    if prev_id != NO_PRODUCER_ID:
-        count += 1
-        tags += _TAG_INT64.pack(_TAG_PREV_PRODUCER_ID, 8, prev_id)
-    if next_id != NO_PRODUCER_ID:
-        count += 1
-        tags += _TAG_INT64.pack(_TAG_NEXT_PRODUCER_ID, 8, next_id)
+    tagged_fields = b""
+    tag_count = 0
+    prev_producer_id, next_producer_id = transition.prev_producer_id, transition.next_producer_id
+    if not release_rules.swapped_ids_are_logged:
+        prev_producer_id = next_producer_id = NO_PRODUCER_ID
+    if prev_producer_id != NO_PRODUCER_ID:
+        tag_count += 1
+        tagged_fields += _TAG_INT64.pack(_TAG_PREV_PRODUCER_ID, 8, prev_producer_id)
+    if next_producer_id != NO_PRODUCER_ID:
+        tag_count += 1
+        tagged_fields += _TAG_INT64.pack(_TAG_NEXT_PRODUCER_ID, 8, next_producer_id)
     if transition.client_version:
-        count += 1
-        tags += _TAG_INT16.pack(_TAG_CLIENT_VERSION, 2, transition.client_version)
+        tag_count += 1
+        tagged_fields += _TAG_INT16.pack(_TAG_CLIENT_VERSION, 2, transition.client_version)
     if transition.next_producer_epoch != NO_PRODUCER_EPOCH:  # the text of KIP-939: no release
-        count += 1
-        tags += _TAG_INT16.pack(_TAG_NEXT_PRODUCER_EPOCH, 2, transition.next_producer_epoch)
-    return head + partitions + times + _COUNTS[count] + tags
+        tag_count += 1
+        tagged_fields += _TAG_INT16.pack(
+            _TAG_NEXT_PRODUCER_EPOCH, 2, transition.next_producer_epoch
+        )
+    return fixed_fields + partitions + times + _ENCODED_TAG_COUNTS[tag_count] + tagged_fields
 
 
 @lru_cache(maxsize=4_096)
-def _encode_partitions(partitions: frozenset[TopicPartition], *, flexible: bool) -> bytes:
+def _encode_partitions(partitions: frozenset[TopicPartition], *, is_flexible: bool) -> bytes:
     """Encode partitions grouped by topic and sorted, so that equal runs write equal logs.
 
     The result is cached: the record that prepares an end repeats the partitions of the record
     before, and most producers write to the same partitions in every transaction.
     """
     topics = [
-        (topic.encode(), [partition.partition for partition in group])
-        for topic, group in groupby(sorted(partitions), key=lambda partition: partition.topic)
+        (topic.encode(), [partition.partition for partition in topic_partitions])
+        for topic, topic_partitions in groupby(
+            sorted(partitions), key=lambda partition: partition.topic
+        )
     ]
-    parts = []
-    if flexible:
-        parts.append(uvarint(len(topics) + 1))
-        for topic, ids in topics:
-            parts += (uvarint(len(topic) + 1), topic, uvarint(len(ids) + 1))
-            parts += (struct.pack(f"!{len(ids)}i", *ids), b"\x00")
+    encoded_parts = []
+    if is_flexible:
+        encoded_parts.append(uvarint(len(topics) + 1))
+        for topic, partition_ids in topics:
+            encoded_parts += (uvarint(len(topic) + 1), topic, uvarint(len(partition_ids) + 1))
+            encoded_parts += (struct.pack(f"!{len(partition_ids)}i", *partition_ids), b"\x00")
     else:
-        parts.append(_INT32.pack(len(topics)))
-        for topic, ids in topics:
-            parts += (_INT16.pack(len(topic)), topic, _INT32.pack(len(ids)))
-            parts.append(struct.pack(f"!{len(ids)}i", *ids))
-    return b"".join(parts)
+        encoded_parts.append(_INT32.pack(len(topics)))
+        for topic, partition_ids in topics:
+            encoded_parts += (_INT16.pack(len(topic)), topic, _INT32.pack(len(partition_ids)))
+            encoded_parts.append(struct.pack(f"!{len(partition_ids)}i", *partition_ids))
+    return b"".join(encoded_parts)
 
 
 # Module constants: looking a member up in its enum costs more than the comparison
 _TV_1: Final = TransactionVersion.TV_1
 _EMPTY: Final = TransactionState.EMPTY
 
-_COUNTS: Final = (b"\x00", b"\x01", b"\x02", b"\x03", b"\x04")
+_ENCODED_TAG_COUNTS: Final = (b"\x00", b"\x01", b"\x02", b"\x03", b"\x04")
 
 # Reading
 
@@ -228,7 +238,7 @@ _NO_TAGS: Final = (-1, -1, 0, -1)
 """Values of the tagged fields of a record without tags."""
 
 
-def decode_record(key: bytes, value: bytes | None, *, rules: Rules) -> TxnRecord | None:
+def decode_record(key: bytes, value: bytes | None, *, release_rules: Rules) -> TxnRecord | None:
     """Decode a record of the log.
 
     Returns:
@@ -239,13 +249,13 @@ def decode_record(key: bytes, value: bytes | None, *, rules: Rules) -> TxnRecord
             a version that this broker's release refuses.
     """
     try:
-        key_version, size = _KEY_HEAD.unpack_from(key)
+        key_version, id_length = _KEY_HEAD.unpack_from(key)
         if key_version != 0:
             return None
-        transactional_id = TransactionalId(key[4 : 4 + size].decode())
+        transactional_id = TransactionalId(key[4 : 4 + id_length].decode())
         if value is None:
             return Tombstone(transactional_id=transactional_id)
-        return _decode_value(transactional_id, value, rules)
+        return _decode_value(transactional_id, value, release_rules)
     except (struct.error, IndexError, ValueError) as error:
         raise CorruptLogRecordError(
             f"unreadable record of __transaction_state: {error}, key {key.hex()}"
@@ -253,40 +263,42 @@ def decode_record(key: bytes, value: bytes | None, *, rules: Rules) -> TxnRecord
 
 
 def _decode_value(
-    transactional_id: TransactionalId, value: bytes, rules: Rules
+    transactional_id: TransactionalId, value: bytes, release_rules: Rules
 ) -> TxnTransition | None:
-    (version,) = _INT16.unpack_from(value)
-    if not 0 <= version <= (1 if rules.flexible_records_are_read else 0):
-        if rules.unknown_records_are_skipped:
+    (value_version,) = _INT16.unpack_from(value)
+    if not 0 <= value_version <= (1 if release_rules.flexible_records_are_read else 0):
+        if release_rules.unknown_records_are_skipped:
             return None
-        raise CorruptLogRecordError(f"{transactional_id}: unknown version {version} of its record")
-    _, producer_id, producer_epoch, timeout_ms, status = _VALUE_HEAD.unpack_from(value)
-    state = _STATES.get(status)
-    if state is None:
-        raise CorruptLogRecordError(f"{transactional_id}: unknown transaction state {status}")
-    body = _plain_body(value) if version == 1 else None
-    if body is None:
-        cursor = _Cursor(value, _VALUE_HEAD.size)
-        partitions = cursor.partitions(flexible=version == 1)
-        last_update_ms, start_ms = cursor.int64(), cursor.int64()
-        tags = cursor.tags() if version == 1 else _NO_TAGS
-    else:
-        partitions, last_update_ms, start_ms, tags_at = body
-        no_tags = value[tags_at] == 0
-        tags = _NO_TAGS if no_tags else _Cursor(value, tags_at).tags()
-    if not rules.client_version_is_kept:  # tagged fields came with this rule
-        tags = _NO_TAGS
-    prev_id, next_id, client_version, next_epoch = tags
-    client = _CLIENT_VERSIONS.get(client_version)
-    if client is None:
         raise CorruptLogRecordError(
-            f"{transactional_id}: {client_version} is not a valid TransactionVersion"
+            f"{transactional_id}: unknown version {value_version} of its record"
+        )
+    _, producer_id, producer_epoch, timeout_ms, state_id = _VALUE_HEAD.unpack_from(value)
+    state = _STATES.get(state_id)
+    if state is None:
+        raise CorruptLogRecordError(f"{transactional_id}: unknown transaction state {state_id}")
+    plain_body = _plain_body(value) if value_version == 1 else None
+    if plain_body is None:
+        cursor = _Cursor(value, _VALUE_HEAD.size)
+        partitions = cursor.partitions(is_flexible=value_version == 1)
+        last_update_ms, start_ms = cursor.int64(), cursor.int64()
+        tagged_fields = cursor.tags() if value_version == 1 else _NO_TAGS
+    else:
+        partitions, last_update_ms, start_ms, tags_offset = plain_body
+        has_no_tags = value[tags_offset] == 0
+        tagged_fields = _NO_TAGS if has_no_tags else _Cursor(value, tags_offset).tags()
+    if not release_rules.client_version_is_kept:  # tagged fields came with this rule
+        tagged_fields = _NO_TAGS
+    prev_producer_id, next_producer_id, version_number, next_producer_epoch = tagged_fields
+    client_transaction_version = _CLIENT_VERSIONS.get(version_number)
+    if client_transaction_version is None:
+        raise CorruptLogRecordError(
+            f"{transactional_id}: {version_number} is not a valid TransactionVersion"
         )
     return TxnTransition(
         transactional_id=transactional_id,
         producer_id=ProducerId(producer_id),
-        prev_producer_id=ProducerId(prev_id),
-        next_producer_id=ProducerId(next_id),
+        prev_producer_id=ProducerId(prev_producer_id),
+        next_producer_id=ProducerId(next_producer_id),
         producer_epoch=ProducerEpoch(producer_epoch),
         last_producer_epoch=NO_PRODUCER_EPOCH,
         txn_timeout_ms=timeout_ms,
@@ -294,8 +306,8 @@ def _decode_value(
         partitions=partitions,
         start_timestamp_ms=start_ms,
         last_update_timestamp_ms=last_update_ms,
-        client_version=client,
-        next_producer_epoch=ProducerEpoch(next_epoch),
+        client_version=client_transaction_version,
+        next_producer_epoch=ProducerEpoch(next_producer_epoch),
     )
 
 
@@ -310,49 +322,55 @@ def _plain_body(value: bytes) -> tuple[frozenset[TopicPartition], int, int, int]
     if value[offset] < 2:  # null in Empty, no elements in CompleteX
         offset += 1
     else:  # one topic: mostly that of the record before
-        count_at = offset + 1 + value[offset + 1]
-        if not 1 <= value[offset + 1] < 0x80 or count_at >= len(value):
+        count_offset = offset + 1 + value[offset + 1]
+        if not 1 <= value[offset + 1] < 0x80 or count_offset >= len(value):
             return None
-        end = count_at + 4 * value[count_at] - 2  # the encoded number is one too large
-        if not 1 <= value[count_at] < 0x80 or end > len(value) or value[end - 1]:
+        partitions_end = (
+            count_offset + 4 * value[count_offset] - 2
+        )  # the encoded number is one too large
+        if (
+            not 1 <= value[count_offset] < 0x80
+            or partitions_end > len(value)
+            or value[partitions_end - 1]
+        ):
             return None
-        partitions = _partitions_in(value[offset:end])
-        offset = end
-    end_of_times = offset + _VALUE_TIMES.size
-    if end_of_times >= len(value):
+        partitions = _partitions_in(value[offset:partitions_end])
+        offset = partitions_end
+    times_end = offset + _VALUE_TIMES.size
+    if times_end >= len(value):
         return None
     last_update_ms, start_ms = _VALUE_TIMES.unpack_from(value, offset)
-    return partitions, last_update_ms, start_ms, end_of_times
+    return partitions, last_update_ms, start_ms, times_end
 
 
 @lru_cache(maxsize=1 << 12)
-def _partitions_in(data: bytes) -> frozenset[TopicPartition]:
-    return _Cursor(data, 0).partitions(flexible=True)
+def _partitions_in(encoded_partitions: bytes) -> frozenset[TopicPartition]:
+    return _Cursor(encoded_partitions, 0).partitions(is_flexible=True)
 
 
 class _Cursor:
     """Decodes primitive values one after the other."""
 
-    __slots__ = ("_at", "_data")
+    __slots__ = ("_data", "_offset")
 
     def __init__(self, data: bytes, offset: int) -> None:
         self._data = data
-        self._at = offset
+        self._offset = offset
 
     def int64(self) -> int:
         return self._unpack_fixed(_INT64)
 
-    def partitions(self, *, flexible: bool) -> frozenset[TopicPartition]:
-        topics = self._length(flexible=flexible, fixed=_INT32)
-        if topics <= 0:  # null in Empty, no elements in CompleteX
+    def partitions(self, *, is_flexible: bool) -> frozenset[TopicPartition]:
+        topic_count = self._length(is_flexible=is_flexible, fixed_format=_INT32)
+        if topic_count <= 0:  # null in Empty, no elements in CompleteX
             return NO_PARTITIONS
         partitions = []
-        for _ in range(topics):
-            topic = self._take(self._length(flexible=flexible, fixed=_INT16)).decode()
-            count = self._length(flexible=flexible, fixed=_INT32)
-            ids = struct.unpack(f"!{count}i", self._take(4 * count))
-            partitions += [TopicPartition(topic, partition) for partition in ids]
-            if flexible:
+        for _ in range(topic_count):
+            topic = self._take(self._length(is_flexible=is_flexible, fixed_format=_INT16)).decode()
+            partition_count = self._length(is_flexible=is_flexible, fixed_format=_INT32)
+            partition_ids = struct.unpack(f"!{partition_count}i", self._take(4 * partition_count))
+            partitions += [TopicPartition(topic, partition) for partition in partition_ids]
+            if is_flexible:
                 self.tags()
         return frozenset(partitions)
 
@@ -360,39 +378,41 @@ class _Cursor:
         """Decode (previous producer id, next producer id, protocol version, next producer epoch);
         unknown tags are skipped.
         """
-        prev_id, next_id, client_version, next_epoch = _NO_TAGS
+        prev_producer_id, next_producer_id, client_version, next_producer_epoch = _NO_TAGS
         for _ in range(self._uvarint()):
             tag = self._uvarint()
-            field = _Cursor(self._take(self._uvarint()), 0)
+            field_cursor = _Cursor(self._take(self._uvarint()), 0)
             match tag:
                 case 0:
-                    prev_id = field._unpack_fixed(_INT64)
+                    prev_producer_id = field_cursor._unpack_fixed(_INT64)
                 case 1:
-                    next_id = field._unpack_fixed(_INT64)
+                    next_producer_id = field_cursor._unpack_fixed(_INT64)
                 case 2:
-                    client_version = field._unpack_fixed(_INT16)
+                    client_version = field_cursor._unpack_fixed(_INT16)
                 case 3:
-                    next_epoch = field._unpack_fixed(_INT16)
+                    next_producer_epoch = field_cursor._unpack_fixed(_INT16)
                 case _:
                     pass
-        return prev_id, next_id, client_version, next_epoch
+        return prev_producer_id, next_producer_id, client_version, next_producer_epoch
 
-    def _length(self, *, flexible: bool, fixed: struct.Struct) -> int:
+    def _length(self, *, is_flexible: bool, fixed_format: struct.Struct) -> int:
         """Decode a length; -1 for null."""
-        return self._uvarint() - 1 if flexible else self._unpack_fixed(fixed)
+        return self._uvarint() - 1 if is_flexible else self._unpack_fixed(fixed_format)
 
-    def _unpack_fixed(self, form: struct.Struct) -> int:
-        (value,) = form.unpack_from(self._data, self._at)
-        self._at += form.size
-        return int(value)
+    def _unpack_fixed(self, number_format: struct.Struct) -> int:
+        (number,) = number_format.unpack_from(self._data, self._offset)
+        self._offset += number_format.size
+        return int(number)
 
     def _uvarint(self) -> int:
-        value, self._at = read_uvarint(self._data, self._at)
-        return value
+        number, self._offset = read_uvarint(self._data, self._offset)
+        return number
 
-    def _take(self, size: int) -> bytes:
-        taken_bytes = self._data[self._at : self._at + size]
-        if len(taken_bytes) != size:
-            raise IndexError(f"{size} bytes wanted at {self._at}, {len(taken_bytes)} left")
-        self._at += size
+    def _take(self, byte_count: int) -> bytes:
+        taken_bytes = self._data[self._offset : self._offset + byte_count]
+        if len(taken_bytes) != byte_count:
+            raise IndexError(
+                f"{byte_count} bytes wanted at {self._offset}, {len(taken_bytes)} left"
+            )
+        self._offset += byte_count
         return taken_bytes

@@ -26,46 +26,51 @@ class CoordinatorLogEntries(msgspec.Struct, frozen=True, kw_only=True):
     """The entries that were read, and the error that ended the reading early, if any."""
 
     entries: dict[TransactionalId, TxnMetadata]
-    problem: str | None = None
+    read_error: str | None = None
 
 
-def read_log(chunks: Iterable[bytes], *, rules: Rules) -> CoordinatorLogEntries:
+def read_log(chunks: Iterable[bytes], *, release_rules: Rules) -> CoordinatorLogEntries:
     """Replay a log in one step; arguments as for ``read_in_steps``."""
-    steps = read_in_steps(chunks, rules=rules)
+    steps = read_in_steps(chunks, release_rules=release_rules)
     while True:
         try:
             next(steps)
         except StopIteration as end:
-            loaded: CoordinatorLogEntries = end.value
-            return loaded
+            loaded_entries: CoordinatorLogEntries = end.value
+            return loaded_entries
 
 
 def read_in_steps(
-    chunks: Iterable[bytes], *, rules: Rules
+    chunks: Iterable[bytes], *, release_rules: Rules
 ) -> Generator[int, None, CoordinatorLogEntries]:
     """Replay a log, a batch at a time; yields the number of records of each batch."""
     entries: dict[TransactionalId, TxnMetadata] = {}
     try:
         for chunk in chunks:
-            for position, header in iter_batches(chunk):
+            for batch_position, header in iter_batches(chunk):
                 if not header.is_control:
-                    _replay(entries, chunk, position, rules)
+                    _replay(entries, chunk, batch_position, release_rules)
                     yield header.records_count
     except (CorruptBatchError, CorruptLogRecordError) as error:
-        return CoordinatorLogEntries(entries=entries, problem=str(error))
+        return CoordinatorLogEntries(entries=entries, read_error=str(error))
     return CoordinatorLogEntries(entries=entries)
 
 
 def _replay(
-    entries: dict[TransactionalId, TxnMetadata], chunk: bytes, position: int, rules: Rules
+    entries: dict[TransactionalId, TxnMetadata],
+    chunk: bytes,
+    batch_position: int,
+    release_rules: Rules,
 ) -> None:
-    for record in read_records(chunk, position):
-        if record.key is None:
-            raise CorruptLogRecordError(f"record {record.offset} of __transaction_state has no key")
-        txn_record = decode_record(record.key, record.value, rules=rules)
+    for log_record in read_records(chunk, batch_position):
+        if log_record.key is None:
+            raise CorruptLogRecordError(
+                f"record {log_record.offset} of __transaction_state has no key"
+            )
+        txn_record = decode_record(log_record.key, log_record.value, release_rules=release_rules)
         if txn_record is None:  # a version that is not known
             continue
-        txn = apply(None, txn_record, rules=rules)
+        txn = apply(None, txn_record, release_rules=release_rules)
         if txn is None:
             entries.pop(txn_record.transactional_id, None)
         else:

@@ -31,9 +31,9 @@ from txnsim.types import TopicPartition
 
 SKEW_MS: Final = 1_000
 """Assumed limit for the difference between the clocks of two brokers, in milliseconds."""
-FROM_THE_START: Final = -(1 << 62)
+BEFORE_ALL_MARKERS_MS: Final = -(1 << 62)
 """A time in milliseconds before every marker."""
-NEVER_WHOLE: Final = 1 << 62
+AFTER_ALL_MARKERS_MS: Final = 1 << 62
 """A time in milliseconds after every marker."""
 
 
@@ -85,7 +85,7 @@ class PartitionMarkers(msgspec.Struct, frozen=True, kw_only=True):
 
     markers: tuple[PartitionMarker, ...] = ()
     """The markers in the order of their offsets."""
-    whole_since_ms: int = NEVER_WHOLE
+    complete_since_ms: int = AFTER_ALL_MARKERS_MS
     """Time since which no marker is missing."""
 
 
@@ -110,7 +110,7 @@ class DueDecisions(msgspec.Struct, frozen=True, kw_only=True):
     """Oldest first. If any decision belongs to the partition's open transaction, it is the
     newest.
     """
-    first_known_ms: int | None
+    epoch_began_ms: int | None
     """Time at which their epoch began, by the coordinator's log; None if the log no longer has
     it.
     """
@@ -118,12 +118,12 @@ class DueDecisions(msgspec.Struct, frozen=True, kw_only=True):
     """Possible difference between the clocks; 0 if one clock sets the timestamps of both sides."""
 
     @classmethod
-    def on(
+    def for_partition(
         cls,
         partition: TopicPartition,
         producer_id: int,
         producer_epoch: int,
-        log: Sequence[CoordinatorRecord],
+        coordinator_records: Sequence[CoordinatorRecord],
         *,
         skew_ms: int = SKEW_MS,
     ) -> DueDecisions | None:
@@ -133,17 +133,19 @@ class DueDecisions(msgspec.Struct, frozen=True, kw_only=True):
             partition: The partition with the open transaction.
             producer_id: Producer id of the open transaction, from the partition's leader.
             producer_epoch: Its producer epoch, from the partition's leader.
-            log: The coordinator's records about the transactional id, oldest first.
+            coordinator_records: The coordinator's records about the transactional id, oldest first.
             skew_ms: Possible difference between the clocks of decisions and of markers.
 
         Returns:
             The decisions; None if no decision lists the partition.
         """
-        producer_records = [noted for noted in log if noted.producer_id == producer_id]
+        producer_records = [
+            record for record in coordinator_records if record.producer_id == producer_id
+        ]
         decisions = [
-            noted
-            for noted in producer_records
-            if noted.is_decision and partition in noted.partitions
+            record
+            for record in producer_records
+            if record.is_decision and partition in record.partitions
         ]
         while decisions and not decisions[-1].may_end(producer_epoch):
             decisions.pop()
@@ -151,34 +153,34 @@ class DueDecisions(msgspec.Struct, frozen=True, kw_only=True):
             return None
         newest_epoch = decisions[-1].producer_epoch
         beginnings = [
-            noted.timestamp_ms
-            for noted in producer_records
-            if noted.state == "Empty" and noted.producer_epoch == newest_epoch
+            record.timestamp_ms
+            for record in producer_records
+            if record.state == "Empty" and record.producer_epoch == newest_epoch
         ]
         return cls(
             decisions=tuple(decisions),
-            first_known_ms=beginnings[0] if beginnings else None,
+            epoch_began_ms=beginnings[0] if beginnings else None,
             skew_ms=skew_ms,
         )
 
     @property
-    def newest(self) -> CoordinatorRecord:
+    def newest_decision(self) -> CoordinatorRecord:
         return self.decisions[-1]
 
     @property
-    def since_ms(self) -> int:
+    def markers_needed_since_ms(self) -> int:
         """Time from which on the partition's markers are needed."""
-        return self._count_from()[1]
+        return self._counting_start()[1]
 
     def payment(self, markers: PartitionMarkers) -> Payment:
         """Whether the partition has the marker of the newest decision."""
-        decision = self.newest
-        if markers.whole_since_ms > min(decision.start_timestamp_ms, decision.timestamp_ms) - (
+        decision = self.newest_decision
+        if markers.complete_since_ms > min(decision.start_timestamp_ms, decision.timestamp_ms) - (
             self.skew_ms
         ):
             # Earlier records are unknown. A marker that came later is proof all the same.
-            is_behind = bool(markers.markers) and self._is_after_decision(markers.markers[-1])
-            return Payment.PAID if is_behind else Payment.UNKNOWN
+            is_later = bool(markers.markers) and self._is_after_decision(markers.markers[-1])
+            return Payment.PAID if is_later else Payment.UNKNOWN
         if not markers.markers:
             return Payment.UNPAID
         last_marker = markers.markers[-1]
@@ -194,18 +196,23 @@ class DueDecisions(msgspec.Struct, frozen=True, kw_only=True):
         """Whether the newest decision is older than the newest record of the open transaction, by
         their timestamps. A producer writes before it asks for the end.
         """
-        return last_write_ms is not None and last_write_ms > self.newest.timestamp_ms + self.skew_ms
+        return (
+            last_write_ms is not None
+            and last_write_ms > self.newest_decision.timestamp_ms + self.skew_ms
+        )
 
     def has_mixed_outcomes(self, markers: PartitionMarkers) -> bool:
         """Whether the open transaction may hold records of two decisions with different outcomes,
         because an earlier one may have no marker either.
         """
-        for number in range(len(self.decisions) - 1, 0, -1):
-            earlier = msgspec.structs.replace(self, decisions=self.decisions[:number])
-            paid = earlier.payment(markers)
-            if paid is Payment.PAID:
+        for decision_count in range(len(self.decisions) - 1, 0, -1):
+            earlier_decisions = msgspec.structs.replace(
+                self, decisions=self.decisions[:decision_count]
+            )
+            earlier_payment = earlier_decisions.payment(markers)
+            if earlier_payment is Payment.PAID:
                 return False
-            if earlier.newest.is_commit != self.newest.is_commit:
+            if earlier_decisions.newest_decision.is_commit != self.newest_decision.is_commit:
                 return True
         return False
 
@@ -213,29 +220,31 @@ class DueDecisions(msgspec.Struct, frozen=True, kw_only=True):
         """Whether the last marker of the epoch pays the epoch's last decision; for transactions
         before v2.
         """
-        decision = self.newest
-        number, since_ms = self._count_from()
-        if self.first_known_ms is not None and markers.whole_since_ms == FROM_THE_START:
-            number, since_ms = 0, FROM_THE_START  # no clock is needed
-        is_whole = number >= 0 and markers.whole_since_ms <= since_ms
-        written = [
+        decision = self.newest_decision
+        first_counted, since_ms = self._counting_start()
+        if self.epoch_began_ms is not None and markers.complete_since_ms == BEFORE_ALL_MARKERS_MS:
+            first_counted, since_ms = 0, BEFORE_ALL_MARKERS_MS  # no clock is needed
+        is_countable = first_counted >= 0 and markers.complete_since_ms <= since_ms
+        epoch_markers = [
             marker
             for marker in markers.markers
             if marker.producer_epoch == decision.producer_epoch and marker.timestamp_ms >= since_ms
         ]
-        decided = self._of_epoch()[max(0, number) :]
-        is_short = is_whole and len(written) < len(decided)
+        epoch_decisions = self._newest_epoch_decisions()[max(0, first_counted) :]
+        lacks_marker = is_countable and len(epoch_markers) < len(epoch_decisions)
         if self._is_after_decision(last_marker):
-            return Payment.UNKNOWN if is_short else Payment.PAID
+            return Payment.UNKNOWN if lacks_marker else Payment.PAID
         if self._is_before_decision(last_marker):
-            is_contradicted = is_whole and not is_short
+            is_contradicted = is_countable and not lacks_marker
             return Payment.UNKNOWN if is_contradicted else Payment.UNPAID
         if last_marker.is_commit != decision.is_commit:
             return Payment.UNKNOWN
         if last_marker.timestamp_ms >= decision.start_timestamp_ms + self.skew_ms:
             return Payment.PAID
         is_paid = (
-            is_whole and not is_short and last_marker.timestamp_ms >= decision.start_timestamp_ms
+            is_countable
+            and not lacks_marker
+            and last_marker.timestamp_ms >= decision.start_timestamp_ms
         )
         return Payment.PAID if is_paid else Payment.UNKNOWN
 
@@ -243,26 +252,26 @@ class DueDecisions(msgspec.Struct, frozen=True, kw_only=True):
         """Whether a marker was written after the newest decision, whatever the difference of the
         clocks.
         """
-        return marker.timestamp_ms >= self.newest.timestamp_ms + self.skew_ms
+        return marker.timestamp_ms >= self.newest_decision.timestamp_ms + self.skew_ms
 
     def _is_before_decision(self, marker: PartitionMarker) -> bool:
-        return marker.timestamp_ms < self.newest.timestamp_ms - self.skew_ms
+        return marker.timestamp_ms < self.newest_decision.timestamp_ms - self.skew_ms
 
-    def _of_epoch(self) -> tuple[CoordinatorRecord, ...]:
+    def _newest_epoch_decisions(self) -> tuple[CoordinatorRecord, ...]:
         """The decisions with the epoch of the newest one."""
-        epoch = self.newest.producer_epoch
+        epoch = self.newest_decision.producer_epoch
         return tuple(decision for decision in self.decisions if decision.producer_epoch == epoch)
 
-    def _count_from(self) -> tuple[int, int]:
+    def _counting_start(self) -> tuple[int, int]:
         """(index of the decision from which on to count, time from which on markers count). The
         epoch begins with that decision, or a pause comes before it; the index is -1 if counting is
         impossible.
         """
-        decisions = self._of_epoch()
-        for number in range(len(decisions) - 1, 0, -1):
-            pause_ms = decisions[number].start_timestamp_ms - decisions[number - 1].timestamp_ms
+        decisions = self._newest_epoch_decisions()
+        for index in range(len(decisions) - 1, 0, -1):
+            pause_ms = decisions[index].start_timestamp_ms - decisions[index - 1].timestamp_ms
             if pause_ms > 2 * self.skew_ms:
-                return number, decisions[number].start_timestamp_ms - self.skew_ms
-        if self.first_known_ms is not None:
-            return 0, self.first_known_ms - self.skew_ms
+                return index, decisions[index].start_timestamp_ms - self.skew_ms
+        if self.epoch_began_ms is not None:
+            return 0, self.epoch_began_ms - self.skew_ms
         return -1, decisions[0].start_timestamp_ms - self.skew_ms

@@ -49,7 +49,7 @@ class NoLeader(Enum):
 LeaderLookup = BrokerId | NoLeader
 LeaderOf = Callable[[TopicPartition], LeaderLookup]
 
-_DONE: Final = frozenset(
+_DONE_ERRORS: Final = frozenset(
     {
         ErrorCode.none,
         # A log that can't hold markers holds no transactions either
@@ -57,7 +57,7 @@ _DONE: Final = frozenset(
         ErrorCode.unsupported_version,
     }
 )
-_RETRIED: Final = frozenset(
+_RETRIED_ERRORS: Final = frozenset(
     {
         ErrorCode.unknown_topic_or_partition,
         ErrorCode.not_leader_or_follower,
@@ -67,7 +67,7 @@ _RETRIED: Final = frozenset(
         ErrorCode.kafka_storage_error,
     }
 )
-_GIVEN_UP: Final = frozenset(
+_FATAL_ERRORS: Final = frozenset(
     {ErrorCode.invalid_producer_epoch, ErrorCode.transaction_coordinator_fenced}
 )
 
@@ -122,19 +122,19 @@ class MarkerOutcome(msgspec.Struct, frozen=True, kw_only=True):
     debt: Debt
     written_partitions: frozenset[TopicPartition]
     """Partitions that have the marker or do not need it."""
-    retry: frozenset[TopicPartition]
-    retried: int = 0
+    partitions_to_retry: frozenset[TopicPartition]
+    retry_error: int = 0
     """Error because of which markers are sent again; 0 if there was no reply."""
-    refusal: int = 0
+    refusal_error: int = 0
     """Error because of which the transaction is given up; 0 if it is not."""
-    refused: frozenset[TopicPartition] = frozenset()
+    refused_partitions: frozenset[TopicPartition] = frozenset()
     """Partitions with that error."""
 
     @property
     def refusal_rule(self) -> str:
         """Row of docs/rules.md that explains the refusal."""
-        is_epoch = self.refusal == ErrorCode.invalid_producer_epoch
-        return "result.epoch-fenced" if is_epoch else "result.coordinator-fenced"
+        is_epoch_error = self.refusal_error == ErrorCode.invalid_producer_epoch
+        return "result.epoch-fenced" if is_epoch_error else "result.coordinator-fenced"
 
 
 def debt_of(
@@ -163,105 +163,113 @@ def debt_of(
     )
 
 
-def judge(
-    owed_marker: OwedMarker, errors: Mapping[TopicPartition, int], *, rules: Rules
+def marker_outcome(
+    owed_marker: OwedMarker, errors: Mapping[TopicPartition, int], *, release_rules: Rules
 ) -> MarkerOutcome | None:
     """The consequences of the partitions' errors for a marker; None if Kafka never sends one of
     them.
 
     A partition that the reply leaves out stays owed and is not tried again.
     """
-    written_partitions, retry, refused, refusal, retried = [], [], [], 0, 0
+    written_partitions, partitions_to_retry, refused_partitions, refusal_error, retry_error = (
+        [],
+        [],
+        [],
+        0,
+        0,
+    )
     for partition in owed_marker.marker.partitions:
-        error = errors.get(partition)
-        if error is None:
+        error_code = errors.get(partition)
+        if error_code is None:
             continue
-        if error in _DONE:
+        if error_code in _DONE_ERRORS:
             written_partitions.append(partition)
-        elif error in _RETRIED and (
-            rules.storage_errors_are_retried or error != ErrorCode.kafka_storage_error
+        elif error_code in _RETRIED_ERRORS and (
+            release_rules.storage_errors_are_retried or error_code != ErrorCode.kafka_storage_error
         ):
-            retry.append(partition)
-            retried = error
-        elif error in _GIVEN_UP:
-            refused.append(partition)
-            refusal = error
+            partitions_to_retry.append(partition)
+            retry_error = error_code
+        elif error_code in _FATAL_ERRORS:
+            refused_partitions.append(partition)
+            refusal_error = error_code
         else:
             return None
     return MarkerOutcome(
         debt=owed_marker.debt,
         written_partitions=frozenset(written_partitions),
-        retry=frozenset(retry),
-        retried=retried,
-        refusal=refusal,
-        refused=frozenset(refused),
+        partitions_to_retry=frozenset(partitions_to_retry),
+        retry_error=retry_error,
+        refusal_error=refusal_error,
+        refused_partitions=frozenset(refused_partitions),
     )
 
 
 _marker_of: Final = attrgetter("marker")
-_Unrouted = tuple[Debt, frozenset[TopicPartition]]
+_UnroutedMarkers = tuple[Debt, frozenset[TopicPartition]]
 
 
 class MarkerQueue(msgspec.Struct, kw_only=True, eq=False):
     """All debts of one broker's coordinators."""
 
-    rules: Rules
-    _owing: dict[TransactionalId, Debt] = {}
-    _queued: dict[BrokerId, list[OwedMarker]] = {}
-    _waiting: list[_Unrouted] = []
-    unknown: list[_Unrouted] = []
+    release_rules: Rules
+    _debts: dict[TransactionalId, Debt] = {}
+    _markers_to_send: dict[BrokerId, list[OwedMarker]] = {}
+    _markers_to_route: list[_UnroutedMarkers] = []
+    leader_unknown: list[_UnroutedMarkers] = []
     """Markers whose leader is unknown."""
     _in_flight: dict[BrokerId, MarkerBatch] = {}
 
     # Owing
 
-    def owe(self, debt: Debt, partitions: frozenset[TopicPartition]) -> None:
+    def add_debt(self, debt: Debt, partitions: frozenset[TopicPartition]) -> None:
         """Add a debt and its markers; it replaces an older debt of the same transactional id."""
-        self._owing[debt.transactional_id] = debt
-        self._waiting.append((debt, partitions))
+        self._debts[debt.transactional_id] = debt
+        self._markers_to_route.append((debt, partitions))
 
-    def wait(self, debt: Debt, partitions: frozenset[TopicPartition]) -> None:
+    def route_later(self, debt: Debt, partitions: frozenset[TopicPartition]) -> None:
         """Has markers routed, or routed again, in the next round."""
-        self._waiting.append((debt, partitions))
+        self._markers_to_route.append((debt, partitions))
 
-    def forget(self, debt: Debt) -> bool:
+    def forget_debt(self, debt: Debt) -> bool:
         """Drop this debt, but not a later one of the same id (KAFKA-16352); returns whether it was
         still owed.
         """
-        if self._owing.get(debt.transactional_id) is not debt:
+        if self._debts.get(debt.transactional_id) is not debt:
             return False
-        del self._owing[debt.transactional_id]
+        del self._debts[debt.transactional_id]
         return True
 
-    def forget_stale(self, debt: Debt) -> None:
+    def on_stale_reply(self, debt: Debt) -> None:
         """Handle a reply for a debt of an older coordinator epoch. Before KAFKA-16352 it dropped
         any debt of that transactional id.
         """
-        if not self.rules.stale_answers_spare_newer_debt:
-            self._owing.pop(debt.transactional_id, None)
+        if not self.release_rules.stale_answers_spare_newer_debt:
+            self._debts.pop(debt.transactional_id, None)
 
-    def drop(self, txn_partition: int) -> tuple[Debt, ...]:
+    def drop_partition(self, txn_partition: int) -> tuple[Debt, ...]:
         """Drop all debts of a partition of ``__transaction_state``, with their markers."""
-        dropped = tuple(
-            debt for debt in self._owing.values() if debt.txn_partition == txn_partition
+        dropped_debts = tuple(
+            debt for debt in self._debts.values() if debt.txn_partition == txn_partition
         )
-        for debt in dropped:
-            del self._owing[debt.transactional_id]
-        for broker_id, queue in list(self._queued.items()):
+        for debt in dropped_debts:
+            del self._debts[debt.transactional_id]
+        for broker_id, queued_markers in list(self._markers_to_send.items()):
             kept_markers = [
-                waiting for waiting in queue if waiting.debt.txn_partition != txn_partition
+                waiting for waiting in queued_markers if waiting.debt.txn_partition != txn_partition
             ]
             if kept_markers:
-                self._queued[broker_id] = kept_markers
+                self._markers_to_send[broker_id] = kept_markers
             else:
-                del self._queued[broker_id]
-        self._waiting = [
-            waiting for waiting in self._waiting if waiting[0].txn_partition != txn_partition
+                del self._markers_to_send[broker_id]
+        self._markers_to_route = [
+            waiting
+            for waiting in self._markers_to_route
+            if waiting[0].txn_partition != txn_partition
         ]
-        self.unknown = [
-            waiting for waiting in self.unknown if waiting[0].txn_partition != txn_partition
+        self.leader_unknown = [
+            waiting for waiting in self.leader_unknown if waiting[0].txn_partition != txn_partition
         ]
-        return dropped
+        return dropped_debts
 
     # Routing
 
@@ -277,10 +285,10 @@ class MarkerQueue(msgspec.Struct, kw_only=True, eq=False):
         for partition in sorted(partitions):
             by_leader.setdefault(leader_of(partition), []).append(partition)
         deleted_partitions = frozenset(by_leader.pop(NoLeader.NO_SUCH_PARTITION, ()))
-        unknown = by_leader.pop(NoLeader.UNKNOWN, None)
-        if unknown is not None:
-            self.unknown.append((debt, frozenset(unknown)))
-        for leader, owned in by_leader.items():
+        leaderless_partitions = by_leader.pop(NoLeader.UNKNOWN, None)
+        if leaderless_partitions is not None:
+            self.leader_unknown.append((debt, frozenset(leaderless_partitions)))
+        for leader, led_partitions in by_leader.items():
             assert not isinstance(leader, NoLeader)
             marker = TxnMarker(
                 producer_id=debt.producer_id,
@@ -288,14 +296,20 @@ class MarkerQueue(msgspec.Struct, kw_only=True, eq=False):
                 committed=debt.committed,
                 coordinator_epoch=debt.coordinator_epoch,
                 transaction_version=debt.transaction_version,
-                partitions=tuple(owned),
+                partitions=tuple(led_partitions),
             )
-            self._queued.setdefault(leader, []).append(OwedMarker(debt=debt, marker=marker))
+            self._markers_to_send.setdefault(leader, []).append(
+                OwedMarker(debt=debt, marker=marker)
+            )
         return deleted_partitions
 
-    def take_waiting(self) -> list[_Unrouted]:
+    def take_waiting(self) -> list[_UnroutedMarkers]:
         """Take all markers to route, including those whose leader was unknown last time."""
-        markers_to_route, self._waiting, self.unknown = self.unknown + self._waiting, [], []
+        markers_to_route, self._markers_to_route, self.leader_unknown = (
+            self.leader_unknown + self._markers_to_route,
+            [],
+            [],
+        )
         return markers_to_route
 
     # Sending
@@ -305,10 +319,10 @@ class MarkerQueue(msgspec.Struct, kw_only=True, eq=False):
         flight.
         """
         batches = []
-        for broker_id in tuple(self._queued):
+        for broker_id in tuple(self._markers_to_send):
             if broker_id in self._in_flight:
                 continue
-            owed_markers = tuple(self._queued.pop(broker_id))
+            owed_markers = tuple(self._markers_to_send.pop(broker_id))
             batch = MarkerBatch(
                 broker_id=broker_id,
                 owed_markers=owed_markers,
@@ -324,15 +338,17 @@ class MarkerQueue(msgspec.Struct, kw_only=True, eq=False):
         If a producer id is missing, or an error is none that a leader sends, this and all later
         markers of the request are neither repeated nor done, as on a real broker.
         """
-        self.land(batch)
-        errors = dict(reply.results)
+        self.end_flight(batch)
+        errors_by_producer = dict(reply.results)
         outcomes = []
         for owed_marker in batch.owed_markers:
-            marker_errors = errors.get(owed_marker.debt.producer_id)
+            marker_errors = errors_by_producer.get(owed_marker.debt.producer_id)
             outcome = (
                 None
                 if marker_errors is None
-                else judge(owed_marker, dict(marker_errors), rules=self.rules)
+                else marker_outcome(
+                    owed_marker, dict(marker_errors), release_rules=self.release_rules
+                )
             )
             if outcome is None:
                 break
@@ -343,13 +359,15 @@ class MarkerQueue(msgspec.Struct, kw_only=True, eq=False):
         """Evaluate the reply to a large request that has landed, one marker at a time; for small
         ones a list is faster.
         """
-        errors = dict(reply.results)
+        errors_by_producer = dict(reply.results)
         for owed_marker in batch.owed_markers:
-            marker_errors = errors.get(owed_marker.debt.producer_id)
+            marker_errors = errors_by_producer.get(owed_marker.debt.producer_id)
             outcome = (
                 None
                 if marker_errors is None
-                else judge(owed_marker, dict(marker_errors), rules=self.rules)
+                else marker_outcome(
+                    owed_marker, dict(marker_errors), release_rules=self.release_rules
+                )
             )
             if outcome is None:
                 return
@@ -357,12 +375,12 @@ class MarkerQueue(msgspec.Struct, kw_only=True, eq=False):
 
     def on_lost(self, batch: MarkerBatch) -> list[MarkerOutcome]:
         """Make everything in the request be sent again, because there was no reply."""
-        self.land(batch)
+        self.end_flight(batch)
         return [
             MarkerOutcome(
                 debt=owed_marker.debt,
                 written_partitions=frozenset(),
-                retry=frozenset(owed_marker.marker.partitions),
+                partitions_to_retry=frozenset(owed_marker.marker.partitions),
             )
             for owed_marker in batch.owed_markers
         ]
@@ -370,21 +388,21 @@ class MarkerQueue(msgspec.Struct, kw_only=True, eq=False):
     # Queries
 
     @property
-    def owing_count(self) -> int:
+    def debt_count(self) -> int:
         """Number of transactions that wait for markers, or were given up."""
-        return len(self._owing)
+        return len(self._debts)
 
     @property
-    def unknown_count(self) -> int:
+    def leader_unknown_count(self) -> int:
         """Number of entries with unknown leaders (Kafka's UnknownDestinationQueueSize)."""
-        return len(self.unknown)
+        return len(self.leader_unknown)
 
     @property
-    def has_queued(self) -> bool:
+    def has_markers_to_send(self) -> bool:
         """Whether a broker could be sent a request now."""
-        return not self._queued.keys() <= self._in_flight.keys()
+        return not self._markers_to_send.keys() <= self._in_flight.keys()
 
-    def land(self, batch: MarkerBatch) -> None:
+    def end_flight(self, batch: MarkerBatch) -> None:
         """Notes that a request is no longer in flight: its broker may get the next one."""
         if self._in_flight.pop(batch.broker_id, None) is not batch:
             raise InvariantViolation(f"an answer from broker {batch.broker_id} to no request")

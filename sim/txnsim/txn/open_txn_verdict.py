@@ -36,9 +36,9 @@ from txnsim.txn.state import TIMEOUT_NEVER_MS
 from txnsim.types import TopicPartition
 
 PROGRAM: Final = "txnsim txns"
-NAMED_MAX: Final = 10
+NAMED_GROUPS_MAX: Final = 10
 """Most share groups that a sentence names."""
-DISCARDS: Final = (
+DISCARD_WARNING: Final = (
     "that discards its records on every partition, also those that a checkpoint of Flink, a"
     " connector or a two-phase commit may count as committed"
 )
@@ -66,7 +66,7 @@ class OpenTxnStatus(StrEnum):
         producer_id: int,
         producer_epoch: int,
         transactional_id: str | None,
-        entry: CoordinatedTxn | None,
+        txn: CoordinatedTxn | None,
     ) -> tuple[Self, str]:
         """The verdict on an open transaction of a partition, and the reason as a sentence without
         its full stop.
@@ -76,44 +76,44 @@ class OpenTxnStatus(StrEnum):
             producer_epoch: Producer epoch, from the leader.
             transactional_id: Transactional id that *all* coordinators list for that producer id;
                 None if there is none.
-            entry: Its coordinator's answer about that id; None if the coordinator has forgotten it.
+            txn: Its coordinator's answer about that id; None if the coordinator has forgotten it.
         """
         if transactional_id is None:
             return cls.HANGING, f"no coordinator knows producer id {producer_id}"
-        if entry is None:
+        if txn is None:
             return (
                 cls.HANGING,
                 f"its coordinator has forgotten transactional id {transactional_id}",
             )
-        id_text = f"transactional id {entry.transactional_id}"
-        if entry.producer_id != producer_id:
+        id_text = f"transactional id {txn.transactional_id}"
+        if txn.producer_id != producer_id:
             return cls.HANGING, (
-                f"{id_text} goes on with producer id {entry.producer_id}; the coordinator no longer"
+                f"{id_text} goes on with producer id {txn.producer_id}; the coordinator no longer"
                 f" has a transaction of {producer_id}"
             )
-        if not entry.lists_partition:
+        if not txn.lists_partition:
             return cls.HANGING, (
-                f"{id_text} is {entry.state} without this partition, so its coordinator will send"
+                f"{id_text} is {txn.state} without this partition, so its coordinator will send"
                 " no marker here"
             )
-        if entry.state in DECIDED_STATES:
+        if txn.state in DECIDED_STATES:
             return cls.DECIDED, (
-                f"{id_text} is {entry.state}: the outcome stands and its coordinator, broker"
-                f" {entry.coordinator_id}, has yet to get the marker written here"
+                f"{id_text} is {txn.state}: the outcome stands and its coordinator, broker"
+                f" {txn.coordinator_id}, has yet to get the marker written here"
             )
-        if entry.producer_epoch != producer_epoch:
+        if txn.producer_epoch != producer_epoch:
             return cls.HANGING, (
-                f"{id_text} is {entry.state} with epoch {entry.producer_epoch}; this transaction is"
+                f"{id_text} is {txn.state} with epoch {txn.producer_epoch}; this transaction is"
                 f" of epoch {producer_epoch}, which no marker will end"
             )
-        if entry.is_two_phase:
+        if txn.is_two_phase:
             return cls.ALIVE, (
                 f"{id_text} is Ongoing with this partition and without a timeout, as two-phase"
                 " commit has it (KIP-939): prepared, it waits for its external coordinator"
             )
         return cls.ALIVE, (
-            f"{id_text} is {entry.state} with this partition: it ends with its producer, or when"
-            f" its coordinator has had it for transaction.timeout.ms={entry.timeout_ms}"
+            f"{id_text} is {txn.state} with this partition: it ends with its producer, or when"
+            f" its coordinator has had it for transaction.timeout.ms={txn.timeout_ms}"
         )
 
     def repair_command(self, partition: TopicPartition, *, program: str = PROGRAM) -> str | None:
@@ -123,8 +123,8 @@ class OpenTxnStatus(StrEnum):
         """
         if self is not OpenTxnStatus.HANGING:
             return None
-        where = f"--topic {partition.topic} --partition {partition.partition}"
-        return f"{program} repair {where} --yes"
+        partition_options = f"--topic {partition.topic} --partition {partition.partition}"
+        return f"{program} repair {partition_options} --yes"
 
 
 class Cause(StrEnum):
@@ -191,15 +191,15 @@ class BlockingTxn(msgspec.Struct, frozen=True, kw_only=True):
     """The decision about a hanging transaction; None unless a coordinator answered."""
 
 
-class Standing(msgspec.Struct, frozen=True, kw_only=True):
+class ReaderStanding(msgspec.Struct, frozen=True, kw_only=True):
     """How far readers of a partition get, and why not further."""
 
     partition: TopicPartition
     cause: Cause
     last_stable_offset: int
     high_watermark: int
-    holder: BlockingTxn | None = None
-    other_holders: int = 0
+    blocking_txn: BlockingTxn | None = None
+    later_open_count: int = 0
     """Number of open transactions after the blocking one."""
     not_in_sync: Sequence[int] = ()
     """Ids of replicas that are not in sync."""
@@ -218,8 +218,8 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
                 " back by itself, by its group, or by a broker it can't reach.",
                 *_delay_causes(self),
             )
-        withheld_text = withheld(self.last_stable_offset, self.high_watermark)
-        holder = self.holder
+        withheld_text = withheld_sentence(self.last_stable_offset, self.high_watermark)
+        holder = self.blocking_txn
         if self.cause is Cause.WRITTEN:
             return (
                 withheld_text,
@@ -234,13 +234,19 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
                 " replication.",
                 *_delay_causes(self),
             )
-        tail = (
-            (f"Transactions that are open behind it: {self.other_holders}.",)
-            if self.other_holders
+        later_txns = (
+            (f"Transactions that are open behind it: {self.later_open_count}.",)
+            if self.later_open_count
             else ()
         )
-        sharers = (_sharing(self.share_groups),) if self.share_groups else ()
-        return withheld_text, _open(holder), _advice(self, holder), *tail, *sharers
+        share_groups = (_share_groups_sentence(self.share_groups),) if self.share_groups else ()
+        return (
+            withheld_text,
+            _open_txn_sentence(holder),
+            _advice(self, holder),
+            *later_txns,
+            *share_groups,
+        )
 
 
 def is_two_phase(state: str, timeout_ms: int) -> bool:
@@ -248,10 +254,10 @@ def is_two_phase(state: str, timeout_ms: int) -> bool:
     return state == "Ongoing" and timeout_ms == TIMEOUT_NEVER_MS
 
 
-def withheld(last_stable_offset: int, high_watermark: int) -> str:
+def withheld_sentence(last_stable_offset: int, high_watermark: int) -> str:
     """Sentence about the offsets that read_committed consumers do not get."""
-    count = high_watermark - last_stable_offset
-    last_offsets = "offset" if count == 1 else f"{count} offsets"
+    offset_count = high_watermark - last_stable_offset
+    last_offsets = "offset" if offset_count == 1 else f"{offset_count} offsets"
     return (
         f"read_committed consumers stop at offset {last_stable_offset}, the last stable"
         f" offset; the high watermark is {high_watermark}, so they do not get the last"
@@ -259,25 +265,29 @@ def withheld(last_stable_offset: int, high_watermark: int) -> str:
     )
 
 
-def _sharing(groups: Sequence[tuple[str, int | None]]) -> str:
-    names = ", ".join(
-        name if start is None else f"{name} (start offset {start})"
-        for name, start in groups[:NAMED_MAX]
+def _share_groups_sentence(share_groups: Sequence[tuple[str, int | None]]) -> str:
+    group_names = ", ".join(
+        group_name if start_offset is None else f"{group_name} (start offset {start_offset})"
+        for group_name, start_offset in share_groups[:NAMED_GROUPS_MAX]
     )
-    unlisted_text = f" and {len(groups) - NAMED_MAX} more" if len(groups) > NAMED_MAX else ""
+    unlisted_text = (
+        f" and {len(share_groups) - NAMED_GROUPS_MAX} more"
+        if len(share_groups) > NAMED_GROUPS_MAX
+        else ""
+    )
     return (
         "Share groups with read_committed get nothing from there on either:"
-        f" {names}{unlisted_text}."
+        f" {group_names}{unlisted_text}."
     )
 
 
 def program_at(bootstrap: str | None, *options: str) -> str:
     """The command line of ``txnsim txns`` for a cluster."""
-    server = () if bootstrap is None else ("--bootstrap-server", bootstrap)
-    return shlex.join((*PROGRAM.split(), *server, *options))
+    server_option = () if bootstrap is None else ("--bootstrap-server", bootstrap)
+    return shlex.join((*PROGRAM.split(), *server_option, *options))
 
 
-def _open(holder: BlockingTxn) -> str:
+def _open_txn_sentence(holder: BlockingTxn) -> str:
     return (
         f"That is where the transaction of producer id {holder.producer_id}, epoch"
         f" {holder.producer_epoch}, begins, which is open here; its newest record is stamped"
@@ -285,11 +295,11 @@ def _open(holder: BlockingTxn) -> str:
     )
 
 
-def _advice(standing: Standing, holder: BlockingTxn) -> str:
+def _advice(standing: ReaderStanding, holder: BlockingTxn) -> str:
     command = holder.verdict.repair_command(standing.partition, program=standing.program)
     if command is not None:
-        decided = "" if holder.decided is None else f" {holder.decided}."
-        return f"It hangs.{decided} To end it: {Decided.with_guess(command, holder.decided)}."
+        decision_text = "" if holder.decided is None else f" {holder.decided}."
+        return f"It hangs.{decision_text} To end it: {Decided.with_guess(command, holder.decided)}."
     if holder.verdict is OpenTxnStatus.DECIDED:
         return (
             "It does not hang: the marker comes as soon as its coordinator reaches the leader."
@@ -298,19 +308,19 @@ def _advice(standing: Standing, holder: BlockingTxn) -> str:
     if holder.is_two_phase:
         return (
             "It does not hang: its external coordinator ends it. Ask that one first: fencing its"
-            f" producer aborts it, even if it was decided to commit, and {DISCARDS}:"
+            f" producer aborts it, even if it was decided to commit, and {DISCARD_WARNING}:"
             f" {standing.program} forceTerminateTransaction --transactionalId"
             f" {holder.transactional_id}."
         )
     return (
         "It does not hang. See first whether its application runs, or will start again with this"
         " transactional id and end it itself, and what its last checkpoint says of it. To end it"
-        f" now, fence its producer, which aborts it; {DISCARDS}: {standing.program}"
+        f" now, fence its producer, which aborts it; {DISCARD_WARNING}: {standing.program}"
         f" forceTerminateTransaction --transactionalId {holder.transactional_id}."
     )
 
 
-def _delay_causes(standing: Standing) -> tuple[str, ...]:
+def _delay_causes(standing: ReaderStanding) -> tuple[str, ...]:
     """Other causes that may delay the end."""
     if not standing.not_in_sync:
         return ()

@@ -30,11 +30,11 @@ import msgspec
 from txnsim.txn.marker_payment import DueDecisions, PartitionMarkers, Payment
 from txnsim.types import TRANSACTION_STATE_TOPIC
 
-_COMMITS: Final = frozenset({"PrepareCommit", "CompleteCommit"})
-_ABORTS: Final = frozenset({"PrepareAbort", "CompleteAbort", "PrepareEpochFence"})
+_COMMIT_STATES: Final = frozenset({"PrepareCommit", "CompleteCommit"})
+_ABORT_STATES: Final = frozenset({"PrepareAbort", "CompleteAbort", "PrepareEpochFence"})
 
 
-READ_THE_LOG: Final = (
+READ_LOG_HINT: Final = (
     f"the coordinator's log may tell: give this user READ on the topic {TRANSACTION_STATE_TOPIC}"
 )
 
@@ -70,8 +70,8 @@ class Decided(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     def __str__(self) -> str:
-        sentence = f"{_SAID[self.decision]}, as {self.because}"
-        return f"{sentence}; {READ_THE_LOG}" if self.lacks_right else sentence
+        sentence = f"{_DECISION_SENTENCES[self.decision]}, as {self.because}"
+        return f"{sentence}; {READ_LOG_HINT}" if self.lacks_right else sentence
 
     @staticmethod
     def with_guess(command: str, decided: Decided | None) -> str:
@@ -81,7 +81,7 @@ class Decided(msgspec.Struct, frozen=True, kw_only=True):
         return f"{command} --guess abort, which discards its records, or --guess commit"
 
     @classmethod
-    def by_log(
+    def from_log(
         cls,
         due_decisions: DueDecisions | None,
         markers: PartitionMarkers,
@@ -102,44 +102,45 @@ class Decided(msgspec.Struct, frozen=True, kw_only=True):
         """
         if due_decisions is None:
             return None
-        decision = due_decisions.newest
-        why = f"its coordinator's log has {decision.state} with this partition"
+        decision = due_decisions.newest_decision
+        evidence = f"its coordinator's log has {decision.state} with this partition"
         payment = due_decisions.payment(markers)
         if payment is Payment.PAID:
             return cls(
                 decision=Decision.ABORTED,
-                because=f"{why}, and the marker at offset {markers.markers[-1].offset} has carried"
-                " it out: what was written behind that marker was in no transaction",
+                because=f"{evidence}, and the marker at offset {markers.markers[-1].offset} has"
+                " carried it out: what was written behind that marker was in no transaction",
             )
         if due_decisions.has_mixed_outcomes(markers):
             return _unknown_decision(
-                f"{why}, but an earlier decision with the other outcome has no marker there either"
+                f"{evidence}, but an earlier decision with the other outcome has no marker there"
+                " either"
             )
         if decision.is_commit and due_decisions.is_older_than_write(last_write_ms):
             return _unknown_decision(
-                f"{why}, but the newest record here is stamped later than that decision: it was in"
-                " no transaction, or its producer's clock is wrong"
+                f"{evidence}, but the newest record here is stamped later than that decision: it"
+                " was in no transaction, or its producer's clock is wrong"
             )
         if payment is Payment.UNPAID or not decision.is_commit:
             outcome = Decision.COMMITTED if decision.is_commit else Decision.ABORTED
-            return cls(decision=outcome, because=why)
+            return cls(decision=outcome, because=evidence)
         if not markers.markers:
             return _unknown_decision(
-                f"{why}, but the log does not tell whether its marker was there"
+                f"{evidence}, but the log does not tell whether its marker was there"
             )
         return _unknown_decision(
-            f"{why}, but the logs do not tell whether the marker at offset"
+            f"{evidence}, but the logs do not tell whether the marker at offset"
             f" {markers.markers[-1].offset} carried it out: then these records were in no"
             " transaction"
         )
 
     @classmethod
-    def by_newest(
+    def from_newest_txn(
         cls,
         producer_id: int,
         producer_epoch: int,
         last_timestamp_ms: int,
-        newest: Newest | None,
+        newest: NewestTxn | None,
     ) -> Decided:
         """The decision about an open transaction that no coordinator lists, by the coordinator's
         newest state.
@@ -157,15 +158,15 @@ class Decided(msgspec.Struct, frozen=True, kw_only=True):
             return _unknown_decision(
                 f"its transactional id goes on as producer {newest.producer_id}"
             )
-        later = newest.producer_epoch - producer_epoch
-        if newest.state == "Empty" and later == 0:
-            why = (
+        epochs_later = newest.producer_epoch - producer_epoch
+        if newest.state == "Empty" and epochs_later == 0:
+            evidence = (
                 f"no transaction was begun at epoch {producer_epoch}, so none can have been"
                 " committed"
             )
-            return cls(decision=Decision.ABORTED, because=why)
+            return cls(decision=Decision.ABORTED, because=evidence)
         outcome = _outcome(newest.state)
-        if outcome is None or later not in (0, 1):
+        if outcome is None or epochs_later not in (0, 1):
             return _unknown_decision(
                 f"its transactional id has gone on: it is {newest.state} at epoch "
                 f"{newest.producer_epoch}, and this is of epoch {producer_epoch}"
@@ -183,14 +184,14 @@ class Decided(msgspec.Struct, frozen=True, kw_only=True):
         return cls(decision=outcome, because=f"its coordinator says {newest.state}")
 
 
-_SAID: Final = {
+_DECISION_SENTENCES: Final = {
     Decision.COMMITTED: "It was committed: end it with COMMIT",
     Decision.ABORTED: "It was not committed: end it with ABORT, which discards its records",
     Decision.UNKNOWN: "What was decided is unknown",
 }
 
 
-class Newest(msgspec.Struct, frozen=True, kw_only=True):
+class NewestTxn(msgspec.Struct, frozen=True, kw_only=True):
     """The newest transaction of a transactional id, as its coordinator describes it."""
 
     state: str
@@ -201,9 +202,9 @@ class Newest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _outcome(state: str) -> Decision | None:
-    if state in _COMMITS:
+    if state in _COMMIT_STATES:
         return Decision.COMMITTED
-    return Decision.ABORTED if state in _ABORTS else None
+    return Decision.ABORTED if state in _ABORT_STATES else None
 
 
 def _unknown_decision(because: str) -> Decided:

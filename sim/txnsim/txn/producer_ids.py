@@ -42,7 +42,7 @@ class ProducerIdBlock(msgspec.Struct, frozen=True, kw_only=True):
         return self.first_id + self.length - 1
 
     @property
-    def prefetch_at(self) -> int:
+    def prefetch_id(self) -> int:
         """The id at whose use the next block is requested."""
         return self.first_id + self.length * _PREFETCH_NUMERATOR // _PREFETCH_DENOMINATOR
 
@@ -54,9 +54,9 @@ class ProducerIdPool(msgspec.Struct, eq=False):
     """A broker's blocks: the one in use and perhaps the next."""
 
     _block: ProducerIdBlock = _NO_BLOCK
-    _following: ProducerIdBlock | None = None
+    _next_block: ProducerIdBlock | None = None
     _next_id: int = 0
-    _wanted: bool = False
+    _block_wanted: bool = False
     _in_flight: bool = False
     _retry_at_ms: int | None = None
 
@@ -65,38 +65,38 @@ class ProducerIdPool(msgspec.Struct, eq=False):
         to send.
         """
         if self._next_id > self._block.last_id:
-            if self._following is None:
-                self._wanted = True
+            if self._next_block is None:
+                self._block_wanted = True
                 return None
-            self._block, self._following = self._following, None
+            self._block, self._next_block = self._next_block, None
             self._next_id = self._block.first_id
         producer_id = self._next_id
         self._next_id += 1
-        if producer_id == self._block.prefetch_at:
-            self._wanted = True
+        if producer_id == self._block.prefetch_id:
+            self._block_wanted = True
         return ProducerId(producer_id)
 
     @property
     def has_id(self) -> bool:
         """Whether ``take`` would return an id."""
-        return self._next_id <= self._block.last_id or self._following is not None
+        return self._next_id <= self._block.last_id or self._next_block is not None
 
     @property
     def is_asking(self) -> bool:
         """Whether a request is in flight."""
         return self._in_flight
 
-    def want(self) -> None:
+    def want_block(self) -> None:
         """Make the next ``start_request`` return True, even if ids are left."""
-        self._wanted = True
+        self._block_wanted = True
 
     def start_request(self, *, now_ms: int) -> bool:
         """Whether to send AllocateProducerIds now; its reply goes to ``on_reply``.
 
         A wish for a block during the pause after a failure is dropped; the next ``take`` renews it.
         """
-        is_wanted, self._wanted = self._wanted, False
-        if not is_wanted or self._in_flight or self._following is not None:
+        wants_block, self._block_wanted = self._block_wanted, False
+        if not wants_block or self._in_flight or self._next_block is not None:
             return False
         if self._retry_at_ms is not None and now_ms < self._retry_at_ms:
             return False
@@ -113,7 +113,7 @@ class ProducerIdPool(msgspec.Struct, eq=False):
         if reply is None or reply.error != ErrorCode.none or reply.first <= self._block.last_id:
             self._retry_at_ms = now_ms + RETRY_BACKOFF_MS
             return False
-        self._following = ProducerIdBlock(first_id=reply.first, length=reply.length)
+        self._next_block = ProducerIdBlock(first_id=reply.first, length=reply.length)
         return True
 
 

@@ -110,15 +110,17 @@ _IDLE: Final = frozenset(
         TransactionState.COMPLETE_ABORT,
     }
 )
-_OPENABLE: Final = _IDLE | {TransactionState.ONGOING}
+_OPENABLE_STATES: Final = _IDLE | {TransactionState.ONGOING}
 _ONGOING: Final = frozenset({TransactionState.ONGOING})
-_FENCEABLE: Final = frozenset({TransactionState.ONGOING, TransactionState.PREPARE_EPOCH_FENCE})
+_FENCEABLE_STATES: Final = frozenset(
+    {TransactionState.ONGOING, TransactionState.PREPARE_EPOCH_FENCE}
+)
 
-_VERSION_1: Final[Mapping[TransactionState, frozenset[TransactionState]]] = {
+_PREVIOUS_STATES_V1: Final[Mapping[TransactionState, frozenset[TransactionState]]] = {
     TransactionState.EMPTY: _IDLE,
-    TransactionState.ONGOING: _OPENABLE,
+    TransactionState.ONGOING: _OPENABLE_STATES,
     TransactionState.PREPARE_COMMIT: _ONGOING,
-    TransactionState.PREPARE_ABORT: _FENCEABLE,
+    TransactionState.PREPARE_ABORT: _FENCEABLE_STATES,
     TransactionState.COMPLETE_COMMIT: frozenset({TransactionState.PREPARE_COMMIT}),
     TransactionState.COMPLETE_ABORT: frozenset({TransactionState.PREPARE_ABORT}),
     TransactionState.DEAD: _IDLE,
@@ -129,13 +131,13 @@ VALID_PREVIOUS_STATES: Final[
     Mapping[TransactionVersion, Mapping[TransactionState, frozenset[TransactionState]]]
 ] = {
     # TransactionMetadata.VALID_PREVIOUS_STATES of Kafka 3.x
-    TransactionVersion.TV_0: _VERSION_1,
-    TransactionVersion.TV_1: _VERSION_1,
+    TransactionVersion.TV_0: _PREVIOUS_STATES_V1,
+    TransactionVersion.TV_1: _PREVIOUS_STATES_V1,
     # TransactionState.VALID_PREVIOUS_STATES of Kafka 4.x: an abort needs no open transaction
     # (KIP-890)
     TransactionVersion.TV_2: {
-        **_VERSION_1,
-        TransactionState.PREPARE_ABORT: _FENCEABLE | _IDLE,
+        **_PREVIOUS_STATES_V1,
+        TransactionState.PREPARE_ABORT: _FENCEABLE_STATES | _IDLE,
     },
 }
 """Version of the protocol -> target state -> states from which it may be entered."""

@@ -6,7 +6,8 @@
 3. ``apply`` finishes it when its record is in the log. Loading calls the same function with every
    record that it reads.
 4. ``withdraw`` cancels a change whose record could not be written.
-5. A prepared transaction becomes complete only when ``acknowledge`` has removed its last partition.
+5. A prepared transaction becomes complete only when ``acknowledge_markers`` has removed its last
+   partition.
 
 Counterpart in Kafka: TransactionMetadata.prepare* and completeTransitionTo.
 """
@@ -72,10 +73,10 @@ def begin(txn: TxnMetadata | None, record: TxnRecord, *, now_ms: int) -> TxnMeta
         return _begin_expiry(txn, record)
     if txn is None:
         txn = _new_entry(record, now_ms)
-    target = record.state
+    target_state = record.state
     if txn.pending_state is not None:
         raise InvariantViolation(
-            f"{txn.transactional_id}: cannot begin {target.wire_name} while "
+            f"{txn.transactional_id}: cannot begin {target_state.wire_name} while "
             f"{txn.pending_state.wire_name} is pending"
         )
     if record.producer_id < 0:
@@ -86,26 +87,29 @@ def begin(txn: TxnMetadata | None, record: TxnRecord, *, now_ms: int) -> TxnMeta
         raise InvariantViolation(
             f"{txn.transactional_id}: illegal new producer epoch {record.producer_epoch}"
         )
-    if txn.state not in VALID_PREVIOUS_STATES[record.client_version][target]:
+    if txn.state not in VALID_PREVIOUS_STATES[record.client_version][target_state]:
         raise InvariantViolation(
-            f"{txn.transactional_id}: no move from {txn.state.wire_name} to {target.wire_name}"
+            f"{txn.transactional_id}: no move from {txn.state.wire_name} "
+            f"to {target_state.wire_name}"
         )
     if record.fences_epoch:
         # TransactionCoordinator.endTransaction before version 2: the fence takes hold before it is
         # logged
-        fence = _fence_epoch(record)
-        txn = replace(txn, producer_epoch=fence, last_producer_epoch=NO_PRODUCER_EPOCH)
-    return replace(txn, pending_state=target)
+        fence_epoch = _fence_epoch(record)
+        txn = replace(txn, producer_epoch=fence_epoch, last_producer_epoch=NO_PRODUCER_EPOCH)
+    return replace(txn, pending_state=target_state)
 
 
-def apply(txn: TxnMetadata | None, record: TxnRecord, *, rules: Rules) -> TxnMetadata | None:
+def apply(
+    txn: TxnMetadata | None, record: TxnRecord, *, release_rules: Rules
+) -> TxnMetadata | None:
     """The entry after ``record`` was written; None if it is a tombstone.
 
     Args:
         txn: The pending entry, or None while loading: the log of a compacted topic may lack the
             record before.
         record: The record that was written or read.
-        rules: Rules of the broker's release.
+        release_rules: Rules of the broker's release.
 
     Raises:
         InvariantViolation: The record does not finish the pending change.
@@ -114,8 +118,8 @@ def apply(txn: TxnMetadata | None, record: TxnRecord, *, rules: Rules) -> TxnMet
         return None
     if txn is not None:
         check_complete(txn, record)
-        if not rules.moves_replace_whole_entry:
-            record = _partly(txn, record)
+        if not release_rules.moves_replace_whole_entry:
+            record = _partial_change(txn, record)
     completes = record.state is _COMPLETE_COMMIT or record.state is _COMPLETE_ABORT
     return TxnMetadata(
         transactional_id=record.transactional_id,
@@ -146,45 +150,48 @@ def check_complete(txn: TxnMetadata, transition: TxnTransition) -> None:
             f"{txn.transactional_id}: completing {transition.state.wire_name}, "
             f"but pending is {txn.pending_state!r}"
         )
-    to, state = transition, transition.state
-    same_id = to.producer_id == txn.producer_id
-    same_epoch = to.producer_epoch == txn.producer_epoch
-    version_2 = to.client_version >= _TV_2
-    sound = to.txn_timeout_ms == txn.txn_timeout_ms
-    if state is _ONGOING:
-        sound = sound and same_id and same_epoch and to.partitions >= txn.partitions
-    elif state in PREPARED_STATES:
-        began_from = to.last_producer_epoch if version_2 else to.producer_epoch
-        empty_abort = version_2 and txn.state is not _ONGOING
-        sound = (
-            sound
-            and same_id
-            and began_from == txn.producer_epoch
-            and to.partitions == txn.partitions
-            and (empty_abort or to.start_timestamp_ms == txn.start_timestamp_ms)
+    target, target_state = transition, transition.state
+    has_same_id = target.producer_id == txn.producer_id
+    has_same_epoch = target.producer_epoch == txn.producer_epoch
+    is_version_2 = target.client_version >= _TV_2
+    is_sound = target.txn_timeout_ms == txn.txn_timeout_ms
+    if target_state is _ONGOING:
+        is_sound = (
+            is_sound and has_same_id and has_same_epoch and target.partitions >= txn.partitions
         )
-    elif state is _COMPLETE_COMMIT or state is _COMPLETE_ABORT:
-        overflow = (
-            version_2
-            and to.producer_epoch == 0
-            and to.prev_producer_id == txn.producer_id
-            and to.last_producer_epoch == txn.last_producer_epoch
+    elif target_state in PREPARED_STATES:
+        epoch_before = target.last_producer_epoch if is_version_2 else target.producer_epoch
+        is_empty_abort = is_version_2 and txn.state is not _ONGOING
+        is_sound = (
+            is_sound
+            and has_same_id
+            and epoch_before == txn.producer_epoch
+            and target.partitions == txn.partitions
+            and (is_empty_abort or target.start_timestamp_ms == txn.start_timestamp_ms)
+        )
+    elif target_state is _COMPLETE_COMMIT or target_state is _COMPLETE_ABORT:
+        is_overflow = (
+            is_version_2
+            and target.producer_epoch == 0
+            and target.prev_producer_id == txn.producer_id
+            and target.last_producer_epoch == txn.last_producer_epoch
         )
         keeps_identity = txn.next_producer_epoch != NO_PRODUCER_EPOCH and (
-            (to.producer_id, to.producer_epoch) == (txn.next_producer_id, txn.next_producer_epoch)
+            (target.producer_id, target.producer_epoch)
+            == (txn.next_producer_id, txn.next_producer_epoch)
         )
-        sound = (
-            sound
-            and ((same_id and same_epoch) or overflow or keeps_identity)
-            and to.start_timestamp_ms != NO_TIMESTAMP
+        is_sound = (
+            is_sound
+            and ((has_same_id and has_same_epoch) or is_overflow or keeps_identity)
+            and target.start_timestamp_ms != NO_TIMESTAMP
         )
-    elif state is _EMPTY:
-        bumped = same_epoch or to.producer_epoch == txn.producer_epoch + 1
-        sound = bumped if same_id else to.producer_epoch == 0
-        sound = sound and not to.partitions and to.start_timestamp_ms == NO_TIMESTAMP
+    elif target_state is _EMPTY:
+        is_raised_or_same = has_same_epoch or target.producer_epoch == txn.producer_epoch + 1
+        is_sound = is_raised_or_same if has_same_id else target.producer_epoch == 0
+        is_sound = is_sound and not target.partitions and target.start_timestamp_ms == NO_TIMESTAMP
     else:  # Dead and PrepareEpochFence are never written
-        sound = False
-    if not sound:
+        is_sound = False
+    if not is_sound:
         raise InvariantViolation(f"unsound completion: {txn!r} by {transition!r}")
 
 
@@ -192,12 +199,12 @@ def withdraw(txn: TxnMetadata, record: TxnRecord) -> TxnMetadata:
     """The entry after the append of ``record`` failed: nothing is pending, and a failed fence is
     remembered (KAFKA-9666; ``fence_epoch_of`` decides whether it matters).
     """
-    fenced = isinstance(record, TxnTransition) and record.fences_epoch
-    fenced = fenced or txn.has_failed_epoch_fence
-    return replace(txn, pending_state=None, has_failed_epoch_fence=fenced)
+    has_failed_fence = isinstance(record, TxnTransition) and record.fences_epoch
+    has_failed_fence = has_failed_fence or txn.has_failed_epoch_fence
+    return replace(txn, pending_state=None, has_failed_epoch_fence=has_failed_fence)
 
 
-def acknowledge(txn: TxnMetadata, partitions: frozenset[TopicPartition]) -> TxnMetadata:
+def acknowledge_markers(txn: TxnMetadata, partitions: frozenset[TopicPartition]) -> TxnMetadata:
     """The entry after these partitions have got their marker, or no longer need it.
 
     Raises:
@@ -267,7 +274,7 @@ def to_ongoing(
     """The record of added partitions, which opens the transaction if none is open
     (prepareAddPartitions).
     """
-    ongoing = txn.state is _ONGOING
+    is_ongoing = txn.state is _ONGOING
     return TxnTransition(
         transactional_id=txn.transactional_id,
         producer_id=txn.producer_id,
@@ -278,7 +285,7 @@ def to_ongoing(
         txn_timeout_ms=txn.txn_timeout_ms,
         state=_ONGOING,
         partitions=txn.partitions | partitions if txn.partitions else partitions,
-        start_timestamp_ms=txn.start_timestamp_ms if ongoing else now_ms,
+        start_timestamp_ms=txn.start_timestamp_ms if is_ongoing else now_ms,
         last_update_timestamp_ms=now_ms,
         client_version=client_version,
     )
@@ -294,21 +301,21 @@ def to_prepared_v1(
     """The record of an end under protocol version 0 or 1: the epoch stays, unless a fence raises
     it.
     """
-    fences = fence_epoch is not None
+    fences_epoch = fence_epoch is not None
     return TxnTransition(
         transactional_id=txn.transactional_id,
         producer_id=txn.producer_id,
         prev_producer_id=txn.producer_id,
         next_producer_id=NO_PRODUCER_ID,
         producer_epoch=txn.producer_epoch if fence_epoch is None else fence_epoch,
-        last_producer_epoch=NO_PRODUCER_EPOCH if fences else txn.last_producer_epoch,
+        last_producer_epoch=NO_PRODUCER_EPOCH if fences_epoch else txn.last_producer_epoch,
         txn_timeout_ms=txn.txn_timeout_ms,
         state=_PREPARE_COMMIT if committed else _PREPARE_ABORT,
         partitions=txn.partitions,
         start_timestamp_ms=txn.start_timestamp_ms,
         last_update_timestamp_ms=now_ms,
         client_version=TransactionVersion.TV_0,
-        fences_epoch=fences,
+        fences_epoch=fences_epoch,
     )
 
 
@@ -316,7 +323,7 @@ def to_prepared_v2(
     txn: TxnMetadata,
     *,
     committed: bool,
-    fresh: ProducerId | None,
+    fresh_producer_id: ProducerId | None,
     now_ms: int,
     fence_epoch: ProducerEpoch | None = None,
 ) -> TxnTransition:
@@ -325,20 +332,21 @@ def to_prepared_v2(
     Args:
         txn: The entry; not Ongoing for an empty abort.
         committed: Commit or abort.
-        fresh: The producer id that takes over; given if and only if the epoch is exhausted.
+        fresh_producer_id: The producer id that takes over; given if and only if the epoch is
+            exhausted.
         now_ms: Cluster time.
         fence_epoch: Epoch to which a fence has raised the entry already (before KAFKA-19367).
     """
-    epoch = txn.producer_epoch if fence_epoch is None else fence_epoch
+    epoch_before = txn.producer_epoch if fence_epoch is None else fence_epoch
     # KAFKA-20090: only bugs lead to 32767 before the end, and then an abort must still get through
-    stuck = epoch == PRODUCER_EPOCH_MAX and not committed
+    keeps_epoch = epoch_before == PRODUCER_EPOCH_MAX and not committed
     return TxnTransition(
         transactional_id=txn.transactional_id,
         producer_id=txn.producer_id,
         prev_producer_id=txn.producer_id,
-        next_producer_id=NO_PRODUCER_ID if fresh is None else fresh,
-        producer_epoch=epoch if stuck else ProducerEpoch(epoch + 1),
-        last_producer_epoch=epoch,
+        next_producer_id=NO_PRODUCER_ID if fresh_producer_id is None else fresh_producer_id,
+        producer_epoch=epoch_before if keeps_epoch else ProducerEpoch(epoch_before + 1),
+        last_producer_epoch=epoch_before,
         txn_timeout_ms=txn.txn_timeout_ms,
         state=_PREPARE_COMMIT if committed else _PREPARE_ABORT,
         partitions=txn.partitions,
@@ -349,7 +357,7 @@ def to_prepared_v2(
     )
 
 
-def to_kept(txn: TxnMetadata, *, following: ProducerIdAndEpoch, now_ms: int) -> TxnTransition:
+def to_kept(txn: TxnMetadata, *, next_identity: ProducerIdAndEpoch, now_ms: int) -> TxnTransition:
     """The record of an open transaction that is kept for a client, which gets a new producer id and
     epoch (KIP-939).
     """
@@ -357,22 +365,22 @@ def to_kept(txn: TxnMetadata, *, following: ProducerIdAndEpoch, now_ms: int) -> 
         to_ongoing(
             txn, partitions=txn.partitions, client_version=txn.client_version, now_ms=now_ms
         ),
-        next_producer_id=following.producer_id,
-        next_producer_epoch=following.producer_epoch,
+        next_producer_id=next_identity.producer_id,
+        next_producer_epoch=next_identity.producer_epoch,
     )
 
 
 def to_prepared_kept(
-    txn: TxnMetadata, *, committed: bool, following: ProducerIdAndEpoch, now_ms: int
+    txn: TxnMetadata, *, committed: bool, next_identity: ProducerIdAndEpoch, now_ms: int
 ) -> TxnTransition:
     """The record of the end of a kept transaction. Its previous producer id is that of the EndTxn
     request, so that a repeated one is recognised (KIP-939).
     """
     return replace(
-        to_prepared_v2(txn, committed=committed, fresh=None, now_ms=now_ms),
+        to_prepared_v2(txn, committed=committed, fresh_producer_id=None, now_ms=now_ms),
         prev_producer_id=txn.next_producer_id,
-        next_producer_id=following.producer_id,
-        next_producer_epoch=following.producer_epoch,
+        next_producer_id=next_identity.producer_id,
+        next_producer_epoch=next_identity.producer_epoch,
     )
 
 
@@ -386,15 +394,15 @@ def to_complete(txn: TxnMetadata, *, now_ms: int) -> TxnTransition:
     """
     if txn.state not in PREPARED_STATES:
         raise InvariantViolation(f"{txn.transactional_id}: cannot complete {txn.state.wire_name}")
-    overflow = txn.client_version >= _TV_2 and txn.next_producer_id != NO_PRODUCER_ID
+    takes_next_id = txn.client_version >= _TV_2 and txn.next_producer_id != NO_PRODUCER_ID
     keeps_identity = txn.next_producer_epoch != NO_PRODUCER_EPOCH
     new_epoch = txn.next_producer_epoch if keeps_identity else ProducerEpoch(0)
     return TxnTransition(
         transactional_id=txn.transactional_id,
-        producer_id=txn.next_producer_id if overflow else txn.producer_id,
+        producer_id=txn.next_producer_id if takes_next_id else txn.producer_id,
         prev_producer_id=txn.prev_producer_id if keeps_identity else txn.producer_id,
         next_producer_id=NO_PRODUCER_ID,
-        producer_epoch=new_epoch if overflow else txn.producer_epoch,
+        producer_epoch=new_epoch if takes_next_id else txn.producer_epoch,
         last_producer_epoch=txn.last_producer_epoch,
         txn_timeout_ms=txn.txn_timeout_ms,
         state=_COMPLETE_COMMIT if txn.state is _PREPARE_COMMIT else _COMPLETE_ABORT,
@@ -405,13 +413,13 @@ def to_complete(txn: TxnMetadata, *, now_ms: int) -> TxnTransition:
     )
 
 
-def fence_epoch_of(txn: TxnMetadata, rules: Rules) -> ProducerEpoch:
+def fence_epoch_of(txn: TxnMetadata, release_rules: Rules) -> ProducerEpoch:
     """The epoch that fences the present producer (prepareFenceProducerEpoch).
 
     It is not raised again after a fence whose record was lost (KAFKA-9666), nor above the last
     possible epoch.
     """
-    is_repeated = txn.has_failed_epoch_fence and rules.failed_fence_keeps_epoch
+    is_repeated = txn.has_failed_epoch_fence and release_rules.failed_fence_keeps_epoch
     if is_repeated or txn.producer_epoch == PRODUCER_EPOCH_MAX:
         return txn.producer_epoch
     return ProducerEpoch(txn.producer_epoch + 1)
@@ -430,22 +438,22 @@ def _fence_epoch(record: TxnTransition) -> ProducerEpoch:
     return record.last_producer_epoch if record.client_version >= _TV_2 else record.producer_epoch
 
 
-def _partly(txn: TxnMetadata, record: TxnTransition) -> TxnTransition:
+def _partial_change(txn: TxnMetadata, record: TxnTransition) -> TxnTransition:
     """The record as an entry of Kafka before 4.1 takes it over: a new session keeps the old start,
     and only some changes replace the previous and next producer id.
     """
-    state = record.state
-    completes = state is _COMPLETE_COMMIT or state is _COMPLETE_ABORT
-    prepares = state is _PREPARE_COMMIT or state is _PREPARE_ABORT
-    version_2 = record.client_version >= _TV_2
-    moves_prev = state is _EMPTY or (completes and version_2)
-    moves_next = (completes or prepares) and version_2
+    target_state = record.state
+    completes = target_state is _COMPLETE_COMMIT or target_state is _COMPLETE_ABORT
+    prepares = target_state is _PREPARE_COMMIT or target_state is _PREPARE_ABORT
+    is_version_2 = record.client_version >= _TV_2
+    replaces_prev_id = target_state is _EMPTY or (completes and is_version_2)
+    replaces_next_id = (completes or prepares) and is_version_2
     return replace(
         record,
-        prev_producer_id=record.prev_producer_id if moves_prev else txn.prev_producer_id,
-        next_producer_id=record.next_producer_id if moves_next else txn.next_producer_id,
+        prev_producer_id=record.prev_producer_id if replaces_prev_id else txn.prev_producer_id,
+        next_producer_id=record.next_producer_id if replaces_next_id else txn.next_producer_id,
         start_timestamp_ms=(
-            txn.start_timestamp_ms if state is _EMPTY else record.start_timestamp_ms
+            txn.start_timestamp_ms if target_state is _EMPTY else record.start_timestamp_ms
         ),
     )
 

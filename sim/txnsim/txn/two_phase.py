@@ -23,7 +23,7 @@ from txnsim.txn.commands import (
     NeedsProducerId,
     PreparedKept,
 )
-from txnsim.txn.refusals import concurrent, fencing_rejection, other_producer
+from txnsim.txn.refusals import concurrent_rejection, fencing_rejection, other_producer_rejection
 from txnsim.txn.state import TxnMetadata, TxnTransition
 from txnsim.txn.transitions import is_epoch_exhausted, to_kept, to_prepared_kept
 from txnsim.types import (
@@ -39,38 +39,44 @@ KeptDecision = Decision[TxnTransition, ProducerIdAndEpoch | Rejection, MarkersOw
 
 
 def decide_keep(
-    txn: TxnMetadata, *, finalized: TransactionVersion, now_ms: int, fresh: ProducerId | None
+    txn: TxnMetadata,
+    *,
+    finalized_version: TransactionVersion,
+    now_ms: int,
+    fresh_producer_id: ProducerId | None,
 ) -> KeptDecision | Rejection | NeedsProducerId:
     """Keep the open transaction, and give out the next producer id and epoch.
 
     Args:
         txn: The entry: Ongoing, nothing pending.
-        finalized: Finalized level of ``transaction.version``; the KIP builds on version 2.
+        finalized_version: Finalized level of ``transaction.version``; the KIP builds on version 2.
         now_ms: Cluster time.
-        fresh: An unused producer id, on the second call after ``NeedsProducerId``.
+        fresh_producer_id: An unused producer id, on the second call after ``NeedsProducerId``.
     """
-    if finalized < TransactionVersion.TV_2:
+    if finalized_version < TransactionVersion.TV_2:
         return Rejection(
             error=ErrorCode.unsupported_version,
             reason=f"{txn.transactional_id}: KeepPreparedTxn needs transaction.version 2, "
-            f"it is {finalized:d}",
+            f"it is {finalized_version:d}",
         )
-    following = _following(_client_identity(txn), fresh)
-    if following is None:
+    next_identity = _next_identity(_client_identity(txn), fresh_producer_id)
+    if next_identity is None:
         return NEEDS_PRODUCER_ID
-    ongoing = ProducerIdAndEpoch(producer_id=txn.producer_id, producer_epoch=txn.producer_epoch)
+    ongoing_identity = ProducerIdAndEpoch(
+        producer_id=txn.producer_id, producer_epoch=txn.producer_epoch
+    )
     return Decision(
-        records=(to_kept(txn, following=following, now_ms=now_ms),),
+        records=(to_kept(txn, next_identity=next_identity, now_ms=now_ms),),
         reply=PreparedKept(
-            producer_id=following.producer_id,
-            producer_epoch=following.producer_epoch,
-            ongoing=ongoing,
+            producer_id=next_identity.producer_id,
+            producer_epoch=next_identity.producer_epoch,
+            ongoing_identity=ongoing_identity,
         ),
     )
 
 
 def decide_end_kept(
-    txn: TxnMetadata, command: EndTxn, *, now_ms: int, fresh: ProducerId | None
+    txn: TxnMetadata, command: EndTxn, *, now_ms: int, fresh_producer_id: ProducerId | None
 ) -> KeptDecision | Rejection | NeedsProducerId:
     """Decide about the EndTxn of a kept transaction: only the client with the next producer id and
     epoch may send it.
@@ -79,32 +85,34 @@ def decide_end_kept(
     if refusal is not None:
         return refusal
     if command.transaction_version < TransactionVersion.TV_2:
-        return _invalid(txn, "is ended under version 2 of the protocol only")
-    return end_kept(txn, committed=command.committed, now_ms=now_ms, fresh=fresh)
+        return _invalid_state(txn, "is ended under version 2 of the protocol only")
+    return end_kept(
+        txn, committed=command.committed, now_ms=now_ms, fresh_producer_id=fresh_producer_id
+    )
 
 
 def end_kept(
-    txn: TxnMetadata, *, committed: bool, now_ms: int, fresh: ProducerId | None
+    txn: TxnMetadata, *, committed: bool, now_ms: int, fresh_producer_id: ProducerId | None
 ) -> KeptDecision | NeedsProducerId:
     """End a kept transaction. The epoch is raised once more, so that a late EndTxn with the epoch
     that was given out can't end the next transaction.
     """
-    following = _following(_client_identity(txn), fresh)
-    if following is None:
+    next_identity = _next_identity(_client_identity(txn), fresh_producer_id)
+    if next_identity is None:
         return NEEDS_PRODUCER_ID
-    record = to_prepared_kept(txn, committed=committed, following=following, now_ms=now_ms)
-    return Decision(records=(record,), reply=following, effects=MARKERS_OWED)
+    record = to_prepared_kept(txn, committed=committed, next_identity=next_identity, now_ms=now_ms)
+    return Decision(records=(record,), reply=next_identity, effects=MARKERS_OWED)
 
 
-def refuse_more(
+def refuse_addition(
     txn: TxnMetadata, producer_id: ProducerId, producer_epoch: ProducerEpoch
 ) -> Rejection:
     """The error for adding to a kept transaction, which no producer may do."""
     refusal = _refuse_stranger(txn, producer_id, producer_epoch)
-    return _invalid(txn, "can only be ended") if refusal is None else refusal
+    return _invalid_state(txn, "can only be ended") if refusal is None else refusal
 
 
-def as_shipped(txn: TxnMetadata) -> TxnMetadata:
+def without_next_epoch(txn: TxnMetadata) -> TxnMetadata:
     """An entry read from the log by a broker that does not know NextProducerEpoch."""
     return replace(txn, next_producer_epoch=NO_PRODUCER_EPOCH)
 
@@ -118,32 +126,34 @@ def _client_identity(txn: TxnMetadata) -> ProducerIdAndEpoch:
     )
 
 
-def _following(identity: ProducerIdAndEpoch, fresh: ProducerId | None) -> ProducerIdAndEpoch | None:
+def _next_identity(
+    identity: ProducerIdAndEpoch, fresh_producer_id: ProducerId | None
+) -> ProducerIdAndEpoch | None:
     """The next producer id and epoch; None if that needs a new producer id."""
     if not is_epoch_exhausted(identity.producer_epoch):
         return replace(identity, producer_epoch=ProducerEpoch(identity.producer_epoch + 1))
-    if fresh is None:
+    if fresh_producer_id is None:
         return None
-    return ProducerIdAndEpoch(producer_id=fresh, producer_epoch=ProducerEpoch(0))
+    return ProducerIdAndEpoch(producer_id=fresh_producer_id, producer_epoch=ProducerEpoch(0))
 
 
 def _refuse_stranger(
     txn: TxnMetadata, producer_id: ProducerId, producer_epoch: ProducerEpoch
 ) -> Rejection | None:
     if txn.pending_state is not None:
-        return concurrent(txn, "")
+        return concurrent_rejection(txn, "")
     held_identity = _client_identity(txn)
-    as_held = replace(
+    held_txn = replace(
         txn, producer_id=held_identity.producer_id, producer_epoch=held_identity.producer_epoch
     )
     if producer_id != held_identity.producer_id:
-        return other_producer(as_held, producer_id, "")
+        return other_producer_rejection(held_txn, producer_id, "")
     if producer_epoch != held_identity.producer_epoch:
-        return fencing_rejection(as_held, producer_epoch, "")
+        return fencing_rejection(held_txn, producer_epoch, "")
     return None
 
 
-def _invalid(txn: TxnMetadata, problem: str) -> Rejection:
+def _invalid_state(txn: TxnMetadata, problem: str) -> Rejection:
     return Rejection(
         error=ErrorCode.invalid_txn_state,
         reason=f"{txn.transactional_id}: a prepared transaction {problem} (KIP-939)",

@@ -95,7 +95,7 @@ def _coordinator_violations(broker: Broker) -> Iterator[Violation]:
         if log is None:
             continue
         if partition_index not in stored_by_partition:
-            read_shard = read_log(log.batches(), rules=log.config.rules).entries
+            read_shard = read_log(log.batches(), release_rules=log.config.rules).entries
             stored_by_partition[partition_index] = {
                 txn_of_log.transactional_id: _comparable_state(txn_of_log)
                 for txn_of_log in read_shard.values()

@@ -18,7 +18,7 @@ from txnsim.txn.open_txn_verdict import (
     Cause,
     CoordinatedTxn,
     OpenTxnStatus,
-    Standing,
+    ReaderStanding,
     program_at,
 )
 from txnsim.txn.past_decision import Decided
@@ -144,13 +144,13 @@ def lso_of(
     else:
         cause_behind = Cause.WRITTEN if is_brief else Cause.UNREPLICATED
         cause = Cause.NOTHING if stable >= end else cause_behind
-    standing = Standing(
+    standing = ReaderStanding(
         partition=where,
         cause=cause,
         last_stable_offset=stable,
         high_watermark=end,
-        holder=None if holder is None else _holder(state, log, holder),
-        other_holders=len(open_ones) - 1,
+        blocking_txn=None if holder is None else _holder(state, log, holder),
+        later_open_count=len(open_ones) - 1,
         share_groups=sorted(_share_groups(state, partition)),
         program=program,
     )

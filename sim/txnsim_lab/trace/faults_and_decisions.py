@@ -13,13 +13,13 @@ import msgspec
 from txnsim.runtime.trace import Event
 from txnsim.trace.story import id_of
 from txnsim.txn.marker_payment import (
-    FROM_THE_START,
+    BEFORE_ALL_MARKERS_MS,
     CoordinatorRecord,
     DueDecisions,
     PartitionMarker,
     PartitionMarkers,
 )
-from txnsim.txn.past_decision import Decided, Newest
+from txnsim.txn.past_decision import Decided, NewestTxn
 from txnsim.types import TopicPartition
 from txnsim_lab.trace.state import GONE
 
@@ -51,7 +51,7 @@ class Remembered(msgspec.Struct, kw_only=True):
     """Position and producer id of all decisions, in order."""
     markers: dict[tuple[TopicPartition, int], list[PartitionMarker]] = {}
     """(partition, producer id) -> the markers written there; each has its position as time."""
-    forgotten_before: int = FROM_THE_START
+    forgotten_before: int = BEFORE_ALL_MARKERS_MS
     """Events before this position are forgotten."""
 
     @classmethod
@@ -155,20 +155,20 @@ class Remembered(msgspec.Struct, kw_only=True):
         """
         log = self.decisions.get(producer_id, ())
         # The trace has one order for both sides: positions take the part of times.
-        due = DueDecisions.on(partition, producer_id, producer_epoch, log, skew_ms=0)
+        due = DueDecisions.for_partition(partition, producer_id, producer_epoch, log, skew_ms=0)
         markers = PartitionMarkers(
             markers=tuple(
                 marker
                 for marker in self.markers.get((partition, producer_id), ())
                 if marker.offset < first_offset
             ),
-            whole_since_ms=self.forgotten_before,
+            complete_since_ms=self.forgotten_before,
         )
-        outcome = Decided.by_log(due, markers, last_write_ms=opened_by)
+        outcome = Decided.from_log(due, markers, last_write_ms=opened_by)
         if outcome is not None:
             return outcome
         newest = None if entry is None else _newest(entry)
-        return Decided.by_newest(producer_id, producer_epoch, last_timestamp_ms, newest)
+        return Decided.from_newest_txn(producer_id, producer_epoch, last_timestamp_ms, newest)
 
 
 def _concerns(
@@ -194,9 +194,9 @@ def _decision_of(position: int, data: Mapping[str, Any]) -> CoordinatorRecord:
     )
 
 
-def _newest(entry: Mapping[str, Any]) -> Newest:
+def _newest(entry: Mapping[str, Any]) -> NewestTxn:
     started_ms = entry.get("started_ms", -1)
-    return Newest(
+    return NewestTxn(
         state=entry["state"],
         producer_id=entry["pid"],
         producer_epoch=entry["epoch"],

@@ -180,14 +180,14 @@ def _decode_records(stored: StoredBatch, partition: int) -> Iterator[TxnRecord]:
     only = only_record(stored.data, stored.header)
     if only is not None:
         key, value = only
-        decoded = decode_record(key, value, rules=LATEST)
+        decoded = decode_record(key, value, release_rules=LATEST)
         if decoded is not None:
             yield _record(decoded, partition, stored.header.base_offset)
         return
     for record in iter_records(stored.data):
         if record.key is None:
             raise CorruptLogRecordError(f"record {record.offset} has no key")
-        decoded = decode_record(record.key, record.value, rules=LATEST)
+        decoded = decode_record(record.key, record.value, release_rules=LATEST)
         if decoded is not None:  # a version that is not known: coordinators pass it over as well
             yield _record(decoded, partition, record.offset)
 

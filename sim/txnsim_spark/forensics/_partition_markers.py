@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 
 from txnsim.storage.regular_file import MOUNTS
 from txnsim.txn.marker_payment import (
-    FROM_THE_START,
-    NEVER_WHOLE,
+    AFTER_ALL_MARKERS_MS,
+    BEFORE_ALL_MARKERS_MS,
     NO_MARKERS,
     PartitionMarker,
     PartitionMarkers,
@@ -64,13 +64,13 @@ def markers_before(
     except OSError:  # reported where the replica was looked at
         gaps.append(None)
     if gaps:
-        whole_since_ms = NEVER_WHOLE
+        whole_since_ms = AFTER_ALL_MARKERS_MS
     elif needed[0] is not segments[0]:
         whole_since_ms = since_ms
     elif segments[0].base_offset == 0:
-        whole_since_ms = FROM_THE_START
+        whole_since_ms = BEFORE_ALL_MARKERS_MS
     else:
-        whole_since_ms = markers[0][0].max_timestamp_ms if markers else NEVER_WHOLE
+        whole_since_ms = markers[0][0].max_timestamp_ms if markers else AFTER_ALL_MARKERS_MS
     return PartitionMarkers(
         markers=tuple(
             PartitionMarker(
@@ -82,7 +82,7 @@ def markers_before(
             for header, is_commit in markers
             if header.producer_id == producer_id
         ),
-        whole_since_ms=whole_since_ms,
+        complete_since_ms=whole_since_ms,
     )
 
 

@@ -31,7 +31,7 @@ from txnsim.client.inspection.txn_views import ProducerState, TransactionDescrip
 from txnsim.log.partition_log import LATE_TRANSACTION_GRACE_MS
 from txnsim.txn.marker_payment import NO_MARKERS, CoordinatorRecord, DueDecisions
 from txnsim.txn.open_txn_verdict import OpenTxnStatus
-from txnsim.txn.past_decision import Decided, Decision, Newest
+from txnsim.txn.past_decision import Decided, Decision, NewestTxn
 from txnsim.types import TopicPartition
 from txnsim_spark.forensics._coordinator_entries import (
     COMPLETE_STATES,
@@ -299,22 +299,22 @@ def _decide_outcome(
         )
         for decision in coordinators.decisions.get(txn.producer_id, ())
     ]
-    due = DueDecisions.on(partition, txn.producer_id, txn.producer_epoch, log)
-    outcome = Decided.by_log(
+    due = DueDecisions.for_partition(partition, txn.producer_id, txn.producer_epoch, log)
+    outcome = Decided.from_log(
         due,
-        NO_MARKERS if due is None else markers(due.since_ms),
+        NO_MARKERS if due is None else markers(due.markers_needed_since_ms),
         last_write_ms=txn.last_timestamp_ms,
     )
     if outcome is not None:
         return outcome
     newest = None if entry is None else entry.newest
-    return Decided.by_newest(
+    return Decided.from_newest_txn(
         txn.producer_id,
         txn.producer_epoch,
         txn.last_timestamp_ms,
         None
         if newest is None
-        else Newest(
+        else NewestTxn(
             state=newest.state,
             producer_id=newest.producer_id,
             producer_epoch=newest.producer_epoch,

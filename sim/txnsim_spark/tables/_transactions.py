@@ -32,7 +32,7 @@ def read(segment: SegmentFile, job: TableJob) -> Iterator[Rows]:
 def row_of(record: Record) -> TransactionRow:
     key, value = record.key or b"", record.value
     decoded, problem = record_or_problem(
-        record, partial(decode_record, rules=LATEST), partial(_unknown_reason, key, value)
+        record, partial(decode_record, release_rules=LATEST), partial(_unknown_reason, key, value)
     )
     match decoded:
         case TxnTransition():

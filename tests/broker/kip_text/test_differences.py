@@ -445,7 +445,7 @@ async def _logged_transitions(client: ListenerClient, transactional_id: str) -> 
         for position, _ in iter_batches(data)
         for record in read_records(data, position)
         if isinstance(
-            transition := decode_record(record.key or b"", record.value, rules=LATEST),
+            transition := decode_record(record.key or b"", record.value, release_rules=LATEST),
             TxnTransition,
         )
     ]

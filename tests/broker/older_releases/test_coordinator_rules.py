@@ -84,11 +84,11 @@ def fence(
     for fresh in (None, FRESH):
         outcome = decide_fence(
             txn,
-            finalized=finalized,
+            finalized_version=finalized,
             now_ms=NOW_MS,
-            fresh=fresh,
+            fresh_producer_id=fresh,
             by_timeout=by_timeout,
-            rules=rules,
+            release_rules=rules,
         )
         if outcome is not NEEDS_PRODUCER_ID:
             break
@@ -107,7 +107,9 @@ def end(txn: TxnMetadata, rules: Rules, *, epoch: int, committed: bool) -> objec
         committed=committed,
         transaction_version=TV_2,
     )
-    outcome = decide_end_txn(txn, command, now_ms=NOW_MS, fresh=FRESH, rules=rules)
+    outcome = decide_end_txn(
+        txn, command, now_ms=NOW_MS, fresh_producer_id=FRESH, release_rules=rules
+    )
     if isinstance(outcome, Rejection):
         return outcome.error
     assert isinstance(outcome, Decision)
@@ -125,15 +127,15 @@ def end(txn: TxnMetadata, rules: Rules, *, epoch: int, committed: bool) -> objec
     ],
 )
 def test_a_partition_outside_of_the_transaction(rules: Rules, expected: ErrorCode) -> None:
-    verified = decide_verify(entry(ONGOING), _verify(), rules=rules)
+    verified = decide_verify(entry(ONGOING), _verify(), release_rules=rules)
     assert isinstance(verified, PartitionsVerified)
-    assert verified.results == ((FOO_0, ErrorCode.none), (FOO_1, expected))
+    assert verified.partition_errors == ((FOO_0, ErrorCode.none), (FOO_1, expected))
 
 
 def test_verification_while_a_move_is_under_way() -> None:
     txn = entry(ONGOING, pending=ONGOING)
-    assert isinstance(decide_verify(txn, _verify(), rules=LATEST), PartitionsVerified)
-    refused = decide_verify(txn, _verify(), rules=Rules(verify_ignores_pending=False))
+    assert isinstance(decide_verify(txn, _verify(), release_rules=LATEST), PartitionsVerified)
+    refused = decide_verify(txn, _verify(), release_rules=Rules(verify_ignores_pending=False))
     assert isinstance(refused, Rejection)
     assert refused.error is ErrorCode.concurrent_transactions
 
@@ -141,7 +143,9 @@ def test_verification_while_a_move_is_under_way() -> None:
 def test_adding_with_the_identity_that_an_overflow_is_about_to_bring() -> None:
     txn = entry(PREPARE_COMMIT, epoch=PRODUCER_EPOCH_MAX, next_pid=FRESH, pending=PREPARE_COMMIT)
     outcome_by_rules = {
-        rules: decide_add_partitions(txn, _add(pid=FRESH, epoch=0), now_ms=NOW_MS, rules=rules)
+        rules: decide_add_partitions(
+            txn, _add(pid=FRESH, epoch=0), now_ms=NOW_MS, release_rules=rules
+        )
         for rules in (LATEST, Rules(pending_comes_before_identity=False))
     }
     assert [
@@ -157,7 +161,7 @@ def test_a_pending_move_still_refuses_the_right_identity_of_old() -> None:
         entry(ONGOING, pending=ONGOING),
         _add(),
         now_ms=NOW_MS,
-        rules=Rules(pending_comes_before_identity=False),
+        release_rules=Rules(pending_comes_before_identity=False),
     )
     assert isinstance(refused, Rejection)
     assert refused.error is ErrorCode.concurrent_transactions
@@ -167,7 +171,7 @@ def test_a_pending_move_still_refuses_the_right_identity_of_old() -> None:
     ("rules", "expected"), [(LATEST, TV_2), (Rules(client_version_is_kept=False), TV_0)]
 )
 def test_the_version_that_an_entry_remembers(rules: Rules, expected: TransactionVersion) -> None:
-    added = decide_add_partitions(entry(), _add(), now_ms=NOW_MS, rules=rules)
+    added = decide_add_partitions(entry(), _add(), now_ms=NOW_MS, release_rules=rules)
     assert isinstance(added, Decision)
     assert added.records[0].client_version is expected
 
@@ -222,7 +226,7 @@ def test_a_fence_whose_record_was_lost_is_repeated() -> None:
     assert isinstance(fence_transition, TxnTransition)
     lost = withdraw(begin(txn, fence_transition, now_ms=NOW_MS), fence_transition)
     assert lost.producer_epoch == 6
-    assert fence_epoch_of(lost, rules=LATEST) == 6
+    assert fence_epoch_of(lost, release_rules=LATEST) == 6
     assert fence_epoch_of(lost, Rules(failed_fence_keeps_epoch=False)) == 7
 
 
@@ -235,7 +239,7 @@ def test_a_fence_of_version_2_raises_the_epoch_once() -> None:
     assert (twice.producer_epoch, twice.last_producer_epoch) == (7, 6)
     begun = begin(txn, twice, now_ms=NOW_MS)
     assert begun.producer_epoch == 6, "the fence holds before it is logged"
-    prepared = apply(begun, twice, rules=LATEST)
+    prepared = apply(begun, twice, release_rules=LATEST)
     assert prepared is not None
     assert to_complete(prepared, now_ms=NOW_MS).producer_epoch == 7
 
@@ -257,7 +261,7 @@ def test_a_fence_of_version_2_at_the_exhausted_epoch() -> None:
         record = fence(txn, rules)
         assert isinstance(record, TxnTransition)
         assert (record.producer_epoch, record.next_producer_id) == (PRODUCER_EPOCH_MAX, next_pid)
-        prepared = apply(begin(txn, record, now_ms=NOW_MS), record, rules=LATEST)
+        prepared = apply(begin(txn, record, now_ms=NOW_MS), record, release_rules=LATEST)
         assert prepared is not None
         completed = to_complete(prepared, now_ms=NOW_MS)
         assert (completed.producer_id, completed.producer_epoch) == complete
@@ -280,9 +284,9 @@ def test_a_fence_without_an_epoch_left_is_told_to_who_asked() -> None:
     rejection = decide_init_producer_id(
         entry(ONGOING, epoch=PRODUCER_EPOCH_MAX),
         InitProducerId(transactional_id=TID, timeout_ms=1_000),
-        finalized=TV_2,
+        finalized_version=TV_2,
         now_ms=NOW_MS,
-        rules=Rules(last_epoch_recovers=False),
+        release_rules=Rules(last_epoch_recovers=False),
     )
     assert isinstance(rejection, Rejection)
     assert rejection.error is ErrorCode.unknown_server_error
@@ -293,10 +297,12 @@ def test_a_fence_without_an_epoch_left_is_told_to_who_asked() -> None:
 
 def test_swapped_producer_ids_in_the_log() -> None:
     txn = entry(ONGOING, epoch=EXHAUSTED)
-    record = to_prepared_v2(txn, committed=True, fresh=FRESH, now_ms=NOW_MS)
+    record = to_prepared_v2(txn, committed=True, fresh_producer_id=FRESH, now_ms=NOW_MS)
     for rules, ids in ((LATEST, (7, 1000)), (Rules(swapped_ids_are_logged=False), (-1, -1))):
         found = decode_record(
-            encode_key(TID), encode_value(record, level=TV_2, rules=rules), rules=LATEST
+            encode_key(TID),
+            encode_value(record, finalized_version=TV_2, release_rules=rules),
+            release_rules=LATEST,
         )
         assert isinstance(found, TxnTransition)
         assert (found.prev_producer_id, found.next_producer_id) == ids
@@ -304,9 +310,9 @@ def test_swapped_producer_ids_in_the_log() -> None:
 
 
 def test_tags_are_of_no_meaning_to_a_release_without_transactions_v2() -> None:
-    record = to_prepared_v2(entry(ONGOING), committed=True, fresh=None, now_ms=NOW_MS)
-    value = encode_value(record, level=TV_2, rules=LATEST)
-    found = decode_record(encode_key(TID), value, rules=Rules(client_version_is_kept=False))
+    record = to_prepared_v2(entry(ONGOING), committed=True, fresh_producer_id=None, now_ms=NOW_MS)
+    value = encode_value(record, finalized_version=TV_2, release_rules=LATEST)
+    found = decode_record(encode_key(TID), value, release_rules=Rules(client_version_is_kept=False))
     assert isinstance(found, TxnTransition)
     assert (found.client_version, found.prev_producer_id) == (TV_0, -1)
 
@@ -323,11 +329,11 @@ def test_a_new_session_after_a_transaction() -> None:
     )
     old = Rules(moves_replace_whole_entry=False)
     for rules, start_ms in ((LATEST, -1), (old, NOW_MS - 1_000)):
-        session = apply(begin(txn, record, now_ms=NOW_MS), record, rules=rules)
+        session = apply(begin(txn, record, now_ms=NOW_MS), record, release_rules=rules)
         assert session is not None
         assert session.start_timestamp_ms == start_ms
         assert session.prev_producer_id == 7
-        loaded = apply(None, record, rules=rules)
+        loaded = apply(None, record, release_rules=rules)
         assert loaded is not None
         assert loaded.start_timestamp_ms == -1, "gone with the coordinator's memory"
 
@@ -337,39 +343,42 @@ def test_producer_ids_that_only_an_end_of_version_2_moves() -> None:
     txn = entry(EMPTY, prev_pid=3, next_pid=9)
     opened = to_ongoing(txn, partitions=frozenset({FOO_0}), client_version=TV_2, now_ms=NOW_MS)
     for rules, ids in ((LATEST, (7, 9)), (old, (3, 9))):
-        moved = apply(begin(txn, opened, now_ms=NOW_MS), opened, rules=rules)
+        moved = apply(begin(txn, opened, now_ms=NOW_MS), opened, release_rules=rules)
         assert moved is not None
         assert (moved.prev_producer_id, moved.next_producer_id) == ids
-        ended = to_prepared_v2(moved, committed=True, fresh=None, now_ms=NOW_MS)
-        prepared = apply(begin(moved, ended, now_ms=NOW_MS), ended, rules=rules)
+        ended = to_prepared_v2(moved, committed=True, fresh_producer_id=None, now_ms=NOW_MS)
+        prepared = apply(begin(moved, ended, now_ms=NOW_MS), ended, release_rules=rules)
         assert prepared is not None
         assert (prepared.prev_producer_id, prepared.next_producer_id) == (ids[0], -1)
         completion = to_complete(prepared, now_ms=NOW_MS)
-        complete = apply(begin(prepared, completion, now_ms=NOW_MS), completion, rules=rules)
+        complete = apply(
+            begin(prepared, completion, now_ms=NOW_MS), completion, release_rules=rules
+        )
         assert complete is not None
         assert complete.prev_producer_id == 7
 
 
 def test_flexible_records_are_read_since_3_5() -> None:
     old = Rules(flexible_records_are_read=False, unknown_records_are_skipped=False)
-    value = encode_value(_session(), level=TV_1, rules=LATEST)
-    assert isinstance(decode_record(encode_key(TID), value, rules=LATEST), TxnTransition)
+    value = encode_value(_session(), finalized_version=TV_1, release_rules=LATEST)
+    assert isinstance(decode_record(encode_key(TID), value, release_rules=LATEST), TxnTransition)
     with pytest.raises(CorruptLogRecordError, match="unknown version 1"):
-        decode_record(encode_key(TID), value, rules=old)
-    plain = encode_value(_session(), level=TV_0, rules=LATEST)
-    assert isinstance(decode_record(encode_key(TID), plain, rules=old), TxnTransition)
+        decode_record(encode_key(TID), value, release_rules=old)
+    plain = encode_value(_session(), finalized_version=TV_0, release_rules=LATEST)
+    assert isinstance(decode_record(encode_key(TID), plain, release_rules=old), TxnTransition)
 
 
 def test_a_record_of_the_future_ends_a_load_of_old() -> None:
     known_record = Record(
-        key=encode_key(TID), value=encode_value(_session(), level=TV_1, rules=LATEST)
+        key=encode_key(TID),
+        value=encode_value(_session(), finalized_version=TV_1, release_rules=LATEST),
     )
     future = Record(key=encode_key(TID), value=b"\x00\x09" + bytes(40))
     log = [build_batch([record], timestamp_ms=NOW_MS) for record in (future, known_record)]
-    assert list(read_log(log, rules=LATEST).entries) == [TID]
-    stopped = read_log(log, rules=Rules(unknown_records_are_skipped=False))
+    assert list(read_log(log, release_rules=LATEST).entries) == [TID]
+    stopped = read_log(log, release_rules=Rules(unknown_records_are_skipped=False))
     assert stopped.entries == {}
-    assert stopped.problem is not None
+    assert stopped.read_error is not None
 
 
 def _session() -> TxnTransition:
@@ -421,7 +430,7 @@ def test_the_old_cancel_met_a_load_of_the_very_same_epoch() -> None:
 )
 def test_the_longest_timeout(rules: Rules, *, expected: bool) -> None:
     txn = entry(ONGOING, timeout_ms=TIMEOUT_NEVER_MS, start_ms=0)
-    assert is_timed_out(txn, now_ms=TIMEOUT_NEVER_MS + 1, rules=rules) is expected
+    assert is_timed_out(txn, now_ms=TIMEOUT_NEVER_MS + 1, release_rules=rules) is expected
 
 
 @pytest.mark.parametrize("committed", [True, False])
@@ -436,7 +445,7 @@ def test_an_end_from_a_future_epoch(committed: bool) -> None:
         transaction_version=TV_0,
     )
     old = Rules(end_needs_exact_epoch=False)
-    decision = decide_end_txn(txn, command, now_ms=NOW_MS, rules=old)
+    decision = decide_end_txn(txn, command, now_ms=NOW_MS, release_rules=old)
     assert isinstance(decision, Decision)
     assert decision.records[0].producer_epoch == txn.producer_epoch
     assert isinstance(decision.reply, Rejection)
@@ -444,7 +453,7 @@ def test_an_end_from_a_future_epoch(committed: bool) -> None:
     assert not decision.effects, "no marker is owed"
     stale = msgspec.structs.replace(command, producer_epoch=ProducerEpoch(txn.producer_epoch - 1))
     for refused, rules in ((command, LATEST), (stale, old)):
-        outcome = decide_end_txn(txn, refused, now_ms=NOW_MS, rules=rules)
+        outcome = decide_end_txn(txn, refused, now_ms=NOW_MS, release_rules=rules)
         assert isinstance(outcome, Rejection)
         assert outcome.error is ErrorCode.producer_fenced
 

@@ -45,7 +45,9 @@ def empty_log() -> PartitionLog:
 
 
 def write(log: PartitionLog, record: TxnRecord, now_ms: int) -> bytes:
-    batch = encode_batch([record], level=TransactionVersion.TV_2, now_ms=now_ms, rules=LATEST)
+    batch = encode_batch(
+        [record], finalized_version=TransactionVersion.TV_2, now_ms=now_ms, release_rules=LATEST
+    )
     assert isinstance(append_coordinator(log, batch, now_ms=now_ms), Appended)
     log.advance_high_watermark(log.log_end_offset)
     return batch
@@ -81,7 +83,9 @@ def test_a_cleaned_log_loads_as_the_whole_one(
             written.append(write(log, record, now_ms))
         clean_up(log, now_ms)
         log.check_invariants()
-        assert read_log(log.batches(), rules=LATEST) == read_log(written, rules=LATEST)
+        assert read_log(log.batches(), release_rules=LATEST) == read_log(
+            written, release_rules=LATEST
+        )
 
 
 def test_a_log_stays_small_however_long_it_is_written() -> None:
@@ -97,4 +101,4 @@ def test_a_log_stays_small_however_long_it_is_written() -> None:
             sizes.append(log.local.segments.size_bytes)
     assert max(sizes) < 4 * CONFIG.roll_bytes
     assert log.log_end_offset == 5_000
-    assert set(read_log(log.batches(), rules=LATEST).entries) == set(IDS)
+    assert set(read_log(log.batches(), release_rules=LATEST).entries) == set(IDS)

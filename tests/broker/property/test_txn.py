@@ -46,7 +46,7 @@ from txnsim.txn.state import (
     TxnTransition,
 )
 from txnsim.txn.transitions import (
-    acknowledge,
+    acknowledge_markers,
     apply,
     begin,
     is_epoch_exhausted,
@@ -113,7 +113,7 @@ class OneTransactionalId(RuleBasedStateMachine):
         self.held: list[Identity] = [_identity(7, 0 if epoch is None else epoch)]
         if epoch is not None:
             self.write(_seed(epoch, self.now_ms))
-            self.txn = apply(None, self.written[-1], rules=LATEST)
+            self.txn = apply(None, self.written[-1], release_rules=LATEST)
             self.model.give(self.held[0], None)
 
     # Commands
@@ -121,15 +121,17 @@ class OneTransactionalId(RuleBasedStateMachine):
     @rule(which=WHO, expects=st.booleans(), lost=LOST)
     def init_producer_id(self, which: int, expects: bool, lost: bool) -> None:
         expected = self.holder(which) if expects else None
-        command = InitProducerId(transactional_id=TID, timeout_ms=TIMEOUT_MS, expected=expected)
+        command = InitProducerId(
+            transactional_id=TID, timeout_ms=TIMEOUT_MS, expected_identity=expected
+        )
         reply = self.submit(
             lambda fresh: decide_init_producer_id(
                 self.txn,
                 command,
-                finalized=self.level,
+                finalized_version=self.level,
                 now_ms=self.now_ms,
-                fresh=fresh,
-                rules=LATEST,
+                fresh_producer_id=fresh,
+                release_rules=LATEST,
             ),
             lost=lost,
         )
@@ -159,7 +161,9 @@ class OneTransactionalId(RuleBasedStateMachine):
             transaction_version=version,
         )
         reply = self.submit(
-            lambda _: decide_add_partitions(self.txn, command, now_ms=self.now_ms, rules=LATEST),
+            lambda _: decide_add_partitions(
+                self.txn, command, now_ms=self.now_ms, release_rules=LATEST
+            ),
             lost=lost,
         )
         if not isinstance(reply, Rejection | None):
@@ -182,7 +186,7 @@ class OneTransactionalId(RuleBasedStateMachine):
         )
         reply = self.submit(
             lambda fresh: decide_end_txn(
-                self.txn, command, now_ms=self.now_ms, fresh=fresh, rules=LATEST
+                self.txn, command, now_ms=self.now_ms, fresh_producer_id=fresh, release_rules=LATEST
             ),
             lost=lost,
         )
@@ -196,10 +200,14 @@ class OneTransactionalId(RuleBasedStateMachine):
     def time_passes(self, ms: int, lost: bool) -> None:
         self.now_ms += ms
         txn = self.txn
-        if txn is not None and is_timed_out(txn, now_ms=self.now_ms, rules=LATEST):
+        if txn is not None and is_timed_out(txn, now_ms=self.now_ms, release_rules=LATEST):
             self.submit(
                 lambda fresh: decide_fence(
-                    txn, finalized=self.level, now_ms=self.now_ms, fresh=fresh, rules=LATEST
+                    txn,
+                    finalized_version=self.level,
+                    now_ms=self.now_ms,
+                    fresh_producer_id=fresh,
+                    release_rules=LATEST,
                 ),
                 lost=lost,
             )
@@ -215,15 +223,15 @@ class OneTransactionalId(RuleBasedStateMachine):
     )
     def markers_acknowledged(self, partitions: list[TopicPartition], lost: bool) -> None:
         assert self.txn is not None
-        self.txn = acknowledge(self.txn, frozenset(partitions))
+        self.txn = acknowledge_markers(self.txn, frozenset(partitions))
         if not self.txn.partitions and not lost:
             self.write(self.completion)
-            self.txn = apply(self.txn, self.completion, rules=LATEST)
+            self.txn = apply(self.txn, self.completion, release_rules=LATEST)
             self.model.open, self.model.promised = frozenset(), None
 
     @rule()
     def coordinator_moves(self) -> None:
-        self.txn = read_log(self.log, rules=LATEST).entries.get(TID)
+        self.txn = read_log(self.log, release_rules=LATEST).entries.get(TID)
         self.owe_markers()
 
     @rule(level=st.sampled_from([TV_1, TV_2]))
@@ -255,7 +263,7 @@ class OneTransactionalId(RuleBasedStateMachine):
             self.txn = withdraw(self.txn, record)
             return None
         self.write(record)
-        self.txn = apply(self.txn, record, rules=LATEST)
+        self.txn = apply(self.txn, record, release_rules=LATEST)
         self.owe_markers()
         return outcome.reply
 
@@ -263,7 +271,11 @@ class OneTransactionalId(RuleBasedStateMachine):
         self.written.append(record)
         if isinstance(record, TxnTransition):
             self.exercised.add(record.state.wire_name)
-        self.log.append(encode_batch((record,), level=self.level, now_ms=self.now_ms, rules=LATEST))
+        self.log.append(
+            encode_batch(
+                (record,), finalized_version=self.level, now_ms=self.now_ms, release_rules=LATEST
+            )
+        )
 
     def owe_markers(self) -> None:
         if self.txn is not None and self.txn.state in PREPARED_STATES:
@@ -277,7 +289,7 @@ class OneTransactionalId(RuleBasedStateMachine):
     def everyone_is_told_to_wait(self) -> None:
         init = InitProducerId(transactional_id=TID, timeout_ms=TIMEOUT_MS)
         rejection = decide_init_producer_id(
-            self.txn, init, finalized=self.level, now_ms=self.now_ms, rules=LATEST
+            self.txn, init, finalized_version=self.level, now_ms=self.now_ms, release_rules=LATEST
         )
         assert isinstance(rejection, Rejection)
         assert rejection.error is ErrorCode.concurrent_transactions
@@ -286,7 +298,7 @@ class OneTransactionalId(RuleBasedStateMachine):
 
     @invariant()
     def live_is_what_would_be_loaded(self) -> None:
-        loaded = read_log(self.log, rules=LATEST).entries.get(TID)
+        loaded = read_log(self.log, release_rules=LATEST).entries.get(TID)
         if loaded is None:
             never_logged = self.txn is None or self.txn.producer_epoch == -1
             assert never_logged
@@ -314,10 +326,12 @@ class OneTransactionalId(RuleBasedStateMachine):
                 producer_epoch=txn.producer_epoch,
                 partitions=tuple(PARTITIONS),
             ),
-            rules=LATEST,
+            release_rules=LATEST,
         )
         assert isinstance(answer, PartitionsVerified)
-        assert {partition for partition, error in answer.results if not error} == self.model.open
+        assert {
+            partition for partition, error in answer.partition_errors if not error
+        } == self.model.open
 
     @invariant()
     def epochs_of_one_producer_id_never_fall(self) -> None:

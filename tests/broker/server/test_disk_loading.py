@@ -121,7 +121,9 @@ def test_coordinators_know_producers_that_no_partition_does(tmp_path: Path) -> N
         last_update_timestamp_ms=NOW,
         client_version=TransactionVersion.TV_2,
     )
-    batch = encode_batch([record], level=TransactionVersion.TV_2, now_ms=NOW, rules=LATEST)
+    batch = encode_batch(
+        [record], finalized_version=TransactionVersion.TV_2, now_ms=NOW, release_rules=LATEST
+    )
     append_coordinator(driver.log, batch, now_ms=NOW)
     write_disk(tmp_path, {("__transaction_state", 0): driver.log})
     assert load(tmp_path).first_producer_id == 5_000

@@ -106,7 +106,7 @@ def test_key_bytes() -> None:
     ],
 )
 def test_value_bytes(record: TxnTransition, level: TransactionVersion, expected: str) -> None:
-    assert encode_value(record, level=level, rules=LATEST).hex() == expected
+    assert encode_value(record, finalized_version=level, release_rules=LATEST).hex() == expected
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_value_bytes(record: TxnTransition, level: TransactionVersion, expected:
     ],
 )
 def test_reading_the_bytes_gives_the_record(value: str, expected: TxnTransition) -> None:
-    assert decode_record(encode_key(TID), bytes.fromhex(value), rules=LATEST) == expected
+    assert decode_record(encode_key(TID), bytes.fromhex(value), release_rules=LATEST) == expected
 
 
 def test_long_names_and_lists_take_longer_varints() -> None:
@@ -128,17 +128,27 @@ def test_long_names_and_lists_take_longer_varints() -> None:
         prev_pid=-1, state=TransactionState.ONGOING, partitions=partitions, start_ms=1
     )
     assert (
-        decode_record(encode_key(TID), encode_value(record, level=TV_1, rules=LATEST), rules=LATEST)
+        decode_record(
+            encode_key(TID),
+            encode_value(record, finalized_version=TV_1, release_rules=LATEST),
+            release_rules=LATEST,
+        )
         == record
     )
 
 
 def test_a_complete_transaction_has_an_empty_list_and_an_empty_one_none() -> None:
     complete = transition(state=TransactionState.COMPLETE_COMMIT, start_ms=1)
-    assert encode_value(complete, level=TV_1, rules=LATEST)[17:18] == b"\x01"
-    assert encode_value(EMPTY, level=TV_1, rules=LATEST)[17:18] == b"\x00"
-    assert encode_value(complete, level=TV_0, rules=LATEST)[17:21] == b"\x00\x00\x00\x00"
-    assert encode_value(EMPTY, level=TV_0, rules=LATEST)[17:21] == b"\xff\xff\xff\xff"
+    assert encode_value(complete, finalized_version=TV_1, release_rules=LATEST)[17:18] == b"\x01"
+    assert encode_value(EMPTY, finalized_version=TV_1, release_rules=LATEST)[17:18] == b"\x00"
+    assert (
+        encode_value(complete, finalized_version=TV_0, release_rules=LATEST)[17:21]
+        == b"\x00\x00\x00\x00"
+    )
+    assert (
+        encode_value(EMPTY, finalized_version=TV_0, release_rules=LATEST)[17:21]
+        == b"\xff\xff\xff\xff"
+    )
 
 
 PARTITIONS = st.builds(TopicPartition, st.text(min_size=1, max_size=200), st.integers(0, 2**31 - 1))
@@ -165,14 +175,23 @@ TRANSITIONS = st.builds(
 def test_what_is_written_can_be_read(record: TxnTransition) -> None:
     key = encode_key(record.transactional_id)
     assert (
-        decode_record(key, encode_value(record, level=TV_2, rules=LATEST), rules=LATEST) == record
+        decode_record(
+            key,
+            encode_value(record, finalized_version=TV_2, release_rules=LATEST),
+            release_rules=LATEST,
+        )
+        == record
     )
 
 
 @given(TRANSITIONS)
 def test_version_0_loses_exactly_the_tags(record: TxnTransition) -> None:
     key = encode_key(record.transactional_id)
-    read = decode_record(key, encode_value(record, level=TV_0, rules=LATEST), rules=LATEST)
+    read = decode_record(
+        key,
+        encode_value(record, finalized_version=TV_0, release_rules=LATEST),
+        release_rules=LATEST,
+    )
     assert isinstance(read, TxnTransition)
     assert (read.prev_producer_id, read.next_producer_id, read.client_version) == (-1, -1, 0)
     assert (read.partitions, read.producer_epoch) == (record.partitions, record.producer_epoch)
@@ -204,7 +223,9 @@ def test_the_protocol_version_is_not_dropped_in_silence(
 
 def test_a_batch_is_what_the_general_builder_makes() -> None:
     buried = Tombstone(transactional_id=TransactionalId("gone" * 20))
-    batch = encode_batch((EMPTY, OVERFLOW, buried), level=TV_2, now_ms=UPDATE_MS, rules=LATEST)
+    batch = encode_batch(
+        (EMPTY, OVERFLOW, buried), finalized_version=TV_2, now_ms=UPDATE_MS, release_rules=LATEST
+    )
     records = [
         Record(key=encode_key(TID), value=bytes.fromhex(EMPTY_V1)),
         Record(key=encode_key(TID), value=bytes.fromhex(OVERFLOW_V1)),
@@ -215,41 +236,43 @@ def test_a_batch_is_what_the_general_builder_makes() -> None:
 
 @given(TRANSITIONS)
 def test_long_values_too(record: TxnTransition) -> None:
-    batch = encode_batch((record,), level=TV_2, now_ms=UPDATE_MS, rules=LATEST)
+    batch = encode_batch((record,), finalized_version=TV_2, now_ms=UPDATE_MS, release_rules=LATEST)
     ((position, header),) = iter_batches(batch)
     assert (position, header.size) == (0, len(batch))
     (read,) = read_records(batch)
     assert read.key is not None
-    assert decode_record(read.key, read.value, rules=LATEST) == record
+    assert decode_record(read.key, read.value, release_rules=LATEST) == record
 
 
 def test_tombstones_are_split_by_the_size_of_a_batch() -> None:
     tombstones = [Tombstone(transactional_id=TransactionalId(f"txn-{n:03}")) for n in range(100)]
-    batches = tombstone_batches(tombstones, batch_bytes_max=1_000, rules=LATEST)
+    batches = tombstone_batches(tombstones, batch_bytes_max=1_000, release_rules=LATEST)
     assert [tombstone for batch in batches for tombstone in batch] == tombstones
     assert len(batches) > 1
     for batch, following in zip(batches, [*batches[1:], []], strict=True):
         assert _size(batch) <= 1_000
         assert not following or _size([*batch, following[0]]) > 1_000, "each is full"
-    assert tombstone_batches([], batch_bytes_max=1_000, rules=LATEST) == []
+    assert tombstone_batches([], batch_bytes_max=1_000, release_rules=LATEST) == []
 
 
 def test_before_kafka_13099_they_are_one_batch_of_any_size() -> None:
     tombstones = [Tombstone(transactional_id=TransactionalId(f"txn-{n:03}")) for n in range(100)]
     rules = Rules(expired_ids_take_many_batches=False)
-    assert tombstone_batches(tombstones, batch_bytes_max=10, rules=rules) == [tombstones]
-    assert tombstone_batches([], batch_bytes_max=10, rules=rules) == []
+    assert tombstone_batches(tombstones, batch_bytes_max=10, release_rules=rules) == [tombstones]
+    assert tombstone_batches([], batch_bytes_max=10, release_rules=rules) == []
 
 
 def _size(batch: list[Tombstone]) -> int:
-    return len(encode_batch(batch, level=TV_2, now_ms=UPDATE_MS, rules=LATEST))
+    return len(encode_batch(batch, finalized_version=TV_2, now_ms=UPDATE_MS, release_rules=LATEST))
 
 
 # Damage and the unknown
 
 
 def test_a_null_value_is_a_tombstone() -> None:
-    assert decode_record(encode_key(TID), None, rules=LATEST) == Tombstone(transactional_id=TID)
+    assert decode_record(encode_key(TID), None, release_rules=LATEST) == Tombstone(
+        transactional_id=TID
+    )
 
 
 @pytest.mark.parametrize(
@@ -258,23 +281,23 @@ def test_a_null_value_is_a_tombstone() -> None:
     ids=["key", "value"],
 )
 def test_unknown_versions_are_skipped(key: str, value: str) -> None:
-    assert decode_record(bytes.fromhex(key), bytes.fromhex(value), rules=LATEST) is None
+    assert decode_record(bytes.fromhex(key), bytes.fromhex(value), release_rules=LATEST) is None
 
 
 @pytest.mark.parametrize("state", ["06", "07", "08"])
 def test_states_that_are_never_written_are_corruption(state: str) -> None:
     value = bytes.fromhex(EMPTY_V1[:32] + state + EMPTY_V1[34:])
     with pytest.raises(CorruptLogRecordError, match="unknown transaction state"):
-        decode_record(encode_key(TID), value, rules=LATEST)
+        decode_record(encode_key(TID), value, release_rules=LATEST)
 
 
 def test_unknown_tags_are_skipped_and_unknown_protocols_are_corruption() -> None:
     plain = bytes.fromhex(EMPTY_V1)
     assert decode_record(
-        encode_key(TID), plain[:34] + b"\x01\x04\x02\x00\x05", rules=LATEST
+        encode_key(TID), plain[:34] + b"\x01\x04\x02\x00\x05", release_rules=LATEST
     ) == transition(prev_pid=-1)
     with pytest.raises(CorruptLogRecordError, match="9 is not a valid TransactionVersion"):
-        decode_record(encode_key(TID), plain[:34] + b"\x01\x02\x02\x00\x09", rules=LATEST)
+        decode_record(encode_key(TID), plain[:34] + b"\x01\x02\x02\x00\x09", release_rules=LATEST)
 
 
 @pytest.mark.parametrize("value", [EMPTY_V0, EMPTY_V1, OVERFLOW_V1])
@@ -282,28 +305,28 @@ def test_a_record_that_is_cut_off_is_corruption(value: str) -> None:
     whole_value = bytes.fromhex(value)
     for size in range(len(whole_value)):
         with pytest.raises(CorruptLogRecordError):
-            decode_record(encode_key(TID), whole_value[:size], rules=LATEST)
+            decode_record(encode_key(TID), whole_value[:size], release_rules=LATEST)
 
 
 def test_a_key_that_is_cut_off_is_corruption() -> None:
     with pytest.raises(CorruptLogRecordError):
-        decode_record(b"\x00", None, rules=LATEST)
+        decode_record(b"\x00", None, release_rules=LATEST)
     with pytest.raises(CorruptLogRecordError):
-        decode_record(b"\x00\x00\x00\x01\xff", None, rules=LATEST)
+        decode_record(b"\x00\x00\x00\x01\xff", None, release_rules=LATEST)
 
 
 @given(st.data())
 def test_the_short_way_reads_what_the_long_way_reads(data: st.DataObject) -> None:
     """Also of damaged values: the same record, or the same words about it."""
     record = data.draw(st.sampled_from([EMPTY, OVERFLOW, ONE_TOPIC]))
-    value = bytearray(encode_value(record, level=TV_1, rules=LATEST))
+    value = bytearray(encode_value(record, finalized_version=TV_1, release_rules=LATEST))
     for _ in range(data.draw(st.integers(0, 2))):
         value[data.draw(st.integers(0, len(value) - 1))] = data.draw(st.integers(0, 255))
     del value[data.draw(st.integers(0, len(value))) :]
 
     def decode_or_complain() -> object:
         try:
-            return decode_record(encode_key(TID), bytes(value), rules=LATEST)
+            return decode_record(encode_key(TID), bytes(value), release_rules=LATEST)
         except CorruptLogRecordError as error:
             return str(error)
 
@@ -329,28 +352,33 @@ ELSE = to_first(OTHER, producer_id=ProducerId(8), timeout_ms=1_000, now_ms=NOW_M
 
 
 def batch(*records: object) -> bytes:
-    return encode_batch(records, level=LOG_READER_TV_2, now_ms=NOW_MS, rules=LATEST)  # type: ignore[arg-type]
+    return encode_batch(
+        records, finalized_version=LOG_READER_TV_2, now_ms=NOW_MS, release_rules=LATEST
+    )  # type: ignore[arg-type]
 
 
 def test_the_last_record_of_each_id_stays() -> None:
-    loaded = read_log([batch(FIRST) + batch(ELSE), batch(OPENED)], rules=LATEST)
+    loaded = read_log([batch(FIRST) + batch(ELSE), batch(OPENED)], release_rules=LATEST)
     assert loaded == CoordinatorLogEntries(
-        entries={TID: apply(None, OPENED, rules=LATEST), OTHER: apply(None, ELSE, rules=LATEST)}
+        entries={
+            TID: apply(None, OPENED, release_rules=LATEST),
+            OTHER: apply(None, ELSE, release_rules=LATEST),
+        }
     )  # type: ignore[dict-item]
 
 
 def test_a_compacted_log_may_begin_anywhere() -> None:
     completion = to_complete(entry(TransactionState.PREPARE_COMMIT), now_ms=NOW_MS)
     assert (
-        read_log([batch(completion)], rules=LATEST).entries[TID].state
+        read_log([batch(completion)], release_rules=LATEST).entries[TID].state
         is TransactionState.COMPLETE_COMMIT
     )
 
 
 def test_tombstones_remove_what_is_there_and_what_is_not() -> None:
     log = [batch(FIRST, ELSE), batch(Tombstone(transactional_id=TID))]
-    assert list(read_log(log, rules=LATEST).entries) == [OTHER]
-    assert read_log([batch(Tombstone(transactional_id=TID))], rules=LATEST).entries == {}
+    assert list(read_log(log, release_rules=LATEST).entries) == [OTHER]
+    assert read_log([batch(Tombstone(transactional_id=TID))], release_rules=LATEST).entries == {}
 
 
 def test_what_is_not_known_and_markers_are_skipped() -> None:
@@ -364,17 +392,17 @@ def test_what_is_not_known_and_markers_are_skipped() -> None:
         leader_epoch=0,
         timestamp_ms=NOW_MS,
     )
-    loaded = read_log([unknown_key, marker, batch(FIRST)], rules=LATEST)
-    assert (list(loaded.entries), loaded.problem) == ([TID], None)
+    loaded = read_log([unknown_key, marker, batch(FIRST)], release_rules=LATEST)
+    assert (list(loaded.entries), loaded.read_error) == ([TID], None)
 
 
 def test_damage_ends_the_reading_and_keeps_what_was_read() -> None:
     damaged = build_batch([Record(key=encode_key(OTHER), value=b"\x00")], timestamp_ms=NOW_MS)
-    loaded = read_log([batch(FIRST), damaged, batch(OPENED)], rules=LATEST)
-    assert loaded.entries == {TID: apply(None, FIRST, rules=LATEST)}
-    assert loaded.problem is not None
+    loaded = read_log([batch(FIRST), damaged, batch(OPENED)], release_rules=LATEST)
+    assert loaded.entries == {TID: apply(None, FIRST, release_rules=LATEST)}
+    assert loaded.read_error is not None
 
 
 def test_a_record_without_a_key_is_damage() -> None:
     keyless = build_batch([Record(key=None, value=b"")], timestamp_ms=NOW_MS)
-    assert "has no key" in str(read_log([keyless], rules=LATEST).problem)
+    assert "has no key" in str(read_log([keyless], release_rules=LATEST).read_error)

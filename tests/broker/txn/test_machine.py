@@ -124,7 +124,7 @@ def test_every_cell_of_versions_0_and_1(
         )
     for committed, expected, rule in ((True, commit, commit_rule), (False, abort, abort_rule)):
         command = end_command(7, 5, committed=committed, version=version)
-        outcome = decide_end_txn(txn, command, now_ms=NOW_MS, rules=LATEST)
+        outcome = decide_end_txn(txn, command, now_ms=NOW_MS, release_rules=LATEST)
         assert outcome_as_cell(outcome) == expected
         assert rule_of(outcome) == f"end.v4.{rule}"
 
@@ -132,7 +132,7 @@ def test_every_cell_of_versions_0_and_1(
 def test_an_end_under_version_1_is_logged_with_version_0_and_its_epochs() -> None:
     txn = entry(TransactionState.ONGOING, last_epoch=4, next_pid=9)
     outcome = decide_end_txn(
-        txn, end_command(7, 5, committed=True, version=TV_1), now_ms=NOW_MS, rules=LATEST
+        txn, end_command(7, 5, committed=True, version=TV_1), now_ms=NOW_MS, release_rules=LATEST
     )
     assert not isinstance(outcome, Rejection | NeedsProducerId)
     (record,) = outcome.records
@@ -160,7 +160,9 @@ def ends_of(state: str) -> list[Any]:
     """Commit, its retry, abort, its retry, all decided in that state."""
     txn = None if state == "absent" else entry(STATES[state])
     return [
-        decide_end_txn(txn, end_command(7, epoch, committed=committed), now_ms=NOW_MS, rules=LATEST)
+        decide_end_txn(
+            txn, end_command(7, epoch, committed=committed), now_ms=NOW_MS, release_rules=LATEST
+        )
         for committed in (True, False)
         for epoch in (5, 4)
     ]
@@ -225,7 +227,7 @@ def test_pending_then_producer_id_then_epoch(
 ) -> None:
     txn = entry(STATES[state], pending=STATES[pending] if pending else None)
     command = end_command(int(pid), int(epoch), committed=committed)
-    outcome = decide_end_txn(txn, command, now_ms=NOW_MS, rules=LATEST)
+    outcome = decide_end_txn(txn, command, now_ms=NOW_MS, release_rules=LATEST)
     assert outcome_as_cell(outcome) == result
     assert rule_of(outcome) == rule
 
@@ -249,7 +251,7 @@ def test_a_retry_over_the_overflow_is_known_by_the_former_producer_id(
     txn = entry(STATES[state], pid=1000, epoch=0, prev_pid=7)
     for committed, expected in ((True, commit), (False, abort)):
         outcome = decide_end_txn(
-            txn, end_command(7, 32_766, committed=committed), now_ms=NOW_MS, rules=LATEST
+            txn, end_command(7, 32_766, committed=committed), now_ms=NOW_MS, release_rules=LATEST
         )
         assert outcome_as_cell(outcome) == expected
         if state.startswith("Complete"):
@@ -268,7 +270,7 @@ def test_nothing_else_passes_for_a_retry_over_the_overflow(
     txn: TxnMetadata, pid: int, epoch: int
 ) -> None:
     outcome = decide_end_txn(
-        txn, end_command(pid, epoch, committed=True), now_ms=NOW_MS, rules=LATEST
+        txn, end_command(pid, epoch, committed=True), now_ms=NOW_MS, release_rules=LATEST
     )
     assert outcome_as_cell(outcome) == "invalid_producer_id_mapping"
 
@@ -287,8 +289,10 @@ def test_an_exhausted_epoch_needs_the_next_producer_id(
 ) -> None:
     txn = entry(state, epoch=32_766)
     command = end_command(7, 32_766, committed=committed)
-    assert decide_end_txn(txn, command, now_ms=NOW_MS, rules=LATEST) is NEEDS_PRODUCER_ID
-    outcome = decide_end_txn(txn, command, now_ms=NOW_MS, fresh=FRESH, rules=LATEST)
+    assert decide_end_txn(txn, command, now_ms=NOW_MS, release_rules=LATEST) is NEEDS_PRODUCER_ID
+    outcome = decide_end_txn(
+        txn, command, now_ms=NOW_MS, fresh_producer_id=FRESH, release_rules=LATEST
+    )
     result = "PrepareCommit" if committed else "PrepareAbort"
     assert outcome_as_cell(outcome) == f"{result} e32767 1000:0"
     is_open = state is TransactionState.ONGOING
@@ -298,7 +302,11 @@ def test_an_exhausted_epoch_needs_the_next_producer_id(
 def test_a_fresh_id_that_is_not_needed_is_not_used() -> None:
     txn = entry(TransactionState.ONGOING)
     outcome = decide_end_txn(
-        txn, end_command(7, 5, committed=True), now_ms=NOW_MS, fresh=FRESH, rules=LATEST
+        txn,
+        end_command(7, 5, committed=True),
+        now_ms=NOW_MS,
+        fresh_producer_id=FRESH,
+        release_rules=LATEST,
     )
     assert outcome_as_cell(outcome) == "PrepareCommit e6 7:6"
 
@@ -324,10 +332,16 @@ def test_a_fence_follows_the_level_of_the_cluster(
 ) -> None:
     version = TransactionVersion(int(level[-1]))
     txn = entry(TransactionState.ONGOING, epoch=int(epoch), failed_fence=bool(failed))
-    outcome = decide_fence(txn, finalized=version, now_ms=NOW_MS, rules=LATEST)
+    outcome = decide_fence(txn, finalized_version=version, now_ms=NOW_MS, release_rules=LATEST)
     if int(next_pid) > 0:
         assert isinstance(outcome, NeedsProducerId)
-        outcome = decide_fence(txn, finalized=version, now_ms=NOW_MS, fresh=FRESH, rules=LATEST)
+        outcome = decide_fence(
+            txn,
+            finalized_version=version,
+            now_ms=NOW_MS,
+            fresh_producer_id=FRESH,
+            release_rules=LATEST,
+        )
     assert not isinstance(outcome, NeedsProducerId)
     (record,) = outcome.records
     assert record.state is TransactionState.PREPARE_ABORT
@@ -349,7 +363,9 @@ def test_a_fence_follows_the_level_of_the_cluster(
 )
 def test_a_fence_names_its_rule(level: TransactionVersion, rule: str, *, by_timeout: bool) -> None:
     txn = entry(TransactionState.ONGOING)
-    outcome = decide_fence(txn, finalized=level, now_ms=NOW_MS, by_timeout=by_timeout, rules=LATEST)
+    outcome = decide_fence(
+        txn, finalized_version=level, now_ms=NOW_MS, by_timeout=by_timeout, release_rules=LATEST
+    )
     assert rule_of(outcome) == rule
 
 
@@ -358,8 +374,8 @@ def test_replies_are_the_identity_to_go_on_with() -> None:
         entry(TransactionState.ONGOING, epoch=32_766),
         end_command(7, 32_766, committed=True),
         now_ms=NOW_MS,
-        fresh=FRESH,
-        rules=LATEST,
+        fresh_producer_id=FRESH,
+        release_rules=LATEST,
     )
     assert not isinstance(outcome, Rejection | NeedsProducerId)
     assert outcome.reply == ProducerIdAndEpoch(producer_id=FRESH, producer_epoch=ProducerEpoch(0))
@@ -380,7 +396,7 @@ def command(
     return InitProducerId(
         transactional_id=TID,
         timeout_ms=timeout_ms,
-        expected=identity,
+        expected_identity=identity,
         enable_two_phase_commit=two_phase,
     )
 
@@ -392,11 +408,18 @@ def decide(
     level: TransactionVersion = TransactionVersion.TV_2,
 ) -> tuple[InitDecision | Rejection, bool]:
     """The outcome, and whether it took a producer id."""
-    outcome = decide_init_producer_id(txn, command, finalized=level, now_ms=NOW_MS, rules=LATEST)
+    outcome = decide_init_producer_id(
+        txn, command, finalized_version=level, now_ms=NOW_MS, release_rules=LATEST
+    )
     if not isinstance(outcome, NeedsProducerId):
         return outcome, False
     outcome = decide_init_producer_id(
-        txn, command, finalized=level, now_ms=NOW_MS, fresh=FRESH, rules=LATEST
+        txn,
+        command,
+        finalized_version=level,
+        now_ms=NOW_MS,
+        fresh_producer_id=FRESH,
+        release_rules=LATEST,
     )
     assert not isinstance(outcome, NeedsProducerId)
     return outcome, True
@@ -550,7 +573,11 @@ def test_an_open_transaction_is_aborted_first_even_by_a_stale_epoch(
 def test_fencing_an_exhausted_epoch_takes_a_producer_id_under_version_2() -> None:
     txn = entry(TransactionState.ONGOING, epoch=32_766)
     outcome = decide_init_producer_id(
-        txn, command(), finalized=TransactionVersion.TV_2, now_ms=NOW_MS, rules=LATEST
+        txn,
+        command(),
+        finalized_version=TransactionVersion.TV_2,
+        now_ms=NOW_MS,
+        release_rules=LATEST,
     )
     assert outcome is NEEDS_PRODUCER_ID
     fenced, _ = decide(txn, command())
@@ -618,7 +645,7 @@ def test_adding_partitions(
         transaction_version=TransactionVersion.TV_2,
     )
     outcome = decide_add_partitions(
-        entry_in_state(state, pending, pid, epoch), command, now_ms=NOW_MS, rules=LATEST
+        entry_in_state(state, pending, pid, epoch), command, now_ms=NOW_MS, release_rules=LATEST
     )
     assert outcome.rule == rule
     if isinstance(outcome, Rejection):
@@ -661,12 +688,14 @@ def test_verifying_partitions(
         producer_epoch=ProducerEpoch(5),
         partitions=(FOO_0, FOO_1),
     )
-    outcome = decide_verify(entry_in_state(state, pending, pid, epoch), command, rules=LATEST)
+    outcome = decide_verify(
+        entry_in_state(state, pending, pid, epoch), command, release_rules=LATEST
+    )
     if isinstance(outcome, Rejection):
         assert outcome.error.name == result
         return
     first_error, second = (ErrorCode[name] for name in result.split())
-    assert outcome == PartitionsVerified(results=((FOO_0, first_error), (FOO_1, second)))
+    assert outcome == PartitionsVerified(partition_errors=((FOO_0, first_error), (FOO_1, second)))
 
 
 # Timers
@@ -675,7 +704,7 @@ def test_verifying_partitions(
 @pytest.mark.parametrize("state", TransactionState)
 def test_only_open_transactions_time_out(state: TransactionState) -> None:
     txn = entry(state, start_ms=NOW_MS, timeout_ms=10)
-    assert is_timed_out(txn, now_ms=NOW_MS + 11, rules=LATEST) is (
+    assert is_timed_out(txn, now_ms=NOW_MS + 11, release_rules=LATEST) is (
         state is TransactionState.ONGOING
     )
 
@@ -683,14 +712,14 @@ def test_only_open_transactions_time_out(state: TransactionState) -> None:
 @pytest.mark.parametrize(("late_ms", "timed_out"), [(-1, False), (0, False), (1, True)])
 def test_a_transaction_lives_for_all_of_its_timeout(late_ms: int, *, timed_out: bool) -> None:
     txn = entry(TransactionState.ONGOING, start_ms=NOW_MS, timeout_ms=10)
-    assert is_timed_out(txn, now_ms=NOW_MS + 10 + late_ms, rules=LATEST) is timed_out
+    assert is_timed_out(txn, now_ms=NOW_MS + 10 + late_ms, release_rules=LATEST) is timed_out
 
 
 def test_a_pending_move_and_two_phase_commit_keep_the_timeout_away() -> None:
     ending = entry(TransactionState.ONGOING, pending=TransactionState.PREPARE_COMMIT)
     patient = entry(TransactionState.ONGOING, timeout_ms=TIMEOUT_NEVER_MS)
-    assert not is_timed_out(ending, now_ms=NOW_MS + 10**9, rules=LATEST)
-    assert not is_timed_out(patient, now_ms=NOW_MS + 10**12, rules=LATEST)
+    assert not is_timed_out(ending, now_ms=NOW_MS + 10**9, release_rules=LATEST)
+    assert not is_timed_out(patient, now_ms=NOW_MS + 10**12, release_rules=LATEST)
 
 
 @pytest.mark.parametrize(

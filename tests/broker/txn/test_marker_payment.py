@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 from txnsim.txn.marker_payment import (
-    FROM_THE_START,
-    NEVER_WHOLE,
+    AFTER_ALL_MARKERS_MS,
+    BEFORE_ALL_MARKERS_MS,
     NO_MARKERS,
     SKEW_MS,
     CoordinatorRecord,
@@ -162,13 +162,13 @@ class History:
             compacted: Records that are gone from the front of the coordinator's log.
             retained_from: Markers that are gone from the front of the partition's log.
         """
-        due = DueDecisions.on(HERE, PID, self.leader_epoch, self.noted[compacted:])
+        due = DueDecisions.for_partition(HERE, PID, self.leader_epoch, self.noted[compacted:])
         markers_left = tuple(self.markers[retained_from:])
-        whole_since_ms = FROM_THE_START
+        whole_since_ms = BEFORE_ALL_MARKERS_MS
         if retained_from:
-            whole_since_ms = markers_left[0].timestamp_ms if markers_left else NEVER_WHOLE
-        markers = PartitionMarkers(markers=markers_left, whole_since_ms=whole_since_ms)
-        decided = Decided.by_log(due, markers, last_write_ms=self.last_write_ms)
+            whole_since_ms = markers_left[0].timestamp_ms if markers_left else AFTER_ALL_MARKERS_MS
+        markers = PartitionMarkers(markers=markers_left, complete_since_ms=whole_since_ms)
+        decided = Decided.from_log(due, markers, last_write_ms=self.last_write_ms)
         return Decision.UNKNOWN if decided is None else decided.decision
 
 
@@ -320,19 +320,21 @@ def decision(
 
 
 def due(*log: CoordinatorRecord, skew_ms: int = SKEW_MS) -> DueDecisions:
-    due_decisions = DueDecisions.on(HERE, PID, log[-1].producer_epoch, log, skew_ms=skew_ms)
+    due_decisions = DueDecisions.for_partition(
+        HERE, PID, log[-1].producer_epoch, log, skew_ms=skew_ms
+    )
     assert due_decisions is not None
     return due_decisions
 
 
 def markers_after(
-    after_ms: int, *, epoch: int = 3, whole_since_ms: int = FROM_THE_START
+    after_ms: int, *, epoch: int = 3, whole_since_ms: int = BEFORE_ALL_MARKERS_MS
 ) -> PartitionMarkers:
     """A COMMIT marker that is stamped so long after the decision."""
     marker = PartitionMarker(
         offset=8, producer_epoch=epoch, is_commit=True, timestamp_ms=START_MS + after_ms
     )
-    return PartitionMarkers(markers=(marker,), whole_since_ms=whole_since_ms)
+    return PartitionMarkers(markers=(marker,), complete_since_ms=whole_since_ms)
 
 
 @pytest.mark.parametrize(
@@ -345,9 +347,9 @@ def markers_after(
         (markers_after(5_000, epoch=2), Payment.PAID),  # of nobody, yet behind the decision
         (markers_after(5, epoch=4), Payment.PAID),
         (markers_after(-5_000, epoch=4), Payment.UNKNOWN),
-        (markers_after(5_000, whole_since_ms=NEVER_WHOLE), Payment.PAID),
-        (markers_after(-5_000, whole_since_ms=NEVER_WHOLE), Payment.UNKNOWN),
-        (PartitionMarkers(whole_since_ms=FROM_THE_START), Payment.UNPAID),
+        (markers_after(5_000, whole_since_ms=AFTER_ALL_MARKERS_MS), Payment.PAID),
+        (markers_after(-5_000, whole_since_ms=AFTER_ALL_MARKERS_MS), Payment.UNKNOWN),
+        (PartitionMarkers(complete_since_ms=BEFORE_ALL_MARKERS_MS), Payment.UNPAID),
         (NO_MARKERS, Payment.UNKNOWN),
     ],
 )
@@ -357,15 +359,17 @@ def test_epoch_and_order_tell_what_is_paid(markers: PartitionMarkers, payment: P
 
 def test_markers_are_needed_from_the_pause_before_a_decision_on() -> None:
     earlier = decision(at_ms=START_MS - 60_000)
-    assert due(earlier, decision()).since_ms == START_MS - 10 - SKEW_MS
+    assert due(earlier, decision()).markers_needed_since_ms == START_MS - 10 - SKEW_MS
     near = decision(at_ms=START_MS - 100)
-    assert due(near, decision()).since_ms == START_MS - 110 - SKEW_MS
+    assert due(near, decision()).markers_needed_since_ms == START_MS - 110 - SKEW_MS
 
 
 def test_a_pause_is_a_place_to_count_from() -> None:
     """Of two decisions a minute apart each has its own marker."""
     both = due(decision(at_ms=START_MS - 60_000), decision())
-    assert both.payment(markers_after(3, whole_since_ms=both.since_ms)) is Payment.PAID
+    assert (
+        both.payment(markers_after(3, whole_since_ms=both.markers_needed_since_ms)) is Payment.PAID
+    )
 
 
 @pytest.mark.parametrize(("after_ms", "payment"), [(1, Payment.PAID), (-1, Payment.UNPAID)])

@@ -9,7 +9,7 @@ from tests.support.txn_entries import FOO_0, FOO_1, NOW_MS, entry
 from txnsim.errors import ErrorCode, InvariantViolation
 from txnsim.interbroker.transactions import WriteTxnMarkersReply
 from txnsim.releases.rules import LATEST
-from txnsim.txn.markers import Debt, MarkerBatch, MarkerQueue, NoLeader, debt_of, judge
+from txnsim.txn.markers import Debt, MarkerBatch, MarkerQueue, NoLeader, debt_of, marker_outcome
 from txnsim.txn.state import TransactionState
 from txnsim.txn.transitions import to_complete
 from txnsim.types import BrokerId, CoordinatorEpoch, TopicPartition, TransactionVersion
@@ -37,7 +37,7 @@ def owe_and_route(
     leaders: dict[TopicPartition, BrokerId | NoLeader] = LEADERS,
 ) -> frozenset[TopicPartition]:
     """Owe and route in one go; what is gone."""
-    queue.owe(owed, partitions)
+    queue.add_debt(owed, partitions)
     unroutable: frozenset[TopicPartition] = frozenset()
     for marker_debt, waiting in queue.take_waiting():
         unroutable |= queue.route(marker_debt, waiting, leaders.__getitem__)
@@ -71,7 +71,7 @@ def test_markers_carry_the_identity_the_end_was_prepared_with(
         txn_partition=10,
         coordinator_epoch=CoordinatorEpoch(3),
     )
-    queue = MarkerQueue(rules=LATEST)
+    queue = MarkerQueue(release_rules=LATEST)
     owe_and_route(queue, owed, frozenset({FOO_0}))
     (batch,) = queue.take_batches()
     (marker,) = batch.command.markers
@@ -115,47 +115,49 @@ def test_a_debt_names_the_rule_of_its_epoch(
     ],
 )
 def test_a_refusal_names_its_rule(error: ErrorCode, rule: str) -> None:
-    queue = MarkerQueue(rules=LATEST)
+    queue = MarkerQueue(release_rules=LATEST)
     owe_and_route(queue, debt())
-    outcome = judge(queue.take_batches()[0].owed_markers[0], {FOO_0: error}, rules=LATEST)
+    outcome = marker_outcome(
+        queue.take_batches()[0].owed_markers[0], {FOO_0: error}, release_rules=LATEST
+    )
     assert outcome is not None
     assert outcome.refusal_rule == rule
 
 
 def test_markers_are_grouped_by_leader_in_a_fixed_order() -> None:
-    queue = MarkerQueue(rules=LATEST)
+    queue = MarkerQueue(release_rules=LATEST)
     assert owe_and_route(queue, debt()) == frozenset()
-    assert queue.has_queued
+    assert queue.has_markers_to_send
     assert sent(queue.take_batches()) == {1: ["bar-0 foo-0"], 2: ["foo-1"]}
 
 
 def test_at_most_one_request_is_under_way_to_each_broker() -> None:
-    queue = MarkerQueue(rules=LATEST)
+    queue = MarkerQueue(release_rules=LATEST)
     owe_and_route(queue, debt(pid=7))
     first_batches = queue.take_batches()
     owe_and_route(queue, debt(pid=8), frozenset({FOO_0}))
     owe_and_route(queue, debt(pid=9), frozenset({FOO_0}))
     assert queue.take_batches() == []
     queue.on_reply(first_batches[0], marker_reply(first_batches[0].command))
-    assert queue.has_queued
+    assert queue.has_markers_to_send
     assert sent(queue.take_batches()) == {1: ["foo-0", "foo-0"]}
 
 
 def test_partitions_that_are_gone_are_reported_and_not_sent() -> None:
     leaders = {**LEADERS, FOO_0: NoLeader.NO_SUCH_PARTITION}
-    queue = MarkerQueue(rules=LATEST)
+    queue = MarkerQueue(release_rules=LATEST)
     assert owe_and_route(queue, debt(), leaders=leaders) == {FOO_0}
     assert sent(queue.take_batches()) == {1: ["bar-0"], 2: ["foo-1"]}
 
 
 def test_partitions_without_a_known_leader_are_looked_at_again() -> None:
     leaders = {**LEADERS, FOO_0: NoLeader.UNKNOWN}
-    queue = MarkerQueue(rules=LATEST)
+    queue = MarkerQueue(release_rules=LATEST)
     owed = debt()
     assert owe_and_route(queue, owed, frozenset({FOO_0}), leaders) == frozenset()
-    assert (queue.unknown_count, queue.take_batches()) == (1, [])
+    assert (queue.leader_unknown_count, queue.take_batches()) == (1, [])
     assert queue.take_waiting() == [(owed, frozenset({FOO_0}))]
-    assert queue.unknown_count == 0
+    assert queue.leader_unknown_count == 0
 
 
 # Answers
@@ -170,31 +172,34 @@ ALL_ERRORS.update(
 
 @pytest.mark.parametrize(("error", "meaning"), ALL_ERRORS.items())
 def test_every_error_has_its_meaning(error: ErrorCode, meaning: str) -> None:
-    queue = MarkerQueue(rules=LATEST)
+    queue = MarkerQueue(release_rules=LATEST)
     owe_and_route(queue, debt(), frozenset({FOO_0}))
     (batch,) = queue.take_batches()
-    outcome = judge(batch.owed_markers[0], {FOO_0: error}, rules=LATEST)
+    outcome = marker_outcome(batch.owed_markers[0], {FOO_0: error}, release_rules=LATEST)
     if outcome is None:
         assert meaning == "broken"
         return
     assert (outcome.written_partitions == {FOO_0}) is (meaning == "done")
-    assert (outcome.retry == {FOO_0}) is (meaning == "retry")
-    assert outcome.refusal == (error if meaning == "refused" else 0)
+    assert (outcome.partitions_to_retry == {FOO_0}) is (meaning == "retry")
+    assert outcome.refusal_error == (error if meaning == "refused" else 0)
 
 
 def test_partitions_of_one_marker_are_judged_one_by_one() -> None:
-    queue = MarkerQueue(rules=LATEST)
+    queue = MarkerQueue(release_rules=LATEST)
     owe_and_route(queue, debt(), leaders=dict.fromkeys(ALL, B1))
     (batch,) = queue.take_batches()
     errors = {BAR_0: ErrorCode.none, FOO_0: ErrorCode.not_leader_or_follower}
-    outcome = judge(batch.owed_markers[0], errors, rules=LATEST)
+    outcome = marker_outcome(batch.owed_markers[0], errors, release_rules=LATEST)
     assert outcome is not None
     # foo-1 is left out of the answer: it stays owed
-    assert (outcome.written_partitions, outcome.retry) == (frozenset({BAR_0}), frozenset({FOO_0}))
+    assert (outcome.written_partitions, outcome.partitions_to_retry) == (
+        frozenset({BAR_0}),
+        frozenset({FOO_0}),
+    )
 
 
 def test_a_missing_producer_id_ends_the_reading_of_an_answer() -> None:
-    queue = MarkerQueue(rules=LATEST)
+    queue = MarkerQueue(release_rules=LATEST)
     for pid in (7, 8, 9):
         owe_and_route(queue, debt(pid=pid), frozenset({FOO_0}))
     (batch,) = queue.take_batches()
@@ -205,7 +210,7 @@ def test_a_missing_producer_id_ends_the_reading_of_an_answer() -> None:
 
 
 def test_an_error_that_no_leader_gives_ends_the_reading_too() -> None:
-    queue = MarkerQueue(rules=LATEST)
+    queue = MarkerQueue(release_rules=LATEST)
     for pid in (7, 8):
         owe_and_route(queue, debt(pid=pid), frozenset({FOO_0}))
     (batch,) = queue.take_batches()
@@ -217,11 +222,11 @@ def test_an_error_that_no_leader_gives_ends_the_reading_too() -> None:
 
 
 def test_a_lost_request_is_to_be_repeated_as_a_whole() -> None:
-    queue = MarkerQueue(rules=LATEST)
+    queue = MarkerQueue(release_rules=LATEST)
     owe_and_route(queue, debt())
     first_batch, _ = queue.take_batches()
     (outcome,) = queue.on_lost(first_batch)
-    assert (outcome.written_partitions, outcome.retry, outcome.refusal) == (
+    assert (outcome.written_partitions, outcome.partitions_to_retry, outcome.refusal_error) == (
         frozenset(),
         frozenset({BAR_0, FOO_0}),
         0,
@@ -229,7 +234,7 @@ def test_a_lost_request_is_to_be_repeated_as_a_whole() -> None:
 
 
 def test_an_answer_without_a_request_is_a_breach() -> None:
-    queue = MarkerQueue(rules=LATEST)
+    queue = MarkerQueue(release_rules=LATEST)
     owe_and_route(queue, debt(), frozenset({FOO_0}))
     (batch,) = queue.take_batches()
     queue.on_lost(batch)
@@ -241,22 +246,22 @@ def test_an_answer_without_a_request_is_a_breach() -> None:
 
 
 def test_an_older_debt_never_deletes_a_newer_one() -> None:
-    queue = MarkerQueue(rules=LATEST)
+    queue = MarkerQueue(release_rules=LATEST)
     older, newer = debt(epoch=3), debt(epoch=4)
-    queue.owe(older, ALL)
-    queue.owe(newer, ALL)
-    assert not queue.forget(older)
-    assert queue.forget(newer)
-    assert not queue.forget(newer)
-    assert queue.owing_count == 0
+    queue.add_debt(older, ALL)
+    queue.add_debt(newer, ALL)
+    assert not queue.forget_debt(older)
+    assert queue.forget_debt(newer)
+    assert not queue.forget_debt(newer)
+    assert queue.debt_count == 0
 
 
 def test_dropping_a_partition_drops_only_its_markers() -> None:
-    queue = MarkerQueue(rules=LATEST)
+    queue = MarkerQueue(release_rules=LATEST)
     leaders = {**LEADERS, FOO_1: NoLeader.UNKNOWN}
     own_debt = debt(txn_partition=10)
     owe_and_route(queue, own_debt, leaders=leaders)
-    queue.wait(own_debt, frozenset({FOO_1}))
+    queue.route_later(own_debt, frozenset({FOO_1}))
     other_txn = entry(TransactionState.PREPARE_ABORT, pid=9)
     other_debt = debt_of(
         other_txn,
@@ -265,17 +270,17 @@ def test_dropping_a_partition_drops_only_its_markers() -> None:
         coordinator_epoch=CoordinatorEpoch(0),
     )
     queue.route(other_debt, frozenset({FOO_0}), LEADERS.__getitem__)
-    queue.wait(other_debt, frozenset({FOO_1}))
-    assert queue.drop(10) == (own_debt,)
-    assert not queue.forget(own_debt)
-    assert queue.unknown_count == 0
+    queue.route_later(other_debt, frozenset({FOO_1}))
+    assert queue.drop_partition(10) == (own_debt,)
+    assert not queue.forget_debt(own_debt)
+    assert queue.leader_unknown_count == 0
     assert queue.take_waiting() == [(other_debt, frozenset({FOO_1}))]
     assert sent(queue.take_batches()) == {1: ["foo-0"]}
-    assert queue.drop(10) == ()
+    assert queue.drop_partition(10) == ()
 
 
 def test_dropping_leaves_no_empty_queue_behind() -> None:
-    queue = MarkerQueue(rules=LATEST)
+    queue = MarkerQueue(release_rules=LATEST)
     owe_and_route(queue, debt(), frozenset({FOO_0}))
-    queue.drop(10)
-    assert (queue.has_queued, queue.take_batches()) == (False, [])
+    queue.drop_partition(10)
+    assert (queue.has_markers_to_send, queue.take_batches()) == (False, [])

@@ -9,7 +9,7 @@ from txnsim.errors import InvariantViolation
 from txnsim.releases.rules import LATEST
 from txnsim.txn.state import Tombstone, TransactionState, TxnRecord
 from txnsim.txn.transitions import (
-    acknowledge,
+    acknowledge_markers,
     apply,
     begin,
     fence_epoch_of,
@@ -43,7 +43,7 @@ def test_beginning_the_first_session_inserts_an_entry_without_an_epoch() -> None
 
 
 def test_beginning_changes_nothing_but_what_is_pending() -> None:
-    move = to_prepared_v2(OPEN, committed=True, fresh=None, now_ms=NOW_MS)
+    move = to_prepared_v2(OPEN, committed=True, fresh_producer_id=None, now_ms=NOW_MS)
     expected = entry(TransactionState.ONGOING, pending=TransactionState.PREPARE_COMMIT)
     assert begin(OPEN, move, now_ms=NOW_MS) == expected
     assert withdraw(expected, move) == OPEN
@@ -56,18 +56,20 @@ def test_a_fence_of_version_1_takes_hold_before_it_is_logged_and_is_remembered()
     failed = withdraw(pending, fence)
     assert failed == entry(TransactionState.ONGOING, epoch=6, failed_fence=True)
     # KAFKA-9666: not raised again
-    assert fence_epoch_of(failed, rules=LATEST) == 6
+    assert fence_epoch_of(failed, release_rules=LATEST) == 6
 
 
 def test_a_withdrawn_move_keeps_the_memory_of_a_failed_fence() -> None:
     failed = entry(TransactionState.ONGOING, failed_fence=True)
-    move = to_prepared_v2(failed, committed=False, fresh=None, now_ms=NOW_MS)
+    move = to_prepared_v2(failed, committed=False, fresh_producer_id=None, now_ms=NOW_MS)
     assert withdraw(begin(failed, move, now_ms=NOW_MS), move) == failed
 
 
 @pytest.mark.parametrize(("epoch", "fence"), [(0, 1), (32_766, 32_767), (32_767, 32_767)])
 def test_a_fence_raises_the_epoch_by_one_up_to_the_last(epoch: int, fence: int) -> None:
-    assert fence_epoch_of(entry(TransactionState.ONGOING, epoch=epoch), rules=LATEST) == fence
+    assert (
+        fence_epoch_of(entry(TransactionState.ONGOING, epoch=epoch), release_rules=LATEST) == fence
+    )
 
 
 @pytest.mark.parametrize(
@@ -82,7 +84,7 @@ def test_idle_ids_can_expire(state: TransactionState) -> None:
     pending = begin(entry(state), BURIED, now_ms=NOW_MS)
     assert pending == entry(state, pending=TransactionState.DEAD)
     assert withdraw(pending, BURIED) == entry(state)
-    assert apply(pending, BURIED, rules=LATEST) is None
+    assert apply(pending, BURIED, release_rules=LATEST) is None
 
 
 @pytest.mark.parametrize(
@@ -97,9 +99,9 @@ def test_what_is_not_idle_cannot_expire(txn: object) -> None:
 
 
 def test_live_and_loaded_entries_differ_only_in_what_is_not_logged() -> None:
-    move = to_prepared_v2(OPEN, committed=False, fresh=None, now_ms=NOW_MS)
-    live = apply(begin(OPEN, move, now_ms=NOW_MS), move, rules=LATEST)
-    assert live == apply(None, move, rules=LATEST)
+    move = to_prepared_v2(OPEN, committed=False, fresh_producer_id=None, now_ms=NOW_MS)
+    live = apply(begin(OPEN, move, now_ms=NOW_MS), move, release_rules=LATEST)
+    assert live == apply(None, move, release_rules=LATEST)
     assert live is not None
     assert (live.state, live.producer_epoch, live.last_producer_epoch) == (
         TransactionState.PREPARE_ABORT,
@@ -110,7 +112,11 @@ def test_live_and_loaded_entries_differ_only_in_what_is_not_logged() -> None:
 
 def test_applying_without_a_beginning_is_a_breach() -> None:
     with pytest.raises(InvariantViolation, match="but pending is None"):
-        apply(OPEN, to_prepared_v2(OPEN, committed=True, fresh=None, now_ms=NOW_MS), rules=LATEST)
+        apply(
+            OPEN,
+            to_prepared_v2(OPEN, committed=True, fresh_producer_id=None, now_ms=NOW_MS),
+            release_rules=LATEST,
+        )
 
 
 @pytest.mark.parametrize("completes", [False, True])
@@ -120,8 +126,8 @@ def test_only_a_completion_forgets_a_failed_fence(*, completes: bool) -> None:
         move = to_complete(txn, now_ms=NOW_MS)
     else:
         txn = entry(TransactionState.ONGOING, failed_fence=True)
-        move = to_prepared_v2(txn, committed=False, fresh=None, now_ms=NOW_MS)
-    applied = apply(begin(txn, move, now_ms=NOW_MS), move, rules=LATEST)
+        move = to_prepared_v2(txn, committed=False, fresh_producer_id=None, now_ms=NOW_MS)
+    applied = apply(begin(txn, move, now_ms=NOW_MS), move, release_rules=LATEST)
     assert applied is not None
     assert applied.has_failed_epoch_fence is not completes
 
@@ -129,7 +135,7 @@ def test_only_a_completion_forgets_a_failed_fence(*, completes: bool) -> None:
 def test_a_commit_too_forgets_a_failed_fence() -> None:
     txn = entry(TransactionState.PREPARE_COMMIT, failed_fence=True)
     move = to_complete(txn, now_ms=NOW_MS)
-    applied = apply(begin(txn, move, now_ms=NOW_MS), move, rules=LATEST)
+    applied = apply(begin(txn, move, now_ms=NOW_MS), move, release_rules=LATEST)
     assert applied is not None
     assert not applied.has_failed_epoch_fence
 
@@ -167,13 +173,15 @@ def test_acknowledged_partitions_are_taken_off(
     state: TransactionState, pending: TransactionState
 ) -> None:
     both = frozenset({FOO_0, FOO_1})
-    entry_after = acknowledge(entry(state, partitions=both, pending=pending), frozenset({FOO_0}))
+    entry_after = acknowledge_markers(
+        entry(state, partitions=both, pending=pending), frozenset({FOO_0})
+    )
     assert entry_after == entry(state, partitions=frozenset({FOO_1}), pending=pending)
 
 
 def test_an_unexpected_acknowledgement_is_a_breach() -> None:
     with pytest.raises(InvariantViolation, match="marker acknowledged, none owed"):
-        acknowledge(entry(TransactionState.PREPARE_COMMIT), frozenset({FOO_0}))
+        acknowledge_markers(entry(TransactionState.PREPARE_COMMIT), frozenset({FOO_0}))
 
 
 # Targets
@@ -188,7 +196,7 @@ def test_a_new_session_has_neither_partitions_nor_a_start() -> None:
         timeout_ms=1,
         now_ms=NOW_MS,
     )
-    assert apply(None, target, rules=LATEST) == entry(
+    assert apply(None, target, release_rules=LATEST) == entry(
         pid=1000, prev_pid=7, epoch=0, last_epoch=5, timeout_ms=1, update_ms=NOW_MS
     )
 
@@ -234,7 +242,7 @@ def test_an_end_under_version_2_bumps_the_epoch(
     target = to_prepared_v2(
         entry(TransactionState.ONGOING, epoch=epoch),
         committed=committed,
-        fresh=fresh,
+        fresh_producer_id=fresh,
         now_ms=NOW_MS,
     )
     assert target.producer_epoch == to_epoch
@@ -243,13 +251,13 @@ def test_an_end_under_version_2_bumps_the_epoch(
 
 
 def test_an_empty_abort_starts_when_it_ends() -> None:
-    target = to_prepared_v2(entry(), committed=False, fresh=None, now_ms=NOW_MS)
+    target = to_prepared_v2(entry(), committed=False, fresh_producer_id=None, now_ms=NOW_MS)
     assert target.start_timestamp_ms == NOW_MS
 
 
 def test_completion_keeps_the_start_and_hands_over_on_overflow() -> None:
     prepared = entry(TransactionState.PREPARE_ABORT, epoch=32_767, last_epoch=32_766, next_pid=1000)
-    completed_entry = apply(None, to_complete(prepared, now_ms=NOW_MS), rules=LATEST)
+    completed_entry = apply(None, to_complete(prepared, now_ms=NOW_MS), release_rules=LATEST)
     assert completed_entry == entry(
         TransactionState.COMPLETE_ABORT,
         pid=1000,

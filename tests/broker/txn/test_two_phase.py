@@ -20,7 +20,7 @@ from txnsim.txn.machine import decide_add_partitions, decide_verify
 from txnsim.txn.machine_end import decide_end_txn, decide_fence
 from txnsim.txn.state import TransactionState, TxnMetadata, TxnTransition
 from txnsim.txn.transitions import apply, begin, to_complete
-from txnsim.txn.two_phase import KeptDecision, as_shipped, decide_end_kept, decide_keep
+from txnsim.txn.two_phase import KeptDecision, decide_end_kept, decide_keep, without_next_epoch
 from txnsim.types import ProducerEpoch, ProducerId, ProducerIdAndEpoch, TransactionVersion
 
 S = TransactionState
@@ -35,15 +35,15 @@ def identity(pid: int, epoch: int) -> ProducerIdAndEpoch:
 def entry_after(txn: TxnMetadata, decision: KeptDecision) -> TxnMetadata:
     """The entry once the record of a decision is written."""
     (record,) = decision.records
-    moved = apply(begin(txn, record, now_ms=NOW_MS), record, rules=LATEST)
+    moved = apply(begin(txn, record, now_ms=NOW_MS), record, release_rules=LATEST)
     assert moved is not None
     return moved
 
 
 def keep_prepared(txn: TxnMetadata) -> tuple[TxnMetadata, PreparedKept]:
-    outcome = decide_keep(txn, finalized=TV_2, now_ms=NOW_MS, fresh=None)
+    outcome = decide_keep(txn, finalized_version=TV_2, now_ms=NOW_MS, fresh_producer_id=None)
     if isinstance(outcome, NeedsProducerId):
-        outcome = decide_keep(txn, finalized=TV_2, now_ms=NOW_MS, fresh=FRESH)
+        outcome = decide_keep(txn, finalized_version=TV_2, now_ms=NOW_MS, fresh_producer_id=FRESH)
     assert not isinstance(outcome, NeedsProducerId | Rejection)
     assert isinstance(outcome.reply, PreparedKept)
     return entry_after(txn, outcome), outcome.reply
@@ -61,9 +61,11 @@ def end_command(pid: int, epoch: int, *, version: TransactionVersion = TV_2) -> 
 
 def end(txn: TxnMetadata, pid: int, epoch: int, *, version: TransactionVersion = TV_2) -> object:
     command = end_command(pid, epoch, version=version)
-    outcome = decide_end_txn(txn, command, now_ms=NOW_MS, rules=LATEST)
+    outcome = decide_end_txn(txn, command, now_ms=NOW_MS, release_rules=LATEST)
     if isinstance(outcome, NeedsProducerId):
-        outcome = decide_end_txn(txn, command, now_ms=NOW_MS, fresh=ProducerId(2000), rules=LATEST)
+        outcome = decide_end_txn(
+            txn, command, now_ms=NOW_MS, fresh_producer_id=ProducerId(2000), release_rules=LATEST
+        )
     return outcome
 
 
@@ -71,7 +73,7 @@ def complete_entry(txn: TxnMetadata, outcome: object) -> TxnMetadata:
     assert not isinstance(outcome, NeedsProducerId | Rejection)
     prepared = entry_after(txn, outcome)  # type: ignore[arg-type]
     pending = begin(prepared, to_complete(prepared, now_ms=NOW_MS), now_ms=NOW_MS)
-    completed_entry = apply(pending, to_complete(prepared, now_ms=NOW_MS), rules=LATEST)
+    completed_entry = apply(pending, to_complete(prepared, now_ms=NOW_MS), release_rules=LATEST)
     assert completed_entry is not None
     return completed_entry
 
@@ -92,7 +94,7 @@ def test_each_caller_gets_the_next_identity_and_the_transaction_stays(
     twice, second_reply = keep_prepared(after_first)
     assert (reply.producer_id, reply.producer_epoch) == first_identity
     assert (second_reply.producer_id, second_reply.producer_epoch) == second
-    assert reply.ongoing == second_reply.ongoing == identity(7, epoch)
+    assert reply.ongoing_identity == second_reply.ongoing_identity == identity(7, epoch)
     assert (twice.state, twice.partitions, twice.start_timestamp_ms) == (
         S.ONGOING,
         txn.partitions,
@@ -143,7 +145,7 @@ def test_nothing_is_added_to_it(epoch: int, error: ErrorCode) -> None:
         partitions=frozenset({FOO_0}),
         transaction_version=TV_2,
     )
-    outcome = decide_add_partitions(txn, command, now_ms=NOW_MS, rules=LATEST)
+    outcome = decide_add_partitions(txn, command, now_ms=NOW_MS, release_rules=LATEST)
     assert isinstance(outcome, Rejection)
     assert outcome.error is error
 
@@ -156,24 +158,24 @@ def test_it_is_no_part_of_what_a_leader_may_take_more_for() -> None:
         producer_epoch=ProducerEpoch(6),
         partitions=frozenset({FOO_0}),
     )
-    outcome = decide_verify(txn, command, rules=LATEST)
+    outcome = decide_verify(txn, command, release_rules=LATEST)
     assert isinstance(outcome, Rejection)
     assert outcome.error is ErrorCode.invalid_txn_state
 
 
 def test_who_ends_it_waits_while_it_moves() -> None:
     txn = keep_prepared(entry(S.ONGOING))[0]
-    decision = decide_end_kept(txn, end_command(7, 6), now_ms=NOW_MS, fresh=None)
+    decision = decide_end_kept(txn, end_command(7, 6), now_ms=NOW_MS, fresh_producer_id=None)
     assert not isinstance(decision, Rejection | NeedsProducerId)
     pending = begin(txn, decision.records[0], now_ms=NOW_MS)
-    outcome = decide_end_kept(pending, end_command(7, 6), now_ms=NOW_MS, fresh=None)
+    outcome = decide_end_kept(pending, end_command(7, 6), now_ms=NOW_MS, fresh_producer_id=None)
     assert isinstance(outcome, Rejection)
     assert outcome.error is ErrorCode.concurrent_transactions
 
 
 def test_an_operator_fences_who_kept_it() -> None:
     txn = keep_prepared(entry(S.ONGOING))[0]
-    outcome = decide_fence(txn, finalized=TV_2, now_ms=NOW_MS, rules=LATEST)
+    outcome = decide_fence(txn, finalized_version=TV_2, now_ms=NOW_MS, release_rules=LATEST)
     completed_entry = complete_entry(txn, outcome)
     assert (completed_entry.state, completed_entry.producer_id, completed_entry.producer_epoch) == (
         S.COMPLETE_ABORT,
@@ -184,20 +186,25 @@ def test_an_operator_fences_who_kept_it() -> None:
 
 def test_below_version_2_there_is_no_room_for_it() -> None:
     outcome = decide_keep(
-        entry(S.ONGOING), finalized=TransactionVersion.TV_1, now_ms=NOW_MS, fresh=None
+        entry(S.ONGOING),
+        finalized_version=TransactionVersion.TV_1,
+        now_ms=NOW_MS,
+        fresh_producer_id=None,
     )
     assert isinstance(outcome, Rejection)
     assert outcome.error is ErrorCode.unsupported_version
 
 
 def test_the_next_identity_is_logged_and_a_shipped_broker_does_not_read_it() -> None:
-    decision = decide_keep(entry(S.ONGOING), finalized=TV_2, now_ms=NOW_MS, fresh=None)
+    decision = decide_keep(
+        entry(S.ONGOING), finalized_version=TV_2, now_ms=NOW_MS, fresh_producer_id=None
+    )
     assert not isinstance(decision, Rejection | NeedsProducerId)
     (record,) = decision.records
-    value = encode_value(record, level=TV_2, rules=LATEST)
-    read = decode_record(encode_key(TID), value, rules=LATEST)
+    value = encode_value(record, finalized_version=TV_2, release_rules=LATEST)
+    read = decode_record(encode_key(TID), value, release_rules=LATEST)
     assert isinstance(read, TxnTransition)
     assert (read.next_producer_id, read.next_producer_epoch) == (7, 6)
-    loaded = apply(None, read, rules=LATEST)
+    loaded = apply(None, read, release_rules=LATEST)
     assert loaded is not None
-    assert as_shipped(loaded) == replace(loaded, next_producer_epoch=ProducerEpoch(-1))
+    assert without_next_epoch(loaded) == replace(loaded, next_producer_epoch=ProducerEpoch(-1))

@@ -8,34 +8,34 @@ import pytest
 from tests.support.txn_entries import FOO_0, FRESH, NOW_MS, TID, entry
 from txnsim.errors import ErrorCode, PatternError, Rejection
 from txnsim.txn import commands
-from txnsim.txn.kip_text import as_loaded, as_logged
+from txnsim.txn.kip_text import record_to_log, restore_last_epoch
 from txnsim.txn.list_filter import FilteredListing, ListTransactions, list_transactions
 from txnsim.txn.marker_payment import (
-    FROM_THE_START,
+    BEFORE_ALL_MARKERS_MS,
     CoordinatorRecord,
     DueDecisions,
     PartitionMarkers,
 )
 from txnsim.txn.open_txn_verdict import (
-    DISCARDS,
-    NAMED_MAX,
+    DISCARD_WARNING,
+    NAMED_GROUPS_MAX,
     BlockingTxn,
     Cause,
     CoordinatedTxn,
     OpenTxnStatus,
-    Standing,
+    ReaderStanding,
     program_at,
-    withheld,
+    withheld_sentence,
 )
-from txnsim.txn.past_decision import Decided, Decision, Newest
+from txnsim.txn.past_decision import Decided, Decision, NewestTxn
 from txnsim.txn.refusals import (
-    concurrent,
-    empty_id,
+    concurrent_rejection,
+    empty_id_rejection,
     fencing_rejection,
-    no_id_block,
-    not_found,
-    other_producer,
-    unknown_id,
+    no_id_block_rejection,
+    not_found_rejection,
+    other_producer_rejection,
+    unknown_id_rejection,
 )
 from txnsim.txn.state import TransactionState, TxnMetadata, TxnTransition
 from txnsim.txn.transitions import to_complete, to_first, to_ongoing, to_prepared_v2
@@ -60,14 +60,14 @@ def coordinator_answer(
 
 def standing(
     cause: Cause, holder: BlockingTxn | None = None, *, other_holders: int = 0
-) -> Standing:
-    return Standing(
+) -> ReaderStanding:
+    return ReaderStanding(
         partition=PARTITION,
         cause=cause,
         last_stable_offset=1,
         high_watermark=4,
-        holder=holder,
-        other_holders=other_holders,
+        blocking_txn=holder,
+        later_open_count=other_holders,
     )
 
 
@@ -125,7 +125,7 @@ def test_the_words_say_what_holds_readers_and_what_to_do(
     first_sentence, second, third, last_sentence = standing(
         Cause.HANGING, holder(verdict), other_holders=2
     ).sentences()
-    assert first_sentence == withheld(1, 4)
+    assert first_sentence == withheld_sentence(1, 4)
     assert "producer id 7, epoch 0" in second
     assert "2 s ago; so it is." in second
     assert advice in third
@@ -147,9 +147,9 @@ def test_who_is_told_to_fence_a_producer_is_told_what_that_discards(*, is_two_ph
     """Its owner is gone, and a checkpoint of Flink may count its records as committed."""
     lingering = msgspec.structs.replace(holder(OpenTxnStatus.ALIVE), is_two_phase=is_two_phase)
     advice = standing(Cause.ALIVE, lingering).sentences()[2]
-    words_before_command, _, command = advice.partition(DISCARDS)
+    words_before_command, _, command = advice.partition(DISCARD_WARNING)
     assert "first" in words_before_command, "what to look at comes before the command"
-    assert "checkpoint" in DISCARDS
+    assert "checkpoint" in DISCARD_WARNING
     assert "forceTerminateTransaction --transactionalId app" in command
 
 
@@ -195,7 +195,7 @@ def test_where_nothing_is_open_replication_may_hold_the_end() -> None:
     nothing = standing(Cause.NOTHING)
     assert "No transaction holds readers back" in nothing.sentences()[0]
     assert len(nothing.sentences()) == 2
-    late = Standing(
+    late = ReaderStanding(
         partition=PARTITION,
         cause=Cause.UNREPLICATED,
         last_stable_offset=1,
@@ -212,12 +212,16 @@ def test_a_transaction_that_is_alone_has_none_behind_it() -> None:
 
 def test_share_groups_that_wait_there_are_named_up_to_ten() -> None:
     alive = standing(Cause.ALIVE, holder(OpenTxnStatus.ALIVE))
-    share_groups = [("g", None), *((f"g{offset}", offset) for offset in range(NAMED_MAX + 1))]
+    share_groups = [
+        ("g", None),
+        *((f"g{offset}", offset) for offset in range(NAMED_GROUPS_MAX + 1)),
+    ]
     named = msgspec.structs.replace(alive, share_groups=share_groups)
     assert named.sentences()[:-1] == alive.sentences()
     assert named.sentences()[-1] == (
         "Share groups with read_committed get nothing from there on either: g, g0 (start offset 0),"
-        f" {', '.join(f'g{at} (start offset {at})' for at in range(1, NAMED_MAX - 1))} and 2 more."
+        f" {', '.join(f'g{at} (start offset {at})' for at in range(1, NAMED_GROUPS_MAX - 1))}"
+        " and 2 more."
     )
 
 
@@ -321,7 +325,7 @@ def test_a_pattern_that_would_take_long_for_an_id_is_refused() -> None:
     txn = named_entry("a" * 100_000, TransactionState.ONGOING)
     listing = list_transactions([txn], query, now_ms=NOW_MS)
     assert isinstance(listing, FilteredListing)
-    assert listing.weight(txn) > 100_000
+    assert listing.filtering_work(txn) > 100_000
     with pytest.raises(PatternError):
         listing.has(txn)
 
@@ -363,22 +367,24 @@ COMMITTED, ABORTED, UNKNOWN = Decision.COMMITTED, Decision.ABORTED, Decision.UNK
 def test_by_state_epoch_and_clock(
     state: str, epoch: int, start_ms: int | None, expected: Decision
 ) -> None:
-    newest = Newest(state=state, producer_id=PID, producer_epoch=epoch, start_time_ms=start_ms)
-    assert Decided.by_newest(PID, EPOCH, WRITTEN_MS, newest).decision is expected
+    newest = NewestTxn(state=state, producer_id=PID, producer_epoch=epoch, start_time_ms=start_ms)
+    assert Decided.from_newest_txn(PID, EPOCH, WRITTEN_MS, newest).decision is expected
 
 
 def test_who_has_gone_on_tells_nothing() -> None:
-    assert Decided.by_newest(PID, EPOCH, WRITTEN_MS, None).decision is UNKNOWN
-    newest = Newest(state="CompleteCommit", producer_id=8, producer_epoch=0, start_time_ms=BEFORE)
-    decided = Decided.by_newest(PID, EPOCH, WRITTEN_MS, newest)
+    assert Decided.from_newest_txn(PID, EPOCH, WRITTEN_MS, None).decision is UNKNOWN
+    newest = NewestTxn(
+        state="CompleteCommit", producer_id=8, producer_epoch=0, start_time_ms=BEFORE
+    )
+    decided = Decided.from_newest_txn(PID, EPOCH, WRITTEN_MS, newest)
     assert decided.decision is UNKNOWN
     assert "goes on as producer 8" in str(decided)
 
 
 def test_it_says_which_marker_ends_it() -> None:
     def advice_for(state: str) -> str:
-        newest = Newest(state=state, producer_id=PID, producer_epoch=EPOCH, start_time_ms=BEFORE)
-        return str(Decided.by_newest(PID, EPOCH, WRITTEN_MS, newest))
+        newest = NewestTxn(state=state, producer_id=PID, producer_epoch=EPOCH, start_time_ms=BEFORE)
+        return str(Decided.from_newest_txn(PID, EPOCH, WRITTEN_MS, newest))
 
     assert "was in that transaction and has had its marker" in advice_for("CompleteCommit")
     assert advice_for("CompleteAbort").startswith("It was not committed: end it with ABORT")
@@ -401,12 +407,12 @@ def note(
     )
 
 
-NO_MARKER = PartitionMarkers(whole_since_ms=FROM_THE_START)
+NO_MARKER = PartitionMarkers(complete_since_ms=BEFORE_ALL_MARKERS_MS)
 
 
 def by_log(log: list[CoordinatorRecord], producer_id: int = PID) -> Decided | None:
-    due = DueDecisions.on(HERE, producer_id, EPOCH, log)
-    return Decided.by_log(due, NO_MARKER, last_write_ms=WRITTEN_MS)
+    due = DueDecisions.for_partition(HERE, producer_id, EPOCH, log)
+    return Decided.from_log(due, NO_MARKER, last_write_ms=WRITTEN_MS)
 
 
 @pytest.mark.parametrize(
@@ -468,19 +474,19 @@ def test_the_last_epoch_is_known_again(
     loaded_entry = entry(
         state, epoch=epoch, prev_pid=prev_pid, client_version=version, last_epoch=last_epoch
     )
-    assert as_loaded(read) == loaded_entry
+    assert restore_last_epoch(read) == loaded_entry
 
 
 def _prev(record: TxnTransition) -> int:
-    return as_logged(record).prev_producer_id
+    return record_to_log(record).prev_producer_id
 
 
 def test_the_previous_id_is_logged_only_around_the_end() -> None:
     first_transition = to_first(TID, producer_id=ProducerId(7), timeout_ms=1_000, now_ms=NOW_MS)
     opened = to_ongoing(entry(), partitions=frozenset({FOO_0}), client_version=TV_2, now_ms=NOW_MS)
     assert (_prev(first_transition), _prev(opened)) == (-1, -1)
-    assert as_logged(as_logged(opened)) == as_logged(opened)
-    ended = to_prepared_v2(entry(S.ONGOING), committed=True, fresh=None, now_ms=NOW_MS)
+    assert record_to_log(record_to_log(opened)) == record_to_log(opened)
+    ended = to_prepared_v2(entry(S.ONGOING), committed=True, fresh_producer_id=None, now_ms=NOW_MS)
     assert _prev(ended) == 7
     rotated = to_complete(entry(S.PREPARE_COMMIT, next_pid=FRESH), now_ms=NOW_MS)
     assert (_prev(rotated), rotated.producer_id) == (7, FRESH)
@@ -496,18 +502,26 @@ MOVING = entry(TransactionState.ONGOING, pending=TransactionState.PREPARE_ABORT)
 @pytest.mark.parametrize(
     ("refusal", "error", "reason"),
     [
-        (empty_id(RULE), ErrorCode.invalid_request, "empty"),
-        (unknown_id(RULE), ErrorCode.invalid_producer_id_mapping, "expired"),
-        (no_id_block(RULE), ErrorCode.coordinator_load_in_progress, "KAFKA-14694"),
-        (concurrent(MOVING, RULE), ErrorCode.concurrent_transactions, "txn-1: PrepareAbort"),
-        (concurrent(entry(), RULE), ErrorCode.concurrent_transactions, "txn-1: Empty"),
-        (other_producer(entry(), 8, RULE), ErrorCode.invalid_producer_id_mapping, "id 7, not 8"),
+        (empty_id_rejection(RULE), ErrorCode.invalid_request, "empty"),
+        (unknown_id_rejection(RULE), ErrorCode.invalid_producer_id_mapping, "expired"),
+        (no_id_block_rejection(RULE), ErrorCode.coordinator_load_in_progress, "KAFKA-14694"),
+        (
+            concurrent_rejection(MOVING, RULE),
+            ErrorCode.concurrent_transactions,
+            "txn-1: PrepareAbort",
+        ),
+        (concurrent_rejection(entry(), RULE), ErrorCode.concurrent_transactions, "txn-1: Empty"),
+        (
+            other_producer_rejection(entry(), 8, RULE),
+            ErrorCode.invalid_producer_id_mapping,
+            "id 7, not 8",
+        ),
         (
             fencing_rejection(entry(), 4, RULE),
             ErrorCode.producer_fenced,
             "5 in Empty, the request has 4",
         ),
-        (not_found(TID), ErrorCode.transactional_id_not_found, "txn-1"),
+        (not_found_rejection(TID), ErrorCode.transactional_id_not_found, "txn-1"),
     ],
 )
 def test_error_and_reason(refusal: Rejection, error: ErrorCode, reason: str) -> None:
@@ -521,6 +535,6 @@ def test_error_and_reason(refusal: Rejection, error: ErrorCode, reason: str) -> 
 
 def test_a_plain_init_producer_id_expects_no_identity() -> None:
     command = commands.InitProducerId(transactional_id=None, timeout_ms=1)
-    assert command.expected is None
+    assert command.expected_identity is None
     assert not command.enable_two_phase_commit
     assert not command.keep_prepared

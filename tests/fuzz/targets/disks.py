@@ -290,11 +290,11 @@ def _play_record(data: bytes) -> None:
     key, value = _split_parts(data, 2)
     for content in (value, None):
         with contextlib.suppress(CorruptLogRecordError):
-            decode_txn_record(key, content, rules=LATEST)
+            decode_txn_record(key, content, release_rules=LATEST)
         with contextlib.suppress(CorruptLogRecordError):
             _check_round_trip(decode_group_record(key, content))
     chunk = build_batch([Record(key=key, value=value)], timestamp_ms=NOW_MS)
-    read_log([chunk], rules=LATEST)
+    read_log([chunk], release_rules=LATEST)
 
 
 def _check_round_trip(record: GroupRecord | None) -> None:

@@ -166,7 +166,7 @@ _COORDINATOR: Final[Mapping[str, Mutation]] = {
     ),
     "other-end-is-confirmed": Mutation(
         machine_end,
-        "_agrees",
+        "_has_asked_outcome",
         gives(answer=True),
         "a commit that is repeated after an abort is confirmed",
     ),
@@ -195,13 +195,13 @@ _COORDINATOR: Final[Mapping[str, Mutation]] = {
             lambda function: (
                 lambda txn, command, **named: function(txn, _but(command, expected=None), **named)
             ),
-            lambda _result, args, _named: args[1].expected is not None,
+            lambda _result, args, _named: args[1].expected_identity is not None,
         ),
         "the identity that InitProducerId names is not compared (KIP-360)",
     ),
     "first-marker-completes": Mutation(
         marker_sender,
-        "acknowledge",
+        "acknowledge_markers",
         makes(lambda txn, *_: _but(txn, partitions=frozenset())),
         "a transaction is complete when the first of its leaders has answered",
     ),
@@ -276,7 +276,7 @@ _MARKERS: Final[Mapping[str, Mutation]] = {
     "lost-markers-are-not-repeated": Mutation(
         MarkerQueue,
         "on_lost",
-        makes(lambda result, *_: [_but(debt, retry=frozenset()) for debt in result]),
+        makes(lambda result, *_: [_but(debt, partitions_to_retry=frozenset()) for debt in result]),
         "markers in a request without an answer are not sent again",
     ),
     "markers-without-leader-are-dropped": Mutation(
@@ -287,21 +287,21 @@ _MARKERS: Final[Mapping[str, Mutation]] = {
     ),
     "markers-outlive-coordinator": Mutation(
         MarkerQueue,
-        "drop",
+        "drop_partition",
         does_nothing((), unless=has_markers),
         "a coordinator that has moved still sends its markers",
     ),
     "refused-marker-counts": Mutation(
         markers,
-        "judge",
+        "marker_outcome",
         makes(
             lambda result, *_, **__: (
                 None
                 if result is None
                 else _but(
                     result,
-                    written_partitions=result.written_partitions | result.retry,
-                    retry=frozenset(),
+                    written_partitions=result.written_partitions | result.partitions_to_retry,
+                    partitions_to_retry=frozenset(),
                 )
             )
         ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from txnsim.txn.marker_payment import FROM_THE_START, PartitionMarkers
+from txnsim.txn.marker_payment import BEFORE_ALL_MARKERS_MS, PartitionMarkers
 from txnsim.types import TopicPartition
 from txnsim_spark.forensics._coordinator_entries import (
     Coordinators,
@@ -53,7 +53,7 @@ def record(state: str, *partitions: TopicPartition, epoch: int = 3) -> TxnRecord
 
 def no_marker_since(_since_ms: int) -> PartitionMarkers:
     """A whole log without a marker of the producer."""
-    return PartitionMarkers(whole_since_ms=FROM_THE_START)
+    return PartitionMarkers(complete_since_ms=BEFORE_ALL_MARKERS_MS)
 
 
 def knowing(newest: TxnRecord | None = None, decision: TxnRecord | None = None) -> Coordinators:

@@ -19,7 +19,7 @@ from txnsim.log.config import LogConfig
 from txnsim.releases.rules import LATEST
 from txnsim.storage import names
 from txnsim.text import time_text
-from txnsim.txn.marker_payment import FROM_THE_START, NO_MARKERS
+from txnsim.txn.marker_payment import BEFORE_ALL_MARKERS_MS, NO_MARKERS
 from txnsim.txn.open_txn_verdict import OpenTxnStatus
 from txnsim.txn.state import TxnTransition
 from txnsim.types import TopicPartition
@@ -188,8 +188,8 @@ def test_no_more_segments_are_read_than_a_time_needs(tmp_path: Path, driver: Log
     end = driver.log.log_end_offset
     every = markers_before(segments, 9, before_offset=end, since_ms=0)
     late = markers_before(segments, 9, before_offset=end, since_ms=NOW + 25 * MINUTE)
-    assert (len(every.markers), every.whole_since_ms) == (3, FROM_THE_START)
-    assert late.whole_since_ms == NOW + 25 * MINUTE
+    assert (len(every.markers), every.complete_since_ms) == (3, BEFORE_ALL_MARKERS_MS)
+    assert late.complete_since_ms == NOW + 25 * MINUTE
     assert late.markers == every.markers[-len(late.markers) :]
     assert 0 < len(late.markers) < 3
     assert markers_before([], 9, before_offset=0, since_ms=0) == NO_MARKERS

@@ -88,7 +88,9 @@ def transactions() -> bytes:
         move("CompleteCommit", name="shop", pid=7),
         move("Ongoing", ORDERS, PAYMENTS, name="billing", pid=9),
     ]
-    return encode_batch(moves, level=TransactionVersion.TV_2, now_ms=NOW, rules=LATEST)
+    return encode_batch(
+        moves, finalized_version=TransactionVersion.TV_2, now_ms=NOW, release_rules=LATEST
+    )
 
 
 def offsets() -> bytes:

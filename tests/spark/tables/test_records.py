@@ -365,7 +365,9 @@ def damage(path: Path, data: st.DataObject) -> None:
 
 def transactions() -> bytes:
     moves = [move(state, TopicPartition("orders", 0)) for state in ("Ongoing", "PrepareCommit")]
-    return encode_batch(moves, level=TransactionVersion.TV_2, now_ms=NOW, rules=LATEST)
+    return encode_batch(
+        moves, finalized_version=TransactionVersion.TV_2, now_ms=NOW, release_rules=LATEST
+    )
 
 
 def offsets() -> bytes:

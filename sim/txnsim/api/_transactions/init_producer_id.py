@@ -44,10 +44,10 @@ async def handle(request: Request, *, by_text: bool = False) -> Reply:
             if transactional_id is None
             else TransactionalId(transactional_id),
             timeout_ms=round(message.transaction_timeout.total_seconds() * 1000),
-            expected=expected_producer,
+            expected_identity=expected_producer,
             enable_two_phase_commit=getattr(message, "enable2_pc", False),
             keep_prepared=getattr(message, "keep_prepared_txn", False),
-            by_text=by_text,
+            through_kip_text=by_text,
         )
     )
     if isinstance(outcome, Rejection):
@@ -57,8 +57,8 @@ async def handle(request: Request, *, by_text: bool = False) -> Reply:
             error_code=ErrorCode.none,
             producer_id=outcome.producer_id,
             producer_epoch=outcome.producer_epoch,
-            ongoing_txn_producer_id=outcome.ongoing.producer_id,
-            ongoing_txn_producer_epoch=outcome.ongoing.producer_epoch,
+            ongoing_txn_producer_id=outcome.ongoing_identity.producer_id,
+            ongoing_txn_producer_epoch=outcome.ongoing_identity.producer_epoch,
         )
     return request.answer(
         error_code=ErrorCode.none,

@@ -14,7 +14,7 @@ from typing import Any, Final
 from txnsim.api.request import Reply, Request, refuse_at_top_level
 from txnsim.errors import ErrorCode, PatternError, Rejection
 from txnsim.security.acls import AclOperation
-from txnsim.txn.list_filter import ListTransactions, bad_pattern
+from txnsim.txn.list_filter import ListTransactions, pattern_rejection
 
 KEY: Final = 66
 
@@ -46,9 +46,11 @@ async def answer_query(request: Request, **query_options: Any) -> Reply:
     if isinstance(listing, Rejection):
         return refuse(request, listing.error)
     try:
-        match_flags = await request.map_each(listing.has, listing.txns, weight=listing.weight)
+        match_flags = await request.map_each(
+            listing.has, listing.txns, weight=listing.filtering_work
+        )
     except PatternError as error:
-        return refuse(request, bad_pattern(query, error).error)
+        return refuse(request, pattern_rejection(query, error).error)
     row_class = request.schema.TransactionState
     return request.answer(
         error_code=ErrorCode.none,

@@ -57,7 +57,7 @@ from txnsim.client.inspection.txn_wording import message_of
 from txnsim.environment_variables import BOOTSTRAP
 from txnsim.errors import ConfigError, ErrorCode
 from txnsim.text import time_text
-from txnsim.txn.open_txn_verdict import DISCARDS, is_two_phase, program_at
+from txnsim.txn.open_txn_verdict import DISCARD_WARNING, is_two_phase, program_at
 from txnsim.txn.past_decision import GUESSES
 from txnsim.types import TopicPartition
 from txnsim.wire.filters import TransactionFilters, fits
@@ -650,7 +650,8 @@ class ForceTerminate(msgspec.Struct, frozen=True, kw_only=True):
             raise command_failure(failure, error) from error
         if was_open:
             TERMINAL.warn(
-                f"The transaction of {self.transactional_id} was open and is aborted: {DISCARDS}."
+                f"The transaction of {self.transactional_id} was open and is aborted:"
+                f" {DISCARD_WARNING}."
             )
         return Output(values={"terminated": self.transactional_id})
 

@@ -23,7 +23,7 @@ from txnsim.client.inspection.judgement import JudgedTransaction
 from txnsim.client.inspection.repair import Outcome, Repair, not_known, repair
 from txnsim.client.inspection.waiting_readers import explain
 from txnsim.txn.open_txn_verdict import Cause
-from txnsim.txn.past_decision import READ_THE_LOG, Decided, Decision
+from txnsim.txn.past_decision import READ_LOG_HINT, Decided, Decision
 from txnsim.types import TopicPartition
 
 HANGS: Final = 3
@@ -135,8 +135,8 @@ class RepairHanging(msgspec.Struct, frozen=True, kw_only=True):
                 "What was decided about some of them is unknown: say --guess abort, and what they"
                 " wrote is lost to readers, or --guess commit, and readers get it."
             )
-        if any(READ_THE_LOG in repair_made.reason for repair_made in repairs):
-            TERMINAL.warn(f"Before a guess: {READ_THE_LOG}.")
+        if any(READ_LOG_HINT in repair_made.reason for repair_made in repairs):
+            TERMINAL.warn(f"Before a guess: {READ_LOG_HINT}.")
         if search.younger_hanging:
             TERMINAL.warn(
                 "What is younger was left alone: name its partition, or say"

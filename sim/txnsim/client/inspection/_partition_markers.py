@@ -17,8 +17,8 @@ from txnsim.client.fetching import fetch
 from txnsim.client.isolation import SeenMarker
 from txnsim.client.offsets import EARLIEST, offset_of
 from txnsim.txn.marker_payment import (
-    FROM_THE_START,
-    NEVER_WHOLE,
+    AFTER_ALL_MARKERS_MS,
+    BEFORE_ALL_MARKERS_MS,
     NO_MARKERS,
     PartitionMarker,
     PartitionMarkers,
@@ -59,13 +59,13 @@ async def fetch_markers(
     except ClientError:
         return NO_MARKERS
     if not is_whole:
-        whole_since_ms = NEVER_WHOLE
+        whole_since_ms = AFTER_ALL_MARKERS_MS
     elif start_offset > log_start:
         whole_since_ms = since_ms
     elif log_start == 0:
-        whole_since_ms = FROM_THE_START
+        whole_since_ms = BEFORE_ALL_MARKERS_MS
     else:
-        whole_since_ms = markers[0].timestamp_ms if markers else NEVER_WHOLE
+        whole_since_ms = markers[0].timestamp_ms if markers else AFTER_ALL_MARKERS_MS
     return PartitionMarkers(
         markers=tuple(
             PartitionMarker(
@@ -77,7 +77,7 @@ async def fetch_markers(
             for marker in markers
             if marker.producer_id == producer_id
         ),
-        whole_since_ms=whole_since_ms,
+        complete_since_ms=whole_since_ms,
     )
 
 

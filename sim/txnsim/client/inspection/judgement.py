@@ -13,7 +13,7 @@ import msgspec
 from txnsim.client.inspection.hanging import OpenTransaction
 from txnsim.client.inspection.txn_views import TransactionDescription
 from txnsim.txn.open_txn_verdict import CoordinatedTxn, OpenTxnStatus
-from txnsim.txn.past_decision import Decided, Newest
+from txnsim.txn.past_decision import Decided, NewestTxn
 from txnsim.types import TopicPartition
 
 
@@ -101,13 +101,13 @@ def _decision_on(
     transaction: OpenTransaction, description: TransactionDescription | None
 ) -> Decided:
     producer = transaction.producer
-    return Decided.by_newest(
+    return Decided.from_newest_txn(
         producer.producer_id,
         producer.producer_epoch,
         producer.last_timestamp_ms,
         None
         if description is None
-        else Newest(
+        else NewestTxn(
             state=description.state,
             producer_id=description.producer_id,
             producer_epoch=description.producer_epoch,

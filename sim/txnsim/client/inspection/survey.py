@@ -155,7 +155,7 @@ async def _with_decision(admin: TransactionAdmin, finding: JudgedTransaction) ->
             coordinator_log = await read_coordinator_records(
                 admin.cluster, finding.transactional_id, since_ms=since_ms
             )
-            due_ms = DueDecisions.on(
+            due_ms = DueDecisions.for_partition(
                 partition, producer.producer_id, producer.producer_epoch, coordinator_log
             )
             if due_ms is not None:
@@ -172,11 +172,11 @@ async def _with_decision(admin: TransactionAdmin, finding: JudgedTransaction) ->
         partition,
         producer.producer_id,
         before_offset=producer.txn_start_offset,
-        since_ms=due_ms.since_ms,
+        since_ms=due_ms.markers_needed_since_ms,
     )
     return msgspec.structs.replace(
         finding,
-        decided=Decided.by_log(due_ms, markers, last_write_ms=producer.last_timestamp_ms),
+        decided=Decided.from_log(due_ms, markers, last_write_ms=producer.last_timestamp_ms),
     )
 
 
@@ -282,7 +282,7 @@ async def _read(
         )
         for record in fetch_result.records:
             if record.key == record_key:
-                transition = decode_record(record_key, record.value, rules=LATEST)
+                transition = decode_record(record_key, record.value, release_rules=LATEST)
                 if isinstance(transition, TxnTransition):
                     notes.append(_note_of(transition))
         records_read += len(fetch_result.records)

@@ -26,7 +26,13 @@ from txnsim.client.inspection.survey import ANY_AGE, survey
 from txnsim.client.isolation import ConsumedRecord
 from txnsim.client.metadata import PartitionMetadata
 from txnsim.client.offsets import EARLIEST, LATEST
-from txnsim.txn.open_txn_verdict import PROGRAM, BlockingTxn, Cause, Standing, withheld
+from txnsim.txn.open_txn_verdict import (
+    PROGRAM,
+    BlockingTxn,
+    Cause,
+    ReaderStanding,
+    withheld_sentence,
+)
 from txnsim.types import IsolationLevel, TopicPartition
 
 
@@ -142,7 +148,10 @@ async def _explain_by_the_log(
     first_record = next((record for record in fetch_result.records if record.transactional), None)
     return msgspec.structs.replace(
         explanation,
-        sentences=(withheld(stable, watermark), *_untold(explanation, first_record, program)),
+        sentences=(
+            withheld_sentence(stable, watermark),
+            *_untold(explanation, first_record, program),
+        ),
     )
 
 
@@ -183,13 +192,13 @@ def _offline(view: PartitionMetadata) -> str:
 def _sentences(
     explanation: Explanation, holder: JudgedTransaction | None, now_ms: int, program: str
 ) -> tuple[str, ...]:
-    leader_text = Standing(
+    leader_text = ReaderStanding(
         partition=explanation.partition,
         cause=explanation.cause,
         last_stable_offset=explanation.last_stable_offset,
         high_watermark=explanation.high_watermark,
-        holder=None if holder is None else _held_by(holder, now_ms),
-        other_holders=len(explanation.findings) - 1,
+        blocking_txn=None if holder is None else _held_by(holder, now_ms),
+        later_open_count=len(explanation.findings) - 1,
         not_in_sync=[
             broker_id for broker_id in explanation.replicas if broker_id not in explanation.isr
         ],

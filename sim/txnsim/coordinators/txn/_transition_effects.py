@@ -34,11 +34,11 @@ from txnsim.runtime.environment import Clock, Tasks, TimerHandle
 from txnsim.runtime.loop_turns import LOOK_ELEMENTS, Pace
 from txnsim.runtime.tasks import Pending, coroutine_of, ignore_end
 from txnsim.runtime.trace import Tracer
-from txnsim.txn.kip_text import as_logged
+from txnsim.txn.kip_text import record_to_log
 from txnsim.txn.log_format import encode_batch, refuse_record
 from txnsim.txn.markers import Debt, LeaderOf, MarkerBatch, MarkerOutcome, MarkerQueue, debt_of
 from txnsim.txn.state import Tombstone, TransactionState, TxnMetadata, TxnRecord, TxnTransition
-from txnsim.txn.transitions import acknowledge, apply, begin, to_complete, withdraw
+from txnsim.txn.transitions import acknowledge_markers, apply, begin, to_complete, withdraw
 from txnsim.types import BrokerId, Decision, TopicPartition, TransactionalId, TransactionVersion
 
 _NO_ERROR: Final = ErrorCode.none
@@ -126,7 +126,7 @@ class TransactionLogWriter(msgspec.Struct, kw_only=True, eq=False):
             The reply; or why the transition did not take effect.
         """
         (record,) = decision.records
-        level, written_record, transactional_id = self.level, record, record.transactional_id
+        level, records, transactional_id = self.level, decision.records, record.transactional_id
         if not is_begun:
             # Every other command meets CONCURRENT_TRANSACTIONS from now on.
             pending_txn = begin(
@@ -140,7 +140,7 @@ class TransactionLogWriter(msgspec.Struct, kw_only=True, eq=False):
         if self.kip_text:
             # The text calls lowering the level harmless: fields that have no room in a record are
             # left out.
-            written_record, refusal = as_logged(record), None
+            records, refusal = (record_to_log(record),), None
         else:
             refusal = None if level >= _TV_1 else refuse_record(record, level)
         if refusal is not None:
@@ -149,8 +149,8 @@ class TransactionLogWriter(msgspec.Struct, kw_only=True, eq=False):
             return refusal
         error = self.log.write(
             owned_partition.partition,
-            encode_batch((written_record,), level=level, now_ms=now_ms, rules=self.rules),
-            subject=partial(subject_of, (written_record,)),
+            encode_batch(records, finalized_version=level, now_ms=now_ms, release_rules=self.rules),
+            subject=partial(subject_of, records),
             timeout_ms=record.txn_timeout_ms,
             now_ms=now_ms,
         )
@@ -171,7 +171,7 @@ class TransactionLogWriter(msgspec.Struct, kw_only=True, eq=False):
             and record.state is TransactionState.ONGOING
         ):
             return _refuse_step_back(record, txn)
-        applied_txn = apply(txn, record, rules=self.rules)
+        applied_txn = apply(txn, record, release_rules=self.rules)
         assert applied_txn is not None
         owned_partition.entries[transactional_id] = applied_txn
         if owned_partition.withdrawn:
@@ -189,7 +189,9 @@ class TransactionLogWriter(msgspec.Struct, kw_only=True, eq=False):
         now_ms = self.clock.now_ms()
         error = self.log.write(
             owned_partition.partition,
-            encode_batch(records, level=self.level, now_ms=now_ms, rules=self.rules),
+            encode_batch(
+                records, finalized_version=self.level, now_ms=now_ms, release_rules=self.rules
+            ),
             subject=partial(subject_of, records),
             timeout_ms=timeout_ms,
             now_ms=now_ms,
@@ -349,7 +351,7 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
             fences=fences,
             cause=tracer.cause if tracer.on else -1,
         )
-        self.queue.owe(debt, txn.partitions)
+        self.queue.add_debt(debt, txn.partitions)
         if self.tracer.on:
             tracing.marker(
                 self.tracer,
@@ -365,7 +367,7 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
 
     def drop(self, txn_partition: int) -> None:
         """Drop all markers owed for a partition of ``__transaction_state`` that has moved away."""
-        dropped_debts = self.queue.drop(txn_partition)
+        dropped_debts = self.queue.drop_partition(txn_partition)
         for debt in dropped_debts:
             self._forget_retries(debt.transactional_id)
         for debt in self._completions:
@@ -420,8 +422,8 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
                 self._settle_deleted_partitions(debt, deleted_partitions)
         for batch in self.queue.take_batches():
             self._send(batch)
-        if self.queue.unknown:
-            for debt, leaderless_partitions in self.queue.unknown:
+        if self.queue.leader_unknown:
+            for debt, leaderless_partitions in self.queue.leader_unknown:
                 first_leaderless = min(leaderless_partitions)
                 self._unsent.note_failure(
                     debt.transactional_id, "NO_LEADER", f"no leader of {first_leaderless} is known"
@@ -510,7 +512,7 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
             outcomes = self.queue.on_lost(batch)
             self._flush_later(RECONNECT_PAUSE_MS)
         elif len(batch.owed_markers) > FOLLOWED_AT_ONCE:
-            self.queue.land(batch)
+            self.queue.end_flight(batch)
             follow_outcomes = self._follow_outcomes(batch, sent_events, reply)
             self.tasks.drive(follow_outcomes, ignore_end, name="txn.outcomes")
             return
@@ -523,7 +525,7 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
             # One answer is about several transactions: each has its own sending for its main cause.
             sent_event = sent_events.get(outcome.debt, -1) if len(sent_events) > 1 else -1
             self._follow_outcome(outcome, batch.broker_id, sent_event, now_ms)
-        if self.queue.has_queued:
+        if self.queue.has_markers_to_send:
             self.flush_soon()
 
     # Outcomes
@@ -544,7 +546,7 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
                     return
         if outcome_count < len(batch.owed_markers):
             self._log_broken_answer(batch, reply)
-        if self.queue.has_queued:
+        if self.queue.has_markers_to_send:
             self.flush_soon()
 
     def _log_broken_answer(self, batch: MarkerBatch, reply: WriteTxnMarkersReply) -> None:
@@ -556,22 +558,22 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
         debt = outcome.debt
         owned_partition = self.ownership.get(debt.txn_partition, debt.coordinator_epoch)
         if owned_partition is None:
-            self.queue.forget_stale(debt)
+            self.queue.on_stale_reply(debt)
             return
         old_cause = -1
         if self.tracer.on:
             old_cause = self._trace_outcome(owned_partition.node, outcome, broker_id, sent_event)
-        if outcome.refusal:
-            if self.queue.forget(debt):
+        if outcome.refusal_error:
+            if self.queue.forget_debt(debt):
                 self._forget_retries(debt.transactional_id)
                 self.refused_total += 1
                 _log.warning(
                     "txn.markers.refused",
                     transactional_id=debt.transactional_id,
-                    error=ErrorCode(outcome.refusal).name,
+                    error=ErrorCode(outcome.refusal_error).name,
                 )
-        elif outcome.retry:
-            self.queue.wait(debt, outcome.retry)
+        elif outcome.partitions_to_retry:
+            self.queue.route_later(debt, outcome.partitions_to_retry)
             transactional_id = debt.transactional_id
             self._retry_counts[transactional_id] = self._retry_counts.get(transactional_id, 0) + 1
             self._note_retry(outcome, broker_id)
@@ -590,10 +592,12 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
         """Remove partitions from the debt; complete the transaction after the last one."""
         transactional_id = debt.transactional_id
         if settled_partitions:
-            owned_partition.entries[transactional_id] = acknowledge(
+            owned_partition.entries[transactional_id] = acknowledge_markers(
                 owned_partition.entries[transactional_id], settled_partitions
             )
-        if not owned_partition.entries[transactional_id].partitions and self.queue.forget(debt):
+        if not owned_partition.entries[transactional_id].partitions and self.queue.forget_debt(
+            debt
+        ):
             if self._retry_counts or self._unsent.tried:
                 self._forget_retries(transactional_id)
             self._complete(owned_partition, debt, now_ms)
@@ -604,8 +608,8 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
         self._unsent.forget_failures(transactional_id)
 
     def _note_retry(self, outcome: MarkerOutcome, broker_id: BrokerId) -> None:
-        error = ErrorCode(outcome.retried).name.upper() if outcome.retried else "NO_ANSWER"
-        first_partition = min(outcome.retry)
+        error = ErrorCode(outcome.retry_error).name.upper() if outcome.retry_error else "NO_ANSWER"
+        first_partition = min(outcome.partitions_to_retry)
         self._unsent.note_failure(
             outcome.debt.transactional_id,
             error,
@@ -670,16 +674,16 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
         )
         if acked_event >= 0:
             self.tracer.caused_by(acked_event)
-        if outcome.refusal:
+        if outcome.refusal_error:
             tracing.marker(
                 self.tracer,
                 "marker.refused",
                 node,
                 debt,
-                sorted(outcome.refused),
+                sorted(outcome.refused_partitions),
                 broker_id=broker_id,
                 parents=causes,
                 rule=outcome.refusal_rule,
-                error=ErrorCode(outcome.refusal).name.upper(),
+                error=ErrorCode(outcome.refusal_error).name.upper(),
             )
         return old_cause

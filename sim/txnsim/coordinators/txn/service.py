@@ -49,7 +49,7 @@ from txnsim.txn.commands import (
     PartitionsVerified,
     VerifyPartitions,
 )
-from txnsim.txn.kip_text import as_loaded
+from txnsim.txn.kip_text import restore_last_epoch
 from txnsim.txn.list_filter import FilteredListing, ListTransactions, list_transactions
 from txnsim.txn.log_format import tombstone_batches
 from txnsim.txn.log_reader import read_in_steps
@@ -64,7 +64,7 @@ from txnsim.txn.machine_end import decide_end_txn, decide_fence
 from txnsim.txn.machine_init import check_init_producer_id, decide_init_producer_id
 from txnsim.txn.markers import LeaderOf, MarkerQueue
 from txnsim.txn.producer_ids import ProducerIdPool
-from txnsim.txn.refusals import empty_id, no_id_block
+from txnsim.txn.refusals import empty_id_rejection, no_id_block_rejection
 from txnsim.txn.state import (
     PREPARED_STATES,
     Tombstone,
@@ -73,7 +73,7 @@ from txnsim.txn.state import (
     TxnTransition,
 )
 from txnsim.txn.transitions import apply, begin, to_empty, withdraw
-from txnsim.txn.two_phase import as_shipped
+from txnsim.txn.two_phase import without_next_epoch
 from txnsim.types import (
     NO_PRODUCER_EPOCH,
     TRANSACTION_STATE_TOPIC,
@@ -97,13 +97,13 @@ _NOT_RUNNING = Rejection(
     reason="the coordinator is not running",
     rule="list.not-running",
 )
-_NO_ID_TO_INIT = no_id_block("init.no-producer-id")
-_NO_ID_TO_END = no_id_block("end.v5.no-producer-id")
-_EMPTY_TO_ADD = empty_id("add.empty-id")
-_EMPTY_TO_CHECK = empty_id("check.empty-id")
-_EMPTY_TO_END_V1 = empty_id("end.v4.empty-id")
-_EMPTY_TO_END_V2 = empty_id("end.v5.empty-id")
-_EMPTY_TO_DESCRIBE = empty_id("describe.empty-id")
+_NO_ID_TO_INIT = no_id_block_rejection("init.no-producer-id")
+_NO_ID_TO_END = no_id_block_rejection("end.v5.no-producer-id")
+_EMPTY_TO_ADD = empty_id_rejection("add.empty-id")
+_EMPTY_TO_CHECK = empty_id_rejection("check.empty-id")
+_EMPTY_TO_END_V1 = empty_id_rejection("end.v4.empty-id")
+_EMPTY_TO_END_V2 = empty_id_rejection("end.v5.empty-id")
+_EMPTY_TO_DESCRIBE = empty_id_rejection("describe.empty-id")
 
 
 DEVIATIONS: Final = (
@@ -179,7 +179,7 @@ class TransactionCoordinator:
             kip_text=settings.kip_text,
         )
         self._markers = MarkerSender(
-            queue=MarkerQueue(rules=rules),
+            queue=MarkerQueue(release_rules=rules),
             ownership=self._ownership,
             writer=self._writer,
             clock=clock,
@@ -247,10 +247,10 @@ class TransactionCoordinator:
             lambda new_producer_id: decide_init_producer_id(
                 txn,
                 command,
-                finalized=self._writer.level,
+                finalized_version=self._writer.level,
                 now_ms=now_ms,
-                fresh=new_producer_id,
-                rules=self._rules,
+                fresh_producer_id=new_producer_id,
+                release_rules=self._rules,
             ),
             _NO_ID_TO_INIT,
         )
@@ -274,7 +274,7 @@ class TransactionCoordinator:
             return owned_partition
         txn = owned_partition.entries.get(transactional_id)
         now_ms = self._clock.now_ms()
-        outcome = decide_add_partitions(txn, command, now_ms=now_ms, rules=self._rules)
+        outcome = decide_add_partitions(txn, command, now_ms=now_ms, release_rules=self._rules)
         if self._tracer.on:
             tracing.trace_decision(
                 self._tracer, owned_partition, transactional_id, "AddPartitionsToTxn", outcome
@@ -296,7 +296,7 @@ class TransactionCoordinator:
         if isinstance(owned_partition, Rejection):
             return owned_partition
         return decide_verify(
-            owned_partition.entries.get(transactional_id), command, rules=self._rules
+            owned_partition.entries.get(transactional_id), command, release_rules=self._rules
         )
 
     async def end_txn(self, command: EndTxn) -> ProducerIdAndEpoch | Rejection:
@@ -315,10 +315,10 @@ class TransactionCoordinator:
             return owned_partition
         txn = owned_partition.entries.get(transactional_id)
         now_ms = self._clock.now_ms()
-        decide = partial(decide_end_txn, txn, command, now_ms=now_ms, rules=self._rules)
+        decide = partial(decide_end_txn, txn, command, now_ms=now_ms, release_rules=self._rules)
         decision = decide()
         outcome = (
-            self._decide_with_new_id(lambda fresh: decide(fresh=fresh), _NO_ID_TO_END)
+            self._decide_with_new_id(lambda fresh: decide(fresh_producer_id=fresh), _NO_ID_TO_END)
             if isinstance(decision, NeedsProducerId)
             else decision
         )
@@ -371,7 +371,7 @@ class TransactionCoordinator:
             return Rejection(error=error, reason=f"the log refused {transactional_id}")
         if not self._ownership.is_current(owned_partition):
             return self._ownership.refuse(owned_partition.partition)
-        aged_txn = apply(None, record, rules=self._rules)
+        aged_txn = apply(None, record, release_rules=self._rules)
         assert aged_txn is not None
         owned_partition.entries[transactional_id] = aged_txn
         return None
@@ -436,8 +436,8 @@ class TransactionCoordinator:
         return CoordinatorSnapshot(
             partitions_owned=len(self._ownership.owned),
             partitions_loading=len(self._ownership.loading),
-            pending_markers=queue.owing_count,
-            unknown_destinations=queue.unknown_count,
+            pending_markers=queue.debt_count,
+            unknown_destinations=queue.leader_unknown_count,
             completions_waiting=self._markers.completions_waiting,
             markers_sent_total=self._markers.sent_total,
             markers_refused_total=self._markers.refused_total,
@@ -464,15 +464,17 @@ class TransactionCoordinator:
         Returns:
             False if the load was cancelled meanwhile; nothing has changed.
         """
-        loaded_log = yield from read_in_steps(batches, rules=self._rules)
+        loaded_log = yield from read_in_steps(batches, release_rules=self._rules)
         entries = loaded_log.entries
         if self._settings.kip_text:
             entries = {
-                transactional_id: as_loaded(txn) for transactional_id, txn in entries.items()
+                transactional_id: restore_last_epoch(txn)
+                for transactional_id, txn in entries.items()
             }
         elif any(txn.next_producer_epoch != NO_PRODUCER_EPOCH for txn in entries.values()):
             entries = {
-                transactional_id: as_shipped(txn) for transactional_id, txn in entries.items()
+                transactional_id: without_next_epoch(txn)
+                for transactional_id, txn in entries.items()
             }
         owned_partition = OwnedPartition(
             partition=partition,
@@ -482,9 +484,9 @@ class TransactionCoordinator:
         )
         if not self._ownership.finish_load(owned_partition):
             return False
-        if loaded_log.problem is not None:
+        if loaded_log.read_error is not None:
             self.load_problems_total += 1
-            _log.error("txn.load.incomplete", partition=partition, problem=loaded_log.problem)
+            _log.error("txn.load.incomplete", partition=partition, problem=loaded_log.read_error)
         if self._tracer.on:
             tracing.trace_load(
                 self._tracer,
@@ -493,8 +495,10 @@ class TransactionCoordinator:
                 coordinator_epoch,
                 len(owned_partition.entries),
             )
-            if loaded_log.problem is not None:
-                self._tracer.emit("note", owned_partition.node, data={"text": loaded_log.problem})
+            if loaded_log.read_error is not None:
+                self._tracer.emit(
+                    "note", owned_partition.node, data={"text": loaded_log.read_error}
+                )
         now_ms = self._clock.now_ms()
         for txn in list(owned_partition.entries.values()):
             if txn.state in PREPARED_STATES:
@@ -516,7 +520,7 @@ class TransactionCoordinator:
 
     def leaders_changed(self) -> None:
         """Route markers without a known leader at once instead of after the pause."""
-        if self._markers.queue.unknown_count:
+        if self._markers.queue.leader_unknown_count:
             self._markers.flush_soon()
 
     # Timeouts
@@ -526,11 +530,11 @@ class TransactionCoordinator:
         outcome = self._decide_with_new_id(
             lambda fresh: decide_fence(
                 txn,
-                finalized=self._writer.level,
+                finalized_version=self._writer.level,
                 now_ms=now_ms,
-                fresh=fresh,
+                fresh_producer_id=fresh,
                 by_timeout=True,
-                rules=self._rules,
+                release_rules=self._rules,
             ),
             _NO_ID_TO_END,
         )
@@ -623,7 +627,7 @@ class ProducerIdSource(msgspec.Struct, kw_only=True, eq=False):
         """
         if self._id_pool.has_id:
             return
-        self._id_pool.want()
+        self._id_pool.want_block()
         self._request_block()
         if self._id_pool.is_asking:
             block_answered: Pending[None] = Pending(self.tasks)
@@ -727,7 +731,7 @@ class Scans(msgspec.Struct, kw_only=True, eq=False):
         now_ms = self.clock.now_ms()
         for owned_partition in list(self.ownership):
             for _, txn in self._entries(owned_partition):
-                if is_timed_out(txn, now_ms=now_ms, rules=self.rules):
+                if is_timed_out(txn, now_ms=now_ms, release_rules=self.rules):
                     self.abort(owned_partition, txn)
                     yield ABORT_WEIGHT
                 else:
@@ -753,7 +757,7 @@ class Scans(msgspec.Struct, kw_only=True, eq=False):
                 continue
             bytes_max = self.writer.log.batch_bytes_max(owned_partition.partition)
             for batch_tombstones in tombstone_batches(
-                tombstones, batch_bytes_max=bytes_max, rules=self.rules
+                tombstones, batch_bytes_max=bytes_max, release_rules=self.rules
             ):
                 self.tasks.drive(
                     self._write_tombstones(owned_partition, batch_tombstones),

@@ -34,7 +34,7 @@ from txnsim.controller.controller import TopicToCreate
 from txnsim.errors import ErrorCode
 from txnsim.faults.actions import Delay, Fail, Hold
 from txnsim.faults.points import FaultPoint
-from txnsim.txn.marker_payment import FROM_THE_START, NO_MARKERS
+from txnsim.txn.marker_payment import BEFORE_ALL_MARKERS_MS, NO_MARKERS
 from txnsim.txn.open_txn_verdict import Cause, OpenTxnStatus
 from txnsim.txn.past_decision import Decision
 from txnsim.types import BrokerId, TopicPartition
@@ -280,9 +280,9 @@ def test_the_markers_in_front_of_an_offset_are_fetched() -> None:
                 (3, True),
             ]
             assert every.markers[0].timestamp_ms < between_ms < every.markers[1].timestamp_ms
-            assert every.whole_since_ms == FROM_THE_START
+            assert every.complete_since_ms == BEFORE_ALL_MARKERS_MS
             late = await fetch_markers(cluster, WHERE, pid, before_offset=end, since_ms=between_ms)
-            assert (late.markers, late.whole_since_ms) == (every.markers[1:], between_ms)
+            assert (late.markers, late.complete_since_ms) == (every.markers[1:], between_ms)
             markers_before = await fetch_markers(cluster, WHERE, pid, before_offset=2, since_ms=0)
             assert markers_before.markers == every.markers[:1]
             markers_of_other = await fetch_markers(
@@ -291,7 +291,7 @@ def test_the_markers_in_front_of_an_offset_are_fetched() -> None:
             assert markers_of_other.markers == ()
             await Admin(cluster).delete_records(WHERE, 2)
             cut = await fetch_markers(cluster, WHERE, pid, before_offset=end, since_ms=0)
-            assert cut.whole_since_ms == every.markers[1].timestamp_ms
+            assert cut.complete_since_ms == every.markers[1].timestamp_ms
             missing_partition = TopicPartition("gone", 0)
             nothing = await fetch_markers(
                 cluster, missing_partition, pid, before_offset=1, since_ms=0

@@ -74,13 +74,13 @@ def shape(txn: TxnMetadata) -> str:
 def replayed_entries(
     world: CoordinatorWorld, partition: int = HOME
 ) -> dict[TransactionalId, TxnMetadata]:
-    return read_log(world.log.get(partition, ()), rules=LATEST).entries
+    return read_log(world.log.get(partition, ()), release_rules=LATEST).entries
 
 
 def records(world: CoordinatorWorld) -> list[str]:
     """The log of the home partition, one line per record."""
     return [
-        shape(next(iter(read_log([batch], rules=LATEST).entries.values())))
+        shape(next(iter(read_log([batch], release_rules=LATEST).entries.values())))
         for batch in world.log[HOME]
     ]
 
@@ -95,7 +95,7 @@ async def at_epoch(world: CoordinatorWorld, epoch: int, *, pid: int = 7) -> Prod
     loaded = apply(
         None,
         to_first(TID, producer_id=ProducerId(pid), timeout_ms=60_000, now_ms=START_MS),
-        rules=LATEST,
+        release_rules=LATEST,
     )
     assert loaded is not None
     fields = {name: getattr(loaded, name) for name in loaded.__struct_fields__}
@@ -324,11 +324,11 @@ async def test_verification_sees_what_is_committed() -> None:
     adding = world.start(world.add(session, FOO_0))
     await world.settle()
     verified_before = world.service.verify(verify())
-    assert verified_before == PartitionsVerified(results=((FOO_0, 120), (FOO_1, 120)))
+    assert verified_before == PartitionsVerified(partition_errors=((FOO_0, 120), (FOO_1, 120)))
     world.held_appends[0].set_result(ErrorCode.none)
     await adding
     verified_after = world.service.verify(verify())
-    assert verified_after == PartitionsVerified(results=((FOO_0, 0), (FOO_1, 120)))
+    assert verified_after == PartitionsVerified(partition_errors=((FOO_0, 0), (FOO_1, 120)))
     world.service.unload(HOME, 1)
     assert error_of(world.service.verify(verify())) is ErrorCode.not_coordinator
 
@@ -549,7 +549,9 @@ async def test_a_damaged_log_is_loaded_as_far_as_it_can_be_read() -> None:
         TransactionalId("x"), producer_id=ProducerId(9), timeout_ms=1, now_ms=START_MS
     )
     damaged = bytearray(
-        encode_batch((other_transition,), level=TV_2, now_ms=START_MS, rules=LATEST)
+        encode_batch(
+            (other_transition,), finalized_version=TV_2, now_ms=START_MS, release_rules=LATEST
+        )
     )
     damaged[-12:-10] = b"\xff\xff"
     load_whole(world.service, HOME, CoordinatorEpoch(1), [*world.log[HOME], bytes(damaged)])
@@ -594,7 +596,9 @@ def entry_value(txn: TxnMetadata, level: TransactionVersion) -> bytes:
     )
     fields = {name: getattr(record, name) for name in record.__struct_fields__}
     return encode_value(
-        type(record)(**{**fields, "start_timestamp_ms": START_MS}), level=level, rules=LATEST
+        type(record)(**{**fields, "start_timestamp_ms": START_MS}),
+        finalized_version=level,
+        release_rules=LATEST,
     )
 
 
@@ -780,17 +784,20 @@ def prepared_log(transactional_ids: Iterable[str]) -> list[bytes]:
         first_transition = to_first(
             TransactionalId(name), producer_id=ProducerId(number), timeout_ms=1, now_ms=START_MS
         )
-        txn = apply(None, first_transition, rules=LATEST)
+        txn = apply(None, first_transition, release_rules=LATEST)
         assert txn is not None
         opened = to_ongoing(
             txn, partitions=frozenset({FOO_0}), client_version=TV_2, now_ms=START_MS
         )
-        txn = apply(begin(txn, opened, now_ms=START_MS), opened, rules=LATEST)
+        txn = apply(begin(txn, opened, now_ms=START_MS), opened, release_rules=LATEST)
         assert txn is not None
-        ended = to_prepared_v2(txn, committed=True, fresh=None, now_ms=START_MS)
+        ended = to_prepared_v2(txn, committed=True, fresh_producer_id=None, now_ms=START_MS)
         batches.append(
             encode_batch(
-                (first_transition, opened, ended), level=TV_2, now_ms=START_MS, rules=LATEST
+                (first_transition, opened, ended),
+                finalized_version=TV_2,
+                now_ms=START_MS,
+                release_rules=LATEST,
             )
         )
     return batches
@@ -827,7 +834,7 @@ async def test_an_idle_id_is_forgotten_and_starts_over() -> None:
     world.clock.advance(1)
     await world.settle()
     assert world.entry_or_none() is None
-    assert read_log(world.log[HOME], rules=LATEST).entries == {}
+    assert read_log(world.log[HOME], release_rules=LATEST).entries == {}
     assert world.service.snapshot().expired_total == 1
     result = await world.add(session, FOO_0)
     assert error_of(result) is ErrorCode.invalid_producer_id_mapping

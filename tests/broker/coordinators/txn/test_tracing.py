@@ -11,7 +11,7 @@ from txnsim.errors import ErrorCode
 from txnsim.runtime.trace import Event, TraceLevel, Tracer
 from txnsim.txn.commands import MarkersOwed
 from txnsim.txn.markers import Debt, debt_of
-from txnsim.txn.refusals import unknown_id
+from txnsim.txn.refusals import unknown_id_rejection
 from txnsim.txn.state import TransactionState, TxnMetadata, TxnTransition
 from txnsim.txn.transitions import to_complete
 from txnsim.types import BrokerId, CoordinatorEpoch, Decision, TransactionVersion
@@ -62,7 +62,7 @@ def test_a_decision_tells_the_entry_and_why_it_was_refused(tracer: Tracer) -> No
         "CompleteCommit",
     )
     assert data["rule"] == "end.v4.committed-commit"
-    refused = unknown_id("end.v5.unknown-id")
+    refused = unknown_id_rejection("end.v5.unknown-id")
     tracing.trace_decision(tracer, owned_partition(), TID, "EndTxn", refused)
     event, data = last_event(tracer)
     assert (event.tx, data["rule"]) == (TID, "end.v5.unknown-id")
