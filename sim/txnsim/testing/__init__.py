@@ -51,7 +51,7 @@ __all__ = [
     "run_virtual",
 ]
 
-_HOMES: Final = {
+_DEFINING_MODULES: Final = {
     "AsyncClock": "txnsim.testing._clock_and_brokers",
     "AsyncFault": "txnsim.testing.faults",
     "AsyncFaults": "txnsim.testing.faults",
@@ -72,11 +72,11 @@ _HOMES: Final = {
 
 def __getattr__(name: str) -> Any:
     """Import a public name on first use."""
-    home = _HOMES.get(name)
-    if home is None:
+    module_name = _DEFINING_MODULES.get(name)
+    if module_name is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    if home.startswith("txnsim."):
-        return getattr(import_module(home), name)
+    if module_name.startswith("txnsim."):
+        return getattr(import_module(module_name), name)
     from txnsim.on_demand_imports import borrowed
 
-    return getattr(borrowed(home, f"txnsim.testing.{name}"), name)
+    return getattr(borrowed(module_name, f"txnsim.testing.{name}"), name)

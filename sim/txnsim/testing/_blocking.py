@@ -30,26 +30,26 @@ P = ParamSpec("P")
 InClusterLoopT = TypeVar("InClusterLoopT", bound=InClusterLoop)
 
 
-class _Front(Generic[InClusterLoopT]):
+class _BlockingPart(Generic[InClusterLoopT]):
     """The blocking form of one part of a cluster."""
 
     def __init__(self, asynchronous: InClusterLoopT) -> None:
         self.asynchronous = asynchronous
 
 
-class Fault(FaultResults, _Front[AsyncFault]):
+class Fault(FaultResults, _BlockingPart[AsyncFault]):
     """An armed rule and its results."""
 
     def __init__(self, asynchronous: AsyncFault) -> None:
         FaultResults.__init__(self, asynchronous.armed)
-        _Front.__init__(self, asynchronous)
+        _BlockingPart.__init__(self, asynchronous)
 
     wait_until_struck = blocking(AsyncFault.wait_until_struck)
     release = blocking(AsyncFault.release)
     disarm = blocking(AsyncFault.disarm)
 
 
-class Faults(_Front[AsyncFaults]):
+class Faults(_BlockingPart[AsyncFaults]):
     """The faults of one cluster."""
 
     def arm(
@@ -73,12 +73,12 @@ class Faults(_Front[AsyncFaults]):
     never_struck = blocking(AsyncFaults.never_struck)
 
 
-class Member(MemberProgress, _Front[AsyncMember]):
+class Member(MemberProgress, _BlockingPart[AsyncMember]):
     """A member of a group, from ``Members.join``."""
 
     def __init__(self, asynchronous: AsyncMember) -> None:
         MemberProgress.__init__(self, asynchronous.member)
-        _Front.__init__(self, asynchronous)
+        _BlockingPart.__init__(self, asynchronous)
 
     def __enter__(self) -> Self:
         return self
@@ -94,7 +94,7 @@ class Member(MemberProgress, _Front[AsyncMember]):
     die = blocking(AsyncMember.die)
 
 
-class Members(_Front[AsyncMembers]):
+class Members(_BlockingPart[AsyncMembers]):
     """Joins groups of one cluster."""
 
     def join(self, group: str, topics: Collection[str], **options: Any) -> Member:
@@ -103,7 +103,7 @@ class Members(_Front[AsyncMembers]):
         return Member(members.cluster_loop.block(members.join(group, topics, **options)))
 
 
-class Clock(_Front[AsyncClock]):
+class Clock(_BlockingPart[AsyncClock]):
     """The cluster clock."""
 
     now_ms = blocking(AsyncClock.now_ms)
@@ -111,7 +111,7 @@ class Clock(_Front[AsyncClock]):
     jump = blocking(AsyncClock.jump)
 
 
-class Brokers(_Front[AsyncBrokers]):
+class Brokers(_BlockingPart[AsyncBrokers]):
     """Starts, stops and isolates brokers."""
 
     states = blocking(AsyncBrokers.states)
@@ -122,7 +122,7 @@ class Brokers(_Front[AsyncBrokers]):
     heal = blocking(AsyncBrokers.heal)
 
 
-class Leaders(_Front[AsyncLeaders]):
+class Leaders(_BlockingPart[AsyncLeaders]):
     """The leaders of partitions."""
 
     of = blocking(AsyncLeaders.of)
@@ -130,7 +130,7 @@ class Leaders(_Front[AsyncLeaders]):
     coordinator_of = blocking(AsyncLeaders.coordinator_of)
 
 
-class BlockingTopics(_Front[AsyncTopics]):
+class BlockingTopics(_BlockingPart[AsyncTopics]):
     """The topics of one cluster."""
 
     create = blocking(AsyncTopics.create)
@@ -144,7 +144,7 @@ class BlockingTopics(_Front[AsyncTopics]):
     offsets = blocking(AsyncTopics.offsets)
 
 
-class Transactions(_Front[AsyncTransactions]):
+class Transactions(_BlockingPart[AsyncTransactions]):
     """The transactions of one cluster."""
 
     list = blocking(AsyncTransactions.list)
@@ -155,7 +155,7 @@ class Transactions(_Front[AsyncTransactions]):
     repair = blocking(AsyncTransactions.repair)
 
 
-class Trace(_Front[AsyncTrace]):
+class Trace(_BlockingPart[AsyncTrace]):
     """The trace of one cluster."""
 
     level = blocking(AsyncTrace.level)
@@ -171,9 +171,9 @@ def _with_signature_of(
 ) -> Callable[[Callable[..., None]], Callable[Concatenate[Any, P], None]]:
     """Give a constructor the signature of another one, for readers and their editors."""
 
-    def sign(own: Callable[..., None]) -> Callable[Concatenate[Any, P], None]:
-        own.__signature__ = inspect.signature(init)  # type: ignore[attr-defined]  # inspect asks for it
-        return own
+    def sign(constructor: Callable[..., None]) -> Callable[Concatenate[Any, P], None]:
+        constructor.__signature__ = inspect.signature(init)  # type: ignore[attr-defined]  # inspect asks for it
+        return constructor
 
     return sign
 
@@ -189,8 +189,8 @@ class SimulatedKafka:
             ConfigError: The options are invalid.
         """
         self.asynchronous = AsyncSimulatedKafka(**options)
-        self._wanted = self.asynchronous.wanted
-        self._given: LoopThread | None = None
+        self._requested_options = self.asynchronous.requested_options
+        self._given_thread: LoopThread | None = None
         self._thread: LoopThread | None = None
 
     @classmethod
@@ -202,8 +202,8 @@ class SimulatedKafka:
             thread: The thread to run in, with other clusters; its own one unless given.
         """
         self = cls()
-        self._wanted = description
-        self._given = thread
+        self._requested_options = description
+        self._given_thread = thread
         return self
 
     # Life
@@ -212,15 +212,15 @@ class SimulatedKafka:
         self.start()
         return self
 
-    def __exit__(self, kind: object, error: BaseException | None, *_: object) -> None:
+    def __exit__(self, error_type: object, error: BaseException | None, *_: object) -> None:
         __tracebackhide__ = True
         thread, self._thread = self._thread, None
         if thread is None:
             return
         try:
-            thread.cluster_loop.block(self.asynchronous.__aexit__(kind, error))
+            thread.cluster_loop.block(self.asynchronous.__aexit__(error_type, error))
         finally:
-            self._leave(thread)
+            self._leave_thread(thread)
 
     def start(self) -> None:
         """Start the cluster; every broker serves clients when this returns.
@@ -232,12 +232,12 @@ class SimulatedKafka:
         """
         if self._thread is not None:
             raise RuntimeError("the cluster runs already")
-        thread = self._given or LoopThread()
-        kafka = AsyncSimulatedKafka.of(self._wanted, cluster_loop=thread.cluster_loop)
+        thread = self._given_thread or LoopThread()
+        kafka = AsyncSimulatedKafka.of(self._requested_options, cluster_loop=thread.cluster_loop)
         try:
             thread.cluster_loop.block(kafka.start())
         except BaseException:
-            self._leave(thread)
+            self._leave_thread(thread)
             raise
         self._thread = thread
         self.asynchronous = kafka
@@ -268,8 +268,8 @@ class SimulatedKafka:
         __tracebackhide__ = True
         self.__exit__(None, sys.exception())
 
-    def _leave(self, thread: LoopThread) -> None:
-        if thread is not self._given:
+    def _leave_thread(self, thread: LoopThread) -> None:
+        if thread is not self._given_thread:
             thread.stop()
 
     reset = blocking(AsyncSimulatedKafka.reset)

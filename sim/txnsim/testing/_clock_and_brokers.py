@@ -170,10 +170,10 @@ class AsyncLeaders(ClusterPart):
         Raises:
             ConfigError: There is no such partition, or no replica that could lead it.
         """
-        broker = None if to is None else BrokerId(to)
-        return int(self._rebuilt.sim.move_leader(TopicPartition(topic, partition), broker))
+        new_leader = None if to is None else BrokerId(to)
+        return int(self._rebuilt.sim.move_leader(TopicPartition(topic, partition), new_leader))
 
     @in_cluster_loop
     async def coordinator_of(self, transactional_id: str) -> int:
         """Id of the broker that coordinates a transactional id."""
-        return await (await self._rebuilt.outside()).coordinator(transactional_id)
+        return await (await self._rebuilt.onlooker()).coordinator(transactional_id)

@@ -46,25 +46,28 @@ if TYPE_CHECKING:
     from txnsim_lab.proxy.fault_proxy import FaultProxy
 
 PROXY_OPTION: Final = "--txnsim-proxy"
-OPTION: Final = "--txnsim-bootstrap"
-VARIABLE: Final = "TXNSIM_BOOTSTRAP"
-SIMULATED_ONLY: Final = (
+BOOTSTRAP_OPTION: Final = "--txnsim-bootstrap"
+BOOTSTRAP_VARIABLE: Final = "TXNSIM_BOOTSTRAP"
+SIMULATED_ONLY_FEATURES: Final = (
     "faults", "clock", "brokers", "leaders", "trace", "history", "cluster", "reset",
 )  # fmt: skip
-CHOSEN_ONLY: Final = (
+SIMULATED_ONLY_OPTIONS: Final = (
     "brokers", "first_broker_id", "transaction_version", "settings", "as_version", "rules",
     "virgin",
 )  # fmt: skip
 """Options of the pytest marker that only a simulated cluster can have."""
 
 
-def skip(need: str) -> Any:
+def skip_test(missing_feature: str) -> Any:
     """Skip the test, because it needs a feature that only the simulator has.
 
     Raises:
         pytest.skip.Exception: Always.
     """
-    pytest.skip(f"needs {need}, which only a simulated cluster has ({OPTION}, {VARIABLE})")
+    pytest.skip(
+        f"needs {missing_feature}, which only a simulated cluster has"
+        f" ({BOOTSTRAP_OPTION}, {BOOTSTRAP_VARIABLE})"
+    )
 
 
 class ForeignCluster(RebuiltCluster):
@@ -85,7 +88,7 @@ class ForeignCluster(RebuiltCluster):
         self.proxy: FaultProxy | None = None
         self._client: Cluster | None = None
         self._environment: Environment | None = None
-        self._made: list[str] = []
+        self._created_topics: list[str] = []
 
     @property
     def sim(self) -> SimCluster:
@@ -94,7 +97,7 @@ class ForeignCluster(RebuiltCluster):
         Raises:
             pytest.skip.Exception: Always.
         """
-        raise skip("the cluster itself")
+        raise skip_test("the cluster itself")
 
     @property
     def injector(self) -> Injector:
@@ -104,11 +107,11 @@ class ForeignCluster(RebuiltCluster):
             pytest.skip.Exception: There is no proxy.
         """
         if self.proxy is None:
-            raise skip("`faults`")
+            raise skip_test("`faults`")
         return self.proxy.injector
 
     @property
-    def reached_at(self) -> str:
+    def client_bootstrap(self) -> str:
         """Address for the clients of a test: the proxy's, if there is one."""
         return self.bootstrap if self.proxy is None else self.proxy.bootstrap
 
@@ -133,18 +136,20 @@ class ForeignCluster(RebuiltCluster):
         try:
             await client.connect()
         except (ClientError, OSError) as error:
-            raise ConfigError(f"{OPTION} {self.bootstrap}: {problem_of(error)}") from error
+            raise ConfigError(
+                f"{BOOTSTRAP_OPTION} {self.bootstrap}: {problem_of(error)}"
+            ) from error
         self._client = client
         self._environment = real_environment()
         try:
             if self.has_proxy:
-                module = borrowed("txnsim_lab.proxy.fault_proxy", PROXY_OPTION)
-                options = module.ProxyOptions(bootstrap=self.bootstrap, port=0)
-                proxy: FaultProxy = module.FaultProxy(self._environment, options)
+                proxy_module = borrowed("txnsim_lab.proxy.fault_proxy", PROXY_OPTION)
+                proxy_options = proxy_module.ProxyOptions(bootstrap=self.bootstrap, port=0)
+                proxy: FaultProxy = proxy_module.FaultProxy(self._environment, proxy_options)
                 await proxy.start()
                 self.proxy = proxy
-            for name, partitions in self.wanted.topics.items():
-                await self.create(name, partitions, replication_factor=-1, configs={})
+            for topic_name, partitions in self.requested_options.topics.items():
+                await self.create(topic_name, partitions, replication_factor=-1, configs={})
         except BaseException:
             await self.stop()
             raise
@@ -157,18 +162,23 @@ class ForeignCluster(RebuiltCluster):
         await self._end_guests()
         if self.proxy is not None:
             await self.proxy.stop()
-        created_topics, self._made = self._made, []
+        created_topics, self._created_topics = self._created_topics, []
         if created_topics:
             await Admin(client).delete_topics(created_topics)
         await client.close()
 
-    async def outside(self) -> Cluster:
+    async def onlooker(self) -> Cluster:
         """The connected client."""
         assert self._client is not None, "it was started"
         return self._client
 
     async def create(
-        self, name: str, partitions: int, *, replication_factor: int, configs: Mapping[str, str]
+        self,
+        topic_name: str,
+        partitions: int,
+        *,
+        replication_factor: int,
+        configs: Mapping[str, str],
     ) -> None:
         """Create a topic, to be deleted at the end.
 
@@ -177,19 +187,19 @@ class ForeignCluster(RebuiltCluster):
         """
         admin = await self.admin()
         topic = NewTopic(
-            name=name,
+            name=topic_name,
             partitions=partitions,
             replication_factor=replication_factor,
             configs=tuple(configs.items()),
         )
-        outcome = (await admin.create_topics([topic]))[name]
+        outcome = (await admin.create_topics([topic]))[topic_name]
         if isinstance(outcome, ClientError):
             raise ConfigError(
-                f"topic {name} on {self.bootstrap}: {outcome}; a test makes its topics and deletes "
-                "them: choose another name, or delete what is there"
+                f"topic {topic_name} on {self.bootstrap}: {outcome}; a test makes its topics and "
+                "deletes them: choose another name, or delete what is there"
             )
-        self._made.append(name)
-        await admin.wait_for_topic(name)
+        self._created_topics.append(topic_name)
+        await admin.wait_for_topic(topic_name)
 
 
 class ForeignTopics(AsyncTopics):
@@ -207,9 +217,9 @@ class ForeignTopics(AsyncTopics):
         configs: Mapping[str, str] | None = None,
     ) -> None:
         """See ``AsyncTopics.create``; by default with the broker's number of replicas."""
-        factor = -1 if replication_factor is None else replication_factor
+        effective_factor = -1 if replication_factor is None else replication_factor
         await self._rebuilt.create(
-            name, partitions, replication_factor=factor, configs=configs or {}
+            name, partitions, replication_factor=effective_factor, configs=configs or {}
         )
 
     @in_cluster_loop
@@ -241,20 +251,20 @@ class ForeignTransactions(AsyncTransactions):
             ) from None
 
 
-class _OnlyWhatKafkaHas:
+class _KafkaFeaturesOnly:
     """Skips a test that uses a feature that only a simulated cluster has."""
 
     def __getattr__(self, name: str) -> Any:
-        if name in SIMULATED_ONLY:
-            skip(f"`{name}`")
+        if name in SIMULATED_ONLY_FEATURES:
+            skip_test(f"`{name}`")
         raise AttributeError(name)
 
 
-class AsyncForeignKafka(_OnlyWhatKafkaHas, AsyncSimulatedKafka):
+class AsyncForeignKafka(_KafkaFeaturesOnly, AsyncSimulatedKafka):
     """A cluster that was started outside of the test, for coroutines."""
 
     @classmethod
-    def at(
+    def at_address(
         cls,
         bootstrap: str,
         description: SimulatedClusterOptions,
@@ -288,7 +298,7 @@ class AsyncForeignKafka(_OnlyWhatKafkaHas, AsyncSimulatedKafka):
     @property
     def bootstrap(self) -> str:
         """Address of the cluster, or the proxy's."""
-        return self._foreign.reached_at
+        return self._foreign.client_bootstrap
 
     async def reset(self) -> None:
         """Skip the test: only a simulated cluster can be reset.
@@ -296,7 +306,7 @@ class AsyncForeignKafka(_OnlyWhatKafkaHas, AsyncSimulatedKafka):
         Raises:
             pytest.skip.Exception: Always.
         """
-        skip("`reset`")
+        skip_test("`reset`")
 
 
 class _BlockingTopics(blocking.BlockingTopics):
@@ -308,13 +318,13 @@ class _BlockingTransactions(blocking.Transactions):
     wait_for_state = twin(ForeignTransactions.wait_for_state)
 
 
-class ForeignKafka(_OnlyWhatKafkaHas, blocking.SimulatedKafka):
+class ForeignKafka(_KafkaFeaturesOnly, blocking.SimulatedKafka):
     """A cluster that was started outside of the test, for blocking clients."""
 
     _has_proxy: bool
 
     @classmethod
-    def at(
+    def at_address(
         cls,
         bootstrap: str,
         description: SimulatedClusterOptions,
@@ -324,7 +334,7 @@ class ForeignKafka(_OnlyWhatKafkaHas, blocking.SimulatedKafka):
     ) -> Self:
         """The cluster at an address, with or without a fault proxy in front of it."""
         self = cls.of(description, thread=thread)
-        self.asynchronous = AsyncForeignKafka.at(
+        self.asynchronous = AsyncForeignKafka.at_address(
             bootstrap, description, thread.cluster_loop, has_proxy=has_proxy
         )
         self._has_proxy = has_proxy
@@ -336,9 +346,9 @@ class ForeignKafka(_OnlyWhatKafkaHas, blocking.SimulatedKafka):
         Raises:
             ConfigError: No broker answers, or a topic exists already.
         """
-        assert self._given is not None, "it lives beside others"
-        self._given.cluster_loop.block(self.asynchronous.start())
-        self._thread = self._given
+        assert self._given_thread is not None, "it lives beside others"
+        self._given_thread.cluster_loop.block(self.asynchronous.start())
+        self._thread = self._given_thread
         self.topics = _BlockingTopics(self.asynchronous.topics)
         self.transactions = _BlockingTransactions(self.asynchronous.transactions)
         self.members = blocking.Members(self.asynchronous.members)
@@ -346,12 +356,16 @@ class ForeignKafka(_OnlyWhatKafkaHas, blocking.SimulatedKafka):
             self.faults = blocking.Faults(self.asynchronous.faults)
 
 
-def check(options: Mapping[str, Any]) -> None:
+def skip_unsupported(marker_options: Mapping[str, Any]) -> None:
     """Skip a test whose marker has an option that only a simulated cluster can have.
 
     Raises:
         pytest.skip.Exception: There is such an option.
     """
-    unsupported = [f"{name}={options[name]!r}" for name in CHOSEN_ONLY if options.get(name)]
+    unsupported = [
+        f"{option_name}={marker_options[option_name]!r}"
+        for option_name in SIMULATED_ONLY_OPTIONS
+        if marker_options.get(option_name)
+    ]
     if unsupported:
-        skip(", ".join(unsupported))
+        skip_test(", ".join(unsupported))

@@ -43,10 +43,10 @@ class MemberProgress:
 class AsyncMember(MemberProgress):
     """A member of a group, from ``AsyncMembers.join``."""
 
-    def __init__(self, rebuilt: RebuiltCluster, cluster: Cluster, member: GroupMember) -> None:
+    def __init__(self, rebuilt: RebuiltCluster, client: Cluster, member: GroupMember) -> None:
         super().__init__(member)
         self._rebuilt = rebuilt
-        self._cluster = cluster
+        self._client = client
 
     @property
     def cluster_loop(self) -> ClusterLoop:
@@ -75,7 +75,9 @@ class AsyncMember(MemberProgress):
         """
         assignment = None if until is None else frozenset(until)
         polled = await self.member.poll(until=assignment, stable=stable)
-        return tuple(record for _, result in polled.fetched for record in result.records)
+        return tuple(
+            record for _, fetch_result in polled.fetched for record in fetch_result.records
+        )
 
     @in_cluster_loop
     async def seek(self, partition: TopicPartition, offset: int) -> None:
@@ -118,13 +120,13 @@ class AsyncMember(MemberProgress):
             ClientError: The group refuses, or does not answer.
         """
         await self.member.leave()
-        await self._cluster.close()
+        await self._client.close()
 
     @in_cluster_loop
     async def die(self) -> None:
         """Close the connections without leaving the group; do nothing after ``leave``."""
         await self.member.close()
-        await self._cluster.close()
+        await self._client.close()
 
 
 class AsyncMembers(ClusterPart):
@@ -157,19 +159,19 @@ class AsyncMembers(ClusterPart):
             ClientError: The coordinator refuses the member, or the partitions were not assigned in
                 time.
         """
-        cluster = await self._rebuilt.client(name)
-        chance = self._rebuilt.environment.rng.stream("members")
+        client = await self._rebuilt.client(name)
+        random_stream = self._rebuilt.environment.rng.stream("members")
         member = GroupMember(
-            cluster,
+            client,
             MemberOptions(
                 group_id=group,
                 protocol=protocol,
-                member_id=f"{name}-{chance.getrandbits(64):016x}",
+                member_id=f"{name}-{random_stream.getrandbits(64):016x}",
                 instance_id=instance_id,
                 session_timeout_ms=session_timeout_ms,
             ),
         )
-        joined = AsyncMember(self._rebuilt, cluster, member)
-        self._rebuilt.guests.append(joined.die)
+        joined_member = AsyncMember(self._rebuilt, client, member)
+        self._rebuilt.guests.append(joined_member.die)
         await member.subscribe(topics, until=None if until is None else frozenset(until))
-        return joined
+        return joined_member

@@ -56,6 +56,6 @@ class AsyncTrace(ClusterPart):
     @in_cluster_loop
     async def export(self) -> bytes:
         """The whole trace as JSON lines (tests/README.md explains the columns)."""
-        lines: list[bytes] = []
-        self._rebuilt.environment.tracer.export(lines.append)
-        return b"".join(lines)
+        json_lines: list[bytes] = []
+        self._rebuilt.environment.tracer.export(json_lines.append)
+        return b"".join(json_lines)

@@ -19,13 +19,13 @@ from txnsim.environment_variables import ARRANGED
 from txnsim.runtime.virtual.reproducible_process import arrange_process, limits_of_process
 from txnsim.testing._report import Section
 
-REPEATABLE: Final = "--txnsim-repeatable"
-SEED: Final = "--txnsim-seed"
-_ORDER: Final = "randomly_seed"
+REPEATABLE_OPTION: Final = "--txnsim-repeatable"
+SEED_OPTION: Final = "--txnsim-seed"
+_ORDER_SEED_OPTION: Final = "randomly_seed"
 """The option of pytest-randomly that also seeds the random numbers that a test draws itself."""
 
 
-def arrange(config: pytest.Config) -> None:
+def restart_reproducibly(config: pytest.Config) -> None:
     """Restart pytest in a process where virtual runs are reproducible, unless this is one.
 
     Raises:
@@ -35,34 +35,34 @@ def arrange(config: pytest.Config) -> None:
         return
     if tuple(config.invocation_params.args) != tuple(sys.argv[1:]):
         raise pytest.UsageError(
-            f"{REPEATABLE}: pytest was called by another program and can't start itself again; "
-            "call txnsim.testing.arrange_process() first of all in that program"
+            f"{REPEATABLE_OPTION}: pytest was called by another program and can't start itself "
+            "again; call txnsim.testing.arrange_process() first of all in that program"
         )
     arrange_process()
 
 
-def header(limits: Sequence[str]) -> str:
-    if not limits:
+def report_header(process_limits: Sequence[str]) -> str:
+    if not process_limits:
         return "txnsim: virtual runs repeat in every process"
-    return f"txnsim: virtual runs may not repeat in another process: {'; '.join(limits)}"
+    return f"txnsim: virtual runs may not repeat in another process: {'; '.join(process_limits)}"
 
 
-def section(item: pytest.Item, seed: int) -> Section:
+def repeat_section(item: pytest.Item, seed: int) -> Section:
     """The section of a failing test's report about its virtual run."""
-    lines = [f"virtual time, seed {seed}", command(item, seed)]
-    lines += [f"this process was not arranged: {limit}" for limit in limits_of_process()]
-    return "txnsim: see it again", "\n".join(lines)
+    report_lines = [f"virtual time, seed {seed}", repeat_command(item, seed)]
+    report_lines += [f"this process was not arranged: {limit}" for limit in limits_of_process()]
+    return "txnsim: see it again", "\n".join(report_lines)
 
 
-def command(item: pytest.Item, seed: int) -> str:
+def repeat_command(item: pytest.Item, seed: int) -> str:
     """The command that repeats the run, from the directory in which pytest was called."""
-    _, parts, name = item.nodeid.partition("::")
-    path = os.path.relpath(item.path, item.config.invocation_params.dir)
-    words = ["python", "-m", "pytest", f"{path}{parts}{name}"]
-    expression: str = item.config.getoption("markexpr", "")
-    if expression:
-        words += ["-m", expression]
-    order = item.config.getoption(_ORDER, None)
-    if isinstance(order, int):
-        words.append(f"--randomly-seed={order}")
-    return shlex.join([*words, f"{SEED}={seed}", REPEATABLE])
+    _, separator, test_name = item.nodeid.partition("::")
+    test_file = os.path.relpath(item.path, item.config.invocation_params.dir)
+    arguments = ["python", "-m", "pytest", f"{test_file}{separator}{test_name}"]
+    marker_expression: str = item.config.getoption("markexpr", "")
+    if marker_expression:
+        arguments += ["-m", marker_expression]
+    order_seed = item.config.getoption(_ORDER_SEED_OPTION, None)
+    if isinstance(order_seed, int):
+        arguments.append(f"--randomly-seed={order_seed}")
+    return shlex.join([*arguments, f"{SEED_OPTION}={seed}", REPEATABLE_OPTION])

@@ -24,17 +24,17 @@ from txnsim.trace.story import node_label
 from txnsim.trace.trace_file import Recording
 
 EVENTS_MAX: Final = 25
-NAME_MAX: Final = 120
+FILE_NAME_MAX: Final = 120
 """Longest name of a file, in characters."""
-_NO_NAME: Final = re.compile(r"[^A-Za-z0-9_.=]+")
-LOOKING: Final = f"client/{ONLOOKER}"
+_NOT_IN_FILE_NAME_RE: Final = re.compile(r"[^A-Za-z0-9_.=]+")
+ONLOOKER_NODE: Final = f"client/{ONLOOKER}"
 
 Section = tuple[str, str]
 """(title, text) of a section of the report."""
 
 
-def sections(
-    tracer: Tracer, faults: Iterable[FaultState], *, since: int = 0, waits: str = ""
+def report_sections(
+    tracer: Tracer, faults: Iterable[FaultState], *, since: int = 0, pending_text: str = ""
 ) -> list[Section]:
     """The sections of the report about a cluster.
 
@@ -42,26 +42,28 @@ def sections(
         tracer: The trace of the cluster.
         faults: The rules of the test.
         since: Index of the first event of the test.
-        waits: What its transactions wait for, in sentences.
+        pending_text: What its transactions wait for, in sentences.
     """
-    events = events_told(tracer, first_event=since, onlooker=LOOKING)
+    events = events_told(tracer, first_event=since, onlooker=ONLOOKER_NODE)
     titled_texts = [
         ("txnsim: what happened", story_text(events, tracer.nodes)),
-        ("txnsim: what transactions wait for", waits),
-        ("txnsim: last events", _events(events[-EVENTS_MAX:], tracer.nodes)),
+        ("txnsim: what transactions wait for", pending_text),
+        ("txnsim: last events", _events_text(events[-EVENTS_MAX:], tracer.nodes)),
         ("txnsim: faults", rules_text(faults)),
     ]
     if not tracer.on:
         titled_texts.append(("txnsim", 'nothing was recorded: trace is "off" for this cluster'))
-    return [(title, text) for title, text in titled_texts if text]
+    return [(title, section_text) for title, section_text in titled_texts if section_text]
 
 
-def write_page(folder: Path, name: str, traces: Sequence[bytes], *, redact: bool) -> list[Section]:
+def write_page(
+    folder: Path, test_name: str, traces: Sequence[bytes], *, redact: bool
+) -> list[Section]:
     """Write the page of a failing test, one HTML file.
 
     Args:
         folder: Folder for the file; created if it does not exist.
-        name: Name of the test.
+        test_name: Name of the test.
         traces: Traces of its clusters, JSON lines each.
         redact: Leave out keys and values of records.
 
@@ -69,25 +71,31 @@ def write_page(folder: Path, name: str, traces: Sequence[bytes], *, redact: bool
         A section of the report that names the page.
     """
     try:
-        page = borrowed("txnsim_lab.http.page.one_file", "the page of a failing test")
+        page_module = borrowed("txnsim_lab.http.page.one_file", "the page of a failing test")
     except MissingExtraError as error:
         return [("txnsim: page", str(error))]
-    runs = [(name, Recording.of(name, trace.splitlines())) for trace in traces]
-    runs = [(title, run) for title, run in runs if run.events]
-    if not runs:
+    recordings = [(test_name, Recording.of(test_name, trace.splitlines())) for trace in traces]
+    recordings = [(title, recording) for title, recording in recordings if recording.events]
+    if not recordings:
         return []
-    path = folder / f"{_NO_NAME.sub('-', name).strip('-')[-NAME_MAX:]}.html"
+    page_path = (
+        folder / f"{_NOT_IN_FILE_NAME_RE.sub('-', test_name).strip('-')[-FILE_NAME_MAX:]}.html"
+    )
     try:
-        write_all(folder, {path.name: page.one_file(runs, redact=redact).encode()})
+        write_all(
+            folder, {page_path.name: page_module.one_file(recordings, redact=redact).encode()}
+        )
     except ConfigError as error:  # a full disk, for example; the rest of the report is still useful
         return [("txnsim: page", str(error))]
-    return [("txnsim: page", f"{path}\n{page.remark(redact=redact)}")]
+    return [("txnsim: page", f"{page_path}\n{page_module.remark(redact=redact)}")]
 
 
-def _events(events: Iterable[Event], nodes: Sequence[str]) -> str:
-    lines = []
+def _events_text(events: Iterable[Event], nodes: Sequence[str]) -> str:
+    event_lines = []
     for event in events:
         payload = "" if event.d is None else msgspec.json.encode(event.d).decode()
-        words = f"{event.t // 1000:>7} ms  {event.k:<18} {node_label(nodes[event.n])}  {payload}"
-        lines.append(in_one_line(words))
-    return "\n".join(lines)
+        event_line = (
+            f"{event.t // 1000:>7} ms  {event.k:<18} {node_label(nodes[event.n])}  {payload}"
+        )
+        event_lines.append(in_one_line(event_line))
+    return "\n".join(event_lines)

@@ -21,8 +21,8 @@ from txnsim.testing import _foreign_cluster as foreign_cluster
 from txnsim.testing import _verdict_assertions as judging
 from txnsim.testing._blocking import SimulatedKafka
 from txnsim.testing._foreign_cluster import ForeignKafka
-from txnsim.testing._repeating import SEED, section
-from txnsim.testing._report import Section, sections
+from txnsim.testing._repeating import SEED_OPTION, repeat_section
+from txnsim.testing._report import Section, report_sections
 from txnsim.testing._virtual import SEED_DEFAULT, run_virtual
 from txnsim.testing.cluster import AsyncSimulatedKafka
 from txnsim.testing.event_loop import LoopThread
@@ -30,11 +30,11 @@ from txnsim.testing.faults import FaultState
 from txnsim.testing.options import SimulatedClusterOptions, options_from_keywords
 
 MARKER: Final = "txnsim"
-SHARED: Final = "txnsim_session_cluster"
-_PREFIX: Final = "txnsim_"
+SHARED_FIXTURE: Final = "txnsim_session_cluster"
+_INI_PREFIX: Final = "txnsim_"
 ANSWER_SECONDS: Final = 5
 """Time for a cluster to report what its transactions wait for, in seconds."""
-_MAY_MISS: Final = "faults_may_miss"
+_MAY_MISS_OPTION: Final = "faults_may_miss"
 
 
 class SessionOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,15 +44,15 @@ class SessionOptions(msgspec.Struct, frozen=True, kw_only=True):
     faults_may_miss: bool = False
 
 
-class _Watched(msgspec.Struct, frozen=True, kw_only=True):
+class _WatchedCluster(msgspec.Struct, frozen=True, kw_only=True):
     """A cluster of a test, and the position of its trace when the test began."""
 
     kafka: AsyncSimulatedKafka
-    starts: int = 0
-    since: int = 0
+    build_count: int = 0
+    first_event: int = 0
 
     @property
-    def states(self) -> tuple[FaultState, ...]:
+    def fault_states(self) -> tuple[FaultState, ...]:
         """The states of its faults."""
         return self.kafka.faults.states_now() if self.kafka.was_started else ()
 
@@ -60,21 +60,25 @@ class _Watched(msgspec.Struct, frozen=True, kw_only=True):
         """The sections of the report about this cluster."""
         if not self.kafka.was_started or (tracer := self.kafka.rebuilt.tracer) is None:
             return []
-        is_same_round = self.kafka.rebuilt.starts == self.starts
-        since = self.since if is_same_round else 0
-        return sections(tracer, self.states, since=since, waits=self._waits())
+        is_same_round = self.kafka.rebuilt.build_count == self.build_count
+        since = self.first_event if is_same_round else 0
+        return report_sections(
+            tracer, self.fault_states, since=since, pending_text=self._pending_text()
+        )
 
-    def _waits(self) -> str:
+    def _pending_text(self) -> str:
         """What the cluster's transactions wait for; empty when its event loop has stopped."""
         rebuilt = self.kafka.rebuilt
         if not rebuilt.is_running or not rebuilt.cluster_loop.loop.is_running():
             return ""
 
-        waits = asyncio.run_coroutine_threadsafe(waits_text(rebuilt.sim), rebuilt.cluster_loop.loop)
+        pending_text = asyncio.run_coroutine_threadsafe(
+            waits_text(rebuilt.sim), rebuilt.cluster_loop.loop
+        )
         try:
-            return waits.result(ANSWER_SECONDS)
+            return pending_text.result(ANSWER_SECONDS)
         except TimeoutError:
-            waits.cancel()
+            pending_text.cancel()
             return "the cluster did not answer"
 
 
@@ -82,25 +86,33 @@ class ClusterGuard:
     """The clusters of one pytest process."""
 
     def __init__(
-        self, ini: Mapping[str, Any], *, other: str | None = None, has_proxy: bool = False
+        self,
+        ini_options: Mapping[str, Any],
+        *,
+        other_bootstrap: str | None = None,
+        has_proxy: bool = False,
     ) -> None:
         """Start without a cluster.
 
         Args:
-            ini: The plugin's ini options by name.
-            other: Address of the cluster that tests run on instead of simulated ones.
+            ini_options: The plugin's ini options by name.
+            other_bootstrap: Address of the cluster that tests run on instead of simulated ones.
             has_proxy: Whether to run a fault proxy in front of that cluster.
         """
         self._has_proxy = has_proxy
-        self._elsewhere = other
-        self._ini = {name: value for name, value in ini.items() if value not in ("", [], None)}
+        self._other_bootstrap = other_bootstrap
+        self._ini = {
+            option_name: option_value
+            for option_name, option_value in ini_options.items()
+            if option_value not in ("", [], None)
+        }
         self._thread: LoopThread | None = None
         self._shared: SimulatedKafka | None = None
-        self._left: tuple[FaultState, ...] = ()
+        self._final_fault_states: tuple[FaultState, ...] = ()
         """Faults of the shared cluster at its end: it ends before the last test is judged."""
-        self._before = (0, 0)
+        self._shared_position = (0, 0)
         """(number of starts of the shared cluster, position of its trace) when the test began."""
-        self._watched: list[_Watched] = []
+        self._watched: list[_WatchedCluster] = []
         """The clusters of the running test."""
         self._seed: int | None = None
         """Seed of the test's last virtual run."""
@@ -120,10 +132,10 @@ class ClusterGuard:
         topics.
         """
         description = self.options_for(item)
-        if self._elsewhere is not None:
-            foreign_cluster.check(self._marker_arguments(item))
+        if self._other_bootstrap is not None:
+            foreign_cluster.skip_unsupported(self._marker_arguments(item))
         with self._cluster(description) as kafka:
-            if self._elsewhere is None or self._has_proxy:
+            if self._other_bootstrap is None or self._has_proxy:
                 self._watch(kafka.asynchronous)
             yield kafka
 
@@ -131,34 +143,36 @@ class ClusterGuard:
     def session_cluster(self) -> Generator[SimulatedKafka]:
         """The cluster that all tests share."""
         with self._cluster(self._test_options({})) as kafka:
-            if self._elsewhere is not None:
+            if self._other_bootstrap is not None:
                 yield kafka
                 return
             self._shared = kafka
             try:
                 yield kafka
             finally:
-                self._left = kafka.asynchronous.faults.states_now()
+                self._final_fault_states = kafka.asynchronous.faults.states_now()
                 self._shared = None
 
     def _cluster(self, description: SessionOptions) -> SimulatedKafka:
         """A cluster that is not started yet, or the other cluster if there is one."""
         thread = self._loop_thread()
-        if self._elsewhere is None:
+        if self._other_bootstrap is None:
             return SimulatedKafka.of(description.cluster, thread=thread)
-        other, has_proxy = self._elsewhere, self._has_proxy
-        return ForeignKafka.at(other, description.cluster, thread, has_proxy=has_proxy)
+        other_bootstrap, has_proxy = self._other_bootstrap, self._has_proxy
+        return ForeignKafka.at_address(
+            other_bootstrap, description.cluster, thread, has_proxy=has_proxy
+        )
 
-    def virtual_of(self, item: pytest.Item) -> Callable[..., Any]:
+    def virtual_runner(self, item: pytest.Item) -> Callable[..., Any]:
         """``run_virtual`` with this test's options."""
-        if self._elsewhere is not None:
-            foreign_cluster.skip("virtual time")
+        if self._other_bootstrap is not None:
+            foreign_cluster.skip_test("virtual time")
 
-        def run(main: Callable[[AsyncSimulatedKafka], Any], **changes: Any) -> Any:
-            seed_given: int = changes.pop("seed", SEED_DEFAULT)
-            chosen: int | None = item.config.getoption(SEED)
-            seed = self._seed = seed_given if chosen is None else chosen
-            description = self.options_for(item, {"trace": "full"}, changes).cluster
+        def run(main: Callable[[AsyncSimulatedKafka], Any], **option_changes: Any) -> Any:
+            seed_given: int = option_changes.pop("seed", SEED_DEFAULT)
+            seed_option: int | None = item.config.getoption(SEED_OPTION)
+            seed = self._seed = seed_given if seed_option is None else seed_option
+            description = self.options_for(item, {"trace": "full"}, option_changes).cluster
             return run_virtual(main, seed=seed, asked=description, keep=self._watch)
 
         return run
@@ -166,16 +180,16 @@ class ClusterGuard:
     def options_for(
         self,
         item: pytest.Item,
-        default: Mapping[str, Any] | None = None,
-        changes: Mapping[str, Any] | None = None,
+        default_options: Mapping[str, Any] | None = None,
+        option_changes: Mapping[str, Any] | None = None,
     ) -> SessionOptions:
         """What a test wants: ini options, its markers from the outermost on, what it says itself.
 
         Raises:
             ConfigError: That is not known here, or of the wrong kind.
         """
-        options = {**(default or {}), **self._marker_arguments(item)}
-        return self._test_options({**options, **(changes or {})})
+        options = {**(default_options or {}), **self._marker_arguments(item)}
+        return self._test_options({**options, **(option_changes or {})})
 
     def _marker_arguments(self, item: pytest.Item) -> dict[str, Any]:
         """Keyword arguments of a test's markers; inner ones win."""
@@ -198,19 +212,19 @@ class ClusterGuard:
         return self._thread
 
     def _watch(self, kafka: AsyncSimulatedKafka) -> None:
-        self._watched.append(_Watched(kafka=kafka))
+        self._watched.append(_WatchedCluster(kafka=kafka))
 
     # Around each test
 
-    def begin(self) -> None:
+    def begin_test(self) -> None:
         """Forget the test before, because a new one is about to be set up."""
         self._watched.clear()
         self._seed = None
         self._has_failed = False
         if self._shared is not None:
             rebuilt = self._shared.asynchronous.rebuilt
-            since = 0 if rebuilt.tracer is None else len(rebuilt.tracer)
-            self._before = (rebuilt.starts, since)
+            trace_position = 0 if rebuilt.tracer is None else len(rebuilt.tracer)
+            self._shared_position = (rebuilt.build_count, trace_position)
 
     def note_failure(self) -> None:
         """Notes that a phase of the test has failed."""
@@ -223,7 +237,11 @@ class ClusterGuard:
             for watched in self._watched_by(item)
             for section_text in watched.sections()
         ]
-        return titled_texts if self._seed is None else [*titled_texts, section(item, self._seed)]
+        return (
+            titled_texts
+            if self._seed is None
+            else [*titled_texts, repeat_section(item, self._seed)]
+        )
 
     def traces(self, item: pytest.Item) -> list[bytes]:
         """The traces of a test's clusters, JSON lines each; without clusters that have none."""
@@ -234,127 +252,140 @@ class ClusterGuard:
         ]
         return [b"".join(tracer.pieces()) for tracer in tracers if tracer is not None]
 
-    def _watched_by(self, item: pytest.Item) -> list[_Watched]:
+    def _watched_by(self, item: pytest.Item) -> list[_WatchedCluster]:
         watched = list(self._watched)
-        if self._shared is not None and SHARED in _names(item):
-            starts, since = self._before
-            watched.append(_Watched(kafka=self._shared.asynchronous, starts=starts, since=since))
+        if self._shared is not None and SHARED_FIXTURE in _fixture_names(item):
+            starts, since = self._shared_position
+            watched.append(
+                _WatchedCluster(
+                    kafka=self._shared.asynchronous, build_count=starts, first_event=since
+                )
+            )
         return watched
 
-    def judge(self, item: pytest.Item) -> None:
+    def check_own_faults(self, item: pytest.Item) -> None:
         """Checks at the end of a test with its own clusters that all faults have struck, unless the
         test has failed.
 
         Raises:
             pytest.fail.Exception: A fault has not struck.
         """
-        self._judge(item, [state for watched in self._watched for state in watched.states])
+        self._fail_if_not_struck(
+            item, [fault_state for watched in self._watched for fault_state in watched.fault_states]
+        )
 
-    def check(self, item: pytest.Item) -> None:
+    def refuse_own_options(self, item: pytest.Item) -> None:
         """Refuse a test with options for the shared cluster, which exists already.
 
         Raises:
             pytest.UsageError: The test has such options.
         """
-        option_names = {name for marker in item.iter_markers(MARKER) for name in marker.kwargs}
-        option_names -= {_MAY_MISS}
-        own = {"txnsim_cluster", "async_txnsim_cluster", "txnsim_virtual"} & set(_names(item))
-        if option_names and not own:
+        option_names = {
+            option_name for marker in item.iter_markers(MARKER) for option_name in marker.kwargs
+        }
+        option_names -= {_MAY_MISS_OPTION}
+        own_fixtures = {"txnsim_cluster", "async_txnsim_cluster", "txnsim_virtual"} & set(
+            _fixture_names(item)
+        )
+        if option_names and not own_fixtures:
             raise pytest.UsageError(
-                f"{SHARED} is one cluster for all tests: @pytest.mark.{MARKER} can't change "
-                f"its {', '.join(sorted(option_names))} for this one. Describe it among the ini "
-                f"options ({', '.join(f'{_PREFIX}{name}' for name in sorted(option_names))}), or "
-                "use txnsim_cluster"
+                f"{SHARED_FIXTURE} is one cluster for all tests: @pytest.mark.{MARKER} can't "
+                f"change its {', '.join(sorted(option_names))} for this one. Describe it among the "
+                f"ini options "
+                f"({', '.join(f'{_INI_PREFIX}{name}' for name in sorted(option_names))}), "
+                "or use txnsim_cluster"
             )
 
-    def end(self, item: pytest.Item) -> None:
+    def end_test(self, item: pytest.Item) -> None:
         """Disarm the faults of the shared cluster after a test, and check that they have struck.
 
         Raises:
             pytest.fail.Exception: A fault has not struck, and the test has not failed before.
         """
-        states, self._left = self._left, ()
+        fault_states, self._final_fault_states = self._final_fault_states, ()
         if self._shared is not None:
-            states = self._shared.asynchronous.faults.states_now()
+            fault_states = self._shared.asynchronous.faults.states_now()
             self._shared.faults.disarm_all()
             self._shared.asynchronous.faults.forget()
-        self._judge(item, states)
+        self._fail_if_not_struck(item, fault_states)
 
-    def _judge(self, item: pytest.Item, states: Iterable[FaultState]) -> None:
+    def _fail_if_not_struck(self, item: pytest.Item, fault_states: Iterable[FaultState]) -> None:
         if self._has_failed or self.options_for(item).faults_may_miss:
             return
-        idle = None
+        idle_faults = None
         try:
-            judging.all_faults_struck(states)
+            judging.all_faults_struck(fault_states)
         except AssertionError as error:
-            idle = str(error)
-        if idle is not None:  # outside of the handler, else the report has it twice
-            pytest.fail(idle, pytrace=False)
+            idle_faults = str(error)
+        if idle_faults is not None:  # outside of the handler, else the report has it twice
+            pytest.fail(idle_faults, pytrace=False)
 
 
-def _names(item: pytest.Item) -> Sequence[str]:
+def _fixture_names(item: pytest.Item) -> Sequence[str]:
     """Names of a test's fixtures, direct and indirect."""
-    names: Sequence[str] = getattr(item, "fixturenames", ())
-    return names
+    fixture_names: Sequence[str] = getattr(item, "fixturenames", ())
+    return fixture_names
 
 
-def from_ini(ini: Mapping[str, Any]) -> dict[str, Any]:
+def from_ini(ini_options: Mapping[str, Any]) -> dict[str, Any]:
     """Convert ini options to keyword arguments of ``options.options_from_keywords``.
 
     Raises:
         ConfigError: An option has a wrong form.
     """
     options: dict[str, Any] = {}
-    for name, value in ini.items():
-        field = name.removeprefix(_PREFIX)
+    for option_name, option_value in ini_options.items():
+        field = option_name.removeprefix(_INI_PREFIX)
         match field:
             case "brokers" | "first_broker_id" | "transaction_version":
-                options[field] = _number(name, value)
+                options[field] = _parse_number(option_name, option_value)
             case "virgin":
-                options[field] = _flag(name, value)
+                options[field] = _parse_flag(option_name, option_value)
             case "topics":
-                options[field] = _topics(name, value)
+                options[field] = _parse_topics(option_name, option_value)
             case "settings":
-                options[field] = dict(_setting(name, line) for line in value)
+                options[field] = dict(
+                    _parse_setting(option_name, setting_line) for setting_line in option_value
+                )
             case _:
-                options[field] = value
+                options[field] = option_value
     return options
 
 
-def _number(name: str, text: str) -> int:
-    if not text.isascii() or not text.isdigit():
-        raise ConfigError(f"{name}: expected a number, found {text!r}")
-    return int(text)
+def _parse_number(option_name: str, number_text: str) -> int:
+    if not number_text.isascii() or not number_text.isdigit():
+        raise ConfigError(f"{option_name}: expected a number, found {number_text!r}")
+    return int(number_text)
 
 
-def _flag(name: str, text: str) -> bool:
-    if text.lower() not in ("true", "false"):
-        raise ConfigError(f"{name}: expected true or false, found {text!r}")
-    return text.lower() == "true"
+def _parse_flag(option_name: str, flag_text: str) -> bool:
+    if flag_text.lower() not in ("true", "false"):
+        raise ConfigError(f"{option_name}: expected true or false, found {flag_text!r}")
+    return flag_text.lower() == "true"
 
 
-def _topics(name: str, lines: Iterable[str]) -> dict[str, int]:
+def _parse_topics(option_name: str, topic_lines: Iterable[str]) -> dict[str, int]:
     try:
-        return topics_of(list(lines))
+        return topics_of(list(topic_lines))
     except ConfigError as error:
-        raise ConfigError(f"{name}: {error}") from error
+        raise ConfigError(f"{option_name}: {error}") from error
 
 
-def _setting(name: str, line: str) -> tuple[str, Any]:
+def _parse_setting(option_name: str, setting_line: str) -> tuple[str, Any]:
     """(name, value) of a setting; the value is converted as in YAML: a number, true, false, or
     text.
     """
-    setting, equals, text = line.partition("=")
-    if not equals:
-        raise ConfigError(f"{name}: expected NAME=VALUE, found {line!r}")
-    value: Any = text.strip()
+    setting_name, separator, value_text = setting_line.partition("=")
+    if not separator:
+        raise ConfigError(f"{option_name}: expected NAME=VALUE, found {setting_line!r}")
+    value: Any = value_text.strip()
     if value.lower() in ("true", "false"):
         value = value.lower() == "true"
     else:
-        for kind in (int, float):
+        for number_type in (int, float):
             try:
-                value = kind(value)
+                value = number_type(value)
             except ValueError:
                 continue
             break
-    return setting.strip(), value
+    return setting_name.strip(), value

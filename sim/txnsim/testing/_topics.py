@@ -78,17 +78,19 @@ class AsyncTopics(ClusterPart):
             ConfigError: The topic can't be created; the message says why.
         """
         sim = self._rebuilt.sim
-        factor = min(REPLICAS_MAX, len(sim.members))
-        created = sim.metadata.create_topic(
+        default_factor = min(REPLICAS_MAX, len(sim.members))
+        created_topic = sim.metadata.create_topic(
             TopicToCreate(
                 name=name,
                 partitions=partitions,
-                replication_factor=factor if replication_factor is None else replication_factor,
+                replication_factor=default_factor
+                if replication_factor is None
+                else replication_factor,
                 configs=dict(configs or {}),
             )
         )
-        if not isinstance(created, TopicImage):
-            raise ConfigError(f"topic {name}: {created.reason}")
+        if not isinstance(created_topic, TopicImage):
+            raise ConfigError(f"topic {name}: {created_topic.reason}")
 
     @in_cluster_loop
     async def delete(self, name: str) -> None:
@@ -118,24 +120,28 @@ class AsyncTopics(ClusterPart):
             ConfigError: The topic can't have that many; the message says why.
         """
         metadata = self._rebuilt.sim.metadata
-        grown = grown_topic(metadata.image, name, count=partitions)
-        if isinstance(grown, Rejection):
-            raise ConfigError(f"topic {name}: {grown.error.name.upper()}: {grown.reason}")
-        metadata.publish(metadata.image.with_topics([grown]))
+        grown_image = grown_topic(metadata.image, name, count=partitions)
+        if isinstance(grown_image, Rejection):
+            raise ConfigError(
+                f"topic {name}: {grown_image.error.name.upper()}: {grown_image.reason}"
+            )
+        metadata.publish(metadata.image.with_topics([grown_image]))
 
     @in_cluster_loop
     async def of_group(self, group: str) -> TopicPartition:
         """The partition of ``__consumer_offsets`` that a group belongs to."""
         settings = self._rebuilt.sim.options.settings
-        count = settings.offsets_topic_num_partitions
-        return TopicPartition(CONSUMER_OFFSETS_TOPIC, partition_for(group, count))
+        partition_count = settings.offsets_topic_num_partitions
+        return TopicPartition(CONSUMER_OFFSETS_TOPIC, partition_for(group, partition_count))
 
     @in_cluster_loop
     async def of_transactional_id(self, transactional_id: str) -> TopicPartition:
         """The partition of ``__transaction_state`` that a transactional id belongs to."""
         settings = self._rebuilt.sim.options.settings
-        count = settings.transaction_state_log_num_partitions
-        return TopicPartition(TRANSACTION_STATE_TOPIC, partition_for(transactional_id, count))
+        partition_count = settings.transaction_state_log_num_partitions
+        return TopicPartition(
+            TRANSACTION_STATE_TOPIC, partition_for(transactional_id, partition_count)
+        )
 
     @in_cluster_loop
     async def names(self) -> tuple[str, ...]:
@@ -178,11 +184,13 @@ class AsyncTopics(ClusterPart):
             ClientError: The cluster does not answer.
         """
         admin = await self._rebuilt.admin()
-        where = TopicPartition(name, partition)
+        topic_partition = TopicPartition(name, partition)
         return Offsets(
-            log_start=await admin.offset_of(where, EARLIEST),
-            last_stable=await admin.offset_of(where, LATEST, IsolationLevel.READ_COMMITTED),
-            high_watermark=await admin.offset_of(where, LATEST),
+            log_start=await admin.offset_of(topic_partition, EARLIEST),
+            last_stable=await admin.offset_of(
+                topic_partition, LATEST, IsolationLevel.READ_COMMITTED
+            ),
+            high_watermark=await admin.offset_of(topic_partition, LATEST),
         )
 
 
@@ -196,12 +204,12 @@ class AsyncTransactions(ClusterPart):
         Raises:
             ClientError: A coordinator does not answer.
         """
-        rows: list[TransactionListing] = []
+        listings: list[TransactionListing] = []
         for answer in (await (await self._rebuilt.admin()).list_transactions()).values():
             if isinstance(answer, ClientError):
                 raise answer
-            rows += answer
-        return tuple(sorted(rows, key=lambda row: row.transactional_id))
+            listings += answer
+        return tuple(sorted(listings, key=lambda listing: listing.transactional_id))
 
     @in_cluster_loop
     async def describe(self, transactional_id: str) -> TransactionDescription | None:
@@ -215,8 +223,10 @@ class AsyncTransactions(ClusterPart):
         Raises:
             ClientError: The leader does not answer.
         """
-        where = TopicPartition(topic, partition)
-        outcome = (await (await self._rebuilt.admin()).describe_producers([where]))[where]
+        topic_partition = TopicPartition(topic, partition)
+        outcome = (await (await self._rebuilt.admin()).describe_producers([topic_partition]))[
+            topic_partition
+        ]
         if isinstance(outcome, ClientError):
             raise outcome
         return outcome
@@ -238,8 +248,8 @@ class AsyncTransactions(ClusterPart):
                 and what it waits for.
         """
         check_states(states)
-        outside = await self._rebuilt.outside()
-        deadline, backoff = outside.deadline(timeout_ms), outside.backoff()
+        onlooker = await self._rebuilt.onlooker()
+        deadline, backoff = onlooker.deadline(timeout_ms), onlooker.backoff()
         while True:
             description = await self._describe_transaction(transactional_id)
             if description is not None and description.state in states:
@@ -268,10 +278,13 @@ class AsyncTransactions(ClusterPart):
         """
         admin = await self._rebuilt.admin()
         now_ms = self._rebuilt.environment.clock.now_ms()
-        hanging = await self._hanging()
+        hanging_txns = await self._hanging()
         guess = Decision.ABORTED
         return tuple(
-            [await repair(admin, finding, now_ms=now_ms, guess=guess) for finding in hanging]
+            [
+                await repair(admin, hanging_txn, now_ms=now_ms, guess=guess)
+                for hanging_txn in hanging_txns
+            ]
         )
 
     async def _hanging(self) -> tuple[JudgedTransaction, ...]:

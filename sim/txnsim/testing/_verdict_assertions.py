@@ -36,23 +36,23 @@ def all_faults_struck(states: Iterable[FaultState]) -> None:
         AssertionError: A rule has not.
     """
     __tracebackhide__ = True
-    idle = [state for state in states if state.struck == 0 and not state.may_miss]
-    if not idle:
+    idle_rules = [state for state in states if state.struck == 0 and not state.may_miss]
+    if not idle_rules:
         return
-    lines = ["armed, but never struck:"]
-    for state in idle:
-        fields = msgspec.json.encode(state.rule).decode()
-        concerned = f"{state.matched} crossings matched" if state.matched else "nothing matched"
-        lines.append(f"  {state.rule.id}: {concerned}: {fields}")
+    message_lines = ["armed, but never struck:"]
+    for state in idle_rules:
+        rule_json = msgspec.json.encode(state.rule).decode()
+        match_text = f"{state.matched} crossings matched" if state.matched else "nothing matched"
+        message_lines.append(f"  {state.rule.id}: {match_text}: {rule_json}")
         if state.doubt is not None:
-            lines.append(f"    {state.doubt}")
-    raise AssertionError("\n".join(lines))
+            message_lines.append(f"    {state.doubt}")
+    raise AssertionError("\n".join(message_lines))
 
 
 async def exactly_once(
     admin: Admin,
-    source: str | Iterable[Any],
-    target: str | Iterable[Any],
+    input_values: str | Iterable[Any],
+    output_values: str | Iterable[Any],
     *,
     derive: Callable[[Any], Any] | None,
     settle_ms: int,
@@ -61,8 +61,8 @@ async def exactly_once(
 
     Args:
         admin: A client of the cluster.
-        source: A topic or values.
-        target: A topic or values.
+        input_values: A topic or values.
+        output_values: A topic or values.
         derive: Value of the source -> value or values of the target.
         settle_ms: Longest wait for open transactions.
 
@@ -71,6 +71,8 @@ async def exactly_once(
         ClientError: A topic can't be read.
     """
     __tracebackhide__ = True
-    complaint = await about_exactly_once(admin, source, target, derive=derive, settle_ms=settle_ms)
+    complaint = await about_exactly_once(
+        admin, input_values, output_values, derive=derive, settle_ms=settle_ms
+    )
     if complaint is not None:
         raise AssertionError(complaint)

@@ -27,10 +27,10 @@ T = TypeVar("T")
 START_MS: Final = virtual.START_MS
 SEED_DEFAULT: Final = 0
 
-_OPEN_SOCKETS: Final = {"cimpl": "confluent-kafka", "kafka": "kafka-python"}
+_SOCKET_CLIENTS: Final = {"cimpl": "confluent-kafka", "kafka": "kafka-python"}
 """Module of a client's errors -> the client's name, for clients that open their own sockets."""
 
-Keep = Callable[[AsyncSimulatedKafka], object]
+KeepCluster = Callable[[AsyncSimulatedKafka], object]
 
 
 def run_virtual(
@@ -39,7 +39,7 @@ def run_virtual(
     seed: int = SEED_DEFAULT,
     start_ms: int = START_MS,
     asked: SimulatedClusterOptions | None = None,
-    keep: Keep | None = None,
+    keep: KeepCluster | None = None,
     **options: Any,
 ) -> T:
     """Run ``main`` with a cluster in virtual time.
@@ -60,11 +60,11 @@ def run_virtual(
         ConfigError: The options are invalid.
         SimulationError: Deadlock, livelock, or use of something that is not simulated.
     """
-    described = asked or options_from_keywords(**{"trace": "full", **options})
+    resolved_options = asked or options_from_keywords(**{"trace": "full", **options})
 
     async def whole(environment: VirtualEnvironment) -> T:
         kafka = AsyncSimulatedKafka.of(
-            described, cluster_loop=ClusterLoop(environment.loop), environment=environment
+            resolved_options, cluster_loop=ClusterLoop(environment.loop), environment=environment
         )
         if keep is not None:
             keep(kafka)
@@ -73,14 +73,14 @@ def run_virtual(
 
     try:
         return virtual.run_virtual(
-            whole, seed=seed, start_ms=start_ms, trace_level=described.trace_level
+            whole, seed=seed, start_ms=start_ms, trace_level=resolved_options.trace_level
         )
     except BaseException as error:
-        if client := _OPEN_SOCKETS.get(type(error).__module__.partition(".")[0]):
+        if client := _SOCKET_CLIENTS.get(type(error).__module__.partition(".")[0]):
             error.add_note(
                 f"{client} opens sockets of its own, and a run in virtual time has none ({HOST} is "
                 "no host's name): use aiokafka here, or a cluster on the real clock for this client"
             )
-        if limits := limits_of_process():
-            error.add_note(f"in another process it may go otherwise: {'; '.join(limits)}")
+        if process_limits := limits_of_process():
+            error.add_note(f"in another process it may go otherwise: {'; '.join(process_limits)}")
         raise

@@ -87,9 +87,9 @@ class AsyncSimulatedKafka:
             seed=seed,
             faults_may_miss=faults_may_miss,
         )
-        self.wanted = description
+        self.requested_options = description
         """The requested options."""
-        self._given: tuple[ClusterLoop | None, Environment | None] = (None, None)
+        self._loop_and_environment: tuple[ClusterLoop | None, Environment | None] = (None, None)
         self._rebuilt: RebuiltCluster | None = None
 
     @classmethod
@@ -109,8 +109,8 @@ class AsyncSimulatedKafka:
             environment: The environment to run in; its own real one unless given.
         """
         self = cls()
-        self.wanted = description
-        self._given = (cluster_loop, environment)
+        self.requested_options = description
+        self._loop_and_environment = (cluster_loop, environment)
         return self
 
     # Life
@@ -119,13 +119,13 @@ class AsyncSimulatedKafka:
         await self.start()
         return self
 
-    async def __aexit__(self, kind: object, error: BaseException | None, *_: object) -> None:
+    async def __aexit__(self, error_type: object, error: BaseException | None, *_: object) -> None:
         __tracebackhide__ = True
         rebuilt = self._rebuilt
         if rebuilt is None or not rebuilt.is_running:
             return
-        asks = error is None and not self.wanted.faults_may_miss
-        states = self.faults.states_now() if asks else ()
+        checks_faults = error is None and not self.requested_options.faults_may_miss
+        states = self.faults.states_now() if checks_faults else ()
         await rebuilt.cluster_loop.run(rebuilt.stop())
         judging.all_faults_struck(states)
 
@@ -139,9 +139,11 @@ class AsyncSimulatedKafka:
         """
         if self._rebuilt is not None and self._rebuilt.is_running:
             raise RuntimeError("the cluster runs already")
-        cluster_loop, environment = self._given
+        cluster_loop, environment = self._loop_and_environment
         rebuilt = RebuiltCluster(
-            cluster_loop or ClusterLoop(asyncio.get_running_loop()), self.wanted, environment
+            cluster_loop or ClusterLoop(asyncio.get_running_loop()),
+            self.requested_options,
+            environment,
         )
         await rebuilt.cluster_loop.run(rebuilt.start())
         self._rebuilt = rebuilt
@@ -234,8 +236,8 @@ class AsyncSimulatedKafka:
             MissingExtraError: ``txnsim_lab`` is not installed.
         """
         if self._history is None:
-            module = borrowed("txnsim_lab.testing.history", HISTORY)
-            self._history = module.AsyncHistory(self.rebuilt, self.topics.deletions)
+            history_module = borrowed("txnsim_lab.testing.history", HISTORY)
+            self._history = history_module.AsyncHistory(self.rebuilt, self.topics.deletions)
         return self._history
 
     @in_cluster_loop

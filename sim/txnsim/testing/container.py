@@ -27,8 +27,8 @@ from txnsim.errors import ConfigError
 from txnsim.files import problem_of
 from txnsim.text import unknown_word_message
 
-KAFKA: Final = "KAFKA_"
-BITNAMI: Final = "KAFKA_CFG_"
+KAFKA_PREFIX: Final = "KAFKA_"
+BITNAMI_PREFIX: Final = "KAFKA_CFG_"
 """Prefix of properties in Bitnami's image."""
 HTTP_PORT: Final = "9080"
 DEFAULTS: Final = {
@@ -37,14 +37,14 @@ DEFAULTS: Final = {
 }
 """Options that have another default in a container, because other containers must reach it."""
 HEALTH_SECONDS: Final = 3
-LISTENERS: Final = "listeners"
-ADVERTISED: Final = "advertised.listeners"
-_OF_DEFAULT_RE: Final = re.compile(r"(\s*PLAINTEXT://[^,]*:9092\s*)?")
+LISTENERS_PROPERTY: Final = "listeners"
+ADVERTISED_PROPERTY: Final = "advertised.listeners"
+_DEFAULT_LISTENER_RE: Final = re.compile(r"(\s*PLAINTEXT://[^,]*:9092\s*)?")
 """Matches advertised listeners that fit the default listener, which is used if no listener is
 set.
 """
 
-NOT_FOR_BROKERS: Final = frozenset(
+NON_BROKER_VARIABLES: Final = frozenset(
     {
         "KAFKA_VERSION",
         "KAFKA_HEAP_OPTS",
@@ -71,34 +71,38 @@ class ContainerCommand(msgspec.Struct, frozen=True, kw_only=True):
     """Arguments of ``txnsim serve``."""
     properties: str = ""
     """Text of a server.properties for it; empty for none."""
-    config: str | None = None
+    config_path: str | None = None
     """Path of a configuration file that exists already."""
     remarks: tuple[str, ...] = ()
     """What is understood in another way than it is written, for the user."""
 
 
-def start_of(environment: Mapping[str, str], more: Sequence[str] = ()) -> ContainerCommand:
+def command_of_environment(
+    environment: Mapping[str, str], passed_arguments: Sequence[str] = ()
+) -> ContainerCommand:
     """The command that the environment asks for.
 
     Args:
         environment: Environment variables of the process.
-        more: Arguments of the container, which are passed on.
+        passed_arguments: Arguments of the container, which are passed on.
 
     Raises:
         ConfigError: A variable of txnsim is unknown or wrong, or two contradict each other.
     """
     own_variables = {**DEFAULTS, **{k: v for k, v in environment.items() if is_given(k, v)}}
-    strangers = sorted(own_variables.keys() - OPTIONS.keys())
-    if strangers:
+    unknown_variables = sorted(own_variables.keys() - OPTIONS.keys())
+    if unknown_variables:
         raise ConfigError(
-            "\n".join(unknown_word_message("variable", name, OPTIONS) for name in strangers)
+            "\n".join(unknown_word_message("variable", name, OPTIONS) for name in unknown_variables)
         )
-    properties, remarks = _properties(environment, has_file="TXNSIM_CONFIG" in environment)
+    properties, remarks = _broker_properties(environment, has_file="TXNSIM_CONFIG" in environment)
     if "listeners" in properties and "TXNSIM_HOST" not in environment:
         del own_variables["TXNSIM_HOST"]  # these variables choose the listening address
     config = own_variables.pop("TXNSIM_CONFIG", None)
     if config is not None and properties and not config.endswith(".properties"):
-        raise ConfigError(f"TXNSIM_CONFIG={config}: {KAFKA}… only go with a .properties file")
+        raise ConfigError(
+            f"TXNSIM_CONFIG={config}: {KAFKA_PREFIX}… only go with a .properties file"
+        )
     try:
         arguments = words_of(own_variables, ())
     except ValueError as error:
@@ -106,52 +110,62 @@ def start_of(environment: Mapping[str, str], more: Sequence[str] = ()) -> Contai
     if "--http" in arguments:
         arguments += ["--http-host", DEFAULTS["TXNSIM_HOST"]]
     return ContainerCommand(
-        arguments=(*arguments, *more),
+        arguments=(*arguments, *passed_arguments),
         properties="".join(
             f"{name}={_escape_value(value)}\n" for name, value in properties.items()
         ),
-        config=config,
+        config_path=config,
         remarks=remarks,
     )
 
 
-def _properties(
+def _broker_properties(
     environment: Mapping[str, str], *, has_file: bool
 ) -> tuple[dict[str, str], tuple[str, ...]]:
     """The properties that the environment sets, by name, and remarks on them."""
     variables = {
         name: value
         for name, value in sorted(environment.items())
-        if is_given(name, value, KAFKA) and name not in NOT_FOR_BROKERS
+        if is_given(name, value, KAFKA_PREFIX) and name not in NON_BROKER_VARIABLES
     }
-    foreign = {name: KAFKA + name.removeprefix(BITNAMI) for name in variables if _is_bitnamis(name)}
-    properties = {property_name(own_name): variables[name] for name, own_name in foreign.items()}
+    bitnami_names = {
+        name: KAFKA_PREFIX + name.removeprefix(BITNAMI_PREFIX)
+        for name in variables
+        if _has_bitnami_prefix(name)
+    }
+    properties = {
+        property_name(kafka_name): variables[name] for name, kafka_name in bitnami_names.items()
+    }
     properties |= {
-        property_name(name): value for name, value in variables.items() if name not in foreign
+        property_name(name): value for name, value in variables.items() if name not in bitnami_names
     }
     remarks = []
-    if foreign:
+    if bitnami_names:
         remarks.append(
-            f"{BITNAMI} is the prefix of Bitnami's image, and taken for {KAFKA} here; "
-            f"write {', '.join(foreign.values())}"
+            f"{BITNAMI_PREFIX} is the prefix of Bitnami's image, and taken for {KAFKA_PREFIX} "
+            f"here; write {', '.join(bitnami_names.values())}"
         )
-    advertised = properties.get(ADVERTISED, "")
-    if LISTENERS not in properties and not has_file and not _OF_DEFAULT_RE.fullmatch(advertised):
-        properties[LISTENERS] = bound_everywhere(advertised)
+    advertised_listeners = properties.get(ADVERTISED_PROPERTY, "")
+    if (
+        LISTENERS_PROPERTY not in properties
+        and not has_file
+        and not _DEFAULT_LISTENER_RE.fullmatch(advertised_listeners)
+    ):
+        properties[LISTENERS_PROPERTY] = bound_everywhere(advertised_listeners)
         remarks.append(
-            f"{KAFKA}LISTENERS is not set: taken for {properties[LISTENERS]}, what "
-            f"{KAFKA}ADVERTISED_LISTENERS names, as Confluent's image does"
+            f"{KAFKA_PREFIX}LISTENERS is not set: taken for {properties[LISTENERS_PROPERTY]}, what "
+            f"{KAFKA_PREFIX}ADVERTISED_LISTENERS names, as Confluent's image does"
         )
     return dict(sorted(properties.items())), tuple(remarks)
 
 
-def _is_bitnamis(name: str) -> bool:
-    return name.startswith(BITNAMI) and len(name) > len(BITNAMI)
+def _has_bitnami_prefix(name: str) -> bool:
+    return name.startswith(BITNAMI_PREFIX) and len(name) > len(BITNAMI_PREFIX)
 
 
 def property_name(variable: str) -> str:
     """The property that an environment variable sets."""
-    name = variable.removeprefix(KAFKA).lower().replace("_", ".")
+    name = variable.removeprefix(KAFKA_PREFIX).lower().replace("_", ".")
     return name.replace("...", "-").replace("..", "_")
 
 
@@ -160,9 +174,9 @@ def main() -> int:
     if sys.argv[1:] == ["--health"]:
         return health(os.environ)
     try:
-        start = start_of(os.environ, sys.argv[1:])
-        arguments = [*_config(start), *start.arguments]
-        for remark in start.remarks:
+        container_command = command_of_environment(os.environ, sys.argv[1:])
+        arguments = [*_config_option(container_command), *container_command.arguments]
+        for remark in container_command.remarks:
             sys.stderr.write(f"txnsim: {remark}\n")
     except ConfigError as error:
         sys.stderr.write(f"txnsim: {error}\n")
@@ -186,19 +200,27 @@ def health(environment: Mapping[str, str]) -> int:
         return 1
 
 
-def _config(start: ContainerCommand) -> list[str]:
+def _config_option(container_command: ContainerCommand) -> list[str]:
     """The option for the configuration file, which is written first if it has to be combined."""
-    if not start.properties:
-        return [] if start.config is None else ["--config", start.config]
-    file_text = ""
-    if start.config is not None:
+    if not container_command.properties:
+        return (
+            []
+            if container_command.config_path is None
+            else ["--config", container_command.config_path]
+        )
+    properties_text = ""
+    if container_command.config_path is not None:
         try:
-            file_text = Path(start.config).read_text("latin-1").rstrip("\n") + "\n"
+            properties_text = (
+                Path(container_command.config_path).read_text("latin-1").rstrip("\n") + "\n"
+            )
         except OSError as error:
-            raise ConfigError(f"TXNSIM_CONFIG={start.config}: {problem_of(error)}") from None
-    file = Path(tempfile.mkdtemp(prefix="txnsim-")) / "server.properties"
-    file.write_text(file_text + start.properties, "latin-1")
-    return ["--config", str(file)]
+            raise ConfigError(
+                f"TXNSIM_CONFIG={container_command.config_path}: {problem_of(error)}"
+            ) from None
+    properties_file = Path(tempfile.mkdtemp(prefix="txnsim-")) / "server.properties"
+    properties_file.write_text(properties_text + container_command.properties, "latin-1")
+    return ["--config", str(properties_file)]
 
 
 # Variables
@@ -206,17 +228,21 @@ def _config(start: ContainerCommand) -> list[str]:
 
 def _escape_value(value: str) -> str:
     """Escape a value for java.util.Properties."""
-    text = value.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
-    if text.startswith((" ", "\t", "\f")):
-        text = "\\" + text
-    return "".join(character if ord(character) < 256 else _utf16(character) for character in text)
-
-
-def _utf16(character: str) -> str:
-    """Escape a character beyond Latin-1 by its UTF-16 units."""
-    units = character.encode("utf-16-be")
+    escaped_text = value.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
+    if escaped_text.startswith((" ", "\t", "\f")):
+        escaped_text = "\\" + escaped_text
     return "".join(
-        f"\\u{units[index]:02x}{units[index + 1]:02x}" for index in range(0, len(units), 2)
+        character if ord(character) < 256 else _escape_utf16(character)
+        for character in escaped_text
+    )
+
+
+def _escape_utf16(character: str) -> str:
+    """Escape a character beyond Latin-1 by its UTF-16 units."""
+    utf16_bytes = character.encode("utf-16-be")
+    return "".join(
+        f"\\u{utf16_bytes[index]:02x}{utf16_bytes[index + 1]:02x}"
+        for index in range(0, len(utf16_bytes), 2)
     )
 
 

@@ -22,7 +22,7 @@ from txnsim.value_errors import WrongValueError
 P = ParamSpec("P")
 T = TypeVar("T")
 
-MISTAKES: Final = (ConfigError, UnknownRuleError, WrongValueError)
+CALLER_MISTAKES: Final = (ConfigError, UnknownRuleError, WrongValueError)
 """Mistakes of the caller: their message says everything, so the traceback is cut."""
 JOIN_SECONDS: Final = 10
 """Time for a loop's thread to end, in seconds."""
@@ -36,22 +36,22 @@ class ClusterLoop:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
 
-    async def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Await ``work`` in this loop, from whichever loop is running."""
+    async def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Await ``coroutine`` in this loop, from whichever loop is running."""
         if asyncio.get_running_loop() is self.loop:
-            return await work
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self.loop))
+            return await coroutine
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(coroutine, self.loop))
 
-    def block(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run ``work`` in this loop and wait for it, from another thread.
+    def block(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run ``coroutine`` in this loop and wait for it, from another thread.
 
         Raises:
             RuntimeError: This is the loop's own thread: it would wait for itself.
         """
         if _running_loop() is self.loop:
-            work.close()
+            coroutine.close()
             raise RuntimeError("the cluster lives in this very loop: use AsyncSimulatedKafka here")
-        future = asyncio.run_coroutine_threadsafe(work, self.loop)
+        future = asyncio.run_coroutine_threadsafe(coroutine, self.loop)
         try:
             return future.result()
         except BaseException:
@@ -64,13 +64,13 @@ class LoopThread:
 
     def __init__(self) -> None:
         """Start the thread; the loop runs when this returns."""
-        started: Future[ClusterLoop] = Future()
+        loop_future: Future[ClusterLoop] = Future()
         self._stop = asyncio.Event()
         self._thread = threading.Thread(
-            target=self._run, args=(started,), name="txnsim", daemon=True
+            target=self._run, args=(loop_future,), name="txnsim", daemon=True
         )
         self._thread.start()
-        self.cluster_loop = started.result()
+        self.cluster_loop = loop_future.result()
 
     def stop(self) -> None:
         """Stop the loop and its thread."""
@@ -81,9 +81,9 @@ class LoopThread:
     def is_alive(self) -> bool:
         return self._thread.is_alive()
 
-    def _run(self, started: Future[ClusterLoop]) -> None:
+    def _run(self, loop_future: Future[ClusterLoop]) -> None:
         async def until_stopped() -> None:
-            started.set_result(ClusterLoop(asyncio.get_running_loop()))
+            loop_future.set_result(ClusterLoop(asyncio.get_running_loop()))
             await self._stop.wait()
 
         with asyncio.Runner(loop_factory=new_event_loop) as runner:
@@ -98,7 +98,7 @@ class InClusterLoop(Protocol):
         """The event loop in which the object runs."""
 
 
-class Twin(Protocol):
+class BlockingTwin(Protocol):
     """The blocking form of an ``InClusterLoop``."""
 
     @property
@@ -119,7 +119,7 @@ def in_cluster_loop(
         __tracebackhide__ = True
         try:
             return await self.cluster_loop.run(method(self, *args, **kwargs))
-        except MISTAKES as mistake:
+        except CALLER_MISTAKES as mistake:
             raise mistake.with_traceback(None) from None
 
     return run
@@ -133,13 +133,13 @@ def blocking(
     is_verdict = method.__name__.startswith("assert_")
 
     @functools.wraps(method)
-    def run(self: Twin, /, *args: P.args, **kwargs: P.kwargs) -> T:
+    def run(self: BlockingTwin, /, *args: P.args, **kwargs: P.kwargs) -> T:
         __tracebackhide__ = True
-        resident = self.asynchronous
-        cluster_loop: ClusterLoop = resident.cluster_loop
+        asynchronous = self.asynchronous
+        cluster_loop: ClusterLoop = asynchronous.cluster_loop
         try:
-            return cluster_loop.block(method(resident, *args, **kwargs))
-        except MISTAKES as mistake:
+            return cluster_loop.block(method(asynchronous, *args, **kwargs))
+        except CALLER_MISTAKES as mistake:
             raise mistake.with_traceback(None) from None
         except AssertionError as verdict:
             if is_verdict:  # the message is enough; the traceback of the check would bury it

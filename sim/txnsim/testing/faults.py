@@ -27,8 +27,8 @@ class FaultState(Fault, frozen=True, kw_only=True):
 class FaultResults:
     """An armed rule and its results."""
 
-    def __init__(self, armed: ArmedRule) -> None:
-        self.armed = armed
+    def __init__(self, armed_rule: ArmedRule) -> None:
+        self.armed = armed_rule
 
     @property
     def id(self) -> str:
@@ -63,8 +63,8 @@ class FaultResults:
 class AsyncFault(FaultResults):
     """An armed rule and its results."""
 
-    def __init__(self, faults: AsyncFaults, armed: ArmedRule, *, may_miss: bool) -> None:
-        super().__init__(armed)
+    def __init__(self, faults: AsyncFaults, armed_rule: ArmedRule, *, may_miss: bool) -> None:
+        super().__init__(armed_rule)
         self._faults = faults
         self.may_miss = may_miss
 
@@ -93,7 +93,7 @@ class AsyncFaults(ClusterPart):
         super().__init__(rebuilt)
         self._armed: list[AsyncFault] = []
         """All rules since the last ``forget``, including those no longer in force."""
-        self._numbered = 0
+        self._rule_count = 0
 
     @in_cluster_loop
     async def arm(
@@ -120,8 +120,8 @@ class AsyncFaults(ClusterPart):
             ValueError: The rule is invalid, or one with this id is in force.
             ConfigError: The text is no YAML.
         """
-        self._numbered += 1
-        built_rule = fault_rule(rule, fields, default_id=f"fault-{self._numbered}")
+        self._rule_count += 1
+        built_rule = fault_rule(rule, fields, default_id=f"fault-{self._rule_count}")
         injector = self._rebuilt.injector
         fault = AsyncFault(self, injector.arm(built_rule), may_miss=may_miss)
         if (doubt := injector.doubt(built_rule)) is not None:
@@ -183,24 +183,28 @@ class AsyncFaults(ClusterPart):
         stopped.
         """
         injector = self._rebuilt.injector if self._rebuilt.is_running else None
-        in_force = () if injector is None else injector.rules()
-        armed_here = [(fault.armed, fault.may_miss) for fault in self._armed]
-        our_ids = {id(armed) for armed, _ in armed_here}
+        injector_rules = () if injector is None else injector.rules()
+        own_rules = [(fault.armed, fault.may_miss) for fault in self._armed]
+        our_ids = {id(armed_rule) for armed_rule, _ in own_rules}
         # Rules that came another way, by the control port for instance, count as well.
-        others_rules = [(armed, False) for armed in in_force if id(armed) not in our_ids]
+        others_rules = [
+            (armed_rule, False) for armed_rule in injector_rules if id(armed_rule) not in our_ids
+        ]
         states = []
-        for armed, may_miss in (*armed_here, *others_rules):
-            doubt = injector.doubt(armed.rule, in_hindsight=True) if injector else None
-            known_of_it = msgspec.structs.asdict(fault(armed, doubt))
-            states.append(FaultState(may_miss=may_miss, **known_of_it))
+        for armed_rule, may_miss in (*own_rules, *others_rules):
+            doubt = injector.doubt(armed_rule.rule, in_hindsight=True) if injector else None
+            reported_fields = msgspec.structs.asdict(fault(armed_rule, doubt))
+            states.append(FaultState(may_miss=may_miss, **reported_fields))
         return tuple(states)
 
     def forget_struck(self) -> None:
         """Forget the rules so far, except those that should have struck and have not."""
         injector = self._rebuilt.injector
         our_ids = {id(fault.armed) for fault in self._armed}
-        others_rules = [armed for armed in injector.rules() if id(armed) not in our_ids]
-        self._armed += [AsyncFault(self, armed, may_miss=False) for armed in others_rules]
+        others_rules = [
+            armed_rule for armed_rule in injector.rules() if id(armed_rule) not in our_ids
+        ]
+        self._armed += [AsyncFault(self, armed_rule, may_miss=False) for armed_rule in others_rules]
         self._armed = [fault for fault in self._armed if not (fault.struck or fault.may_miss)]
         injector.forget()
 
@@ -211,7 +215,7 @@ class AsyncFaults(ClusterPart):
             self._rebuilt.injector.forget()
 
 
-HERE: Final = "rule"
+RULE_FILE_NAME: Final = "rule"
 """Name of a rule's YAML text in messages."""
 
 
@@ -235,26 +239,26 @@ def fault_rule(
     """
     if isinstance(description, FaultRule):
         return convert_value(
-            {**msgspec.to_builtins(description), **_spelled_out(fields)}, FaultRule
+            {**msgspec.to_builtins(description), **_expand_fields(fields)}, FaultRule
         )
     if isinstance(description, str):
         from txnsim.config.yaml_bounds import read_mapping  # YAML, only where a text is read
 
-        description, _lines = read_mapping(description.encode(), file=HERE)
+        description, _lines = read_mapping(description.encode(), file=RULE_FILE_NAME)
     return convert_value(
-        {"id": default_id, **_spelled_out(description or {}), **_spelled_out(fields)}, FaultRule
+        {"id": default_id, **_expand_fields(description or {}), **_expand_fields(fields)}, FaultRule
     )
 
 
-def _spelled_out(fields: Mapping[str, Any]) -> dict[str, Any]:
+def _expand_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Convert keyword arguments to the fields of a file: drop options that are None, and expand
     an action that is a name.
     """
-    fields_given = {name: value for name, value in fields.items() if value is not None}
-    for name in fields_given.keys() & {"action", "then"}:
-        action = fields_given[name]
+    fields_given = {field_name: value for field_name, value in fields.items() if value is not None}
+    for field_name in fields_given.keys() & {"action", "then"}:
+        action = fields_given[field_name]
         if isinstance(action, str):
-            fields_given[name] = {"do": action}
+            fields_given[field_name] = {"do": action}
         elif isinstance(action, msgspec.Struct):
-            fields_given[name] = msgspec.to_builtins(action)
+            fields_given[field_name] = msgspec.to_builtins(action)
     return fields_given

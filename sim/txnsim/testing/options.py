@@ -93,24 +93,30 @@ def options_from_keywords(
     *,
     topics: Topics = (),
     as_version: str | Sequence[str] = (),
-    **given: Any,
+    **other_options: Any,
 ) -> SimulatedClusterOptions:
     """Make the options from a user's arguments.
 
     Args:
         topics: Name -> partitions, or ``orders`` or ``orders:3``, or several of these.
         as_version: One release, or several entries of ``ClusterOptions.as_version``.
-        given: The other fields of ``SimulatedClusterOptions``.
+        other_options: The other fields of ``SimulatedClusterOptions``.
 
     Raises:
         ConfigError: There is no such field, or its value has a wrong type.
     """
     try:
-        fields = {**given, "topics": topics_of(topics), "as_version": _release_list(as_version)}
+        fields = {
+            **other_options,
+            "topics": topics_of(topics),
+            "as_version": _release_list(as_version),
+        }
         return convert_value(fields, SimulatedClusterOptions, noun="option")
     except WrongValueError as error:
-        lines = str(error).splitlines()
-        raise ConfigError("\n".join(f"{WHERE}: {line}" for line in lines)) from None
+        error_lines = str(error).splitlines()
+        raise ConfigError(
+            "\n".join(f"{WHERE}: {error_line}" for error_line in error_lines)
+        ) from None
 
 
 def _release_list(as_version: str | Sequence[str]) -> Sequence[str]:

@@ -33,7 +33,7 @@ pytest_plugins = offering("exam.pytest_plugin")
 MARKER: Final = "txnsim"
 GUARD: Final = pytest.StashKey["ClusterGuard"]()
 """The ``ClusterGuard`` of this process; created when the first test asks for a cluster."""
-INI: Final = {
+INI_OPTIONS: Final = {
     "txnsim_brokers": "brokers of a cluster",
     "txnsim_first_broker_id": "id of a cluster's first broker",
     "txnsim_topics": "topics of a cluster, a line NAME:PARTITIONS each",
@@ -43,11 +43,11 @@ INI: Final = {
     "txnsim_as_version": "release of Apache Kafka to behave as",
     "txnsim_trace": "how much is recorded for the report of a failing test: off, brief or full",
 }
-REPEATABLE: Final = "txnsim_repeatable"
-REPORTS: Final = "txnsim-reports"
+REPEATABLE_INI: Final = "txnsim_repeatable"
+REPORTS_FOLDER: Final = "txnsim-reports"
 """Folder for pages of failing tests, below the directory in which pytest was started."""
-LISTS: Final = frozenset({"txnsim_topics", "txnsim_settings"})
-OURS: Final = Path(__file__).parents[1]
+LIST_OPTIONS: Final = frozenset({"txnsim_topics", "txnsim_settings"})
+TXNSIM_FOLDER: Final = Path(__file__).parents[1]
 """Folder of txnsim's own modules, to recognise their traceback frames."""
 
 
@@ -55,35 +55,37 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the command-line options and the ini options: defaults of every cluster, which a marker
     can override.
     """
-    for name, meaning in INI.items():
-        if name in LISTS:
-            parser.addini(name, meaning, type="linelist")
+    for option_name, option_help in INI_OPTIONS.items():
+        if option_name in LIST_OPTIONS:
+            parser.addini(option_name, option_help, type="linelist")
         else:
-            parser.addini(name, meaning)
-    repeatable = "start pytest in a process where virtual runs repeat, other clients' runs too"
-    parser.addini(REPEATABLE, repeatable, type="bool", default=False)
-    group = parser.getgroup("txnsim")
-    group.addoption("--txnsim-repeatable", action="store_true", default=False, help=repeatable)
-    group.addoption(
+            parser.addini(option_name, option_help)
+    repeatable_help = "start pytest in a process where virtual runs repeat, other clients' runs too"
+    parser.addini(REPEATABLE_INI, repeatable_help, type="bool", default=False)
+    option_group = parser.getgroup("txnsim")
+    option_group.addoption(
+        "--txnsim-repeatable", action="store_true", default=False, help=repeatable_help
+    )
+    option_group.addoption(
         "--txnsim-bootstrap",
         metavar="HOST:PORT",
         help="run the tests on this cluster instead of simulated ones (also TXNSIM_BOOTSTRAP); "
         "those that need a simulator are skipped",
     )
-    group.addoption(
+    option_group.addoption(
         "--txnsim-report",
         choices=("html", "html-redacted"),
         help="a failing test leaves a page of what happened in its cluster, one file below "
-        f"{REPORTS}/; it holds record values, html-redacted leaves them out",
+        f"{REPORTS_FOLDER}/; it holds record values, html-redacted leaves them out",
     )
-    group.addoption(
+    option_group.addoption(
         "--txnsim-proxy",
         action="store_true",
         default=False,
         help="put a fault proxy in front of the cluster of --txnsim-bootstrap (also "
         "TXNSIM_PROXY=1): tests with faults of clients run there, too",
     )
-    group.addoption(
+    option_group.addoption(
         "--txnsim-seed",
         type=int,
         metavar="N",
@@ -97,9 +99,11 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
     the process.
     """
     if _is_to_repeat(early_config):
-        from txnsim.testing._repeating import arrange  # loads txnsim only if it is wanted
+        from txnsim.testing._repeating import (
+            restart_reproducibly,
+        )  # loads txnsim only if it is wanted
 
-        arrange(early_config)
+        restart_reproducibly(early_config)
     return (yield)
 
 
@@ -107,25 +111,27 @@ def pytest_report_header(config: pytest.Config) -> str | None:
     """Say in pytest's header whether virtual runs are reproducible, and on which other cluster
     tests run.
     """
-    elsewhere = _elsewhere(config)
-    if elsewhere is not None:
-        return f"txnsim: on {elsewhere}, without a simulator"
+    other_bootstrap = _other_bootstrap(config)
+    if other_bootstrap is not None:
+        return f"txnsim: on {other_bootstrap}, without a simulator"
     if not _is_to_repeat(config):
         return None
     from txnsim.runtime.virtual.reproducible_process import limits_of_process
-    from txnsim.testing._repeating import header
+    from txnsim.testing._repeating import report_header
 
-    return header(limits_of_process())
+    return report_header(limits_of_process())
 
 
-def _elsewhere(config: pytest.Config) -> str | None:
+def _other_bootstrap(config: pytest.Config) -> str | None:
     """Address of the cluster that tests run on instead of simulated ones; None if there is none."""
-    option: str | None = config.getoption("--txnsim-bootstrap")
-    return option or os.environ.get("TXNSIM_BOOTSTRAP") or None
+    bootstrap_option: str | None = config.getoption("--txnsim-bootstrap")
+    return bootstrap_option or os.environ.get("TXNSIM_BOOTSTRAP") or None
 
 
 def _is_to_repeat(config: pytest.Config) -> bool:
-    is_repeatable: bool = config.known_args_namespace.txnsim_repeatable or config.getini(REPEATABLE)
+    is_repeatable: bool = config.known_args_namespace.txnsim_repeatable or config.getini(
+        REPEATABLE_INI
+    )
     return is_repeatable
 
 
@@ -155,7 +161,7 @@ def txnsim_cluster(request: pytest.FixtureRequest) -> Iterator[SimulatedKafka]:
     guard = _guard(request.config)
     with guard.cluster_of(request.node) as kafka:
         yield kafka
-        guard.judge(request.node)
+        guard.check_own_faults(request.node)
 
 
 @pytest.fixture(scope="session")
@@ -182,8 +188,8 @@ def clock(request: pytest.FixtureRequest) -> Clock:
 @pytest.fixture
 def wait_until_struck(request: pytest.FixtureRequest) -> Callable[..., None]:
     """The method ``faults.wait_until_struck`` of this test's cluster."""
-    waits: Callable[..., None] = _cluster_in_use(request).faults.wait_until_struck
-    return waits
+    wait_method: Callable[..., None] = _cluster_in_use(request).faults.wait_until_struck
+    return wait_method
 
 
 @pytest.fixture
@@ -243,52 +249,52 @@ def txnsim_virtual(request: pytest.FixtureRequest) -> Iterator[Callable[..., Any
     ``kafka`` is an ``AsyncSimulatedKafka``; the options are those of the marker.
     """
     guard = _guard(request.config)
-    yield guard.virtual_of(request.node)
-    guard.judge(request.node)
+    yield guard.virtual_runner(request.node)
+    guard.check_own_faults(request.node)
 
 
 def _cluster_in_use(request: pytest.FixtureRequest) -> SimulatedKafka:
     """The cluster of the test's fixtures; a new cluster if it has none."""
-    names = {"txnsim_session_cluster", "async_txnsim_session_cluster"}
-    shared = not names.isdisjoint(request.fixturenames)
-    name = "txnsim_session_cluster" if shared else "txnsim_cluster"
-    kafka: SimulatedKafka = request.getfixturevalue(name)
+    shared_fixtures = {"txnsim_session_cluster", "async_txnsim_session_cluster"}
+    is_shared = not shared_fixtures.isdisjoint(request.fixturenames)
+    fixture_name = "txnsim_session_cluster" if is_shared else "txnsim_cluster"
+    kafka: SimulatedKafka = request.getfixturevalue(fixture_name)
     return kafka
 
 
 def _guard(config: pytest.Config) -> ClusterGuard:
     guard = config.stash.get(GUARD, None)
     if guard is None:
-        with _as_installed(config):
+        with _without_rewriting(config):
             # This loads all of txnsim, now that a test wants it.
             from txnsim.testing._session import ClusterGuard
 
-        ini = {name: config.getini(name) for name in INI}
+        ini_options = {option_name: config.getini(option_name) for option_name in INI_OPTIONS}
         has_proxy = config.getoption("--txnsim-proxy") or os.environ.get("TXNSIM_PROXY") == "1"
         guard = config.stash[GUARD] = ClusterGuard(
-            ini, other=_elsewhere(config), has_proxy=has_proxy
+            ini_options, other_bootstrap=_other_bootstrap(config), has_proxy=has_proxy
         )
     return guard
 
 
 @contextmanager
-def _as_installed(config: pytest.Config) -> Iterator[None]:
+def _without_rewriting(config: pytest.Config) -> Iterator[None]:
     """Import modules as pip has compiled them.
 
     pytest rewrites the assertions of each package that has a plugin, and so compiles the whole
     package again: two seconds in the first run of a new environment, thus in every CI job. Our
     assertions are for us; users don't read them.
     """
-    rewriting = getattr(config.pluginmanager, "rewrite_hook", None)
-    if rewriting not in sys.meta_path:
+    rewrite_hook = getattr(config.pluginmanager, "rewrite_hook", None)
+    if rewrite_hook not in sys.meta_path:
         yield
         return
-    rewriting_index = sys.meta_path.index(rewriting)
-    sys.meta_path.remove(rewriting)
+    hook_index = sys.meta_path.index(rewrite_hook)
+    sys.meta_path.remove(rewrite_hook)
     try:
         yield
     finally:
-        sys.meta_path.insert(rewriting_index, rewriting)
+        sys.meta_path.insert(hook_index, rewrite_hook)
 
 
 # Around each test
@@ -299,9 +305,9 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None, Any, Any]:
     """Note the position of the shared cluster's trace."""
     guard = item.config.stash.get(GUARD, None)
     if "txnsim_session_cluster" in getattr(item, "fixturenames", ()):
-        _guard(item.config).check(item)
+        _guard(item.config).refuse_own_options(item)
     if guard is not None:
-        guard.begin()
+        guard.begin_test()
     try:
         return (yield)
     except Exception as error:
@@ -314,11 +320,11 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None, Any, Any]:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, Any, Any]:
     """Disarm the faults of the shared cluster, and check that they have struck."""
-    result = yield
+    hook_result = yield
     guard = item.config.stash.get(GUARD, None)
     if guard is not None:
-        guard.end(item)
-    return result
+        guard.end_test(item)
+    return hook_result
 
 
 @pytest.hookimpl(wrapper=True)
@@ -330,11 +336,11 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
         guard = item.config.stash.get(GUARD, None)
         if guard is not None:
             guard.note_failure()
-            _show(item.config, guard.sections(item))
+            _print_sections(item.config, guard.sections(item))
         raise
 
 
-def _show(config: pytest.Config, sections: list[tuple[str, str]]) -> None:
+def _print_sections(config: pytest.Config, sections: list[tuple[str, str]]) -> None:
     """Print sections to the terminal, even while the test's output is captured."""
     terminal = config.pluginmanager.get_plugin("terminalreporter")
     capture = config.pluginmanager.get_plugin("capturemanager")
@@ -343,9 +349,9 @@ def _show(config: pytest.Config, sections: list[tuple[str, str]]) -> None:
     if capture is not None:
         capture.suspend_global_capture(in_=True)
     try:
-        for title, text in sections:
+        for title, section_text in sections:
             terminal.write_sep("-", title)
-            terminal.write_line(text)
+            terminal.write_line(section_text)
     finally:
         if capture is not None:
             capture.resume_global_capture()
@@ -358,14 +364,16 @@ def pytest_runtest_makereport(
     """Add the report about its cluster to a failing test."""
     if call.excinfo is not None and _is_mistake(item, call.excinfo.value):
         # The traceback ends at the line of the test.
-        entries = call.excinfo.traceback
-        paths = [Path(entry.path) for entry in entries]
-        if item.path in paths:
-            tests = paths.index(item.path)
-            ours = (
-                index for index, path in enumerate(paths) if index > tests and OURS in path.parents
+        traceback_entries = call.excinfo.traceback
+        entry_paths = [Path(entry.path) for entry in traceback_entries]
+        if item.path in entry_paths:
+            test_index = entry_paths.index(item.path)
+            own_indexes = (
+                entry_index
+                for entry_index, entry_path in enumerate(entry_paths)
+                if entry_index > test_index and TXNSIM_FOLDER in entry_path.parents
             )
-            call.excinfo.traceback = entries[: next(ours, None)]
+            call.excinfo.traceback = traceback_entries[: next(own_indexes, None)]
     report = yield
     guard = item.config.stash.get(GUARD, None)
     if guard is not None and report.failed:
@@ -387,11 +395,13 @@ def _is_mistake(item: pytest.Item, error: BaseException) -> bool:
 
 def _page_of(item: pytest.Item, guard: ClusterGuard, *, when: str | None) -> list[tuple[str, str]]:
     """Write the page of a failing test if that is enabled; returns the section that names it."""
-    form: str | None = item.config.getoption("--txnsim-report")
-    if form is None:
+    report_form: str | None = item.config.getoption("--txnsim-report")
+    if report_form is None:
         return []
     from txnsim.testing._report import write_page
 
-    name = item.nodeid if when == "call" else f"{item.nodeid} {when}"
-    folder = item.config.invocation_params.dir / REPORTS
-    return write_page(folder, name, guard.traces(item), redact=form == "html-redacted")
+    test_name = item.nodeid if when == "call" else f"{item.nodeid} {when}"
+    reports_folder = item.config.invocation_params.dir / REPORTS_FOLDER
+    return write_page(
+        reports_folder, test_name, guard.traces(item), redact=report_form == "html-redacted"
+    )

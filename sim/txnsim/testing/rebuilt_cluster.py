@@ -45,13 +45,13 @@ class RebuiltCluster:
                 unless given.
         """
         self.cluster_loop = cluster_loop
-        self.wanted = description
-        self._given = environment
+        self.requested_options = description
+        self._given_environment = environment
         self._sim: SimCluster | None = None
-        self._outside: Cluster | None = None
+        self._onlooker: Cluster | None = None
         self.guests: list[Callable[[], Awaitable[None]]] = []
         """Functions that end what tests have running in the cluster: members of groups."""
-        self.starts = 0
+        self.build_count = 0
         """Number of times that a cluster was built."""
         self.tracer: Tracer | None = None
         """Trace of the last cluster; it remains after the cluster's end."""
@@ -73,7 +73,7 @@ class RebuiltCluster:
         return self.sim.injector
 
     @property
-    def reached_at(self) -> str:
+    def client_bootstrap(self) -> str:
         """Address for the clients of a test."""
         return self.sim.bootstrap
 
@@ -94,25 +94,25 @@ class RebuiltCluster:
         """
         if self._sim is not None:
             raise RuntimeError("the cluster runs already")
-        await self._build(self.wanted.options())
+        await self._build(self.requested_options.options())
 
     async def stop(self) -> None:
         """Stop the cluster; do nothing if none runs."""
         sim, self._sim = self._sim, None
-        outside, self._outside = self._outside, None
+        onlooker, self._onlooker = self._onlooker, None
         if sim is None:
             return
         # Held crossings would keep their connections and block the requests that wait for them.
         sim.injector.disarm_all()
         await self._end_guests()
-        if outside is not None:
-            await outside.close()
+        if onlooker is not None:
+            await onlooker.close()
         await sim.stop()
 
     async def _end_guests(self) -> None:
         guests, self.guests = self.guests, []
-        for end in guests:
-            await end()
+        for end_guest in guests:
+            await end_guest()
 
     async def reset(self) -> None:
         """Stop the cluster and build it again: with the same addresses, and nothing else from
@@ -124,7 +124,7 @@ class RebuiltCluster:
         """
         sim_before = self.sim
         options = sim_before.options
-        if self._given is not None:
+        if self._given_environment is not None:
             raise ConfigError("a cluster in virtual time can't be reset: start another run")
         if options.security.listeners or options.settings.kip_text:
             raise ConfigError("a cluster with further listeners can't be reset: start another one")
@@ -134,19 +134,19 @@ class RebuiltCluster:
 
     async def admin(self) -> Admin:
         """An operator's client, connected on first use."""
-        return Admin(await self.outside())
+        return Admin(await self.onlooker())
 
-    async def outside(self) -> Cluster:
+    async def onlooker(self) -> Cluster:
         """The connected client that looks at the cluster from outside."""
-        if self._outside is None:
-            self._outside = await self.client(ONLOOKER)
-        return self._outside
+        if self._onlooker is None:
+            self._onlooker = await self.client(ONLOOKER)
+        return self._onlooker
 
     async def client(self, client_id: str) -> Cluster:
         """A new client, connected."""
         environment = self.environment
         client = Cluster(
-            self.reached_at,
+            self.client_bootstrap,
             settings=ClientSettings(client_id=client_id, retry_backoff_ms=BACKOFF_MS),
             clock=environment.clock,
             tasks=environment.tasks,
@@ -155,18 +155,18 @@ class RebuiltCluster:
         return client
 
     async def _build(self, options: ClusterOptions) -> None:
-        environment = self._given
+        environment = self._given_environment
         if environment is None:
             environment = real_environment(
-                seed=self.wanted.seed,
-                trace_level=self.wanted.trace_level,
-                run=RunInfo(seed=self.wanted.seed),
+                seed=self.requested_options.seed,
+                trace_level=self.requested_options.trace_level,
+                run=RunInfo(seed=self.requested_options.seed),
             )
         self.tracer = environment.tracer
         sim = SimCluster(environment, options)
         await sim.start()
         self._sim = sim
-        self.starts += 1
+        self.build_count += 1
 
 
 class ClusterPart:

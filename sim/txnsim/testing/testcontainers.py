@@ -32,12 +32,12 @@ KAFKA_PORT: Final = 9092
 """Port of the first broker inside the container; those of the others follow."""
 CONTROL_PORT: Final = 9080
 """Port of the control port inside the container."""
-STARTER: Final = "/tmp/txnsim-start.sh"
-COMMAND: Final = f"while [ ! -f {STARTER} ]; do sleep 0.05; done; exec sh {STARTER}"
+START_SCRIPT: Final = "/tmp/txnsim-start.sh"
+WAIT_COMMAND: Final = f"while [ ! -f {START_SCRIPT} ]; do sleep 0.05; done; exec sh {START_SCRIPT}"
 _SCRIPT_MODE: Final = 0o755
 _POLL_SECONDS: Final = 0.1
 _VERIFY_SECONDS: Final = 10.0
-_CONFLICT: Final = 409
+_CONFLICT_STATUS: Final = 409
 """Status of the control port's answer if a fault has never struck."""
 
 
@@ -71,7 +71,7 @@ class TxnsimContainer(DockerContainer):
         settings: Mapping[str, Any] | None = None,
         control_token: str | None = None,
         faults_may_miss: bool = False,
-        **given: Any,
+        **container_arguments: Any,
     ) -> None:
         options = options_from_keywords(
             brokers=brokers,
@@ -84,19 +84,21 @@ class TxnsimContainer(DockerContainer):
         if options.brokers < 1:
             raise ConfigError(f"a cluster needs at least one broker, not {options.brokers}")
         options.options()  # refuses early what the container would refuse
-        super().__init__(image, entrypoint=["sh"], **given)
+        super().__init__(image, entrypoint=["sh"], **container_arguments)
         self._brokers = options.brokers
         self._faults_may_miss = options.faults_may_miss
-        self._serves = False
+        self._is_serving = False
         self._token = control_token or new_token()
-        self.with_command(["-c", COMMAND])
+        self.with_command(["-c", WAIT_COMMAND])
         self.with_exposed_ports(*range(KAFKA_PORT, KAFKA_PORT + options.brokers), CONTROL_PORT)
         environment = {
             "TXNSIM_BROKERS": str(options.brokers),
             "TXNSIM_PORT": str(KAFKA_PORT),
             "TXNSIM_HTTP_PORT": str(CONTROL_PORT),
             "TXNSIM_TOKEN": self._token,
-            "TXNSIM_TOPICS": ",".join(f"{name}:{count}" for name, count in options.topics.items()),
+            "TXNSIM_TOPICS": ",".join(
+                f"{name}:{partition_count}" for name, partition_count in options.topics.items()
+            ),
             "TXNSIM_TRANSACTION_VERSION": _property_text(options.transaction_version),
             "TXNSIM_AS_VERSION": ",".join(options.as_version),
             **{
@@ -106,8 +108,10 @@ class TxnsimContainer(DockerContainer):
         for name, value in environment.items():
             if value:
                 self.with_env(name, value)
-        healthy = HttpWaitStrategy(CONTROL_PORT, "/healthz").with_poll_interval(_POLL_SECONDS)
-        self._awaited: WaitStrategy = healthy
+        health_strategy = HttpWaitStrategy(CONTROL_PORT, "/healthz").with_poll_interval(
+            _POLL_SECONDS
+        )
+        self._awaited: WaitStrategy = health_strategy
 
     @property
     def control_token(self) -> str:
@@ -136,10 +140,10 @@ class TxnsimContainer(DockerContainer):
         serves clients.
         """
         super().start()
-        archive = _archive(script(self.get_bootstrap_servers()))
+        archive = _script_archive(start_script(self.get_bootstrap_servers()))
         self.get_wrapped_container().put_archive("/", archive)
         self._awaited.wait_until_ready(self)
-        self._serves = True
+        self._is_serving = True
         return self
 
     def stop(  # its arguments are those of DockerContainer
@@ -154,10 +158,10 @@ class TxnsimContainer(DockerContainer):
                 and no other exception is being raised.
         """
         __tracebackhide__ = True
-        asks = self._serves and not self._faults_may_miss and sys.exception() is None
-        self._serves = False
+        checks_faults = self._is_serving and not self._faults_may_miss and sys.exception() is None
+        self._is_serving = False
         try:
-            if asks:
+            if checks_faults:
                 self._assert_all_faults_struck()
         finally:
             super().stop(force, delete_volume)
@@ -170,10 +174,10 @@ class TxnsimContainer(DockerContainer):
             build_opener(ProxyHandler({})).open(verification, timeout=_VERIFY_SECONDS).close()
         except HTTPError as error:
             with error:
-                refusal = error.read().decode(errors="replace")
-            if error.code == _CONFLICT:
-                refusal = json.loads(refusal)["error"]
-            raise AssertionError(refusal) from None
+                error_text = error.read().decode(errors="replace")
+            if error.code == _CONFLICT_STATUS:
+                error_text = json.loads(error_text)["error"]
+            raise AssertionError(error_text) from None
         except (OSError, HTTPException) as error:
             raise AssertionError(
                 f"whether every fault has struck can't be asked: {error}. If the container is to "
@@ -181,21 +185,21 @@ class TxnsimContainer(DockerContainer):
             ) from error
 
 
-def script(addresses: str) -> str:
+def start_script(bootstrap_addresses: str) -> str:
     """The script for which the container waits: it starts the brokers, which tell clients these
     addresses.
     """
     return (
         "#!/bin/sh\n"
-        f"export TXNSIM_ADVERTISED='{addresses}'\n"
+        f"export TXNSIM_ADVERTISED='{bootstrap_addresses}'\n"
         "exec python -m txnsim.testing.container --ready-coordinators\n"
     )
 
 
 def variable_of(setting: str) -> str:
     """The environment variable of a setting, as in the image apache/kafka."""
-    spelled = setting.replace("_", "__").replace("-", "___").replace(".", "_")
-    return f"KAFKA_{spelled.upper()}"
+    variable_suffix = setting.replace("_", "__").replace("-", "___").replace(".", "_")
+    return f"KAFKA_{variable_suffix.upper()}"
 
 
 def _property_text(value: object) -> str:
@@ -209,11 +213,11 @@ def _property_text(value: object) -> str:
     return str(value)
 
 
-def _archive(text: str) -> bytes:
-    content = text.encode()
+def _script_archive(script_text: str) -> bytes:
+    script_bytes = script_text.encode()
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as tar:
-        entry = tarfile.TarInfo(STARTER.lstrip("/"))
-        entry.size, entry.mode = len(content), _SCRIPT_MODE
-        tar.addfile(entry, io.BytesIO(content))
+        script_file = tarfile.TarInfo(START_SCRIPT.lstrip("/"))
+        script_file.size, script_file.mode = len(script_bytes), _SCRIPT_MODE
+        tar.addfile(script_file, io.BytesIO(script_bytes))
     return buffer.getvalue()

@@ -56,7 +56,7 @@ class AsyncHistory(ClusterPart):
         """
         recorder = Recorder(self._rebuilt.environment.clock)
         topic_partition = TopicPartition(topic, partition)
-        await look(await self._rebuilt.outside(), topic_partition, recorder, offset=offset)
+        await look(await self._rebuilt.onlooker(), topic_partition, recorder, offset=offset)
         observations = tuple(recorder.history)
         self._add(*observations)
         return observations

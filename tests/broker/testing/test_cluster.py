@@ -21,7 +21,7 @@ from txnsim.faults.actions import Delay, Drop, Hold
 from txnsim.faults.plan import FaultRule
 from txnsim.faults.points import FaultPoint
 from txnsim.testing import SimulatedKafka
-from txnsim.testing._foreign_cluster import SIMULATED_ONLY, ForeignKafka, check
+from txnsim.testing._foreign_cluster import SIMULATED_ONLY_FEATURES, ForeignKafka, skip_unsupported
 from txnsim.testing._verdict_assertions import all_faults_struck, no_hanging_transactions
 from txnsim.testing._virtual import run_virtual
 from txnsim.testing.cluster import AsyncSimulatedKafka
@@ -492,7 +492,7 @@ def thread() -> Iterator[LoopThread]:
 def test_topics_are_made_before_and_deleted_after(
     other: SimulatedKafka, thread: LoopThread
 ) -> None:
-    with ForeignKafka.at(
+    with ForeignKafka.at_address(
         other.bootstrap, options_from_keywords(topics={"mine": 2}), thread
     ) as kafka:
         kafka.topics.create("more")
@@ -504,18 +504,20 @@ def test_topics_are_made_before_and_deleted_after(
 
 
 def test_a_topic_that_is_there_is_left_alone(other: SimulatedKafka, thread: LoopThread) -> None:
-    foreign = ForeignKafka.at(other.bootstrap, options_from_keywords(topics=["taken"]), thread)
+    foreign = ForeignKafka.at_address(
+        other.bootstrap, options_from_keywords(topics=["taken"]), thread
+    )
     with pytest.raises(ConfigError, match="choose another name, or delete what is there"):
         foreign.start()
     assert "taken" in other.topics.names()
 
 
-@pytest.mark.parametrize("name", SIMULATED_ONLY)
+@pytest.mark.parametrize("name", SIMULATED_ONLY_FEATURES)
 def test_what_only_a_simulator_has_skips_with_the_reason(
     name: str, other: SimulatedKafka, thread: LoopThread
 ) -> None:
     with (
-        ForeignKafka.at(other.bootstrap, options_from_keywords(), thread) as kafka,
+        ForeignKafka.at_address(other.bootstrap, options_from_keywords(), thread) as kafka,
         pytest.raises(pytest.skip.Exception, match=r"which only a simulated cluster has"),
     ):
         call(getattr(kafka, name))
@@ -528,7 +530,7 @@ def call(reached: Callable[[], object]) -> None:
 
 def test_what_is_not_there_at_all_is_an_error(other: SimulatedKafka, thread: LoopThread) -> None:
     with (
-        ForeignKafka.at(other.bootstrap, options_from_keywords(), thread) as kafka,
+        ForeignKafka.at_address(other.bootstrap, options_from_keywords(), thread) as kafka,
         pytest.raises(AttributeError),
     ):
         _ = kafka.fault
@@ -536,7 +538,7 @@ def test_what_is_not_there_at_all_is_an_error(other: SimulatedKafka, thread: Loo
 
 def test_a_wait_in_vain_fails_and_does_not_skip(other: SimulatedKafka, thread: LoopThread) -> None:
     with (
-        ForeignKafka.at(other.bootstrap, options_from_keywords(), thread) as kafka,
+        ForeignKafka.at_address(other.bootstrap, options_from_keywords(), thread) as kafka,
         pytest.raises(TimeoutError, match="nobody is not Ongoing within 10 ms"),
     ):
         kafka.transactions.wait_for_state("nobody", "Ongoing", timeout_ms=10)
@@ -544,13 +546,13 @@ def test_a_wait_in_vain_fails_and_does_not_skip(other: SimulatedKafka, thread: L
 
 def test_an_address_where_nobody_is_is_named(thread: LoopThread) -> None:
     with pytest.raises(ConfigError, match=r"--txnsim-bootstrap 127\.0\.0\.1:1"):
-        ForeignKafka.at("127.0.0.1:1", options_from_keywords(), thread).start()
+        ForeignKafka.at_address("127.0.0.1:1", options_from_keywords(), thread).start()
 
 
 def test_a_marker_that_asks_for_what_can_not_be_given_skips() -> None:
-    check({"topics": ["orders"], "faults_may_miss": True})
+    skip_unsupported({"topics": ["orders"], "faults_may_miss": True})
     with pytest.raises(pytest.skip.Exception, match=r"needs brokers=1, as_version='3.6'"):
-        check({"brokers": 1, "as_version": "3.6"})
+        skip_unsupported({"brokers": 1, "as_version": "3.6"})
 
 
 # Assertions and their messages.
@@ -644,7 +646,9 @@ def test_a_member_of_a_foreign_cluster_ends_with_the_test() -> None:
     thread = LoopThread()
     with (
         SimulatedKafka(topics={"in": 2}, settings=SETTINGS) as simulated_kafka,
-        ForeignKafka.at(simulated_kafka.bootstrap, options_from_keywords(), thread) as kafka,
+        ForeignKafka.at_address(
+            simulated_kafka.bootstrap, options_from_keywords(), thread
+        ) as kafka,
         kafka.members.join("g", ["in"], until=[IN0, IN1]) as member,
     ):
         member.poll()

@@ -10,17 +10,23 @@ import pytest
 from txnsim.config import load
 from txnsim.errors import ConfigError
 from txnsim.testing import container
-from txnsim.testing.container import ContainerCommand, health, main, property_name, start_of
+from txnsim.testing.container import (
+    ContainerCommand,
+    command_of_environment,
+    health,
+    main,
+    property_name,
+)
 
 OPEN = ("--http", "9080", "--http-host", "0.0.0.0")
 
 
 def words(**environment: str) -> tuple[str, ...]:
-    return start_of(environment).arguments
+    return command_of_environment(environment).arguments
 
 
 def test_without_variables_others_can_reach_it() -> None:
-    assert start_of({}) == ContainerCommand(arguments=("--host", "0.0.0.0", *OPEN))
+    assert command_of_environment({}) == ContainerCommand(arguments=("--host", "0.0.0.0", *OPEN))
 
 
 def test_each_variable_is_an_option() -> None:
@@ -48,13 +54,13 @@ def test_each_variable_is_an_option() -> None:
 
 
 def test_arguments_of_the_container_are_handed_on() -> None:
-    assert start_of({}, ["--brokers", "1"]).arguments[-2:] == ("--brokers", "1")
+    assert command_of_environment({}, ["--brokers", "1"]).arguments[-2:] == ("--brokers", "1")
 
 
 def test_properties_are_spelled_as_in_the_image_of_kafka() -> None:
     assert property_name("KAFKA_TRANSACTION_MAX_TIMEOUT_MS") == "transaction.max.timeout.ms"
     assert property_name("KAFKA_A__B_C___D") == "a_b.c-d"
-    start = start_of(
+    start = command_of_environment(
         {
             "KAFKA_TRANSACTION_MAX_TIMEOUT_MS": "60000",
             "KAFKA_CLUSTER_NAME": "a\\b\nc ü €",
@@ -68,7 +74,9 @@ def test_properties_are_spelled_as_in_the_image_of_kafka() -> None:
 
 
 def test_what_is_written_is_read_back(tmp_path: Path) -> None:
-    start = start_of({"KAFKA_TRANSACTION_MAX_TIMEOUT_MS": "60000", "KAFKA_LOG_DIRS": " \U0001f600"})
+    start = command_of_environment(
+        {"KAFKA_TRANSACTION_MAX_TIMEOUT_MS": "60000", "KAFKA_LOG_DIRS": " \U0001f600"}
+    )
     file = tmp_path / "server.properties"
     file.write_text(start.properties, "latin-1")
     assert load(file).settings.transaction_max_timeout_ms == 60_000
@@ -76,8 +84,8 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
 
 def test_listeners_say_where_to_listen_unless_told_otherwise() -> None:
     environment = {"KAFKA_LISTENERS": "PLAINTEXT://:9092"}
-    assert "--host" not in start_of(environment).arguments
-    assert "--host" in start_of({**environment, "TXNSIM_HOST": "::1"}).arguments
+    assert "--host" not in command_of_environment(environment).arguments
+    assert "--host" in command_of_environment({**environment, "TXNSIM_HOST": "::1"}).arguments
 
 
 @pytest.mark.parametrize(
@@ -92,7 +100,7 @@ def test_listeners_say_where_to_listen_unless_told_otherwise() -> None:
 def test_advertised_listeners_without_others_are_bound_everywhere(
     advertised: str, listeners: str | None
 ) -> None:
-    start = start_of({"KAFKA_ADVERTISED_LISTENERS": advertised})
+    start = command_of_environment({"KAFKA_ADVERTISED_LISTENERS": advertised})
     assert f"advertised.listeners={advertised}\n" in start.properties
     assert (f"listeners={listeners}\n" in start.properties.splitlines(keepends=True)) == bool(
         listeners
@@ -114,12 +122,12 @@ def test_advertised_listeners_without_others_are_bound_everywhere(
 )
 def test_what_is_unknown_or_wrong_is_refused(environment: dict[str, str], complaint: str) -> None:
     with pytest.raises(ConfigError) as refusal:
-        start_of(environment)
+        command_of_environment(environment)
     assert complaint in str(refusal.value)
 
 
 def test_what_kubernetes_says_of_a_service_of_that_name_is_not_meant_for_us() -> None:
-    assert start_of(
+    assert command_of_environment(
         {
             "TXNSIM_SERVICE_HOST": "10.0.0.1",
             "TXNSIM_SERVICE_PORT_KAFKA": "9092",
@@ -128,7 +136,7 @@ def test_what_kubernetes_says_of_a_service_of_that_name_is_not_meant_for_us() ->
             "KAFKA_SERVICE_PORT": "9092",
             "KAFKA_PORT": "tcp://10.0.0.1:9092",
         }
-    ) == start_of({})
+    ) == command_of_environment({})
 
 
 @pytest.fixture
@@ -195,5 +203,5 @@ def test_health_without_a_control_port_can_not_be_told(
 
 
 def test_a_token_is_handed_on_by_the_environment_and_by_no_argument() -> None:
-    start = start_of({"TXNSIM_TOKEN": "a-secret-of-the-environment"})
-    assert start == start_of({})
+    start = command_of_environment({"TXNSIM_TOKEN": "a-secret-of-the-environment"})
+    assert start == command_of_environment({})

@@ -23,7 +23,7 @@ from tests.test_tidy import ROOT, source
 from txnsim.cli.control_token import token_from
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
-from txnsim.testing.container import start_of
+from txnsim.testing.container import command_of_environment
 
 pytestmark = pytest.mark.slow
 
@@ -157,7 +157,7 @@ def test_compose_starts_what_the_image_takes() -> None:
     environment = {name: str(value) for name, value in service["environment"].items()}
     environment["TXNSIM_TOKEN"] = re.sub(r"\$\{\w+:-(.*)\}", r"\1", environment["TXNSIM_TOKEN"])
     assert token_from(environment) == "only-for-this-machine"
-    arguments = start_of(environment).arguments
+    arguments = command_of_environment(environment).arguments
     assert "orders:3" in arguments
     recipe = (ROOT / "Containerfile").read_text("utf-8")
     kind, *check = service["healthcheck"]["test"]
@@ -201,7 +201,7 @@ def test_a_job_finds_the_service_under_the_name_that_it_advertises() -> None:
         (gitlab_service["variables"], gitlab_service["alias"]),
     ):
         assert token_from(variables) == variables["TXNSIM_TOKEN"]
-        arguments = start_of(variables).arguments
+        arguments = command_of_environment(variables).arguments
         assert arguments[arguments.index("--advertised-host") + 1] == name
         assert "orders:3" in arguments
     assert github_service["image"] == gitlab_service["name"]

@@ -11,7 +11,7 @@ import pytest
 
 from txnsim.config import Configuration, load
 from txnsim.errors import ConfigError
-from txnsim.testing.container import ContainerCommand, start_of
+from txnsim.testing.container import ContainerCommand, command_of_environment
 
 ONE_OF_EACH = {
     "KAFKA_OFFSETS_TOPIC_REPLICATION_FACTOR": "1",
@@ -139,7 +139,7 @@ def of_variables(
     variables: Mapping[str, str], directory: Path
 ) -> tuple[ContainerCommand, Configuration]:
     """What the container starts with."""
-    start = start_of(variables)
+    start = command_of_environment(variables)
     file = directory / "server.properties"
     file.write_text(start.properties, "latin-1")
     return start, load(file)
@@ -171,9 +171,9 @@ def test_what_is_advertised_says_where_to_listen_where_nothing_else_does(tmp_pat
     assert "KAFKA_LISTENERS is not set" in start.remarks[0]
     assert "PLAINTEXT://0.0.0.0:29092,PLAINTEXT_HOST://0.0.0.0:9092" in start.remarks[0]
     alone = {"KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://kafka:9092"}
-    assert start_of(alone).remarks == ()
+    assert command_of_environment(alone).remarks == ()
     with_file = {**TWO_LISTENERS, "TXNSIM_CONFIG": "server.properties"}
-    assert "\nlisteners=" not in start_of(with_file).properties
+    assert "\nlisteners=" not in command_of_environment(with_file).properties
 
 
 def test_bitnamis_prefix_is_obeyed_with_a_sentence_and_ours_wins(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from txnsim.runtime.virtual.reproducible_process import ADDRESSES, ARRANGED, STR
 from txnsim.settings import DEFAULTS
 from txnsim.testing import _repeating as repeating
 from txnsim.testing import plugin
-from txnsim.testing._report import EVENTS_MAX, sections
+from txnsim.testing._report import EVENTS_MAX, report_sections
 from txnsim.testing._session import ClusterGuard, from_ini
 from txnsim.testing._virtual import run_virtual
 from txnsim.testing.cluster import AsyncSimulatedKafka
@@ -50,7 +50,7 @@ def test_story_events_and_faults_are_told() -> None:
     state = FaultState(
         rule=RULE, matched=2, struck=1, held=1, released=0, may_miss=False, in_force=False
     )
-    text_by_section = dict(sections(tracer(2), [state]))
+    text_by_section = dict(report_sections(tracer(2), [state]))
     assert text_by_section["txnsim: what happened"].splitlines() == [
         "      5 ms  scenario: note 0",
         "      5 ms  scenario: note 1",
@@ -77,12 +77,13 @@ def test_an_action_that_failed_says_why() -> None:
         failure="there is no broker 9",
     )
     assert (
-        ", failed (there is no broker 9): {" in dict(sections(tracer(0), [state]))["txnsim: faults"]
+        ", failed (there is no broker 9): {"
+        in dict(report_sections(tracer(0), [state]))["txnsim: faults"]
     )
 
 
 def test_it_begins_where_the_test_began() -> None:
-    text_by_section = dict(sections(tracer(3), [], since=2))
+    text_by_section = dict(report_sections(tracer(3), [], since=2))
     assert "note 1" not in text_by_section["txnsim: what happened"]
     assert "note 2" in text_by_section["txnsim: what happened"]
     assert "txnsim: faults" not in text_by_section
@@ -91,7 +92,7 @@ def test_it_begins_where_the_test_began() -> None:
 def test_it_is_bounded() -> None:
     tracer_of_many = tracer(200)
     tracer_of_many.emit("note", "scenario", data={"text": "x" * 10_000})
-    text_by_section = dict(sections(tracer_of_many, []))
+    text_by_section = dict(report_sections(tracer_of_many, []))
     lines = text_by_section["txnsim: what happened"].splitlines()
     assert lines[0] == f"… {201 - SENTENCES_MAX} sentences before"
     assert len(lines) == SENTENCES_MAX + 1
@@ -100,8 +101,8 @@ def test_it_is_bounded() -> None:
 
 
 def test_an_empty_trace_says_nothing_and_one_that_is_off_says_so() -> None:
-    assert sections(tracer(0), []) == []
-    ((title, text),) = sections(tracer(1, level=TraceLevel.OFF), [])
+    assert report_sections(tracer(0), []) == []
+    ((title, text),) = report_sections(tracer(1, level=TraceLevel.OFF), [])
     assert (title, text) == ("txnsim", 'nothing was recorded: trace is "off" for this cluster')
 
 
@@ -118,7 +119,7 @@ def test_the_test_s_own_looking_is_left_out() -> None:
         tracer_of_test.emit("msg.recv", "broker/1", data=payload)
     empty = {"tp": "__transaction_state-11", "transactions": 0, "coordinator_epoch": 0}
     tracer_of_test.emit("txn.load", "broker/1/txn/11", data=empty)
-    (line,) = dict(sections(tracer_of_test, []))["txnsim: last events"].splitlines()
+    (line,) = dict(report_sections(tracer_of_test, []))["txnsim: last events"].splitlines()
     assert '"peer":"client/app"' in line
 
 
@@ -223,20 +224,20 @@ def config_of(*arguments: str) -> Any:
 
 
 def test_the_command_names_test_seed_and_order() -> None:
-    assert repeating.command(item_of(), 7) == (
+    assert repeating.repeat_command(item_of(), 7) == (
         "python -m pytest 'tests/test_shop.py::test_orders[two words]' --txnsim-seed=7 "
         "--txnsim-repeatable"
     )
     test_item = item_of(markexpr="slow and not real", randomly_seed=5)
-    assert repeating.command(test_item, 7).split("words]' ")[1] == (
+    assert repeating.repeat_command(test_item, 7).split("words]' ")[1] == (
         "-m 'slow and not real' --randomly-seed=5 --txnsim-seed=7 --txnsim-repeatable"
     )
-    assert "randomly" not in repeating.command(item_of(randomly_seed="default"), 7)
+    assert "randomly" not in repeating.repeat_command(item_of(randomly_seed="default"), 7)
 
 
 def test_the_section_says_what_stands_against_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(repeating, "limits_of_process", lambda: (STRINGS, ADDRESSES))
-    title, text = repeating.section(item_of(), 7)
+    title, text = repeating.repeat_section(item_of(), 7)
     assert title == "txnsim: see it again"
     assert text.splitlines()[0] == "virtual time, seed 7"
     assert text.splitlines()[2:] == [
@@ -244,12 +245,14 @@ def test_the_section_says_what_stands_against_it(monkeypatch: pytest.MonkeyPatch
         f"this process was not arranged: {ADDRESSES}",
     ]
     monkeypatch.setattr(repeating, "limits_of_process", tuple)
-    assert len(repeating.section(item_of(), 7)[1].splitlines()) == 2
+    assert len(repeating.repeat_section(item_of(), 7)[1].splitlines()) == 2
 
 
 def test_the_header_says_whether_runs_repeat() -> None:
-    assert repeating.header(()) == "txnsim: virtual runs repeat in every process"
-    assert repeating.header((STRINGS,)).endswith(f"may not repeat in another process: {STRINGS}")
+    assert repeating.report_header(()) == "txnsim: virtual runs repeat in every process"
+    assert repeating.report_header((STRINGS,)).endswith(
+        f"may not repeat in another process: {STRINGS}"
+    )
 
 
 def test_pytest_starts_again_where_it_is_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -258,15 +261,15 @@ def test_pytest_starts_again_where_it_is_the_program(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(repeating, "limits_of_process", lambda: (STRINGS,))
     monkeypatch.delenv(ARRANGED, raising=False)
     with pytest.raises(pytest.UsageError, match="arrange_process"):
-        repeating.arrange(config_of("of", "another", "program"))
+        repeating.restart_reproducibly(config_of("of", "another", "program"))
     assert started == []
-    repeating.arrange(config_of(*sys.argv[1:]))
+    repeating.restart_reproducibly(config_of(*sys.argv[1:]))
     assert started == ["again"]
     monkeypatch.setitem(os.environ, ARRANGED, "1")
-    repeating.arrange(config_of("of", "another", "program"))
+    repeating.restart_reproducibly(config_of("of", "another", "program"))
     monkeypatch.delenv(ARRANGED)
     monkeypatch.setattr(repeating, "limits_of_process", tuple)
-    repeating.arrange(config_of("of", "another", "program"))
+    repeating.restart_reproducibly(config_of("of", "another", "program"))
     assert started == ["again"]
 
 
@@ -353,7 +356,7 @@ async def test_a_reset_keeps_the_addresses_and_nothing_else() -> None:
     await admin.create_topic("more", partitions=1)
     rebuilt_cluster.environment.clock.advance(86_400_000)
     await rebuilt_cluster.reset()
-    assert (rebuilt_cluster.sim.bootstrap, rebuilt_cluster.starts) == (bootstrap, 2)
+    assert (rebuilt_cluster.sim.bootstrap, rebuilt_cluster.build_count) == (bootstrap, 2)
     assert rebuilt_cluster.environment.clock.advanced_ms == 0
     topics = await (await rebuilt_cluster.admin()).describe_topics(None)
     assert {topic.name for topic in topics if not topic.name.startswith("__")} == {"orders"}
@@ -411,13 +414,13 @@ def test_modules_are_imported_as_pip_has_compiled_them(
     rewriting = pytestconfig.pluginmanager.rewrite_hook
     finders_before = list(sys.meta_path)
     assert rewriting in finders_before
-    with plugin._as_installed(pytestconfig):
+    with plugin._without_rewriting(pytestconfig):
         assert sys.meta_path == [finder for finder in finders_before if finder is not rewriting]
     assert sys.meta_path == finders_before
     monkeypatch.setattr(
         sys, "meta_path", [finder for finder in finders_before if finder is not rewriting]
     )
-    with plugin._as_installed(pytestconfig):  # --assert=plain
+    with plugin._without_rewriting(pytestconfig):  # --assert=plain
         assert rewriting not in sys.meta_path
 
 

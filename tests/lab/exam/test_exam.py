@@ -236,10 +236,10 @@ class Fake(Driver):
     """Answers what it was given, in order."""
 
     def __init__(self, *answers: Answer | LibraryError | None) -> None:
-        self._given = list(answers)
+        self._loop_and_environment = list(answers)
 
     async def ask(self, do: str, **_arguments: Any) -> Answer:
-        answer = self._given.pop(0)
+        answer = self._loop_and_environment.pop(0)
         if answer is None:
             raise NoAnswerError(f"{do} hangs")
         if isinstance(answer, LibraryError):

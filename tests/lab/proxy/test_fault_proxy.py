@@ -330,13 +330,13 @@ def test_tests_on_a_foreign_cluster_have_faults_and_their_clients_are_led_there(
     thread = LoopThread()
     with (
         SimulatedKafka() as other_kafka,
-        ForeignKafka.at(
+        ForeignKafka.at_address(
             other_kafka.bootstrap, options_from_keywords(topics=["struck"]), thread, has_proxy=True
         ) as kafka,
     ):
         assert set(kafka.bootstrap.split(",")).isdisjoint(other_kafka.bootstrap.split(","))
         fault = kafka.faults.arm(point="client.request", api="Metadata", action="pass")
-        with ForeignKafka.at(kafka.bootstrap, options_from_keywords(), thread):
+        with ForeignKafka.at_address(kafka.bootstrap, options_from_keywords(), thread):
             fault.wait_until_struck()
         with pytest.raises(ValueError, match="only the simulator"):
             kafka.faults.arm(point="log.append", action="hold")
