@@ -18,8 +18,8 @@ from typing import Final
 
 from txnsim.wire.batch import read_batch_header
 
-_OFFSET: Final = Struct(">ii")
-_TIME: Final = Struct(">qi")
+_OFFSET_ENTRY: Final = Struct(">ii")
+_TIME_ENTRY: Final = Struct(">qi")
 """Entry of ``.timeindex``: largest timestamp so far, relative offset."""
 
 
@@ -27,23 +27,25 @@ def encode_indexes(
     batches: Iterable[bytes], *, base_offset: int, index_interval_bytes: int
 ) -> tuple[bytes, bytes]:
     """Encode ``.index`` and ``.timeindex`` of a segment with these batches."""
-    offsets: list[bytes] = []
-    times: list[bytes] = []
-    position = unindexed = 0
-    largest, brought_by, timed_until = -1, base_offset, -1
+    offset_entries: list[bytes] = []
+    time_entries: list[bytes] = []
+    position = unindexed_bytes = 0
+    largest_timestamp_ms, timestamp_offset, indexed_timestamp_ms = -1, base_offset, -1
 
     for batch in batches:
         header = read_batch_header(batch)
-        if header.max_timestamp_ms > largest:
-            largest, brought_by = header.max_timestamp_ms, header.last_offset
-        if unindexed > index_interval_bytes:
-            offsets.append(_OFFSET.pack(header.last_offset - base_offset, position))
-            if largest > timed_until:
-                times.append(_TIME.pack(largest, brought_by - base_offset))
-                timed_until = largest
-            unindexed = 0
-        unindexed += header.size
+        if header.max_timestamp_ms > largest_timestamp_ms:
+            largest_timestamp_ms, timestamp_offset = header.max_timestamp_ms, header.last_offset
+        if unindexed_bytes > index_interval_bytes:
+            offset_entries.append(_OFFSET_ENTRY.pack(header.last_offset - base_offset, position))
+            if largest_timestamp_ms > indexed_timestamp_ms:
+                time_entries.append(
+                    _TIME_ENTRY.pack(largest_timestamp_ms, timestamp_offset - base_offset)
+                )
+                indexed_timestamp_ms = largest_timestamp_ms
+            unindexed_bytes = 0
+        unindexed_bytes += header.size
         position += header.size
-    if largest > timed_until:
-        times.append(_TIME.pack(largest, brought_by - base_offset))
-    return b"".join(offsets), b"".join(times)
+    if largest_timestamp_ms > indexed_timestamp_ms:
+        time_entries.append(_TIME_ENTRY.pack(largest_timestamp_ms, timestamp_offset - base_offset))
+    return b"".join(offset_entries), b"".join(time_entries)

@@ -20,7 +20,7 @@ DIGITS_MAX: Final = 19
 
 def encode_leader_epochs(epochs: Iterable[tuple[int, int]]) -> str:
     """Encode (leader epoch, first offset) pairs as ``leader-epoch-checkpoint``."""
-    return _encode([f"{epoch} {offset}" for epoch, offset in epochs])
+    return _encode_lines([f"{epoch} {offset}" for epoch, offset in epochs])
 
 
 def decode_leader_epochs(text: str, *, place: str) -> tuple[tuple[int, int], ...]:
@@ -34,7 +34,7 @@ def decode_leader_epochs(text: str, *, place: str) -> tuple[tuple[int, int], ...
     return tuple(
         (int(epoch), int(offset))
         for epoch, offset in (
-            _fields(line, 2, line_place) for line, line_place in _lines(text, place)
+            _split_entry(line, 2, line_place) for line, line_place in _entry_lines(text, place)
         )
     )
 
@@ -43,8 +43,11 @@ def encode_offsets(offsets: Mapping[TopicPartition, int]) -> str:
     """Encode an offset of each partition, as in ``replication-offset-checkpoint`` and similar
     files.
     """
-    return _encode(
-        [f"{whose.topic} {whose.partition} {offset}" for whose, offset in sorted(offsets.items())]
+    return _encode_lines(
+        [
+            f"{topic_partition.topic} {topic_partition.partition} {offset}"
+            for topic_partition, offset in sorted(offsets.items())
+        ]
     )
 
 
@@ -56,40 +59,45 @@ def decode_offsets(text: str, *, place: str) -> dict[TopicPartition, int]:
             line.
     """
     offsets: dict[TopicPartition, int] = {}
-    for line, line_place in _lines(text, place):
-        topic, partition, offset = _fields(line, 3, line_place, words=1)
+    for line, line_place in _entry_lines(text, place):
+        topic, partition, offset = _split_entry(line, 3, line_place, word_count=1)
         offsets[TopicPartition(topic, int(partition))] = int(offset)
     return offsets
 
 
-def _encode(lines: list[str]) -> str:
-    return "".join(f"{line}\n" for line in (VERSION, len(lines), *lines))
+def _encode_lines(entry_lines: list[str]) -> str:
+    return "".join(f"{line}\n" for line in (VERSION, len(entry_lines), *entry_lines))
 
 
-def _lines(text: str, place: str) -> list[tuple[str, str]]:
+def _entry_lines(text: str, place: str) -> list[tuple[str, str]]:
     """(entry, its place in the file) pairs."""
     lines = text.splitlines()
     if not lines:  # a broker makes the file before it has anything to note
         return []
     if len(lines) < FRONT_LINES:
         raise CorruptLogRecordError(f"{place}: {len(lines)} lines, without version and count")
-    (version, count), entries = lines[:FRONT_LINES], lines[FRONT_LINES:]
-    if version != str(VERSION):
-        raise CorruptLogRecordError(f"{place}: version {version!r}, expected {VERSION}")
-    if count != str(len(entries)):
-        raise CorruptLogRecordError(f"{place}: {len(entries)} entries, but it announces {count!r}")
-    return [(line, f"{place}:{number}") for number, line in enumerate(entries, FRONT_LINES + 1)]
+    (version_line, count_line), entry_lines = lines[:FRONT_LINES], lines[FRONT_LINES:]
+    if version_line != str(VERSION):
+        raise CorruptLogRecordError(f"{place}: version {version_line!r}, expected {VERSION}")
+    if count_line != str(len(entry_lines)):
+        raise CorruptLogRecordError(
+            f"{place}: {len(entry_lines)} entries, but it announces {count_line!r}"
+        )
+    return [
+        (line, f"{place}:{line_number}")
+        for line_number, line in enumerate(entry_lines, FRONT_LINES + 1)
+    ]
 
 
-def _fields(line: str, count: int, line_place: str, *, words: int = 0) -> list[str]:
-    """Split an entry into its fields; all after the first ``words`` must be numbers."""
+def _split_entry(line: str, field_count: int, line_place: str, *, word_count: int = 0) -> list[str]:
+    """Split an entry into its fields; all after the first ``word_count`` must be numbers."""
     fields = line.split(" ")
-    if len(fields) != count or not all(map(_is_number, fields[words:])):
+    if len(fields) != field_count or not all(map(_is_number, fields[word_count:])):
         raise CorruptLogRecordError(f"{line_place}: {line!r} is no entry")
     return fields
 
 
-def _is_number(text: str) -> bool:
+def _is_number(field: str) -> bool:
     """Whether the text is a 64-bit number, as a broker writes it."""
-    digits = text.removeprefix("-")
+    digits = field.removeprefix("-")
     return digits.isascii() and digits.isdigit() and len(digits) <= DIGITS_MAX

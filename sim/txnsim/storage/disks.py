@@ -25,7 +25,7 @@ from txnsim.storage.replica_files import replica_files
 from txnsim.storage.replica_loading import CheckpointedOffsets
 from txnsim.types import INTERNAL_TOPICS, BrokerId, TopicPartition
 
-_METADATA: Final = names.topic_partition_of(StoredMetadata.FOLDER)
+_METADATA_PARTITION: Final = names.topic_partition_of(StoredMetadata.FOLDER)
 
 
 class StoredFolder(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,7 +67,9 @@ class Disks(msgspec.Struct, frozen=True, kw_only=True):
 
     def all_folders(self) -> Iterator[tuple[BrokerId, StoredFolder]]:
         return (
-            (broker_id, folder) for broker_id, owned in self.folders.items() for folder in owned
+            (broker_id, folder)
+            for broker_id, broker_folders in self.folders.items()
+            for folder in broker_folders
         )
 
     def only(self, topics: Iterable[str]) -> Disks:
@@ -77,10 +79,10 @@ class Disks(msgspec.Struct, frozen=True, kw_only=True):
             folders={
                 broker_id: tuple(
                     folder
-                    for folder in owned
+                    for folder in broker_folders
                     if folder.replica.topic_partition.topic in topics_asked
                 )
-                for broker_id, owned in self.folders.items()
+                for broker_id, broker_folders in self.folders.items()
             },
         )
 
@@ -93,54 +95,62 @@ def find_disks(paths: Sequence[Path]) -> Disks:
             the file.
         OSError: A file can't be read.
     """
-    directories = [_directory(path) for path in paths]
-    by_id: dict[uuid.UUID, LogDirectory] = {}
-    first = directories[0]
+    directories = [_read_directory(path) for path in paths]
+    directories_by_id: dict[uuid.UUID, LogDirectory] = {}
+    first_directory = directories[0]
     for directory in directories:
-        if directory.meta.cluster_id != first.meta.cluster_id:
+        if directory.meta.cluster_id != first_directory.meta.cluster_id:
             raise ConfigError(
                 f"{directory.path / names.FileName.META_PROPERTIES}: cluster.id is "
-                f"{directory.meta.cluster_id!r}, that of {first.path} is {first.meta.cluster_id!r}"
+                f"{directory.meta.cluster_id!r}, that of {first_directory.path} is"
+                f" {first_directory.meta.cluster_id!r}"
             )
         directory_id = directory.meta.directory_id
-        twin = directory if directory_id is None else by_id.setdefault(directory_id, directory)
-        if twin is not directory:
+        same_id_directory = (
+            directory
+            if directory_id is None
+            else directories_by_id.setdefault(directory_id, directory)
+        )
+        if same_id_directory is not directory:
             raise ConfigError(
                 f"{directory.path / names.FileName.META_PROPERTIES}: it is the same directory as "
-                f"{twin.path}"
+                f"{same_id_directory.path}"
             )
     return Disks(
-        cluster_id=first.meta.cluster_id,
-        folders=_by_broker(directories, metadata := _newest_metadata(directories)),
+        cluster_id=first_directory.meta.cluster_id,
+        folders=_folders_by_broker(directories, metadata := _newest_metadata(directories)),
         metadata=metadata,
     )
 
 
-def _directory(path: Path) -> LogDirectory:
-    properties = path / names.FileName.META_PROPERTIES
-    if not properties.is_file():
+def _read_directory(path: Path) -> LogDirectory:
+    properties_path = path / names.FileName.META_PROPERTIES
+    if not properties_path.is_file():
         raise ConfigError(
-            f"{properties} is missing: {path} is no log directory of a broker (log.dirs), nor a "
-            "copy of one"
+            f"{properties_path} is missing: {path} is no log directory of a broker (log.dirs), nor "
+            "a copy of one"
         )
     try:
-        meta = MetaProperties.decode(RegularFile(properties).text(), place=str(properties))
-        noted: dict[str, dict[TopicPartition, int]] = {
-            name: _offsets(path / name) for name in names.FileName.checkpoints()
+        meta = MetaProperties.decode(
+            RegularFile(properties_path).text(), place=str(properties_path)
+        )
+        checkpoint_offsets: dict[str, dict[TopicPartition, int]] = {
+            checkpoint_name: _read_offsets(path / checkpoint_name)
+            for checkpoint_name in names.FileName.checkpoints()
         }
-        return LogDirectory(path=path, meta=meta, folders=_folders(path, noted))
+        return LogDirectory(path=path, meta=meta, folders=_stored_folders(path, checkpoint_offsets))
     except CorruptLogRecordError as error:
         raise ConfigError(str(error)) from error
 
 
-def _offsets(path: Path) -> dict[TopicPartition, int]:
+def _read_offsets(path: Path) -> dict[TopicPartition, int]:
     if not path.exists():
         return {}
     return checkpoints.decode_offsets(RegularFile(path).text(), place=str(path))
 
 
-def _folders(
-    path: Path, noted: Mapping[str, Mapping[TopicPartition, int]]
+def _stored_folders(
+    path: Path, checkpoint_offsets: Mapping[str, Mapping[TopicPartition, int]]
 ) -> tuple[StoredFolder, ...]:
     was_clean = (path / names.FileName.CLEAN_SHUTDOWN).exists()
     return tuple(
@@ -148,33 +158,39 @@ def _folders(
             replica=replica,
             topic_id=_topic_id(replica.path),
             noted=CheckpointedOffsets(
-                recovery_point=noted[names.FileName.RECOVERY_POINTS].get(
+                recovery_point=checkpoint_offsets[names.FileName.RECOVERY_POINTS].get(
                     replica.topic_partition, 0
                 ),
-                log_start_offset=noted[names.FileName.LOG_STARTS].get(replica.topic_partition, 0),
-                cleaned_until=noted[names.FileName.CLEANER_OFFSETS].get(replica.topic_partition),
+                log_start_offset=checkpoint_offsets[names.FileName.LOG_STARTS].get(
+                    replica.topic_partition, 0
+                ),
+                cleaned_until=checkpoint_offsets[names.FileName.CLEANER_OFFSETS].get(
+                    replica.topic_partition
+                ),
             ),
-            high_watermark=noted[names.FileName.HIGH_WATERMARKS].get(replica.topic_partition, 0),
+            high_watermark=checkpoint_offsets[names.FileName.HIGH_WATERMARKS].get(
+                replica.topic_partition, 0
+            ),
             was_clean=was_clean,
             size=sum(file.stat().st_size for _, file in names.Suffix.LOG.files_in(replica.path)),
         )
         for replica in names.PartitionDirectory.all_in(path)
-        if replica.topic_partition != _METADATA
+        if replica.topic_partition != _METADATA_PARTITION
     )
 
 
 def _topic_id(folder: Path) -> uuid.UUID | None:
-    path = folder / names.FileName.PARTITION_METADATA
-    if not path.exists():
+    metadata_path = folder / names.FileName.PARTITION_METADATA
+    if not metadata_path.exists():
         return None
-    return decode_partition_metadata(RegularFile(path).text(), place=str(path))
+    return decode_partition_metadata(RegularFile(metadata_path).text(), place=str(metadata_path))
 
 
 def _newest_metadata(directories: Iterable[LogDirectory]) -> StoredMetadata | None:
     """The metadata of the newest copy: the one with the latest controller epoch, then the
     longest.
     """
-    readable = []
+    readable_copies = []
     for directory in directories:
         try:
             metadata = StoredMetadata.read(
@@ -183,11 +199,11 @@ def _newest_metadata(directories: Iterable[LogDirectory]) -> StoredMetadata | No
         except CorruptLogRecordError as error:
             raise ConfigError(str(error)) from error
         if metadata is not None:
-            readable.append(metadata)
-    return max(readable, key=lambda metadata: metadata.age, default=None)
+            readable_copies.append(metadata)
+    return max(readable_copies, key=lambda metadata: metadata.age, default=None)
 
 
-def _by_broker(
+def _folders_by_broker(
     directories: Iterable[LogDirectory], metadata: StoredMetadata | None
 ) -> dict[BrokerId, tuple[StoredFolder, ...]]:
     """The replicas of each broker; the directory of a controller without the broker role is left
@@ -202,13 +218,13 @@ def _by_broker(
         is_broker = directory.folders or metadata is None or broker_id in metadata.broker_ids
         if not is_broker:
             continue
-        owned = folders_by_broker.setdefault(broker_id, {})
+        broker_folders = folders_by_broker.setdefault(broker_id, {})
         for folder in directory.folders:
-            twin = owned.setdefault(folder.replica.topic_partition, folder)
-            if twin is not folder:
+            same_replica_folder = broker_folders.setdefault(folder.replica.topic_partition, folder)
+            if same_replica_folder is not folder:
                 raise ConfigError(
                     f"{folder.replica.path}: node {broker_id} has that replica in "
-                    f"{twin.replica.path}, too; two brokers can't have one node.id"
+                    f"{same_replica_folder.replica.path}, too; two brokers can't have one node.id"
                 )
     if not folders_by_broker:
         first_path = next(iter(directories)).path
@@ -230,15 +246,17 @@ def newest_time(disks: Disks) -> int | None:
         OSError: A file can't be read.
     """
     folders = [folder for _, folder in disks.all_folders()]
-    own = [folder for folder in folders if folder.replica.topic_partition.topic in INTERNAL_TOPICS]
-    return _newest(own) or _newest(folders)
+    internal_topic_folders = [
+        folder for folder in folders if folder.replica.topic_partition.topic in INTERNAL_TOPICS
+    ]
+    return _newest_timestamp(internal_topic_folders) or _newest_timestamp(folders)
 
 
-def _newest(folders: Iterable[StoredFolder]) -> int | None:
+def _newest_timestamp(folders: Iterable[StoredFolder]) -> int | None:
     """The newest timestamp in the last segment of each folder."""
-    newest = 0
+    newest_ms = 0
     for folder in folders:
         for segment in replica_files(folder.replica.path).segments[-1:]:
             for batch in read_log_file(segment.log, on_torn=lambda _: None, check_crc=False):
-                newest = max(newest, batch.header.max_timestamp_ms)
-    return newest or None
+                newest_ms = max(newest_ms, batch.header.max_timestamp_ms)
+    return newest_ms or None

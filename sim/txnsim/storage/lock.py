@@ -22,12 +22,12 @@ def is_in_use(log_dir: Path) -> bool:
     Raises:
         OSError: The lock file can't be read, or is no regular file.
     """
-    path = log_dir / LOCK_NAME
-    if not path.exists():
+    lock_path = log_dir / LOCK_NAME
+    if not lock_path.exists():
         return False
-    with RegularFile(path).open() as file:
+    with RegularFile(lock_path).open() as lock_file:
         try:
-            fcntl.lockf(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            fcntl.lockf(lock_file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             return True
     return False

@@ -46,13 +46,13 @@ def log_dir_files(
     """Yield the files of a log directory, with the present state of the logs; the file of a clean
     shutdown has ``broker_epoch``.
     """
-    stored = sorted(replicas, key=lambda replica: replica.log.topic_partition)
-    for replica in stored:
+    sorted_replicas = sorted(replicas, key=lambda replica: replica.log.topic_partition)
+    for replica in sorted_replicas:
         folder = names.directory_name(replica.log.topic_partition)
         for file in partition_files(replica.log, topic_id=replica.topic_id):
             yield file.below(folder)
-    logs = [replica.log for replica in stored]
-    offsets = {
+    logs = [replica.log for replica in sorted_replicas]
+    checkpoints = {
         names.FileName.HIGH_WATERMARKS: {log.topic_partition: log.high_watermark for log in logs},
         names.FileName.RECOVERY_POINTS: {log.topic_partition: log.log_end_offset for log in logs},
         # Only if it differs from the name of the oldest segment
@@ -68,41 +68,47 @@ def log_dir_files(
             if log.local.cleaned_until is not None
         },
     }
-    for name, noted in offsets.items():
-        yield StoredFile.of(name, encode_offsets(noted).encode())
+    for checkpoint_name, checkpoint_offsets in checkpoints.items():
+        yield StoredFile.of(checkpoint_name, encode_offsets(checkpoint_offsets).encode())
     yield StoredFile.of(names.FileName.META_PROPERTIES, encode_meta_properties(meta).encode())
-    mark = {"version": CLEAN_SHUTDOWN_VERSION, "brokerEpoch": broker_epoch}
-    yield StoredFile.of(names.FileName.CLEAN_SHUTDOWN, msgspec.json.encode(mark))
+    clean_shutdown = {"version": CLEAN_SHUTDOWN_VERSION, "brokerEpoch": broker_epoch}
+    yield StoredFile.of(names.FileName.CLEAN_SHUTDOWN, msgspec.json.encode(clean_shutdown))
 
 
 def partition_files(log: PartitionLog, *, topic_id: uuid.UUID) -> Iterator[StoredFile]:
     """Yield the files of a replica's folder, with the log's present state; batches are referred to,
     not copied.
     """
-    state = log.snapshot()
+    log_snapshot = log.snapshot()
     segments = tuple(log.local.segments)
-    ends = [*(segment.base_offset for segment in segments[1:]), log.log_end_offset + 1]
-    interval = log.config.index_interval_bytes
-    for segment, end in zip(segments, ends, strict=True):
-        aborted = [txn for txn in state.aborted if segment.base_offset <= txn.last_offset < end]
-        yield from _segment_files(segment, aborted, index_interval_bytes=interval)
-    for offset, entries in log.producers.snapshots_with(log.log_end_offset):
-        yield StoredFile.of(Suffix.SNAPSHOT.file_name(offset), producer_snapshot.encode(entries))
-    epochs = checkpoints.encode_leader_epochs(state.leader_epochs)
-    yield StoredFile.of(FileName.LEADER_EPOCHS, epochs.encode())
+    segment_ends = [*(segment.base_offset for segment in segments[1:]), log.log_end_offset + 1]
+    index_interval_bytes = log.config.index_interval_bytes
+    for segment, segment_end in zip(segments, segment_ends, strict=True):
+        aborted_txns = [
+            txn
+            for txn in log_snapshot.aborted
+            if segment.base_offset <= txn.last_offset < segment_end
+        ]
+        yield from _segment_files(segment, aborted_txns, index_interval_bytes=index_interval_bytes)
+    for snapshot_offset, producer_entries in log.producers.snapshots_with(log.log_end_offset):
+        yield StoredFile.of(
+            Suffix.SNAPSHOT.file_name(snapshot_offset), producer_snapshot.encode(producer_entries)
+        )
+    epochs_text = checkpoints.encode_leader_epochs(log_snapshot.leader_epochs)
+    yield StoredFile.of(FileName.LEADER_EPOCHS, epochs_text.encode())
     yield StoredFile.of(FileName.PARTITION_METADATA, encode_partition_metadata(topic_id).encode())
 
 
 def _segment_files(
-    segment: Segment, aborted: list[AbortedTxn], *, index_interval_bytes: int
+    segment: Segment, aborted_txns: list[AbortedTxn], *, index_interval_bytes: int
 ) -> Iterator[StoredFile]:
     base_offset = segment.base_offset
     batches = tuple(segment.batches())
-    offsets, times = encode_indexes(
+    offset_index, time_index = encode_indexes(
         batches, base_offset=base_offset, index_interval_bytes=index_interval_bytes
     )
     yield StoredFile(path=Suffix.LOG.file_name(base_offset), parts=batches)
-    yield StoredFile.of(Suffix.INDEX.file_name(base_offset), offsets)
-    yield StoredFile.of(Suffix.TIME_INDEX.file_name(base_offset), times)
-    if aborted:
-        yield StoredFile.of(Suffix.TXN_INDEX.file_name(base_offset), txn_index.encode(aborted))
+    yield StoredFile.of(Suffix.INDEX.file_name(base_offset), offset_index)
+    yield StoredFile.of(Suffix.TIME_INDEX.file_name(base_offset), time_index)
+    if aborted_txns:
+        yield StoredFile.of(Suffix.TXN_INDEX.file_name(base_offset), txn_index.encode(aborted_txns))

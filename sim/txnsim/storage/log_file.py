@@ -32,18 +32,22 @@ class TornTail(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
 
     @staticmethod
-    def reason_at(front: bytes, bytes_left: int) -> str:
+    def reason_at(header_bytes: bytes, bytes_left: int) -> str:
         """What is wrong with a batch, as far as its header shows; empty if nothing is."""
         if bytes_left < BatchHeader.SIZE:
             return f"{bytes_left} bytes, less than a header"
-        magic = front[BatchHeader.MAGIC_POSITION]
+        magic = header_bytes[BatchHeader.MAGIC_POSITION]
         if magic != BatchHeader.MAGIC:
             return f"a batch of format {magic}, only {BatchHeader.MAGIC} is read"
-        length = BatchHeader.OVERHEAD + _length_of(front)
-        if not BatchHeader.LENGTH_MIN <= length - BatchHeader.OVERHEAD <= BatchHeader.BYTES_MAX:
-            return f"a batch that claims {length} bytes"
-        if length > bytes_left:
-            return f"{bytes_left} bytes of a batch of {length}"
+        batch_bytes = BatchHeader.OVERHEAD + _length_of(header_bytes)
+        if (
+            not BatchHeader.LENGTH_MIN
+            <= batch_bytes - BatchHeader.OVERHEAD
+            <= BatchHeader.BYTES_MAX
+        ):
+            return f"a batch that claims {batch_bytes} bytes"
+        if batch_bytes > bytes_left:
+            return f"{bytes_left} bytes of a batch of {batch_bytes}"
         return ""
 
 
@@ -75,39 +79,49 @@ def read_log_file(
         OSError: The file can't be read.
     """
     with RegularFile(path).open(is_sequential=True) as file:
-        size = size_of_open(file)
+        file_bytes = size_of_open(file)
         window = Window(file, CHUNK_BYTES)
         position = 0
-        while position < size:
-            front = window.bytes_at(position, BatchHeader.SIZE)
-            if on_old is not None and (old := _old_at(window, front, position, size)) is not None:
-                on_old(old.offset)
-                position += old.size
+        while position < file_bytes:
+            header_bytes = window.bytes_at(position, BatchHeader.SIZE)
+            if (
+                on_old is not None
+                and (old_message := _old_message_at(window, header_bytes, position, file_bytes))
+                is not None
+            ):
+                on_old(old_message.offset)
+                position += old_message.size
                 continue
-            problem = TornTail.reason_at(front, size - position)
-            if not problem:
-                data = window.bytes_at(position, BatchHeader.OVERHEAD + _length_of(front))
-                header = read_batch_header(data)
-                if check_crc and not crc_is_valid(data, header):
-                    problem = header.wrong_crc
-            if problem:
-                on_torn(TornTail(position=position, size=size - position, reason=problem))
+            torn_reason = TornTail.reason_at(header_bytes, file_bytes - position)
+            if not torn_reason:
+                batch_bytes = window.bytes_at(
+                    position, BatchHeader.OVERHEAD + _length_of(header_bytes)
+                )
+                header = read_batch_header(batch_bytes)
+                if check_crc and not crc_is_valid(batch_bytes, header):
+                    torn_reason = header.wrong_crc
+            if torn_reason:
+                on_torn(TornTail(position=position, size=file_bytes - position, reason=torn_reason))
                 return
-            yield StoredBatch(position=position, header=header, data=data)
+            yield StoredBatch(position=position, header=header, data=batch_bytes)
             position += header.size
 
 
-def _old_at(window: Window, front: bytes, position: int, size: int) -> OldMessage | None:
+def _old_message_at(
+    window: Window, header_bytes: bytes, position: int, file_bytes: int
+) -> OldMessage | None:
     """The valid message of an old format that begins at this position; None if there is none."""
-    old = OldMessage.parse(front)
-    if old is None or old.size > min(size - position, BatchHeader.BYTES_MAX):
+    old_message = OldMessage.parse(header_bytes)
+    if old_message is None or old_message.size > min(file_bytes - position, BatchHeader.BYTES_MAX):
         return None
-    return old if old.is_sound(window.bytes_at(position, old.size)) else None
+    return (
+        old_message if old_message.is_sound(window.bytes_at(position, old_message.size)) else None
+    )
 
 
-def _length_of(front: bytes) -> int:
+def _length_of(header_bytes: bytes) -> int:
     """Size of a batch after its length field, as that field claims."""
-    return int.from_bytes(front[8 : BatchHeader.OVERHEAD], "big", signed=True)
+    return int.from_bytes(header_bytes[8 : BatchHeader.OVERHEAD], "big", signed=True)
 
 
 class Window:
@@ -123,9 +137,9 @@ class Window:
 
     def bytes_at(self, position: int, length: int) -> bytes:
         """``length`` bytes of the file from ``position`` on; fewer at the end of the file."""
-        begin = position - self._start
-        if begin < 0 or begin + length > len(self._data):
+        window_index = position - self._start
+        if window_index < 0 or window_index + length > len(self._data):
             self._file.seek(position)
             self._data = self._file.read(max(length, self._chunk_bytes))
-            self._start, begin = position, 0
-        return self._data[begin : begin + length]
+            self._start, window_index = position, 0
+        return self._data[window_index : window_index + length]

@@ -35,14 +35,18 @@ class MetaProperties(msgspec.Struct, frozen=True, kw_only=True):
             CorruptLogRecordError: A value is missing or invalid; the message begins with ``place``.
         """
         properties = _properties(text)
-        node = properties.get("node.id", properties.get("broker.id", ""))
-        if not node.isascii() or not node.isdigit() or len(node) > DIGITS_MAX:
-            raise CorruptLogRecordError(f"{place}: node.id is {node!r}, expected a number")
-        directory = properties.get("directory.id")
+        node_id_text = properties.get("node.id", properties.get("broker.id", ""))
+        if (
+            not node_id_text.isascii()
+            or not node_id_text.isdigit()
+            or len(node_id_text) > DIGITS_MAX
+        ):
+            raise CorruptLogRecordError(f"{place}: node.id is {node_id_text!r}, expected a number")
+        directory_id_text = properties.get("directory.id")
         return cls(
             cluster_id=properties.get("cluster.id", ""),
-            node_id=int(node),
-            directory_id=None if directory is None else _uuid_of(directory, place),
+            node_id=int(node_id_text),
+            directory_id=None if directory_id_text is None else _uuid_of(directory_id_text, place),
         )
 
 
@@ -72,9 +76,9 @@ def decode_partition_metadata(text: str, *, place: str) -> uuid.UUID:
     return _uuid_of(properties.get("topic_id", ""), place)
 
 
-def _uuid_of(text: str, place: str) -> uuid.UUID:
+def _uuid_of(id_text: str, place: str) -> uuid.UUID:
     try:
-        return uuid_from(text)
+        return uuid_from(id_text)
     except ValueError as error:
         raise CorruptLogRecordError(f"{place}: {error}") from error
 

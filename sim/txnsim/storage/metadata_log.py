@@ -105,26 +105,26 @@ class StoredMetadata(msgspec.Struct, frozen=True, kw_only=True):
         """
         if not folder.is_dir():
             return None
-        metadata = _Metadata()
-        start = 0
+        reader = _MetadataReader()
+        start_offset = 0
         snapshot = max(
             (
-                (int(name[1]), path)
+                (int(snapshot_name[1]), path)
                 for path in folder.iterdir()
-                if (name := _SNAPSHOT.fullmatch(path.name))
+                if (snapshot_name := _SNAPSHOT.fullmatch(path.name))
             ),
             default=None,
         )
         if snapshot is not None:
-            start = snapshot[0]
-            for batch in _batches(snapshot[1], metadata.torn):
-                metadata.take(batch, snapshot[1])
-            metadata.end_offset = start
+            start_offset = snapshot[0]
+            for batch in _batches(snapshot[1], reader.torn):
+                reader.take(batch, snapshot[1])
+            reader.end_offset = start_offset
         for _, path in Suffix.LOG.files_in(folder):
-            for batch in _batches(path, metadata.torn):
-                if batch.header.base_offset >= start:
-                    metadata.take(batch, path)
-        return metadata.frozen(cluster_id) if metadata.batches else None
+            for batch in _batches(path, reader.torn):
+                if batch.header.base_offset >= start_offset:
+                    reader.take(batch, path)
+        return reader.frozen(cluster_id) if reader.batches else None
 
     @property
     def age(self) -> tuple[int, int]:
@@ -137,7 +137,7 @@ def _batches(path: Path, torn: list[TornTail]) -> Iterator[StoredBatch]:
     return read_log_file(path, on_torn=torn.append)
 
 
-class _Topic(msgspec.Struct, eq=False):
+class _TopicDraft(msgspec.Struct, eq=False):
     """A topic while records about it are read."""
 
     name: str
@@ -145,7 +145,7 @@ class _Topic(msgspec.Struct, eq=False):
     partitions: dict[int, PartitionImage] = {}
 
 
-class _Metadata:
+class _MetadataReader:
     """The state after the records that were read."""
 
     def __init__(self) -> None:
@@ -154,7 +154,7 @@ class _Metadata:
         self._removed: set[uuid.UUID] = set()
         self.end_offset = 0
         self._controller_epoch = 0
-        self._topics: dict[uuid.UUID, _Topic] = {}
+        self._topics: dict[uuid.UUID, _TopicDraft] = {}
         self._features: dict[str, int] = {}
         self._features_epoch = 0
         self._configs: dict[Resource, dict[str, dict[str, str]]] = {
@@ -162,7 +162,7 @@ class _Metadata:
         }
         self._broker_ids: set[BrokerId] = set()
         self._next_producer_id = 0
-        self._held: list[tuple[Key, Any]] | None = None
+        self._open_txn_records: list[tuple[Key, Any]] | None = None
         """Records of an unfinished metadata transaction (KIP-868); None outside of one."""
 
     def take(self, batch: StoredBatch, path: Path) -> None:
@@ -178,33 +178,33 @@ class _Metadata:
             return
         place = f"{path}, offset {batch.header.base_offset}"
         try:
-            values = [record.value for record in read_records(batch.data)]
+            record_values = [record.value for record in read_records(batch.data)]
         except CorruptBatchError as error:
             raise CorruptLogRecordError(f"{place}: {error}") from error
-        for value in values:
-            decoded = _decode_record(value or b"", place)
-            if decoded is None:
+        for record_value in record_values:
+            kind_and_record = _decode_record(record_value or b"", place)
+            if kind_and_record is None:
                 continue
             try:
-                self._replay(*decoded)
+                self._replay(*kind_and_record)
             except KeyError as error:
                 raise CorruptLogRecordError(
-                    f"{place}: a record of kind {decoded[0].name} is about {error}, which no "
-                    "record before it has made"
+                    f"{place}: a record of kind {kind_and_record[0].name} is about {error}, which "
+                    "no record before it has made"
                 ) from None
 
     def _replay(self, key: Key, record: Any) -> None:
         match key:
             case Key.BEGIN_TRANSACTION:
-                self._held = []
+                self._open_txn_records = []
             case Key.ABORT_TRANSACTION:
-                self._held = None
+                self._open_txn_records = None
             case Key.END_TRANSACTION:
-                held_records, self._held = self._held or [], None
+                held_records, self._open_txn_records = self._open_txn_records or [], None
                 for held_record in held_records:
                     self._apply(*held_record)
-            case _ if self._held is not None:
-                self._held.append((key, record))
+            case _ if self._open_txn_records is not None:
+                self._open_txn_records.append((key, record))
             case _:
                 self._apply(key, record)
 
@@ -215,19 +215,19 @@ class _Metadata:
             case Key.UNREGISTER_BROKER:
                 self._broker_ids.discard(record)
             case Key.TOPIC:
-                self._topics[record.topic_id] = _Topic(record.name, record.topic_id)
+                self._topics[record.topic_id] = _TopicDraft(record.name, record.topic_id)
             case Key.PARTITION:
                 partitions = self._topics[record.topic_id].partitions
-                partitions[record.partition_id] = _whole(record)
+                partitions[record.partition_id] = _partition_image(record)
             case Key.PARTITION_CHANGE:
                 partitions = self._topics[record.topic_id].partitions
                 partitions[record.partition_id] = _apply_change(
                     partitions[record.partition_id], record
                 )
             case Key.REMOVE_TOPIC:
-                removed = self._topics.pop(record.topic_id)
+                removed_topic = self._topics.pop(record.topic_id)
                 self._removed.add(record.topic_id)
-                self._configs[Resource.TOPIC].pop(removed.name, None)
+                self._configs[Resource.TOPIC].pop(removed_topic.name, None)
             case Key.CONFIG:
                 self._configure(record)
             case Key.FEATURE_LEVEL:
@@ -241,26 +241,30 @@ class _Metadata:
     def _configure(self, record: Any) -> None:
         if record.resource_type not in set(Resource):
             return
-        every = self._configs[Resource(record.resource_type)]
-        configs = every.setdefault(record.resource_name, {})
+        configs_by_name = self._configs[Resource(record.resource_type)]
+        configs = configs_by_name.setdefault(record.resource_name, {})
         if record.value is None:
             configs.pop(record.name, None)
         else:
             configs[record.name] = record.value
 
-    def _clear_elr(self, name: str) -> None:
+    def _clear_elr(self, topic_name: str) -> None:
         for topic in self._topics.values():
-            if name in ("", topic.name):
+            if topic_name in ("", topic.name):
                 topic.partitions = {
-                    index: msgspec.structs.replace(partition, elr=(), last_known_elr=())
-                    for index, partition in topic.partitions.items()
+                    partition_id: msgspec.structs.replace(partition, elr=(), last_known_elr=())
+                    for partition_id, partition in topic.partitions.items()
                 }
 
     def frozen(self, cluster_id: str) -> StoredMetadata:
         """The state as an immutable value."""
         configs = {
-            resource: {name: configs for name, configs in sorted(every.items()) if configs}
-            for resource, every in self._configs.items()
+            resource: {
+                resource_name: configs
+                for resource_name, configs in sorted(configs_by_name.items())
+                if configs
+            }
+            for resource, configs_by_name in self._configs.items()
         }
         topics = {
             topic.name: TopicImage(
@@ -277,7 +281,9 @@ class _Metadata:
                 cluster_id=cluster_id,
                 offset=self.end_offset,
                 topics=topics,
-                topic_names={topic.topic_id: name for name, topic in topics.items()},
+                topic_names={
+                    topic.topic_id: resource_name for resource_name, topic in topics.items()
+                },
                 features=self._features,
                 features_epoch=self._features_epoch,
                 broker_configs=configs[Resource.BROKER],
@@ -298,46 +304,46 @@ def _decode_record(value: bytes, place: str) -> tuple[Key, Any] | None:
     Of a broker registration only the id is decoded: it is the first field in every version.
     """
     try:
-        frame, position = read_uvarint(value, 0)
-        number, position = read_uvarint(value, position)
-        version, position = read_uvarint(value, position)
-        if frame != FRAME_VERSION:
-            raise CorruptLogRecordError(f"{place}: a record of frame version {frame}")
-        if number not in set(Key):
+        frame_version, position = read_uvarint(value, 0)
+        kind_number, position = read_uvarint(value, position)
+        record_version, position = read_uvarint(value, position)
+        if frame_version != FRAME_VERSION:
+            raise CorruptLogRecordError(f"{place}: a record of frame version {frame_version}")
+        if kind_number not in set(Key):
             return None
-        key = Key(number)
+        key = Key(kind_number)
         if key in (Key.REGISTER_BROKER, Key.UNREGISTER_BROKER):
             return key, BrokerId(int.from_bytes(value[position : position + 4], "big", signed=True))
         if key not in _SCHEMAS:
             return key, None
-        versions = _SCHEMAS[key]
-        if version >= len(versions):
+        schemas = _SCHEMAS[key]
+        if record_version >= len(schemas):
             raise CorruptLogRecordError(
-                f"{place}: a {versions[0].__name__} of version {version}, known up to "
-                f"{len(versions) - 1}"
+                f"{place}: a {schemas[0].__name__} of version {record_version}, known up to "
+                f"{len(schemas) - 1}"
             )
-        read: Reader = reader(versions[version])
-        return key, read(value, position, len(value))[0]
+        read_record: Reader = reader(schemas[record_version])
+        return key, read_record(value, position, len(value))[0]
     except (DecodeFaultError, IndexError, ValueError) as error:
         raise CorruptLogRecordError(f"{place}: {error}") from error
 
 
-def _whole(record: Any) -> PartitionImage:
+def _partition_image(record: Any) -> PartitionImage:
     return PartitionImage(
         leader=BrokerId(record.leader),
         leader_epoch=LeaderEpoch(record.leader_epoch),
         partition_epoch=record.partition_epoch,
-        replicas=_brokers(record.replicas),
-        isr=_brokers(record.isr),
-        elr=_brokers(getattr(record, "eligible_leader_replicas", None)),
-        last_known_elr=_brokers(getattr(record, "last_known_elr", None)),
+        replicas=_broker_ids_of(record.replicas),
+        isr=_broker_ids_of(record.isr),
+        elr=_broker_ids_of(getattr(record, "eligible_leader_replicas", None)),
+        last_known_elr=_broker_ids_of(getattr(record, "last_known_elr", None)),
         is_recovering=record.leader_recovery_state == 1,
-        removing=_brokers(record.removing_replicas),
-        adding=_brokers(record.adding_replicas),
+        removing=_broker_ids_of(record.removing_replicas),
+        adding=_broker_ids_of(record.adding_replicas),
     )
 
 
-def _apply_change(was: PartitionImage, record: Any) -> PartitionImage:
+def _apply_change(old_image: PartitionImage, record: Any) -> PartitionImage:
     """Apply a PartitionChangeRecord. A null field keeps the old value. Each election begins a new
     leader epoch, even if the same leader is elected.
     """
@@ -345,23 +351,25 @@ def _apply_change(was: PartitionImage, record: Any) -> PartitionImage:
     def either(
         ids: tuple[int, ...] | None, ids_before: tuple[BrokerId, ...]
     ) -> tuple[BrokerId, ...]:
-        return ids_before if ids is None else _brokers(ids)
+        return ids_before if ids is None else _broker_ids_of(ids)
 
     is_led_anew = record.leader != _NO_CHANGE
-    recovery = record.leader_recovery_state
+    recovery_state = record.leader_recovery_state
     return PartitionImage(
-        leader=BrokerId(record.leader) if is_led_anew else was.leader,
-        leader_epoch=LeaderEpoch(was.leader_epoch + 1) if is_led_anew else was.leader_epoch,
-        partition_epoch=was.partition_epoch + 1,
-        replicas=either(record.replicas, was.replicas),
-        isr=either(record.isr, was.isr),
-        elr=either(record.eligible_leader_replicas, was.elr),
-        last_known_elr=either(record.last_known_elr, was.last_known_elr),
-        is_recovering=was.is_recovering if recovery < 0 else recovery == 1,
-        removing=either(record.removing_replicas, was.removing),
-        adding=either(record.adding_replicas, was.adding),
+        leader=BrokerId(record.leader) if is_led_anew else old_image.leader,
+        leader_epoch=LeaderEpoch(old_image.leader_epoch + 1)
+        if is_led_anew
+        else old_image.leader_epoch,
+        partition_epoch=old_image.partition_epoch + 1,
+        replicas=either(record.replicas, old_image.replicas),
+        isr=either(record.isr, old_image.isr),
+        elr=either(record.eligible_leader_replicas, old_image.elr),
+        last_known_elr=either(record.last_known_elr, old_image.last_known_elr),
+        is_recovering=old_image.is_recovering if recovery_state < 0 else recovery_state == 1,
+        removing=either(record.removing_replicas, old_image.removing),
+        adding=either(record.adding_replicas, old_image.adding),
     )
 
 
-def _brokers(ids: tuple[int, ...] | None) -> tuple[BrokerId, ...]:
+def _broker_ids_of(ids: tuple[int, ...] | None) -> tuple[BrokerId, ...]:
     return tuple(map(BrokerId, ids or ()))

@@ -55,9 +55,11 @@ def metadata_files_in_steps(
     Yields:
         Nothing, after each batch: some ten milliseconds of work.
     """
-    values = _values(image, features, next_producer_id)
-    batches = [_control(_HEADER_KEY, _HEADER, 0, now_ms)]
-    while batch_records := [Record(value=value) for value in islice(values, RECORDS_PER_BATCH)]:
+    record_values = _record_values(image, features, next_producer_id)
+    batches = [_control_batch(_HEADER_KEY, _HEADER, 0, now_ms)]
+    while batch_records := [
+        Record(value=record_value) for record_value in islice(record_values, RECORDS_PER_BATCH)
+    ]:
         batches.append(
             build_batch(
                 batch_records,
@@ -67,11 +69,11 @@ def metadata_files_in_steps(
             )
         )
         yield
-    batches.append(_control(_FOOTER_KEY, _FOOTER, _end_offset(batches), now_ms))
+    batches.append(_control_batch(_FOOTER_KEY, _FOOTER, _end_offset(batches), now_ms))
     # A snapshot has the state of all records below its offset; its batches count from 0.
-    name = f"{image.offset:020d}-{EPOCH:010d}.checkpoint"
+    snapshot_name = f"{image.offset:020d}-{EPOCH:010d}.checkpoint"
     return [
-        StoredFile(path=f"{StoredMetadata.FOLDER}/{name}", parts=tuple(batches)),
+        StoredFile(path=f"{StoredMetadata.FOLDER}/{snapshot_name}", parts=tuple(batches)),
         *(
             StoredFile.of(f"{StoredMetadata.FOLDER}/{suffix.file_name(image.offset)}", b"")
             for suffix in (Suffix.LOG, Suffix.INDEX, Suffix.TIME_INDEX)
@@ -83,8 +85,10 @@ def _end_offset(batches: Sequence[bytes]) -> int:
     return read_batch_header(batches[-1]).last_offset + 1
 
 
-def _control(key: bytes, value: bytes, offset: int, now_ms: int) -> bytes:
-    record = encode_record(Record(key=key, value=value), offset_delta=0, timestamp_delta_ms=0)
+def _control_batch(key: bytes, record_value: bytes, offset: int, now_ms: int) -> bytes:
+    record = encode_record(
+        Record(key=key, value=record_value), offset_delta=0, timestamp_delta_ms=0
+    )
     return pack_batch(
         record,
         base_offset=offset,
@@ -100,31 +104,34 @@ def _control(key: bytes, value: bytes, offset: int, now_ms: int) -> bytes:
     )
 
 
-def _values(
+def _record_values(
     image: ClusterImage, features: Mapping[str, tuple[int, int]], next_producer_id: int
 ) -> Iterator[bytes]:
     # The metadata version comes first: reading the rest needs it.
-    for name in sorted(image.features, key=lambda name: (name != METADATA_VERSION, name)):
-        level = image.features[name]
-        if level > 0 and name != KRAFT_VERSION:
+    for feature_name in sorted(
+        image.features, key=lambda feature_name: (feature_name != METADATA_VERSION, feature_name)
+    ):
+        level = image.features[feature_name]
+        if level > 0 and feature_name != KRAFT_VERSION:
             yield _encode_record(
-                Key.FEATURE_LEVEL, schema.FeatureLevelRecord(name=name, feature_level=level)
+                Key.FEATURE_LEVEL, schema.FeatureLevelRecord(name=feature_name, feature_level=level)
             )
     for _, broker in sorted(image.brokers.items()):
-        yield _encode_record(Key.REGISTER_BROKER, _registration(broker, features), version=3)
+        yield _encode_record(Key.REGISTER_BROKER, _registration_record(broker, features), version=3)
     for _, topic in sorted(image.topics.items()):
         yield _encode_record(
             Key.TOPIC, schema.TopicRecord(name=topic.name, topic_id=topic.topic_id)
         )
-        for index, partition in enumerate(topic.partitions):
-            record = _partition(topic.topic_id, index, partition)
-            yield _encode_record(Key.PARTITION, record, version=2)
-    yield from _configs(
-        Resource.TOPIC, {name: topic.configs for name, topic in image.topics.items()}
+        for partition_id, partition in enumerate(topic.partitions):
+            partition_record = _partition_record(topic.topic_id, partition_id, partition)
+            yield _encode_record(Key.PARTITION, partition_record, version=2)
+    yield from _config_records(
+        Resource.TOPIC,
+        {feature_name: topic.configs for feature_name, topic in image.topics.items()},
     )
-    yield from _configs(Resource.BROKER, image.broker_configs)
-    yield from _configs(Resource.GROUP, image.group_configs)
-    yield from _configs(Resource.CLIENT_METRICS, image.client_metrics)
+    yield from _config_records(Resource.BROKER, image.broker_configs)
+    yield from _config_records(Resource.GROUP, image.group_configs)
+    yield from _config_records(Resource.CLIENT_METRICS, image.client_metrics)
     yield _encode_record(
         Key.PRODUCER_IDS,
         schema.ProducerIdsRecord(broker_id=-1, broker_epoch=-1, next_producer_id=next_producer_id),
@@ -132,23 +139,30 @@ def _values(
 
 
 def _encode_record(key: Key, message: Any, *, version: int = 0) -> bytes:
-    out = [bytes((FRAME_VERSION, key, version))]
-    writer(type(message))(message, out.append)
-    return b"".join(out)
+    encoded_parts = [bytes((FRAME_VERSION, key, version))]
+    writer(type(message))(message, encoded_parts.append)
+    return b"".join(encoded_parts)
 
 
-def _configs(kind: Resource, every: Mapping[str, Mapping[str, str]]) -> Iterable[bytes]:
+def _config_records(
+    resource_type: Resource, configs_by_resource: Mapping[str, Mapping[str, str]]
+) -> Iterable[bytes]:
     return (
         _encode_record(
             Key.CONFIG,
-            schema.ConfigRecord(resource_type=kind, resource_name=whose, name=name, value=value),
+            schema.ConfigRecord(
+                resource_type=resource_type,
+                resource_name=resource_name,
+                name=config_name,
+                value=config_value,
+            ),
         )
-        for whose, configs in sorted(every.items())
-        for name, value in sorted(configs.items())
+        for resource_name, configs in sorted(configs_by_resource.items())
+        for config_name, config_value in sorted(configs.items())
     )
 
 
-def _registration(broker: BrokerImage, features: Mapping[str, tuple[int, int]]) -> Any:
+def _registration_record(broker: BrokerImage, features: Mapping[str, tuple[int, int]]) -> Any:
     return schema.RegisterBrokerRecordV3(
         broker_id=broker.broker_id,
         incarnation_id=broker.incarnation_id or uuid.UUID(int=0),
@@ -159,8 +173,12 @@ def _registration(broker: BrokerImage, features: Mapping[str, tuple[int, int]]) 
             ),
         ),
         features=tuple(
-            schema.BrokerFeature(name=name, min_supported_version=least, max_supported_version=most)
-            for name, (least, most) in sorted(features.items())
+            schema.BrokerFeature(
+                name=feature_name,
+                min_supported_version=min_version,
+                max_supported_version=max_version,
+            )
+            for feature_name, (min_version, max_version) in sorted(features.items())
         ),
         rack=broker.rack,
         fenced=not broker.alive,
@@ -168,9 +186,9 @@ def _registration(broker: BrokerImage, features: Mapping[str, tuple[int, int]]) 
     )
 
 
-def _partition(topic_id: uuid.UUID, index: int, partition: PartitionImage) -> Any:
+def _partition_record(topic_id: uuid.UUID, partition_id: int, partition: PartitionImage) -> Any:
     return schema.PARTITION_RECORDS[2](
-        partition_id=index,
+        partition_id=partition_id,
         topic_id=topic_id,
         replicas=partition.replicas,
         isr=partition.isr,

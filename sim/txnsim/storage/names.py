@@ -51,9 +51,9 @@ class Suffix(StrEnum):
         """``42`` and ``.log`` as ``00000000000000000042.log``."""
         return f"{offset:0{OFFSET_DIGITS}d}{self}"
 
-    def offset_of(self, name: str) -> int | None:
+    def offset_of(self, file_name: str) -> int | None:
         """The offset in a file name; None for names with another suffix."""
-        match = _NUMBERED.fullmatch(name)
+        match = _OFFSET_FILE_RE.fullmatch(file_name)
         return int(match[1]) if match is not None and match[2] == self else None
 
     def files_in(self, directory: Path) -> tuple[tuple[int, Path], ...]:
@@ -64,14 +64,14 @@ class Suffix(StrEnum):
         )
 
 
-_DIRECTORY: Final = re.compile(r"([a-zA-Z0-9._-]+)-(\d+)")
-_GOING: Final = re.compile(r".+\.[0-9a-f]{32}-(delete|future|stray)")
+_FOLDER_RE: Final = re.compile(r"([a-zA-Z0-9._-]+)-(\d+)")
+_UNUSED_FOLDER_RE: Final = re.compile(r".+\.[0-9a-f]{32}-(delete|future|stray)")
 """Name of a folder that is being deleted or moved to another directory, or that is stray."""
-_TIERED: Final = re.compile(r"([a-zA-Z0-9._-]+)-(\d+)-([a-zA-Z0-9_-]{21}[AQgw])")
+_TIERED_FOLDER_RE: Final = re.compile(r"([a-zA-Z0-9._-]+)-(\d+)-([a-zA-Z0-9_-]{21}[AQgw])")
 """Name of a partition's folder in Kafka's LocalTieredStorage: topic, partition, topic id. An id's
 last letter stands for two bits only, so that such a name is never that of a replica's folder.
 """
-_NUMBERED: Final = re.compile(r"(\d{20})(?:-[a-zA-Z0-9_-]{22}(?!\.snapshot))?(\.[a-z]+)")
+_OFFSET_FILE_RE: Final = re.compile(r"(\d{20})(?:-[a-zA-Z0-9_-]{22}(?!\.snapshot))?(\.[a-z]+)")
 """Name of a file with an offset. In Kafka's LocalTieredStorage a segment's id follows the offset.
 Snapshots with an id do not match: they are those of the segment's end, under its base offset.
 """
@@ -91,17 +91,17 @@ class PartitionDirectory(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def parse(cls, path: Path) -> PartitionDirectory | None:
         """The partition folder at a path, by its name; None for another folder."""
-        tiered = _TIERED.fullmatch(path.name)
-        if tiered is not None:
-            whose = TopicPartition(tiered[1], int(tiered[2]))
-            return cls(topic_partition=whose, path=path, topic_id=tiered[3])
+        tiered_match = _TIERED_FOLDER_RE.fullmatch(path.name)
+        if tiered_match is not None:
+            tiered_partition = TopicPartition(tiered_match[1], int(tiered_match[2]))
+            return cls(topic_partition=tiered_partition, path=path, topic_id=tiered_match[3])
         topic_partition = topic_partition_of(path.name)
         return None if topic_partition is None else cls(topic_partition=topic_partition, path=path)
 
     @staticmethod
-    def has_files_named(name: str) -> bool:
+    def has_files_named(file_name: str) -> bool:
         """Whether a broker writes files with this name into a replica's folder."""
-        return bool(_NUMBERED.match(name)) or name in (
+        return bool(_OFFSET_FILE_RE.match(file_name)) or file_name in (
             FileName.LEADER_EPOCHS,
             FileName.PARTITION_METADATA,
         )
@@ -131,11 +131,11 @@ def directory_name(topic_partition: TopicPartition) -> str:
     return f"{topic_partition.topic}-{topic_partition.partition}"
 
 
-def topic_partition_of(name: str) -> TopicPartition | None:
+def topic_partition_of(folder_name: str) -> TopicPartition | None:
     """The partition from the name of a replica's folder; None for other folders and deleted
     replicas.
     """
-    if _GOING.fullmatch(name):
+    if _UNUSED_FOLDER_RE.fullmatch(folder_name):
         return None
-    match = _DIRECTORY.fullmatch(name)
+    match = _FOLDER_RE.fullmatch(folder_name)
     return None if match is None else TopicPartition(match[1], int(match[2]))

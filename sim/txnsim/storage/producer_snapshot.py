@@ -21,17 +21,17 @@ from txnsim.errors import CorruptLogRecordError
 from txnsim.log.producer_state import SnapshotEntry
 
 VERSION: Final = 1
-_FRONT: Final = Struct(">hI")
-_COUNT: Final = Struct(">i")
+_VERSION_AND_CRC: Final = Struct(">hI")
+_ENTRY_COUNT: Final = Struct(">i")
 _ENTRY: Final = Struct(">qhiqiqiq")
 
 
 def encode(entries: Iterable[SnapshotEntry]) -> bytes:
     """Encode the file."""
-    packed = [_ENTRY.pack(*msgspec.structs.astuple(entry)) for entry in entries]
-    covered = _COUNT.pack(len(packed)) + b"".join(packed)
-    crc: int = crc32c.crc32c(covered)
-    return _FRONT.pack(VERSION, crc) + covered
+    packed_entries = [_ENTRY.pack(*msgspec.structs.astuple(entry)) for entry in entries]
+    checksummed_bytes = _ENTRY_COUNT.pack(len(packed_entries)) + b"".join(packed_entries)
+    crc: int = crc32c.crc32c(checksummed_bytes)
+    return _VERSION_AND_CRC.pack(VERSION, crc) + checksummed_bytes
 
 
 def decode(data: bytes) -> tuple[SnapshotEntry, ...]:
@@ -40,16 +40,18 @@ def decode(data: bytes) -> tuple[SnapshotEntry, ...]:
     Raises:
         CorruptLogRecordError: The version is another one, the CRC is wrong, or the file is cut off.
     """
-    start = _FRONT.size + _COUNT.size
-    if len(data) < start:
+    entries_start = _VERSION_AND_CRC.size + _ENTRY_COUNT.size
+    if len(data) < entries_start:
         raise CorruptLogRecordError(f"a producer snapshot of {len(data)} bytes")
-    version, crc = _FRONT.unpack_from(data)
+    version, crc = _VERSION_AND_CRC.unpack_from(data)
     if version != VERSION:
         raise CorruptLogRecordError(f"a producer snapshot of version {version}")
-    computed: int = crc32c.crc32c(memoryview(data)[_FRONT.size :])
-    if computed != crc:
-        raise CorruptLogRecordError(f"a producer snapshot with CRC {crc}, computed {computed}")
-    (count,) = _COUNT.unpack_from(data, _FRONT.size)
-    if len(data) != start + count * _ENTRY.size:
-        raise CorruptLogRecordError(f"a producer snapshot of {count} producers, {len(data)} bytes")
-    return tuple(starmap(SnapshotEntry, _ENTRY.iter_unpack(data[start:])))
+    computed_crc: int = crc32c.crc32c(memoryview(data)[_VERSION_AND_CRC.size :])
+    if computed_crc != crc:
+        raise CorruptLogRecordError(f"a producer snapshot with CRC {crc}, computed {computed_crc}")
+    (entry_count,) = _ENTRY_COUNT.unpack_from(data, _VERSION_AND_CRC.size)
+    if len(data) != entries_start + entry_count * _ENTRY.size:
+        raise CorruptLogRecordError(
+            f"a producer snapshot of {entry_count} producers, {len(data)} bytes"
+        )
+    return tuple(starmap(SnapshotEntry, _ENTRY.iter_unpack(data[entries_start:])))

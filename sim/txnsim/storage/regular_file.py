@@ -81,8 +81,10 @@ class Mounts:
         """The store that has the content of a path; None for a local path."""
         if not self._stores:
             return None
-        text = str(path)
-        return next((store for root, store in self._stores.items() if text.startswith(root)), None)
+        path_text = str(path)
+        return next(
+            (store for root, store in self._stores.items() if path_text.startswith(root)), None
+        )
 
     def expect(self, places: Sequence[str]) -> None:
         """Announce files that will be read from beginning to end, in this order, so that their
@@ -124,7 +126,7 @@ class RegularFile:
         file = self.ranges(is_sequential=is_sequential)
         if isinstance(file, _LocalFile):
             return os.fdopen(file.descriptor, "rb")
-        return io.BufferedReader(_Stream(file), _BUFFER_BYTES)
+        return io.BufferedReader(_StoreStream(file), _BUFFER_BYTES)
 
     def read(self, *, is_small: bool = False) -> bytes:
         """Read the whole file; with ``is_small``, refuse a large one.
@@ -133,11 +135,11 @@ class RegularFile:
             OSError: The file can't be read, is no regular file, or is too large.
         """
         with self.open() as file:
-            size = size_of_open(file)
-            if is_small and size > SMALL_BYTES_MAX:
+            file_bytes = size_of_open(file)
+            if is_small and file_bytes > SMALL_BYTES_MAX:
                 raise OSError(
                     errno.EFBIG,
-                    f"{size} bytes, no more than {SMALL_BYTES_MAX} are read",
+                    f"{file_bytes} bytes, no more than {SMALL_BYTES_MAX} are read",
                     str(self.path),
                 )
             # The file may grow meanwhile.
@@ -174,9 +176,9 @@ class _LocalFile:
 
     def read_ahead(self) -> None:
         """Make the kernel read further ahead, on systems that can."""
-        advise: Any = getattr(os, "posix_fadvise", None)
-        if advise is not None:
-            advise(self.descriptor, 0, 0, os.POSIX_FADV_SEQUENTIAL)
+        fadvise: Any = getattr(os, "posix_fadvise", None)
+        if fadvise is not None:
+            fadvise(self.descriptor, 0, 0, os.POSIX_FADV_SEQUENTIAL)
 
     def read_into(self, view: memoryview, position: int) -> int:
         """Fill the view, or its beginning, with bytes from the position on; returns
@@ -188,7 +190,7 @@ class _LocalFile:
         os.close(self.descriptor)
 
 
-class _Stream(io.RawIOBase):
+class _StoreStream(io.RawIOBase):
     """A file of a store as a Python file object."""
 
     def __init__(self, file: RangeFile) -> None:
@@ -203,26 +205,28 @@ class _Stream(io.RawIOBase):
 
     def readinto(self, buffer: WriteableBuffer) -> int:
         """Fill the buffer with the next bytes."""
-        count = self._file.read_into(memoryview(buffer).cast("B"), self._position)
-        self._position += count
-        return count
+        byte_count = self._file.read_into(memoryview(buffer).cast("B"), self._position)
+        self._position += byte_count
+        return byte_count
 
     def readall(self) -> bytes:
         """Read the rest of the file at once: Python's own method would ask for 8 kB at a time."""
-        unread = bytearray(max(0, self._file.size - self._position))
-        filled = 0
-        while filled < len(unread):
-            count = self._file.read_into(memoryview(unread)[filled:], self._position)
-            if not count:
+        unread_bytes = bytearray(max(0, self._file.size - self._position))
+        filled_bytes = 0
+        while filled_bytes < len(unread_bytes):
+            byte_count = self._file.read_into(
+                memoryview(unread_bytes)[filled_bytes:], self._position
+            )
+            if not byte_count:
                 break
-            self._position += count
-            filled += count
-        return bytes(unread[:filled])
+            self._position += byte_count
+            filled_bytes += byte_count
+        return bytes(unread_bytes[:filled_bytes])
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
         """Move the position."""
-        begin = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self._file.size}
-        self._position = begin[whence] + offset
+        base_positions = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self._file.size}
+        self._position = base_positions[whence] + offset
         return self._position
 
     def close(self) -> None:
@@ -236,12 +240,12 @@ def _descriptor_of(path: Path) -> int:
     mode = os.fstat(descriptor).st_mode
     if not stat.S_ISREG(mode):
         os.close(descriptor)
-        code = errno.EISDIR if stat.S_ISDIR(mode) else errno.EINVAL
-        raise OSError(code, f"{_kind(mode)}, not a file", str(path))
+        error_number = errno.EISDIR if stat.S_ISDIR(mode) else errno.EINVAL
+        raise OSError(error_number, f"{_file_kind(mode)}, not a file", str(path))
     return descriptor
 
 
-def _kind(mode: int) -> str:
+def _file_kind(mode: int) -> str:
     if stat.S_ISDIR(mode):
         return "a folder"
     return "a named pipe" if stat.S_ISFIFO(mode) else "a device or socket"

@@ -18,7 +18,7 @@ import msgspec
 from txnsim.storage.log_file import read_log_file
 from txnsim.storage.names import Suffix
 
-_NUMBERED: Final = re.compile(
+_OFFSET_FILE_RE: Final = re.compile(
     r"(\d{20})(?:-[a-zA-Z0-9_-]{22}(?!\.snapshot))?(\.[a-z]+)(\.cleaned|\.swap|\.deleted)?"
 )
 """Name of a file with an offset, as in ``names``, with the suffixes of interrupted compaction."""
@@ -49,53 +49,56 @@ def replica_files(folder: Path) -> ReplicaFiles:
     Raises:
         OSError: The folder or a file can't be read.
     """
-    numbered = [
+    numbered_files = [
         (int(match[1]), match[2], match[3], path)
         for path in sorted(folder.iterdir())
-        if (match := _NUMBERED.fullmatch(path.name))
+        if (match := _OFFSET_FILE_RE.fullmatch(path.name))
     ]
-    half_done = min((offset for offset, _, mark, _ in numbered if mark == ".cleaned"), default=None)
-    swapped = [
-        (offset, suffix, path)
-        for offset, suffix, mark, path in numbered
-        if mark == ".swap" and (half_done is None or offset < half_done)
-    ]
-    covered = _covered_offsets(
-        [(base_offset, path) for base_offset, suffix, path in swapped if suffix == Suffix.LOG]
+    unfinished_offset = min(
+        (offset for offset, _, state_suffix, _ in numbered_files if state_suffix == ".cleaned"),
+        default=None,
     )
-    latest: dict[tuple[str, int], Path] = {
+    swap_files = [
+        (offset, suffix, path)
+        for offset, suffix, state_suffix, path in numbered_files
+        if state_suffix == ".swap" and (unfinished_offset is None or offset < unfinished_offset)
+    ]
+    covered_offsets = _covered_offsets(
+        [(base_offset, path) for base_offset, suffix, path in swap_files if suffix == Suffix.LOG]
+    )
+    files_in_use: dict[tuple[str, int], Path] = {
         (suffix, offset): path
-        for offset, suffix, mark, path in numbered
-        if mark is None and offset not in covered
+        for offset, suffix, state_suffix, path in numbered_files
+        if state_suffix is None and offset not in covered_offsets
     }
-    latest |= {(suffix, offset): path for offset, suffix, path in swapped}
+    files_in_use |= {(suffix, offset): path for offset, suffix, path in swap_files}
     return ReplicaFiles(
         segments=tuple(
             SegmentFiles(
                 base_offset=offset,
                 log=path,
-                txn_index=latest.get((Suffix.TXN_INDEX, offset)),
-                has_index=(Suffix.INDEX, offset) in latest,
+                txn_index=files_in_use.get((Suffix.TXN_INDEX, offset)),
+                has_index=(Suffix.INDEX, offset) in files_in_use,
             )
-            for (suffix, offset), path in sorted(latest.items())
+            for (suffix, offset), path in sorted(files_in_use.items())
             if suffix == Suffix.LOG
         ),
         snapshots=tuple(
             (offset, path)
-            for (suffix, offset), path in sorted(latest.items())
+            for (suffix, offset), path in sorted(files_in_use.items())
             if suffix == Suffix.SNAPSHOT
         ),
     )
 
 
-def _covered_offsets(swapped: list[tuple[int, Path]]) -> range:
+def _covered_offsets(swap_logs: list[tuple[int, Path]]) -> range:
     """The offsets whose files the compacted segments replace."""
-    if not swapped:
+    if not swap_logs:
         return range(0)
     end_offsets = []
-    for base_offset, path in swapped:
-        end = base_offset
+    for base_offset, path in swap_logs:
+        end_offset = base_offset
         for batch in read_log_file(path, on_torn=lambda _: None, check_crc=False):
-            end = batch.header.last_offset + 1
-        end_offsets.append(end)
-    return range(min(base for base, _ in swapped), max(end_offsets))
+            end_offset = batch.header.last_offset + 1
+        end_offsets.append(end_offset)
+    return range(min(base_offset for base_offset, _ in swap_logs), max(end_offsets))

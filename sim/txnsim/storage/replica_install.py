@@ -36,7 +36,7 @@ from txnsim.wire.batch import assign
 
 EPOCH: Final = 0
 """Leader epoch of all installed batches."""
-_NUMBERED: Final = re.compile(r"\d{20}\..+")
+_OFFSET_FILE_RE: Final = re.compile(r"\d{20}\..+")
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,34 +92,37 @@ class InstalledReplica(msgspec.Struct, frozen=True, kw_only=True):
 
 def _check_replicas(log_dirs: Sequence[Path], targets: Sequence[Target]) -> None:
     """Checks that every replica that the metadata log knows is among the targets."""
-    replicas_there = {
-        (_meta(target.log_dir).node_id, target.replica.topic_partition) for target in targets
+    target_replicas = {
+        (_meta_properties(target.log_dir).node_id, target.replica.topic_partition)
+        for target in targets
     }
-    copies = (
-        StoredMetadata.read(log_dir / StoredMetadata.FOLDER, cluster_id=_meta(log_dir).cluster_id)
+    metadata_copies = (
+        StoredMetadata.read(
+            log_dir / StoredMetadata.FOLDER, cluster_id=_meta_properties(log_dir).cluster_id
+        )
         for log_dir in log_dirs
     )
-    newest = max(
-        (metadata for metadata in copies if metadata is not None),
+    newest_metadata = max(
+        (metadata for metadata in metadata_copies if metadata is not None),
         key=lambda metadata: metadata.age,
         default=None,
     )
-    if newest is None:
+    if newest_metadata is None:
         return
-    for where in sorted({target.replica.topic_partition for target in targets}):
-        partition = newest.image.partition(where)
+    for topic_partition in sorted({target.replica.topic_partition for target in targets}):
+        partition = newest_metadata.image.partition(topic_partition)
         for broker_id in () if partition is None else partition.replicas:
-            if (broker_id, where) not in replicas_there:
+            if (broker_id, topic_partition) not in target_replicas:
                 raise ConfigError(
-                    f"{where}: it has a replica on broker {broker_id}, too, of which no folder is "
-                    "in the directories given; empty as it is it might lead, and the records "
-                    "would be cut off. Name its directory, and let it make the folder first"
+                    f"{topic_partition}: it has a replica on broker {broker_id}, too, of which no "
+                    "folder is in the directories given; empty as it is it might lead, and the "
+                    "records would be cut off. Name its directory, and let it make the folder first"
                 )
 
 
-def _meta(log_dir: Path) -> MetaProperties:
-    path = log_dir / names.FileName.META_PROPERTIES
-    return MetaProperties.decode(RegularFile(path).text(), place=str(path))
+def _meta_properties(log_dir: Path) -> MetaProperties:
+    properties_path = log_dir / names.FileName.META_PROPERTIES
+    return MetaProperties.decode(RegularFile(properties_path).text(), place=str(properties_path))
 
 
 def install(
@@ -135,50 +138,56 @@ def install(
         ConfigError: A checkpoint can't be written.
         OSError: Another file can't be read or written.
     """
-    with ExitStack() as ready:
-        prepared = []
-        for source, targets in sources.items():
-            stored = {
+    with ExitStack() as cleanup:
+        prepared_replicas = []
+        for source_dir, targets in sources.items():
+            folders_by_partition = {
                 folder.replica.topic_partition: folder
-                for _, folder in find_disks([source]).all_folders()
+                for _, folder in find_disks([source_dir]).all_folders()
             }
             for target in targets:
                 on_folder(target)
                 # Next to the log directory: a folder in it that is not a replica keeps a broker
                 # from starting.
-                fresh = tempfile.TemporaryDirectory(dir=target.log_dir.parent, prefix="txnsim-")
-                prepared.append(
+                new_folder = tempfile.TemporaryDirectory(
+                    dir=target.log_dir.parent, prefix="txnsim-"
+                )
+                prepared_replicas.append(
                     (
                         target,
-                        stored[target.replica.topic_partition],
-                        Path(ready.enter_context(fresh)),
+                        folders_by_partition[target.replica.topic_partition],
+                        Path(cleanup.enter_context(new_folder)),
                     )
                 )
-                _make(*prepared[-1][1:])
-        _note([(target, source) for target, source, _ in prepared], ready)
-        return tuple(_move_into_place(*preparation) for preparation in prepared)
+                _write_replica(*prepared_replicas[-1][1:])
+        _write_checkpoints(
+            [(target, source_dir) for target, source_dir, _ in prepared_replicas], cleanup
+        )
+        return tuple(_move_into_place(*prepared_replica) for prepared_replica in prepared_replicas)
 
 
-def _make(source: StoredFolder, fresh: Path) -> None:
-    with working_in(fresh):
+def _write_replica(source: StoredFolder, new_folder: Path) -> None:
+    with working_in(new_folder):
         for path in sorted(source.replica.path.iterdir()):
             if path.suffix == names.Suffix.LOG:
-                _write(_of_epoch(path), fresh / path.name)
-            elif _NUMBERED.fullmatch(path.name):
-                _write([RegularFile(path).read()], fresh / path.name)
-        first_base = names.Suffix.LOG.files_in(source.replica.path)[0][0]
-        start = max(first_base, source.noted.log_start_offset)
-        is_written = source.noted.recovery_point > start
-        epochs = checkpoints.encode_leader_epochs([(EPOCH, start)] if is_written else [])
-        _write([epochs.encode()], fresh / names.FileName.LEADER_EPOCHS)
+                _write_synced(_batches_with_epoch(path), new_folder / path.name)
+            elif _OFFSET_FILE_RE.fullmatch(path.name):
+                _write_synced([RegularFile(path).read()], new_folder / path.name)
+        first_offset = names.Suffix.LOG.files_in(source.replica.path)[0][0]
+        start_offset = max(first_offset, source.noted.log_start_offset)
+        has_records = source.noted.recovery_point > start_offset
+        epochs_text = checkpoints.encode_leader_epochs(
+            [(EPOCH, start_offset)] if has_records else []
+        )
+        _write_synced([epochs_text.encode()], new_folder / names.FileName.LEADER_EPOCHS)
 
 
-def _move_into_place(target: Target, source: StoredFolder, fresh: Path) -> InstalledReplica:
+def _move_into_place(target: Target, source: StoredFolder, new_folder: Path) -> InstalledReplica:
     folder = target.replica.path
     for path in sorted(folder.iterdir()):
-        if _NUMBERED.fullmatch(path.name):
+        if _OFFSET_FILE_RE.fullmatch(path.name):
             path.unlink()
-    for path in sorted(fresh.iterdir()):
+    for path in sorted(new_folder.iterdir()):
         shutil.move(path, folder / path.name)
     return InstalledReplica(
         directory=str(folder),
@@ -188,38 +197,44 @@ def _move_into_place(target: Target, source: StoredFolder, fresh: Path) -> Insta
     )
 
 
-def _of_epoch(segment: Path) -> Iterator[bytes]:
-    for stored in read_log_file(segment, on_torn=lambda _: None, check_crc=False):
-        yield assign(stored.data, base_offset=stored.header.base_offset, leader_epoch=EPOCH)
+def _batches_with_epoch(segment: Path) -> Iterator[bytes]:
+    for stored_batch in read_log_file(segment, on_torn=lambda _: None, check_crc=False):
+        yield assign(
+            stored_batch.data, base_offset=stored_batch.header.base_offset, leader_epoch=EPOCH
+        )
 
 
-def _write(parts: Iterable[bytes], target: Path) -> None:
-    with target.open("wb") as file:
+def _write_synced(parts: Iterable[bytes], path: Path) -> None:
+    with path.open("wb") as file:
         file.writelines(parts)
         file.flush()
         os.fsync(file.fileno())
 
 
-def _note(installed: Sequence[tuple[Target, StoredFolder]], ready: ExitStack) -> None:
+def _write_checkpoints(
+    installed: Sequence[tuple[Target, StoredFolder]], cleanup: ExitStack
+) -> None:
     """Write the directories' checkpoints, which take effect when the stack ends: their old values
     belong to the replaced logs.
     """
-    values: defaultdict[Path, dict[TopicPartition, int | None]] = defaultdict(dict)
+    offsets_by_file: defaultdict[Path, dict[TopicPartition, int | None]] = defaultdict(dict)
     for target, source in installed:
-        noted = source.noted
-        for name, offset in (
+        checkpointed = source.noted
+        for checkpoint_name, offset in (
             (names.FileName.HIGH_WATERMARKS, source.high_watermark),
-            (names.FileName.RECOVERY_POINTS, noted.recovery_point),
-            (names.FileName.LOG_STARTS, noted.log_start_offset or None),
-            (names.FileName.CLEANER_OFFSETS, noted.cleaned_until),
+            (names.FileName.RECOVERY_POINTS, checkpointed.recovery_point),
+            (names.FileName.LOG_STARTS, checkpointed.log_start_offset or None),
+            (names.FileName.CLEANER_OFFSETS, checkpointed.cleaned_until),
         ):
-            values[target.log_dir / name][target.replica.topic_partition] = offset
-    for path, several in values.items():
-        text = RegularFile(path).text() if path.exists() else ""
-        offsets = {**checkpoints.decode_offsets(text, place=str(path)), **several}
+            offsets_by_file[target.log_dir / checkpoint_name][target.replica.topic_partition] = (
+                offset
+            )
+    for path, new_offsets in offsets_by_file.items():
+        old_text = RegularFile(path).text() if path.exists() else ""
+        offsets = {**checkpoints.decode_offsets(old_text, place=str(path)), **new_offsets}
         known_offsets = {target: offset for target, offset in offsets.items() if offset is not None}
-        _write(
-            [checkpoints.encode_offsets(known_offsets).encode()], ready.enter_context(whole(path))
+        _write_synced(
+            [checkpoints.encode_offsets(known_offsets).encode()], cleanup.enter_context(whole(path))
         )
 
 

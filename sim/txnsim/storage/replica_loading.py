@@ -59,8 +59,8 @@ class Loss(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
 
     def __str__(self) -> str:
-        where = f"{self.path}, byte {self.position}"
-        return f"{where}: {self.reason}; {self.size} bytes are thrown away"
+        file_position = f"{self.path}, byte {self.position}"
+        return f"{file_position}: {self.reason}; {self.size} bytes are thrown away"
 
 
 class LoadedReplica(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,13 +86,13 @@ def load_replica(
         OSError: A file can't be read.
     """
     try:
-        return _load(replica, config, noted, was_clean=was_clean, now_ms=now_ms)
+        return _load_log(replica, config, noted, was_clean=was_clean, now_ms=now_ms)
     except CorruptBatchError as error:
         # A broker gives up the whole directory (LogManager.loadLogs).
         raise ConfigError(f"{replica.path}: {error}") from error
 
 
-def _load(
+def _load_log(
     replica: names.PartitionDirectory,
     config: LogConfig,
     noted: CheckpointedOffsets,
@@ -108,8 +108,8 @@ def _load(
         config=config,
         start_offset=first_offset,
         log_start_offset=noted.log_start_offset,
-        leader_epochs=_epochs(replica.path, losses),
-        snapshots=_snapshots(files, losses),
+        leader_epochs=_leader_epochs(replica.path, losses),
+        snapshots=_producer_snapshots(files, losses),
     )
     _load_segments(
         loader,
@@ -146,59 +146,70 @@ def _load_segments(
     recovers_from: int | None,
     now_ms: int,
 ) -> None:
-    for number, segment in enumerate(segments):
-        end = segments[number + 1].base_offset if number + 1 < len(segments) else None
-        is_unflushed = recovers_from is not None and (end is None or end > recovers_from)
-        aborted = (
-            _aborted_txns(segment, end, losses) if segment.has_index and not is_unflushed else None
+    for segment_index, segment in enumerate(segments):
+        segment_end = (
+            segments[segment_index + 1].base_offset if segment_index + 1 < len(segments) else None
+        )
+        is_unflushed = recovers_from is not None and (
+            segment_end is None or segment_end > recovers_from
+        )
+        aborted_txns = (
+            _aborted_txns(segment, segment_end, losses)
+            if segment.has_index and not is_unflushed
+            else None
         )
         modified_ms = segment.log.stat().st_mtime_ns // _MILLION
-        torn: list[TornTail] = []
+        torn_tails: list[TornTail] = []
         batches = _batches(
-            segment, torn, least=loader.end_offset if number else 0, check_crc=aborted is None
+            segment,
+            torn_tails,
+            least_offset=loader.end_offset if segment_index else 0,
+            check_crc=aborted_txns is None,
         )
-        if aborted is None:
+        if aborted_txns is None:
             loader.recover_segment(
                 segment.base_offset, batches, modified_ms=modified_ms, now_ms=now_ms
             )
         else:
             loader.load_segment(
-                segment.base_offset, batches, aborted_txns=aborted, modified_ms=modified_ms
+                segment.base_offset, batches, aborted_txns=aborted_txns, modified_ms=modified_ms
             )
-        losses += [_loss_of_tail(segment.log, tail) for tail in torn]
-        if torn and (is_unflushed or aborted is not None):
+        losses += [_loss_of_tail(segment.log, tail) for tail in torn_tails]
+        if torn_tails and (is_unflushed or aborted_txns is not None):
             losses += [
                 _loss_of_all(later_segment.log, segment.log)
-                for later_segment in segments[number + 1 :]
+                for later_segment in segments[segment_index + 1 :]
             ]
             return
 
 
 def _batches(
-    segment: SegmentFiles, torn: list[TornTail], *, least: int, check_crc: bool
+    segment: SegmentFiles, torn_tails: list[TornTail], *, least_offset: int, check_crc: bool
 ) -> Iterator[tuple[bytes, BatchHeader]]:
     """The batches of a segment up to the first invalid one; that one and the rest become a torn
     tail.
     """
-    for stored in read_log_file(segment.log, on_torn=torn.append, check_crc=check_crc):
-        header = stored.header
-        if header.base_offset < max(least, segment.base_offset):
-            reason = f"offset {header.base_offset} comes behind {max(least, segment.base_offset)}"
-            torn.append(_tail(segment.log, stored.position, reason))
+    for stored_batch in read_log_file(segment.log, on_torn=torn_tails.append, check_crc=check_crc):
+        header = stored_batch.header
+        if header.base_offset < max(least_offset, segment.base_offset):
+            reason = (
+                f"offset {header.base_offset} comes behind {max(least_offset, segment.base_offset)}"
+            )
+            torn_tails.append(_torn_tail(segment.log, stored_batch.position, reason))
             return
         if check_crc and header.is_control:
             try:
-                read_control_record(stored.data)
+                read_control_record(stored_batch.data)
             except CorruptBatchError as error:
-                torn.append(_tail(segment.log, stored.position, str(error)))
+                torn_tails.append(_torn_tail(segment.log, stored_batch.position, str(error)))
                 return
-        least = header.last_offset + 1
-        yield stored.data, header
-    if torn:
-        _refuse_old_format(segment.log, torn[0])
+        least_offset = header.last_offset + 1
+        yield stored_batch.data, header
+    if torn_tails:
+        _refuse_old_format(segment.log, torn_tails[0])
 
 
-def _tail(path: Path, position: int, reason: str) -> TornTail:
+def _torn_tail(path: Path, position: int, reason: str) -> TornTail:
     return TornTail(position=position, size=path.stat().st_size - position, reason=reason)
 
 
@@ -206,12 +217,15 @@ def _refuse_old_format(path: Path, tail: TornTail) -> None:
     """Refuse whole messages of formats before v2: they are no damage."""
     with RegularFile(path).open() as file:
         file.seek(tail.position)
-        front = file.read(BatchHeader.MAGIC_POSITION + 1)
-    if len(front) <= BatchHeader.MAGIC_POSITION:
+        header_bytes = file.read(BatchHeader.MAGIC_POSITION + 1)
+    if len(header_bytes) <= BatchHeader.MAGIC_POSITION:
         return
-    size = int.from_bytes(front[8 : BatchHeader.OVERHEAD], "big", signed=True)
-    magic = front[BatchHeader.MAGIC_POSITION]
-    if magic < BatchHeader.MAGIC and _OLD_BATCH_MIN <= size <= tail.size - BatchHeader.OVERHEAD:
+    batch_bytes = int.from_bytes(header_bytes[8 : BatchHeader.OVERHEAD], "big", signed=True)
+    magic = header_bytes[BatchHeader.MAGIC_POSITION]
+    if (
+        magic < BatchHeader.MAGIC
+        and _OLD_BATCH_MIN <= batch_bytes <= tail.size - BatchHeader.OVERHEAD
+    ):
         raise ConfigError(
             f"{path}, byte {tail.position}: a batch of format {magic}, only "
             f"{BatchHeader.MAGIC} is loaded"
@@ -219,58 +233,66 @@ def _refuse_old_format(path: Path, tail: TornTail) -> None:
 
 
 def _aborted_txns(
-    segment: SegmentFiles, end: int | None, losses: list[Loss]
+    segment: SegmentFiles, segment_end: int | None, losses: list[Loss]
 ) -> tuple[AbortedTxn, ...] | None:
     """The aborted transactions in the segment's index; None if the index is damaged, so that the
     segment must be recovered (TransactionIndex.sanityCheck).
     """
     if segment.txn_index is None:
         return ()
-    data = RegularFile(segment.txn_index).read(is_small=True)
+    index_bytes = RegularFile(segment.txn_index).read(is_small=True)
     try:
-        entries = tuple(txn_index.decode(data, place=str(segment.txn_index)))
+        index_entries = tuple(txn_index.decode(index_bytes, place=str(segment.txn_index)))
     except CorruptLogRecordError as error:
-        problem = str(error)
+        damage = str(error)
     else:
-        strange = [
-            entry.last_offset
-            for entry in entries
-            if entry.last_offset < segment.base_offset
-            or (end is not None and entry.last_offset >= end)
+        misplaced_offsets = [
+            index_entry.last_offset
+            for index_entry in index_entries
+            if index_entry.last_offset < segment.base_offset
+            or (segment_end is not None and index_entry.last_offset >= segment_end)
         ]
-        if not strange:
-            return entries
-        problem = f"a marker at {strange[0]}, outside of its segment"
-    losses.append(Loss(path=str(segment.txn_index), position=0, size=len(data), reason=problem))
+        if not misplaced_offsets:
+            return index_entries
+        damage = f"a marker at {misplaced_offsets[0]}, outside of its segment"
+    losses.append(
+        Loss(path=str(segment.txn_index), position=0, size=len(index_bytes), reason=damage)
+    )
     return None
 
 
-def _epochs(folder: Path, losses: list[Loss]) -> tuple[tuple[int, int], ...]:
+def _leader_epochs(folder: Path, losses: list[Loss]) -> tuple[tuple[int, int], ...]:
     """The leader epochs of the checkpoint; empty if it is missing or damaged: the batches replace
     it.
     """
-    path = folder / names.FileName.LEADER_EPOCHS
-    if not path.exists():
+    checkpoint_path = folder / names.FileName.LEADER_EPOCHS
+    if not checkpoint_path.exists():
         return ()
-    text = RegularFile(path).text()
+    checkpoint_text = RegularFile(checkpoint_path).text()
     try:
-        return checkpoints.decode_leader_epochs(text, place=str(path))
+        return checkpoints.decode_leader_epochs(checkpoint_text, place=str(checkpoint_path))
     except CorruptLogRecordError as error:
-        losses.append(Loss(path=str(path), position=0, size=len(text), reason=str(error)))
+        losses.append(
+            Loss(
+                path=str(checkpoint_path), position=0, size=len(checkpoint_text), reason=str(error)
+            )
+        )
         return ()
 
 
-def _snapshots(
+def _producer_snapshots(
     files: ReplicaFiles, losses: list[Loss]
 ) -> list[tuple[int, tuple[SnapshotEntry, ...]]]:
     """The producer snapshots that can be read; others are dropped (CorruptSnapshotException)."""
     snapshots = []
     for offset, path in files.snapshots:
-        data = RegularFile(path).read(is_small=True)
+        snapshot_bytes = RegularFile(path).read(is_small=True)
         try:
-            snapshots.append((offset, producer_snapshot.decode(data)))
+            snapshots.append((offset, producer_snapshot.decode(snapshot_bytes)))
         except CorruptLogRecordError as error:
-            losses.append(Loss(path=str(path), position=0, size=len(data), reason=str(error)))
+            losses.append(
+                Loss(path=str(path), position=0, size=len(snapshot_bytes), reason=str(error))
+            )
     return snapshots
 
 
@@ -278,10 +300,10 @@ def _loss_of_tail(path: Path, tail: TornTail) -> Loss:
     return Loss(path=str(path), position=tail.position, size=tail.size, reason=tail.reason)
 
 
-def _loss_of_all(path: Path, torn: Path) -> Loss:
+def _loss_of_all(path: Path, torn_path: Path) -> Loss:
     return Loss(
         path=str(path),
         position=0,
         size=path.stat().st_size,
-        reason=f"it lies behind the damage in {torn.name}",
+        reason=f"it lies behind the damage in {torn_path.name}",
     )

@@ -34,10 +34,10 @@ class StoredFile(msgspec.Struct, frozen=True, kw_only=True):
 def tar_of(files: Iterable[StoredFile], *, modified_ms: int) -> Iterator[bytes]:
     """Yield the bytes of a tar archive of the files, piece by piece."""
     for file in files:
-        info = tarfile.TarInfo(file.path)
-        info.size = file.size
-        info.mtime = modified_ms // 1_000
-        yield info.tobuf(tarfile.GNU_FORMAT)
+        tar_info = tarfile.TarInfo(file.path)
+        tar_info.size = file.size
+        tar_info.mtime = modified_ms // 1_000
+        yield tar_info.tobuf(tarfile.GNU_FORMAT)
         yield from file.parts
-        yield bytes(-info.size % tarfile.BLOCKSIZE)
+        yield bytes(-tar_info.size % tarfile.BLOCKSIZE)
     yield bytes(2 * tarfile.BLOCKSIZE)

@@ -33,20 +33,25 @@ def decode(data: bytes, *, place: str) -> Iterator[AbortedTxn]:
         CorruptLogRecordError: After the last valid entry there is another version, an offset that
             does not rise, or a partial entry; the message begins with ``place`` and the position.
     """
-    whole_bytes = len(data) - len(data) % ENTRY_BYTES
-    previous = -1
-    for number, (version, *values) in enumerate(_ENTRY.iter_unpack(data[:whole_bytes])):
-        entry = AbortedTxn(*values)
-        at_byte = f"{place}, byte {number * ENTRY_BYTES}"
+    entries_bytes = len(data) - len(data) % ENTRY_BYTES
+    previous_offset = -1
+    for entry_index, (version, *entry_fields) in enumerate(
+        _ENTRY.iter_unpack(data[:entries_bytes])
+    ):
+        entry = AbortedTxn(*entry_fields)
+        entry_place = f"{place}, byte {entry_index * ENTRY_BYTES}"
         if version != VERSION:
-            raise CorruptLogRecordError(f"{at_byte}: an aborted transaction of version {version}")
-        if entry.last_offset <= previous:
             raise CorruptLogRecordError(
-                f"{at_byte}: the marker at {entry.last_offset} comes behind that at {previous}"
+                f"{entry_place}: an aborted transaction of version {version}"
             )
-        previous = entry.last_offset
+        if entry.last_offset <= previous_offset:
+            raise CorruptLogRecordError(
+                f"{entry_place}: the marker at {entry.last_offset} comes behind that at"
+                f" {previous_offset}"
+            )
+        previous_offset = entry.last_offset
         yield entry
-    if whole_bytes != len(data):
+    if entries_bytes != len(data):
         raise CorruptLogRecordError(
-            f"{place}, byte {whole_bytes}: {len(data) - whole_bytes} bytes too many"
+            f"{place}, byte {entries_bytes}: {len(data) - entries_bytes} bytes too many"
         )
