@@ -26,7 +26,7 @@ from txnsim.testing.rebuilt_cluster import RebuiltCluster
 from txnsim_lab.exam.results import NotAskedError
 from txnsim_lab.exam.targets import TOPICS, Opened, create_topic
 from txnsim_lab.target.apache import ApacheOptions
-from txnsim_lab.target.cleaning import Left
+from txnsim_lab.target.cleaning import Leftover
 from txnsim_lab.target.cluster import TargetError
 from txnsim_lab.target.generation import generation_of
 from txnsim_lab.target.jars import fetch, version_of
@@ -35,7 +35,7 @@ from txnsim_lab.target.real_clusters import (
     SHORT_SETTINGS,
     RealCluster,
     apache_cluster,
-    cluster_there,
+    running_cluster,
 )
 
 APACHE: Final = "apache-"
@@ -72,7 +72,7 @@ class RealTargets:
         self._settings = settings
         self._cluster: tuple[int, RealCluster, Environment] | None = None
         self._closing = contextlib.AsyncExitStack()
-        self._left: list[Left] = []
+        self._left: list[Leftover] = []
         self._number = 0
         self._token = "".join(
             character for character in new_token().lower() if character.isalnum()
@@ -128,7 +128,7 @@ class RealTargets:
         loop = ClusterLoop(asyncio.get_running_loop())
         faults = AsyncFaults(_Proxied(loop, cluster.proxy.injector))
         first_event = len(environment.tracer)
-        leftovers: list[Left] = []
+        leftovers: list[Leftover] = []
         try:
             if cluster.brokers is not None:
                 await cluster.brokers.mend()
@@ -153,7 +153,7 @@ class RealTargets:
         await self.close()
         environment = real_environment(trace_level=TraceLevel.BRIEF)
         if not self.is_ours:
-            cluster_context = cluster_there(environment, self._on, self._settings)
+            cluster_context = running_cluster(environment, self._on, self._settings)
         else:
             version = version_of(self._on)
             self._say(f"starting {self.about} at transaction.version {level} …")

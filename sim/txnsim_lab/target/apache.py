@@ -27,11 +27,11 @@ from txnsim_lab.proxy.addresses import Endpoint
 from txnsim_lab.target.jars import java
 
 HOST: Final = "127.0.0.1"
-CONTROLLER: Final = 100
+CONTROLLER_ID: Final = 100
 CLUSTER_ID: Final = "dHhuc2ltLXN0b3JpZXM0NQ"
 SESSION_TIMEOUT_MS: Final = 4_000
 """Session timeout of brokers: a killed broker is fenced after this time; Kafka's default is 9 s."""
-DATA: Final = "data"
+DATA_DIRECTORY: Final = "data"
 """Name of the log directory in the home of a process."""
 FEATURE_SINCE: Final = (4, 0)
 """First release with the feature ``transaction.version``."""
@@ -69,16 +69,16 @@ class ApacheBrokers:
         """Settings, storage and logs of every process; ``stop`` removes it."""
         controller_port, *ports = real_world.free_ports(1 + 2 * options.brokers)
         self._controller = _Node(
-            node_id=CONTROLLER, home=self.home / "controller", port=controller_port
+            node_id=CONTROLLER_ID, home=self.home / "controller", port=controller_port
         )
         self._brokers = {
-            number: _Node(
-                node_id=number,
-                home=self.home / f"broker-{number}",
-                port=ports[2 * number - 2],
-                peer_port=ports[2 * number - 1],
+            broker_number: _Node(
+                node_id=broker_number,
+                home=self.home / f"broker-{broker_number}",
+                port=ports[2 * broker_number - 2],
+                peer_port=ports[2 * broker_number - 1],
             )
-            for number in range(1, options.brokers + 1)
+            for broker_number in range(1, options.brokers + 1)
         }
 
     @property
@@ -102,41 +102,41 @@ class ApacheBrokers:
         nodes = (self._controller, *self._brokers.values())
         for node in nodes:
             node.home.mkdir(parents=True)
-            entries = self._properties(node, listeners)
-            text = "".join(f"{key}={value}\n" for key, value in entries.items())
-            (node.home / "server.properties").write_text(text, encoding="utf-8")
-        formatting = (self._format(node) for node in nodes)
+            properties = self._properties(node, listeners)
+            properties_text = "".join(f"{key}={value}\n" for key, value in properties.items())
+            (node.home / "server.properties").write_text(properties_text, encoding="utf-8")
+        format_calls = (self._format_storage(node) for node in nodes)
         # All of them end before the first failure is raised, so that no process is left.
-        for failure in await asyncio.gather(*formatting, return_exceptions=True):
+        for failure in await asyncio.gather(*format_calls, return_exceptions=True):
             if failure is not None:
                 raise failure
         for node in nodes:
             await self._start_process(node)
 
-    async def kill(self, number: int) -> None:
+    async def kill(self, broker_number: int) -> None:
         """Kill a broker, as ``kill -9`` does."""
-        process = self._running(number)
+        process = self._running_process(broker_number)
         process.kill()
         await process.wait()
 
-    async def shut_down(self, number: int) -> None:
+    async def shut_down(self, broker_number: int) -> None:
         """Stop a broker with a controlled shutdown, which moves its leaders first."""
-        process = self._running(number)
+        process = self._running_process(broker_number)
         process.terminate()
         await process.wait()
 
-    async def start_again(self, number: int) -> None:
+    async def start_again(self, broker_number: int) -> None:
         """Start a stopped or killed broker again, with the same disk and ports."""
-        await self._start_process(self._brokers[number])
+        await self._start_process(self._brokers[broker_number])
 
-    def segments(self, number: int, partition: TopicPartition) -> list[int]:
+    def segments(self, broker_number: int, partition: TopicPartition) -> list[int]:
         """The base offset of each segment of a replica, in order."""
-        logs = (self._data(number) / str(partition)).glob("*.log")
-        return sorted(int(path.stem) for path in logs)
+        log_paths = (self._data_directory(broker_number) / str(partition)).glob("*.log")
+        return sorted(int(log_path.stem) for log_path in log_paths)
 
-    def cleaned_until(self, number: int, partition: TopicPartition) -> int:
+    def cleaned_until(self, broker_number: int, partition: TopicPartition) -> int:
         """Offset that a broker's cleaner has reached in a replica; -1 if it never ran."""
-        checkpoint = self._data(number) / FileName.CLEANER_OFFSETS
+        checkpoint = self._data_directory(broker_number) / FileName.CLEANER_OFFSETS
         if not checkpoint.exists():
             return -1
         offsets = decode_offsets(checkpoint.read_text("utf-8"), place=str(checkpoint))
@@ -144,16 +144,16 @@ class ApacheBrokers:
 
     async def mend(self) -> None:
         """Start every broker that a story has left dead."""
-        for number, node in self._brokers.items():
+        for broker_number, node in self._brokers.items():
             if node.process is not None and node.process.returncode is not None:
-                await self.start_again(number)
+                await self.start_again(broker_number)
 
     def exit_report(self) -> str:
         """Log tail of a process that ended on its own; empty while all run."""
         for node in (self._controller, *self._brokers.values()):
             process = node.process
             if process is not None and process.returncode is not None:
-                return f"{node.home.name} exited with {process.returncode}:\n{_tail(node.home)}"
+                return f"{node.home.name} exited with {process.returncode}:\n{_log_tail(node.home)}"
         return ""
 
     async def stop(self) -> None:
@@ -167,21 +167,21 @@ class ApacheBrokers:
 
     # Processes
 
-    def _data(self, number: int) -> Path:
-        return self._brokers[number].home / DATA
+    def _data_directory(self, broker_number: int) -> Path:
+        return self._brokers[broker_number].home / DATA_DIRECTORY
 
-    def _running(self, number: int) -> asyncio.subprocess.Process:
-        node = self._brokers.get(number)
+    def _running_process(self, broker_number: int) -> asyncio.subprocess.Process:
+        node = self._brokers.get(broker_number)
         if node is None or node.process is None or node.process.returncode is not None:
-            raise ConfigError(f"there is no broker {number} that runs")
+            raise ConfigError(f"there is no broker {broker_number} that runs")
         return node.process
 
     async def _start_process(self, node: _Node) -> None:
-        memory = "-Xmx256m" if node is self._controller else "-Xmx512m"
-        with (node.home / "broker.log").open("ab") as log:
+        heap_option = "-Xmx256m" if node is self._controller else "-Xmx512m"
+        with (node.home / "broker.log").open("ab") as log_file:
             node.process = await asyncio.create_subprocess_exec(
                 java(),
-                memory,
+                heap_option,
                 "-XX:TieredStopAtLevel=1",
                 "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
                 "-cp",
@@ -189,14 +189,14 @@ class ApacheBrokers:
                 "kafka.Kafka",
                 str(node.home / "server.properties"),
                 stdin=asyncio.subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
+                stdout=log_file,
+                stderr=log_file,
                 start_new_session=True,  # Ctrl-C is for us: brokers are needed for cleaning up
             )
 
-    async def _format(self, node: _Node) -> None:
+    async def _format_storage(self, node: _Node) -> None:
         options = self._options
-        feature = ("--feature", f"transaction.version={options.transaction_version}")
+        feature_option = ("--feature", f"transaction.version={options.transaction_version}")
         process = await asyncio.create_subprocess_exec(
             java(),
             "-XX:TieredStopAtLevel=1",
@@ -205,7 +205,7 @@ class ApacheBrokers:
             f"{options.libs}/*",
             "kafka.tools.StorageTool",
             *("format", "-t", CLUSTER_ID, "-c", str(node.home / "server.properties")),
-            *(feature if Release.line_of(options.version) >= FEATURE_SINCE else ()),
+            *(feature_option if Release.line_of(options.version) >= FEATURE_SINCE else ()),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
@@ -215,34 +215,34 @@ class ApacheBrokers:
             raise ConfigError(f"storage could not be formatted:\n{output.decode(errors='replace')}")
 
     def _properties(self, node: _Node, listeners: Mapping[int, int]) -> dict[str, str]:
-        replicas = min(3, self._options.brokers)
+        replication_factor = min(3, self._options.brokers)
         is_controller = node is self._controller
-        common = {
+        common_properties = {
             "process.roles": "controller" if is_controller else "broker",
             "node.id": str(node.node_id),
-            "controller.quorum.voters": f"{CONTROLLER}@{HOST}:{self._controller.port}",
+            "controller.quorum.voters": f"{CONTROLLER_ID}@{HOST}:{self._controller.port}",
             "controller.listener.names": "CONTROLLER",
-            "log.dirs": str(node.home / DATA),
+            "log.dirs": str(node.home / DATA_DIRECTORY),
             "broker.session.timeout.ms": str(SESSION_TIMEOUT_MS),
             "broker.heartbeat.interval.ms": "500",
             "unclean.leader.election.interval.ms": "1000",
-            "transaction.state.log.replication.factor": str(replicas),
-            "transaction.state.log.min.isr": str(min(2, replicas)),
-            "offsets.topic.replication.factor": str(replicas),
+            "transaction.state.log.replication.factor": str(replication_factor),
+            "transaction.state.log.min.isr": str(min(2, replication_factor)),
+            "offsets.topic.replication.factor": str(replication_factor),
             "group.initial.rebalance.delay.ms": "0",
             "auto.create.topics.enable": "false",
             **self._options.properties,
         }
         if is_controller:
-            own = f"CONTROLLER://{HOST}:{node.port}"
+            controller_listener = f"CONTROLLER://{HOST}:{node.port}"
             return {
-                **common,
+                **common_properties,
                 "listener.security.protocol.map": "CONTROLLER:PLAINTEXT",
-                "listeners": own,
+                "listeners": controller_listener,
             }
         listener = f"INTERNAL://{HOST}:{listeners[node.node_id]}"
         return {
-            **common,
+            **common_properties,
             "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,INTERNAL:PLAINTEXT,"
             "CONTROLLER:PLAINTEXT",
             "inter.broker.listener.name": "INTERNAL",
@@ -251,6 +251,6 @@ class ApacheBrokers:
         }
 
 
-def _tail(home: Path) -> str:
+def _log_tail(home: Path) -> str:
     lines = (home / "broker.log").read_text("utf-8", errors="replace").splitlines()
     return "\n".join(lines[-_LOG_TAIL_LINES:])

@@ -27,26 +27,26 @@ CONFIG_OF_OPERATOR: Final = "admin.properties"
 """Placeholder in commands for the client properties of an authorized operator."""
 
 _E = ErrorCode
-_RIGHTS: Final = {
+_REMOVAL_RIGHTS: Final = {
     _E.topic_authorization_failed: "DELETE on the topic",
     _E.group_authorization_failed: "DELETE on the group",
     _E.transactional_id_authorization_failed: "WRITE on the transactional id",
     _E.cluster_authorization_failed: "ALTER on the cluster",
 }
-_UNSEEN: Final = {
+_VIEW_RIGHTS: Final = {
     _E.topic_authorization_failed: "READ on the topic",
     _E.group_authorization_failed: "DESCRIBE on the group",
     _E.transactional_id_authorization_failed: "DESCRIBE on the transactional id",
 }
 
-Kind = Literal["topic", "group", "transaction", "hanging transaction"]
-Described = Mapping[str, TransactionDescription | ClientError]
+LeftoverKind = Literal["topic", "group", "transaction", "hanging transaction"]
+DescribedTransactions = Mapping[str, TransactionDescription | ClientError]
 
 
-class Left(msgspec.Struct, frozen=True, kw_only=True):
+class Leftover(msgspec.Struct, frozen=True, kw_only=True):
     """A remainder of a story that could not be cleaned up."""
 
-    kind: Kind
+    kind: LeftoverKind
     name: str
     """Topic, group or transactional id; for a hanging transaction, its partition."""
     why: str
@@ -64,7 +64,7 @@ class Belongings(msgspec.Struct, frozen=True, kw_only=True):
     """Topic -> number of partitions."""
     groups: Collection[str]
     transactional_ids: Collection[str]
-    position_partitions: int
+    offsets_partition_count: int
     """Number of partitions of ``__consumer_offsets``."""
 
 
@@ -78,10 +78,10 @@ class Cleaner:
         self._admin = Admin(cluster)
         self._clock = clock
         self._prefix = prefix
-        config = f" --command-config {CONFIG_OF_OPERATOR}" if secured else ""
-        self._where = f"--bootstrap-server {bootstrap}{config}"
+        config_option = f" --command-config {CONFIG_OF_OPERATOR}" if secured else ""
+        self._cluster_options = f"--bootstrap-server {bootstrap}{config_option}"
 
-    async def clean(self, belongings: Belongings) -> list[Left]:
+    async def clean(self, belongings: Belongings) -> list[Leftover]:
         """Ends open transactions, deletes topics and groups, and aborts hanging transactions in the
         remaining partitions: those of topics that may not be deleted, and of
         ``__consumer_offsets``.
@@ -89,85 +89,112 @@ class Cleaner:
         Returns:
             What could not be removed.
         """
-        leftovers: list[Left] = []
+        leftovers: list[Leftover] = []
         try:
             await self._cluster.refresh(deadline=self._cluster.deadline(TIMEOUT_MS))
         except ClientError as error:
             return list(self._leftovers(belongings, why=f"the cluster does not answer: {error}"))
-        described = await self._end_transactions(belongings.transactional_ids, leftovers)
+        descriptions = await self._end_transactions(belongings.transactional_ids, leftovers)
         kept_topics = await self._delete_topics(belongings.topics, leftovers)
         await self._delete_groups(belongings.groups, leftovers)
-        await self._abort_hanging(belongings, kept_topics, described, leftovers)
+        await self._abort_hanging(belongings, kept_topics, descriptions, leftovers)
         return leftovers
 
-    def _leftovers(self, belongings: Belongings, *, why: str) -> Iterator[Left]:
+    def _leftovers(self, belongings: Belongings, *, why: str) -> Iterator[Leftover]:
         for name in sorted(belongings.transactional_ids):
-            yield Left(kind="transaction", name=name, why=why, command=self._describe(name))
+            yield Leftover(
+                kind="transaction", name=name, why=why, command=self._describe_command(name)
+            )
         for name in belongings.topics:
-            yield Left(kind="topic", name=name, why=why, command=self._delete_topic(name))
+            yield Leftover(
+                kind="topic", name=name, why=why, command=self._delete_topic_command(name)
+            )
         for name in sorted(belongings.groups):
-            yield Left(kind="group", name=name, why=why, command=self._delete_group(name))
+            yield Leftover(
+                kind="group", name=name, why=why, command=self._delete_group_command(name)
+            )
 
     # Transactions
 
     async def _end_transactions(
-        self, known_ids: Collection[str], leftovers: list[Left]
-    ) -> Described:
+        self, known_ids: Collection[str], leftovers: list[Leftover]
+    ) -> DescribedTransactions:
         """Fence each producer with an open transaction, so that its coordinator aborts it."""
-        names = sorted({*known_ids, *await self._ids_of_prefix()})
-        described = await self._admin.describe_transactions(names)
-        first_descriptions = dict(described)
-        open_ids = [name for name, description in described.items() if _is_open(description)]
-        refused: dict[str, ClientError] = {}
+        transactional_ids = sorted({*known_ids, *await self._ids_of_prefix()})
+        descriptions = await self._admin.describe_transactions(transactional_ids)
+        first_descriptions = dict(descriptions)
+        open_ids = [
+            transactional_id
+            for transactional_id, description in descriptions.items()
+            if _is_open(description)
+        ]
+        refusals: dict[str, ClientError] = {}
         if open_ids:
-            fenced = await self._admin.fence_producers(open_ids, timeout_ms=TIMEOUT_MS)
-            refused = {
-                name: outcome
-                for name, outcome in fenced.items()
+            fence_outcomes = await self._admin.fence_producers(open_ids, timeout_ms=TIMEOUT_MS)
+            refusals = {
+                transactional_id: outcome
+                for transactional_id, outcome in fence_outcomes.items()
                 if isinstance(outcome, ClientError) and not _is_retriable(outcome)
             }
         deadline = Deadline(self._clock, TIMEOUT_MS)
         while open_ids:
-            described |= await self._admin.describe_transactions(open_ids)
-            open_ids = [name for name in open_ids if _is_open(described[name])]
+            descriptions |= await self._admin.describe_transactions(open_ids)
+            open_ids = [
+                transactional_id
+                for transactional_id in open_ids
+                if _is_open(descriptions[transactional_id])
+            ]
             # What may not be ended is not waited for: that would be its whole timeout.
-            if deadline.has_passed or refused.keys() >= set(open_ids):
+            if deadline.has_passed or refusals.keys() >= set(open_ids):
                 break
             await pause(self._clock, POLL_MS)
-        leftovers += self._still_open(first_descriptions, described, refused)
-        return described
+        leftovers += self._open_leftovers(first_descriptions, descriptions, refusals)
+        return descriptions
 
-    def _still_open(
+    def _open_leftovers(
         self,
-        first_descriptions: Described,
-        described: Described,
-        refused: Mapping[str, ClientError],
-    ) -> Iterator[Left]:
-        for name, latest in described.items():
-            if isinstance(latest, ClientError):
-                if latest.error == _E.transactional_id_not_found:
+        first_descriptions: DescribedTransactions,
+        descriptions: DescribedTransactions,
+        refusals: Mapping[str, ClientError],
+    ) -> Iterator[Leftover]:
+        for transactional_id, latest_description in descriptions.items():
+            if isinstance(latest_description, ClientError):
+                if latest_description.error == _E.transactional_id_not_found:
                     continue  # the story did not come so far
-                why = f"whether it is open can't be seen: {_because(latest, _UNSEEN)}"
-                was = first_descriptions[name]
-                if not isinstance(was, ClientError) and not _is_open(was):
+                why = (
+                    "whether it is open can't be seen: "
+                    f"{_refusal_reason(latest_description, _VIEW_RIGHTS)}"
+                )
+                first_description = first_descriptions[transactional_id]
+                if not isinstance(first_description, ClientError) and not _is_open(
+                    first_description
+                ):
                     continue
-                yield Left(kind="transaction", name=name, why=why, command=self._describe(name))
-            elif _is_open(latest):
-                if name in refused:
+                yield Leftover(
+                    kind="transaction",
+                    name=transactional_id,
+                    why=why,
+                    command=self._describe_command(transactional_id),
+                )
+            elif _is_open(latest_description):
+                if transactional_id in refusals:
                     why = (
-                        f"{latest.state}, and may not be ended: {_because(refused[name], _RIGHTS)}"
+                        f"{latest_description.state}, and may not be ended: "
+                        f"{_refusal_reason(refusals[transactional_id], _REMOVAL_RIGHTS)}"
                     )
                 else:
                     why = (
-                        f"still {latest.state} {TIMEOUT_MS // 1000} s after its producer was fenced"
+                        f"still {latest_description.state} {TIMEOUT_MS // 1000} s "
+                        "after its producer was fenced"
                     )
-                command = self._describe(name)
-                if latest.state == ONGOING:
+                command = self._describe_command(transactional_id)
+                if latest_description.state == ONGOING:
                     why += (
-                        f"; its coordinator aborts it {latest.timeout_ms // 1000} s after it began"
+                        "; its coordinator aborts it "
+                        f"{latest_description.timeout_ms // 1000} s after it began"
                     )
-                    command = self._terminate(name)
-                yield Left(kind="transaction", name=name, why=why, command=command)
+                    command = self._terminate_command(transactional_id)
+                yield Leftover(kind="transaction", name=transactional_id, why=why, command=command)
 
     async def _ids_of_prefix(self) -> set[str]:
         """Transactional ids of the story that its file does not name, because a program chose them.
@@ -175,19 +202,23 @@ class Cleaner:
         """
         ids: set[str] = set()
         try:
-            by_broker = await self._admin.list_transactions()
+            listings_by_broker = await self._admin.list_transactions()
         except ClientError:
             return ids
-        for listed in by_broker.values():
-            if not isinstance(listed, ClientError):
-                names = (listing.transactional_id for listing in listed)
-                ids.update(name for name in names if name.startswith(self._prefix))
+        for broker_listings in listings_by_broker.values():
+            if not isinstance(broker_listings, ClientError):
+                transactional_ids = (listing.transactional_id for listing in broker_listings)
+                ids.update(
+                    transactional_id
+                    for transactional_id in transactional_ids
+                    if transactional_id.startswith(self._prefix)
+                )
         return ids
 
     # Topics and groups
 
     async def _delete_topics(
-        self, topics: Mapping[str, int], leftovers: list[Left]
+        self, topics: Mapping[str, int], leftovers: list[Leftover]
     ) -> dict[str, int]:
         """Delete topics; returns those that could not be deleted."""
         if not topics:
@@ -198,17 +229,20 @@ class Cleaner:
         except ClientError as error:
             outcomes = dict.fromkeys(topics, error)
         kept_topics: dict[str, int] = {}
-        for name, refused in outcomes.items():
-            if refused is None or refused.error == _E.unknown_topic_or_partition:
+        for topic_name, refusal in outcomes.items():
+            if refusal is None or refusal.error == _E.unknown_topic_or_partition:
                 continue
-            kept_topics[name] = topics[name]
-            why, command = _because(refused, _RIGHTS), self._delete_topic(name)
-            leftovers.append(Left(kind="topic", name=name, why=why, command=command))
-        deleted = set(topics) - set(kept_topics)
-        await self._admin.wait_without_topics(deleted, timeout_ms=TIMEOUT_MS)
+            kept_topics[topic_name] = topics[topic_name]
+            why, command = (
+                _refusal_reason(refusal, _REMOVAL_RIGHTS),
+                self._delete_topic_command(topic_name),
+            )
+            leftovers.append(Leftover(kind="topic", name=topic_name, why=why, command=command))
+        deleted_topics = set(topics) - set(kept_topics)
+        await self._admin.wait_without_topics(deleted_topics, timeout_ms=TIMEOUT_MS)
         return kept_topics
 
-    async def _delete_groups(self, groups: Collection[str], leftovers: list[Left]) -> None:
+    async def _delete_groups(self, groups: Collection[str], leftovers: list[Leftover]) -> None:
         for group in sorted(groups):
             try:
                 error = await self._admin.delete_group(group)
@@ -218,11 +252,11 @@ class Cleaner:
                     group
                 ):
                     continue
-                why = _because(ClientError(code_name(error), error=error), _RIGHTS)
+                why = _refusal_reason(ClientError(code_name(error), error=error), _REMOVAL_RIGHTS)
             except ClientError as failure:
-                why = f"whether it is there can't be seen: {_because(failure, _UNSEEN)}"
-            command = self._delete_group(group)
-            leftovers.append(Left(kind="group", name=group, why=why, command=command))
+                why = f"whether it is there can't be seen: {_refusal_reason(failure, _VIEW_RIGHTS)}"
+            command = self._delete_group_command(group)
+            leftovers.append(Leftover(kind="group", name=group, why=why, command=command))
 
     # What hangs
 
@@ -230,83 +264,100 @@ class Cleaner:
         self,
         belongings: Belongings,
         kept_topics: Mapping[str, int],
-        described: Described,
-        leftovers: list[Left],
+        descriptions: DescribedTransactions,
+        leftovers: list[Leftover],
     ) -> None:
         """Abort hanging transactions, which no coordinator ends; those in deleted
         topics are gone.
         """
-        states = [
+        known_descriptions = [
             description
-            for description in described.values()
+            for description in descriptions.values()
             if not isinstance(description, ClientError)
         ]
-        open_ids = {description.producer_id for description in states if _is_open(description)}
-        ended_producer_ids = {description.producer_id for description in states} - open_ids
-        positions = {
+        open_producer_ids = {
+            description.producer_id for description in known_descriptions if _is_open(description)
+        }
+        ended_producer_ids = {
+            description.producer_id for description in known_descriptions
+        } - open_producer_ids
+        offsets_partitions = {
             TopicPartition(
-                CONSUMER_OFFSETS_TOPIC, partition_for(group, belongings.position_partitions)
+                CONSUMER_OFFSETS_TOPIC, partition_for(group, belongings.offsets_partition_count)
             )
             for group in belongings.groups
             if ended_producer_ids
         }
-        own = {
-            TopicPartition(name, index)
-            for name, count in kept_topics.items()
-            for index in range(count)
+        kept_partitions = {
+            TopicPartition(topic_name, partition_index)
+            for topic_name, partition_count in kept_topics.items()
+            for partition_index in range(partition_count)
         }
-        places = sorted(positions | own)
-        for partition, producers in (await self._admin.describe_producers(places)).items():
+        searched_partitions = sorted(offsets_partitions | kept_partitions)
+        for partition, producers in (
+            await self._admin.describe_producers(searched_partitions)
+        ).items():
             if isinstance(producers, ClientError):
-                if partition in positions:  # of a topic that stays it is said already
-                    why = f"whether one is there can't be seen: {_because(producers, _UNSEEN)}"
-                    leftovers.append(self._hanging(partition, why, self._find(partition)))
+                if partition in offsets_partitions:  # of a topic that stays it is said already
+                    why = (
+                        "whether one is there can't be seen: "
+                        f"{_refusal_reason(producers, _VIEW_RIGHTS)}"
+                    )
+                    leftovers.append(
+                        self._hanging_leftover(partition, why, self._find_command(partition))
+                    )
                 continue
             for producer in producers:
                 # In a topic of the story's everything is its own, also of an id that is used up.
                 is_ours = producer.producer_id in ended_producer_ids or (
-                    partition in own and producer.producer_id not in open_ids
+                    partition in kept_partitions and producer.producer_id not in open_producer_ids
                 )
                 if is_ours and producer.txn_start_offset is not None:
-                    await self._abort(partition, producer, leftovers)
+                    await self._abort_transaction(partition, producer, leftovers)
 
-    async def _abort(
-        self, partition: TopicPartition, producer: ProducerState, leftovers: list[Left]
+    async def _abort_transaction(
+        self, partition: TopicPartition, producer: ProducerState, leftovers: list[Leftover]
     ) -> None:
         try:
             await self._admin.abort_transaction(AbortSpec.of(partition, producer))
         except ClientError as error:
-            since = producer.txn_start_offset
-            why = f"open since offset {since}, may not be aborted: {_because(error, _RIGHTS)}"
-            command = (
-                f"kafka-transactions.sh {self._where} abort --topic {partition.topic} "
-                f"--partition {partition.partition} --start-offset {since}"
+            start_offset = producer.txn_start_offset
+            why = (
+                f"open since offset {start_offset}, may not be aborted: "
+                f"{_refusal_reason(error, _REMOVAL_RIGHTS)}"
             )
-            leftovers.append(self._hanging(partition, why, command))
+            command = (
+                f"kafka-transactions.sh {self._cluster_options} abort --topic {partition.topic} "
+                f"--partition {partition.partition} --start-offset {start_offset}"
+            )
+            leftovers.append(self._hanging_leftover(partition, why, command))
 
     # Words
 
-    def _hanging(self, partition: TopicPartition, why: str, command: str) -> Left:
-        return Left(kind="hanging transaction", name=str(partition), why=why, command=command)
+    def _hanging_leftover(self, partition: TopicPartition, why: str, command: str) -> Leftover:
+        return Leftover(kind="hanging transaction", name=str(partition), why=why, command=command)
 
-    def _delete_topic(self, name: str) -> str:
-        return f"kafka-topics.sh {self._where} --delete --topic {name}"
+    def _delete_topic_command(self, topic_name: str) -> str:
+        return f"kafka-topics.sh {self._cluster_options} --delete --topic {topic_name}"
 
-    def _delete_group(self, name: str) -> str:
-        return f"kafka-consumer-groups.sh {self._where} --delete --group {name}"
+    def _delete_group_command(self, group: str) -> str:
+        return f"kafka-consumer-groups.sh {self._cluster_options} --delete --group {group}"
 
-    def _describe(self, name: str) -> str:
-        return f"kafka-transactions.sh {self._where} describe --transactional-id {name}"
-
-    def _terminate(self, name: str) -> str:
+    def _describe_command(self, transactional_id: str) -> str:
         return (
-            f"kafka-transactions.sh {self._where} forceTerminateTransaction "
-            f"--transactionalId {name}"
+            f"kafka-transactions.sh {self._cluster_options} describe "
+            f"--transactional-id {transactional_id}"
         )
 
-    def _find(self, partition: TopicPartition) -> str:
+    def _terminate_command(self, transactional_id: str) -> str:
         return (
-            f"kafka-transactions.sh {self._where} find-hanging --topic {partition.topic} "
+            f"kafka-transactions.sh {self._cluster_options} forceTerminateTransaction "
+            f"--transactionalId {transactional_id}"
+        )
+
+    def _find_command(self, partition: TopicPartition) -> str:
+        return (
+            f"kafka-transactions.sh {self._cluster_options} find-hanging --topic {partition.topic} "
             f"--partition {partition.partition}"
         )
 
@@ -320,7 +371,7 @@ def _is_retriable(error: ClientError) -> bool:
     return error.error is None or error.error.retriable
 
 
-def _because(error: ClientError, rights: Mapping[ErrorCode, str]) -> str:
+def _refusal_reason(error: ClientError, rights: Mapping[ErrorCode, str]) -> str:
     """Why a request was refused: Kafka's name of the error and the missing right; other errors in
     their own words.
     """

@@ -48,7 +48,7 @@ THERE: Final[frozenset[Ability]] = frozenset()
 STARTED: Final = frozenset({Ability.BROKERS, Ability.LOGS, Ability.WHOLE_CLUSTER, Ability.PEERS})
 """Abilities of real brokers that were started for a story or situation."""
 SIMULATED: Final = frozenset(Ability)
-_WITHOUT: Final = {
+_LACK_REASONS: Final = {
     Ability.BROKERS: "these brokers are not ours",
     Ability.LOGS: "these brokers are not ours",
     Ability.WHOLE_CLUSTER: "others use this cluster",
@@ -130,15 +130,15 @@ class Target(Protocol):
     async def create_topic(self, topic: TopicToCreate) -> None:
         """Create a topic; replicas are given as numbers of brokers."""
 
-    async def grow_topic(self, name: str, count: int, leaders: tuple[int, ...]) -> None:
-        """Grows a topic to ``count`` partitions; the leaders of the new ones are chosen unless
+    async def grow_topic(self, name: str, partition_count: int, leaders: tuple[int, ...]) -> None:
+        """Grow a topic to ``partition_count`` partitions; leaders of new ones are chosen unless
         given.
         """
 
     async def delete_topic(self, name: str) -> None:
         """Delete a topic, and wait until it is gone."""
 
-    async def configure(self, topic: str, name: str, value: str | None) -> None:
+    async def configure(self, topic: str, config_name: str, config_value: str | None) -> None:
         """Set a config of a topic; None restores the default."""
 
     # Leaders
@@ -147,7 +147,7 @@ class Target(Protocol):
         """The partition of ``__transaction_state`` that keeps a transactional id."""
         ...
 
-    async def move_leader(self, partition: TopicPartition, to: int) -> None:
+    async def move_leader(self, partition: TopicPartition, new_leader: int) -> None:
         """Move the leader of a partition to a broker, and wait until clients see it."""
 
     async def reload_coordinator(self, partition: TopicPartition) -> None:
@@ -185,7 +185,7 @@ class Target(Protocol):
         """Run the log cleaner on a partition."""
 
     async def delete_old(self, partition: TopicPartition) -> None:
-        """Runs retention on a partition."""
+        """Run retention on a partition."""
 
     # Time
 
@@ -213,7 +213,7 @@ class Target(Protocol):
 
 def replicas_from(leader: int, replicas: int, *, brokers: int) -> tuple[BrokerId, ...]:
     """The replicas of a partition: its leader, then the brokers with the following numbers."""
-    return tuple(BrokerId((leader - 1 + away) % brokers + 1) for away in range(replicas))
+    return tuple(BrokerId((leader - 1 + distance) % brokers + 1) for distance in range(replicas))
 
 
 def need(abilities: frozenset[Ability], ability: Ability, act: str) -> None:
@@ -223,15 +223,17 @@ def need(abilities: frozenset[Ability], ability: Ability, act: str) -> None:
         TargetError: It does not.
     """
     if ability not in abilities:
-        why = _WITHOUT.get(ability)
+        lack_reason = _LACK_REASONS.get(ability)
         raise TargetError(
-            f"a real cluster can't {act}: only a simulator can" if why is None else f"{act}: {why}"
+            f"a real cluster can't {act}: only a simulator can"
+            if lack_reason is None
+            else f"{act}: {lack_reason}"
         )
 
 
 async def until(
     clock: Clock,
-    holds: Callable[[], Awaitable[bool]],
+    condition: Callable[[], Awaitable[bool]],
     awaited_state: str,
     *,
     patience_ms: int = PATIENCE_MS,
@@ -243,7 +245,7 @@ async def until(
     """
     deadline = Deadline(clock, patience_ms)
     pause_ms: float = POLL_FIRST_MS
-    while not await holds():
+    while not await condition():
         if deadline.has_passed:
             raise TargetError(f"waited {patience_ms} ms in vain until {awaited_state}")
         await pause(clock, pause_ms)

@@ -48,16 +48,18 @@ async def generation_of(bootstrap: str, settings: ClientSettings) -> Generation:
     async with Cluster(bootstrap, settings=settings) as cluster:
         features = await cluster.refresh_features()
         verification: set[bool] = set()
-        markers: list[int] = []
+        marker_versions: list[int] = []
         for broker in (await cluster.refresh()).brokers:
             connection = await cluster.connection(broker.broker_id)
-            versions = connection.versions.get(ClientApi.WRITE_TXN_MARKERS)
-            markers.append(-1 if versions is None else versions.highest)
+            marker_version_range = connection.versions.get(ClientApi.WRITE_TXN_MARKERS)
+            marker_versions.append(
+                -1 if marker_version_range is None else marker_version_range.highest
+            )
             verification |= await _verification_of(cluster, broker.broker_id)
     return Generation(
         transaction_version=features.level("transaction.version"),
         verification=frozenset(verification),
-        has_strict_markers=min(markers, default=-1) >= _STRICT_MARKERS_SINCE,
+        has_strict_markers=min(marker_versions, default=-1) >= _STRICT_MARKERS_SINCE,
     )
 
 

@@ -65,21 +65,23 @@ excludes the tools API, which was not published for every release.
 """
 
 
-def version_of(name: str) -> str:
+def version_of(release_name: str) -> str:
     """Parse ``apache-4.0.2`` into a release.
 
     Raises:
         ConfigError: The text names no release, or one that can't be started.
     """
-    match = _RELEASE_RE.fullmatch(name)
+    match = _RELEASE_RE.fullmatch(release_name)
     if match is None:
         raise ConfigError(
-            f"{name}: expected a release of Apache Kafka such as apache-{REFERENCE.patch_release}"
+            f"{release_name}: expected a release of Apache Kafka such as "
+            f"apache-{REFERENCE.patch_release}"
         )
     version = match[1]
     if Release.line_of(version) < OLDEST:
         raise ConfigError(
-            f"{name}: too old: brokers are started on Java 17 and without ZooKeeper, which can be "
+            f"{release_name}: too old: brokers are started on Java 17 and without "
+            "ZooKeeper, which can be "
             "done since 3.1"
         )
     return version
@@ -87,8 +89,8 @@ def version_of(name: str) -> str:
 
 def directory_of(version: str) -> Path:
     """Directory of a release's jars; it need not exist yet."""
-    home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(home) / "txnsim" / "kafka" / version / "libs"
+    cache_home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(cache_home) / "txnsim" / "kafka" / version / "libs"
 
 
 def fetch(version: str, *, say: Callable[[str], object]) -> Path:
@@ -99,11 +101,11 @@ def fetch(version: str, *, say: Callable[[str], object]) -> Path:
     """
     libs = directory_of(version)
     libs.parent.mkdir(parents=True, exist_ok=True)
-    with (libs.parent / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # one process fetches, others wait for it
+    with (libs.parent / "lock").open("w") as lock_file:
+        fcntl.flock(lock_file, fcntl.LOCK_EX)  # one process fetches, others wait for it
         if not libs.is_dir():
             say(f"fetching Apache Kafka {version} by Maven into {libs} …")
-            _copy(version, libs)
+            _copy_jars(version, libs)
     return libs
 
 
@@ -113,30 +115,32 @@ def java() -> str:
     Raises:
         ConfigError: Java is not installed.
     """
-    path = shutil.which("java")
-    if path is None:
+    java_path = shutil.which("java")
+    if java_path is None:
         raise ConfigError("java: not found; Apache Kafka needs a JDK 17 or newer on the PATH")
-    return path
+    return java_path
 
 
-def _copy(version: str, libs: Path) -> None:
+def _copy_jars(version: str, libs: Path) -> None:
     maven = shutil.which("mvn")
     if maven is None:
         raise ConfigError(
             "mvn: not found; Apache Kafka's jars are fetched by Maven: install a JDK 17 and Maven "
             "(Debian: apt-get install openjdk-17-jdk-headless maven)"
         )
-    with whole(libs) as partial, tempfile.TemporaryDirectory() as directory:
-        pom = Path(directory) / "pom.xml"
+    with whole(libs) as partial_libs, tempfile.TemporaryDirectory() as project_directory:
+        pom = Path(project_directory) / "pom.xml"
         pom.write_text(_POM.replace("VERSION", version), encoding="utf-8")
-        goal = ("dependency:copy-dependencies", f"-DoutputDirectory={partial}")
+        maven_goal = ("dependency:copy-dependencies", f"-DoutputDirectory={partial_libs}")
         outcome = subprocess.run(
-            (maven, "-q", "-B", "-f", str(pom), *goal),
+            (maven, "-q", "-B", "-f", str(pom), *maven_goal),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
             check=False,
         )
         if outcome.returncode != 0:
-            output = (outcome.stdout + outcome.stderr).strip().splitlines()[:12]
-            raise ConfigError("\n".join([f"Maven can't fetch Apache Kafka {version}:", *output]))
+            error_lines = (outcome.stdout + outcome.stderr).strip().splitlines()[:12]
+            raise ConfigError(
+                "\n".join([f"Maven can't fetch Apache Kafka {version}:", *error_lines])
+            )

@@ -26,28 +26,28 @@ RETAINED_MS: Final = 86_400_000
 """``delete.retention.ms``: how long the cleaner keeps a marker that ends no record any more."""
 SHORTLY_RETAINED_MS: Final = 15_000
 """Its value if a story waits for that time; longer than two runs of the cleaner in a row."""
-LATEST: Final = -1
+LATEST_TIMESTAMP: Final = -1
 
 
 class Disks(Protocol):
     """What can be read from the disks of brokers."""
 
-    def segments(self, number: int, partition: TopicPartition) -> Sequence[int]:
+    def segments(self, broker_number: int, partition: TopicPartition) -> Sequence[int]:
         """The base offset of each segment of a replica, in order."""
 
-    def cleaned_until(self, number: int, partition: TopicPartition) -> int:
+    def cleaned_until(self, broker_number: int, partition: TopicPartition) -> int:
         """Offset that a broker's cleaner has reached in a replica; -1 if it never ran."""
 
 
-async def configure(admin: Admin, topic: str, name: str, value: str | None) -> None:
+async def configure(admin: Admin, topic: str, config_name: str, config_value: str | None) -> None:
     """Set a topic's config; None goes back to the default.
 
     Raises:
         TargetError: The change is refused.
     """
-    refused = await admin.set_topic_config(topic, name, value)
+    refused = await admin.set_topic_config(topic, config_name, config_value)
     if refused is not None:
-        raise TargetError(f"{topic}: {name}: {refused}")
+        raise TargetError(f"{topic}: {config_name}: {refused}")
 
 
 async def roll(admin: Admin, clock: Clock, partition: TopicPartition) -> None:
@@ -56,68 +56,75 @@ async def roll(admin: Admin, clock: Clock, partition: TopicPartition) -> None:
     Raises:
         TargetError: A broker does not get the change.
     """
-    brokers = await _in_sync(admin, partition)
+    brokers = await _in_sync_brokers(admin, partition)
     # A broker takes one change after the other: when it shows the second, it acts by the first.
-    for name in ("segment.ms", "segment.jitter.ms"):
-        await configure(admin, partition.topic, name, "1")
+    for config_name in ("segment.ms", "segment.jitter.ms"):
+        await configure(admin, partition.topic, config_name, "1")
 
-        async def is_known(name: str = name) -> bool:
-            values = [
+        async def is_applied(name: str = config_name) -> bool:
+            config_values = [
                 await admin.config_at(broker, name, topic=partition.topic) for broker in brokers
             ]
-            return all(value == "1" for value in values)
+            return all(config_value == "1" for config_value in config_values)
 
-        if not await until(clock, is_known, RETENTION_MAX_MS):
-            raise TargetError(f"brokers do not know {name}=1 of {partition.topic}")
+        if not await until(clock, is_applied, RETENTION_MAX_MS):
+            raise TargetError(f"brokers do not know {config_name}=1 of {partition.topic}")
 
 
 async def clean(admin: Admin, clock: Clock, disks: Disks, partition: TopicPartition) -> None:
     """Wait until the cleaner of each replica stops making progress."""
-    brokers = await _in_sync(admin, partition)
-    stable = await admin.offset_of(partition, LATEST, IsolationLevel.READ_COMMITTED)
-    reached: list[int] = []
-    idle = Deadline(clock, CLEANER_IDLE_MS)
-    while not idle.has_passed:
-        reached_before = reached
-        reached = [disks.cleaned_until(number, partition) for number in brokers]
-        ends = [_end_of_cleaning(disks.segments(number, partition), stable) for number in brokers]
-        if all(offset >= end for offset, end in zip(reached, ends, strict=True)):
+    brokers = await _in_sync_brokers(admin, partition)
+    stable_offset = await admin.offset_of(
+        partition, LATEST_TIMESTAMP, IsolationLevel.READ_COMMITTED
+    )
+    cleaned_offsets: list[int] = []
+    idle_deadline = Deadline(clock, CLEANER_IDLE_MS)
+    while not idle_deadline.has_passed:
+        cleaned_before = cleaned_offsets
+        cleaned_offsets = [disks.cleaned_until(broker, partition) for broker in brokers]
+        end_offsets = [
+            _end_of_cleaning(disks.segments(broker, partition), stable_offset) for broker in brokers
+        ]
+        if all(
+            cleaned_offset >= end_offset
+            for cleaned_offset, end_offset in zip(cleaned_offsets, end_offsets, strict=True)
+        ):
             return
-        if reached != reached_before:
-            idle = Deadline(clock, CLEANER_IDLE_MS)
+        if cleaned_offsets != cleaned_before:
+            idle_deadline = Deadline(clock, CLEANER_IDLE_MS)
         await pause(clock, POLL_MS)
 
 
-def _end_of_cleaning(segments: Sequence[int], stable: int) -> int:
+def _end_of_cleaning(base_offsets: Sequence[int], stable_offset: int) -> int:
     """The offset up to which the cleaner can clean: it leaves out the active segment, and the one
     with the last stable offset.
     """
-    return max(base for base in segments if base <= stable)
+    return max(base_offset for base_offset in base_offsets if base_offset <= stable_offset)
 
 
 async def delete_old(admin: Admin, clock: Clock, disks: Disks, partition: TopicPartition) -> None:
     """Wait until retention has left each replica only one segment, or should have run."""
-    brokers = await _in_sync(admin, partition)
+    brokers = await _in_sync_brokers(admin, partition)
 
-    async def is_short() -> bool:
-        return all(len(disks.segments(number, partition)) == 1 for number in brokers)
+    async def has_one_segment() -> bool:
+        return all(len(disks.segments(broker, partition)) == 1 for broker in brokers)
 
-    await until(clock, is_short, RETENTION_MAX_MS)
+    await until(clock, has_one_segment, RETENTION_MAX_MS)
 
 
-async def _in_sync(admin: Admin, partition: TopicPartition) -> Sequence[int]:
+async def _in_sync_brokers(admin: Admin, partition: TopicPartition) -> Sequence[int]:
     leadership: Any = (await admin.cluster.refresh((partition.topic,))).leader(partition)
     if leadership is None:
         raise TargetError(f"{partition} has no leader")
     return tuple(leadership.isr)
 
 
-async def until(clock: Clock, holds: Callable[[], Awaitable[bool]], most_ms: int) -> bool:
+async def until(clock: Clock, condition: Callable[[], Awaitable[bool]], limit_ms: int) -> bool:
     """Poll until the condition holds; returns whether it held in time."""
-    deadline = Deadline(clock, most_ms)
+    deadline = Deadline(clock, limit_ms)
     while True:
         with suppress(ClientError):  # a broker that does not answer yet is asked again
-            if await holds():
+            if await condition():
                 return True
         if deadline.has_passed:
             return False

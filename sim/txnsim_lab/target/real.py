@@ -17,7 +17,7 @@ from txnsim.client.authentication import ClientSecurity
 from txnsim.client.backoff import Deadline, pause
 from txnsim.client.errors import code_name
 from txnsim.client.inspection.txn_views import TransactionListing
-from txnsim.client.requests import NewTopic as Wanted
+from txnsim.client.requests import NewTopic
 from txnsim.controller.controller import TopicToCreate
 from txnsim.errors import ClientError, ErrorCode
 from txnsim.runtime.environment import Environment
@@ -33,7 +33,7 @@ from txnsim.types import (
 )
 from txnsim_lab.proxy.fault_proxy import FaultProxy
 from txnsim_lab.target import log_care
-from txnsim_lab.target.cleaning import ONGOING, TIMEOUT_MS, Belongings, Cleaner, Left
+from txnsim_lab.target.cleaning import ONGOING, TIMEOUT_MS, Belongings, Cleaner, Leftover
 from txnsim_lab.target.cluster import STARTED, THERE, Ability, Operator, TargetError, need
 
 FOLLOWED_MAX_MS: Final = 60_000
@@ -48,13 +48,13 @@ markers.
 class Processes(log_care.Disks, Protocol):
     """Processes and disks of brokers that were started for a story or situation."""
 
-    async def kill(self, number: int) -> None:
+    async def kill(self, broker_number: int) -> None:
         """Kill a broker."""
 
-    async def shut_down(self, number: int) -> None:
+    async def shut_down(self, broker_number: int) -> None:
         """Stop a broker with a controlled shutdown."""
 
-    async def start_again(self, number: int) -> None:
+    async def start_again(self, broker_number: int) -> None:
         """Start a stopped or killed broker again."""
 
 
@@ -110,12 +110,12 @@ class RealTarget:
         brokers.
         """
         security = self._proxy.options.settings.security
-        in_clear = (
+        plain_protocol = (
             SecurityProtocol.SASL_PLAINTEXT
             if security.protocol.has_sasl
             else SecurityProtocol.PLAINTEXT
         )
-        return msgspec.structs.replace(security, protocol=in_clear)
+        return msgspec.structs.replace(security, protocol=plain_protocol)
 
     @property
     def brokers(self) -> int:
@@ -141,28 +141,28 @@ class RealTarget:
         await self._cluster.connect()
         await self._cluster.coordinator(f"{self.prefix}nobody")
         await self._cluster.group_coordinator(f"{self.prefix}nobody", self._cluster.deadline())
-        counts = {}
-        for name in (TRANSACTION_STATE_TOPIC, CONSUMER_OFFSETS_TOPIC):
-            topic = await self._admin.wait_for_topic(name)
-            counts[name] = len(topic.partitions)
+        partition_counts = {}
+        for topic_name in (TRANSACTION_STATE_TOPIC, CONSUMER_OFFSETS_TOPIC):
+            topic = await self._admin.wait_for_topic(topic_name)
+            partition_counts[topic_name] = len(topic.partitions)
             if self._processes is not None:
-                await self._until_whole(name)  # the story before may have ended a broker
+                await self._wait_for_in_sync(topic_name)  # the story before may have ended a broker
         await self._cluster.refresh()
         self._ids = tuple(sorted(broker.broker_id for broker in self._cluster.view.brokers))
         self.settings = msgspec.structs.replace(
             self.settings,
-            transaction_state_log_num_partitions=counts[TRANSACTION_STATE_TOPIC],
-            offsets_topic_num_partitions=counts[CONSUMER_OFFSETS_TOPIC],
+            transaction_state_log_num_partitions=partition_counts[TRANSACTION_STATE_TOPIC],
+            offsets_topic_num_partitions=partition_counts[CONSUMER_OFFSETS_TOPIC],
         )
 
-    async def _until_whole(self, name: str) -> None:
-        async def is_whole() -> bool:
-            (topic,) = (await self._cluster.refresh((name,))).topics
+    async def _wait_for_in_sync(self, topic_name: str) -> None:
+        async def is_in_sync() -> bool:
+            (topic,) = (await self._cluster.refresh((topic_name,))).topics
             return topic.led and all(
                 set(partition.isr) == set(partition.replicas) for partition in topic.partitions
             )
 
-        await self._until(is_whole, f"all replicas of {name} are in sync")
+        await self._wait_until(is_in_sync, f"all replicas of {topic_name} are in sync")
 
     def acts_for(self, operator: Operator) -> None:
         """Do nothing: acts are not traced, as they do not go through the proxy."""
@@ -179,12 +179,16 @@ class RealTarget:
     async def create_topic(self, topic: TopicToCreate) -> None:
         name = topic.name
         assignments = tuple(
-            tuple(self._id(number) for number in replicas) for _, replicas in topic.assignments
+            tuple(self._broker_id(broker_number) for broker_number in replicas)
+            for _, replicas in topic.assignments
         )
-        request = Wanted(
+        request = NewTopic(
             name=name,
             assignments=assignments,
-            configs=tuple((key, value or "") for key, value in topic.configs.items()),
+            configs=tuple(
+                (config_name, config_value or "")
+                for config_name, config_value in topic.configs.items()
+            ),
         )
         # From now on it may be there, also where no answer comes.
         self._topics[name] = len(assignments)
@@ -198,8 +202,8 @@ class RealTarget:
         except ClientError as error:
             raise TargetError(f"topic {name}: {error}") from None
 
-    async def grow_topic(self, name: str, count: int, leaders: tuple[int, ...]) -> None:
-        del name, count, leaders
+    async def grow_topic(self, name: str, partition_count: int, leaders: tuple[int, ...]) -> None:
+        del name, partition_count, leaders
         need(self.can, Ability.INSIDE, "grow-topic")
 
     async def delete_topic(self, name: str) -> None:
@@ -209,10 +213,10 @@ class RealTarget:
         await self._admin.wait_without_topics([name], timeout_ms=TIMEOUT_MS)
         self._topics.pop(name, None)
 
-    async def configure(self, topic: str, name: str, value: str | None) -> None:
+    async def configure(self, topic: str, config_name: str, config_value: str | None) -> None:
         if topic in INTERNAL_TOPICS:
             need(self.can, Ability.WHOLE_CLUSTER, "configure")
-        await log_care.configure(self._admin, topic, name, value)
+        await log_care.configure(self._admin, topic, config_name, config_value)
 
     # Time
 
@@ -251,11 +255,11 @@ class RealTarget:
 
     async def _listings_of_prefix(self) -> list[TransactionListing]:
         listings: list[TransactionListing] = []
-        for listed in (await self._admin.list_transactions()).values():
-            if not isinstance(listed, ClientError):
+        for broker_listings in (await self._admin.list_transactions()).values():
+            if not isinstance(broker_listings, ClientError):
                 listings += [
                     listing
-                    for listing in listed
+                    for listing in broker_listings
                     if listing.transactional_id.startswith(self.prefix)
                 ]
         return listings
@@ -267,100 +271,100 @@ class RealTarget:
         clock = self.environment.clock
         deadline: Deadline | None = None
         while True:
-            names = [
+            transactional_ids = [
                 listing.transactional_id
                 for listing in await self._listings_of_prefix()
                 if listing.state == ONGOING
             ]
-            described = (await self._admin.describe_transactions(names)).values()
-            due = [
+            descriptions = (await self._admin.describe_transactions(transactional_ids)).values()
+            due_timeouts_ms = [
                 description.timeout_ms
-                for description in described
+                for description in descriptions
                 if not isinstance(description, ClientError) and description.state == ONGOING
                 if description.timeout_ms <= ms
             ]
-            if not due:
+            if not due_timeouts_ms:
                 return
             if deadline is None:
-                deadline = Deadline(clock, max(due) + SCAN_MS)
+                deadline = Deadline(clock, max(due_timeouts_ms) + SCAN_MS)
             if deadline.has_passed:
                 return
             await pause(clock, log_care.POLL_MS * 5)
 
     # Leaders
 
-    def _id(self, number: int) -> int:
+    def _broker_id(self, broker_number: int) -> int:
         """The id of the broker with this number."""
-        return self._ids[(number - 1) % len(self._ids)]
+        return self._ids[(broker_number - 1) % len(self._ids)]
 
     def number_of(self, broker_id: int) -> int:
         return self._ids.index(broker_id) + 1
 
     async def home_of_id(self, transactional_id: str) -> TopicPartition:
-        count = self.settings.transaction_state_log_num_partitions
-        index = partition_for(TransactionalId(transactional_id), count)
-        return TopicPartition(TRANSACTION_STATE_TOPIC, index)
+        partition_count = self.settings.transaction_state_log_num_partitions
+        partition_index = partition_for(TransactionalId(transactional_id), partition_count)
+        return TopicPartition(TRANSACTION_STATE_TOPIC, partition_index)
 
-    async def _led(self, partition: TopicPartition) -> Any:
+    async def _leadership(self, partition: TopicPartition) -> Any:
         """The partition in the metadata; None while it has no leader."""
         return (await self._cluster.refresh((partition.topic,))).leader(partition)
 
-    async def move_leader(self, partition: TopicPartition, to: int) -> None:
-        self._need_ours(partition, "move-leader")
-        await self._move_leader(partition, self._id(to))
+    async def move_leader(self, partition: TopicPartition, new_leader: int) -> None:
+        self._need_whole_cluster(partition, "move-leader")
+        await self._move_leader(partition, self._broker_id(new_leader))
 
     async def reload_coordinator(self, partition: TopicPartition) -> None:
-        self._need_ours(partition, "reload-coordinator")
-        leadership = await self._led(partition)
+        self._need_whole_cluster(partition, "reload-coordinator")
+        leadership = await self._leadership(partition)
         if leadership is None:
             raise TargetError(f"{partition} has no leader")
-        away = next(broker for broker in leadership.isr if broker != leadership.leader_id)
-        await self._move_leader(partition, away)
+        other_broker = next(broker for broker in leadership.isr if broker != leadership.leader_id)
+        await self._move_leader(partition, other_broker)
         await self._move_leader(partition, leadership.leader_id)
 
-    def _need_ours(self, partition: TopicPartition, act: str) -> None:
+    def _need_whole_cluster(self, partition: TopicPartition, act: str) -> None:
         if partition.topic in INTERNAL_TOPICS:
             need(self.can, Ability.WHOLE_CLUSTER, act)
 
-    async def _move_leader(self, partition: TopicPartition, to: int) -> None:
-        leadership = await self._led(partition)
-        if leadership is not None and leadership.leader_id == to:
+    async def _move_leader(self, partition: TopicPartition, new_leader: int) -> None:
+        leadership = await self._leadership(partition)
+        if leadership is not None and leadership.leader_id == new_leader:
             return
-        if leadership is None or to not in leadership.replicas:
-            raise TargetError(f"broker {to} has no replica of {partition}")
-        other_replicas = tuple(replica for replica in leadership.replicas if replica != to)
-        await self._reassign(partition, (to, *other_replicas))
+        if leadership is None or new_leader not in leadership.replicas:
+            raise TargetError(f"broker {new_leader} has no replica of {partition}")
+        other_replicas = tuple(replica for replica in leadership.replicas if replica != new_leader)
+        await self._reassign(partition, (new_leader, *other_replicas))
 
         async def is_leader() -> bool:
             await self._admin.elect_preferred_leader(partition)
-            leadership = await self._led(partition)
-            return leadership is not None and leadership.leader_id == to
+            leadership = await self._leadership(partition)
+            return leadership is not None and leadership.leader_id == new_leader
 
-        await self._until(is_leader, f"broker {to} leads {partition}")
-        if not await self._admin.wait_for_leader(partition, to, timeout_ms=FOLLOWED_MAX_MS):
+        await self._wait_until(is_leader, f"broker {new_leader} leads {partition}")
+        if not await self._admin.wait_for_leader(partition, new_leader, timeout_ms=FOLLOWED_MAX_MS):
             raise TargetError(
-                f"waited {FOLLOWED_MAX_MS} ms in vain until brokers know that {to} leads"
+                f"waited {FOLLOWED_MAX_MS} ms in vain until brokers know that {new_leader} leads"
                 f" {partition}"
             )
 
     async def reassign(self, partition: TopicPartition, replicas: tuple[int, ...]) -> None:
-        self._need_ours(partition, "reassign")
-        await self._reassign(partition, tuple(map(self._id, replicas)))
+        self._need_whole_cluster(partition, "reassign")
+        await self._reassign(partition, tuple(map(self._broker_id, replicas)))
 
     async def _reassign(self, partition: TopicPartition, replicas: tuple[int, ...]) -> None:
         error = await self._admin.alter_partition_reassignment(partition, replicas)
         if error != ErrorCode.none:
             raise TargetError(f"{partition} is not given to {replicas}: {code_name(error)}")
 
-        async def is_so() -> bool:
-            leadership = await self._led(partition)
+        async def is_reassigned() -> bool:
+            leadership = await self._leadership(partition)
             return leadership is not None and set(leadership.replicas) == set(replicas)
 
-        await self._until(is_so, f"the replicas of {partition} are {replicas}")
+        await self._wait_until(is_reassigned, f"the replicas of {partition} are {replicas}")
 
     # Brokers
 
-    def _ours(self, ability: Ability, act: str) -> Processes:
+    def _own_processes(self, ability: Ability, act: str) -> Processes:
         need(self.can, ability, act)
         assert self._processes is not None, "who is able to do this has them"
         return self._processes
@@ -368,22 +372,22 @@ class RealTarget:
     async def kill(self, broker: int, *, lose_unflushed: bool = False) -> None:
         if lose_unflushed:
             need(self.can, Ability.INSIDE, "lose what a broker has not flushed")
-        await self._ours(Ability.BROKERS, "kill").kill(broker)
+        await self._own_processes(Ability.BROKERS, "kill").kill(broker)
 
     async def stop(self, broker: int) -> None:
-        await self._ours(Ability.BROKERS, "stop").shut_down(broker)
+        await self._own_processes(Ability.BROKERS, "stop").shut_down(broker)
 
     async def start(self, broker: int, *, as_version: str | None = None) -> None:
         if as_version is not None:
             need(self.can, Ability.INSIDE, "start a broker as another release")
-        await self._ours(Ability.BROKERS, "start").start_again(broker)
+        await self._own_processes(Ability.BROKERS, "start").start_again(broker)
 
-        async def is_there() -> bool:
+        async def is_registered() -> bool:
             await self._cluster.refresh()
             broker_ids = {broker.broker_id for broker in self._cluster.view.brokers}
             return broker in broker_ids
 
-        await self._until(is_there, f"broker {broker} is there again")
+        await self._wait_until(is_registered, f"broker {broker} is there again")
 
     async def isolate(self, broker: int, *, from_clients: bool = False) -> None:
         del broker, from_clients
@@ -397,22 +401,24 @@ class RealTarget:
         del transactional_id, epoch
         need(self.can, Ability.INSIDE, "age")
 
-    async def _until(self, holds: Callable[[], Awaitable[bool]], awaited_state: str) -> None:
-        if not await log_care.until(self.environment.clock, holds, FOLLOWED_MAX_MS):
+    async def _wait_until(
+        self, condition: Callable[[], Awaitable[bool]], awaited_state: str
+    ) -> None:
+        if not await log_care.until(self.environment.clock, condition, FOLLOWED_MAX_MS):
             raise TargetError(f"waited {FOLLOWED_MAX_MS} ms in vain until {awaited_state}")
 
     # Logs
 
     async def roll(self, partition: TopicPartition) -> None:
-        self._ours(Ability.LOGS, "roll")
+        self._own_processes(Ability.LOGS, "roll")
         await log_care.roll(self._admin, self.environment.clock, partition)
 
     async def clean(self, partition: TopicPartition) -> None:
-        disks = self._ours(Ability.LOGS, "clean")
+        disks = self._own_processes(Ability.LOGS, "clean")
         await log_care.clean(self._admin, self.environment.clock, disks, partition)
 
     async def delete_old(self, partition: TopicPartition) -> None:
-        disks = self._ours(Ability.LOGS, "delete-old")
+        disks = self._own_processes(Ability.LOGS, "delete-old")
         await log_care.delete_old(self._admin, self.environment.clock, disks, partition)
 
     # Cleaning up
@@ -420,7 +426,7 @@ class RealTarget:
     async def close(self) -> None:
         await self._cluster.close()
 
-    async def clear(self) -> list[Left]:
+    async def clear(self) -> list[Leftover]:
         """Ends open transactions, and deletes topics and groups.
 
         Returns:
@@ -444,13 +450,13 @@ class RealTarget:
             topics=self._topics,
             groups=self._groups,
             transactional_ids=self._transactional_ids,
-            position_partitions=self.settings.offsets_topic_num_partitions,
+            offsets_partition_count=self.settings.offsets_topic_num_partitions,
         )
 
 
 @contextlib.asynccontextmanager
 async def real_target(
-    target: RealTarget, *, on_leftovers: Callable[[list[Left]], object]
+    target: RealTarget, *, on_leftovers: Callable[[list[Leftover]], object]
 ) -> AsyncIterator[RealTarget]:
     """Prepare the target of one story or situation, and clean it afterwards, even if it was
     cancelled; the clock of observers is set back.

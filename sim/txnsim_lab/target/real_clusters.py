@@ -67,16 +67,16 @@ async def apache_cluster(
         # Brokers advertise the listeners of the proxy, so these are there before the brokers.
         await proxy.peers.learn(brokers.peers)
         await brokers.start({listener.node_id: listener.port for listener in proxy.peers})
-        starting = environment.tasks.spawn(proxy.start(), name="the proxy in front of brokers")
-        while not starting.done():
-            if ended := brokers.exit_report():
-                starting.cancel()
-                raise ConfigError(f"Apache Kafka {options.version}: {ended}")
-            await asyncio.wait([starting], timeout=POLL_MS / 1000)
-        starting.result()
+        proxy_start = environment.tasks.spawn(proxy.start(), name="the proxy in front of brokers")
+        while not proxy_start.done():
+            if exit_report := brokers.exit_report():
+                proxy_start.cancel()
+                raise ConfigError(f"Apache Kafka {options.version}: {exit_report}")
+            await asyncio.wait([proxy_start], timeout=POLL_MS / 1000)
+        proxy_start.result()
         while len(list(proxy.clients)) < options.brokers:
-            if ended := brokers.exit_report():
-                raise ConfigError(f"Apache Kafka {options.version}: {ended}")
+            if exit_report := brokers.exit_report():
+                raise ConfigError(f"Apache Kafka {options.version}: {exit_report}")
             await pause(environment.clock, POLL_MS)
             await proxy.look_up_brokers()
         yield RealCluster(proxy=proxy, brokers=brokers)
@@ -86,7 +86,7 @@ async def apache_cluster(
 
 
 @contextlib.asynccontextmanager
-async def cluster_there(
+async def running_cluster(
     environment: Environment, bootstrap: str, settings: ClientSettings
 ) -> AsyncIterator[RealCluster]:
     """Put a proxy in front of a running cluster.

@@ -72,21 +72,23 @@ class SimulatedTarget:
     # Topics
 
     async def create_topic(self, topic: TopicToCreate) -> None:
-        count = len(topic.assignments)
-        with input_event(self.environment, "create-topic", topic=topic.name, partitions=count):
-            created = self.cluster.metadata.create_topic(topic)
-        _raise_if_refused(topic.name, created)
-        self._say(f"topic {topic.name} is created with {count} partitions")
+        partition_count = len(topic.assignments)
+        with input_event(
+            self.environment, "create-topic", topic=topic.name, partitions=partition_count
+        ):
+            outcome = self.cluster.metadata.create_topic(topic)
+        _raise_if_refused(topic.name, outcome)
+        self._say(f"topic {topic.name} is created with {partition_count} partitions")
 
-    async def grow_topic(self, name: str, count: int, leaders: tuple[int, ...]) -> None:
+    async def grow_topic(self, name: str, partition_count: int, leaders: tuple[int, ...]) -> None:
         metadata = self.cluster.metadata
         topic = metadata.image.topics.get(name)
         replicas = 1 if topic is None else len(topic.partitions[0].replicas)
         assignments = tuple(
             replicas_from(leader, replicas, brokers=self.brokers) for leader in leaders
         )
-        _raise_if_refused(name, self.cluster.grow_topic(name, count, assignments or None))
-        self._say(f"topic {name} has {count} partitions now")
+        _raise_if_refused(name, self.cluster.grow_topic(name, partition_count, assignments or None))
+        self._say(f"topic {name} has {partition_count} partitions now")
 
     async def delete_topic(self, name: str) -> None:
         metadata = self.cluster.metadata
@@ -97,8 +99,8 @@ class SimulatedTarget:
         await (await self.admin()).wait_without_topics([name], timeout_ms=HEARD_MAX_MS)
         self._say(f"topic {name} is deleted with all of its records")
 
-    async def configure(self, topic: str, name: str, value: str | None) -> None:
-        await log_care.configure(await self.admin(), topic, name, value)
+    async def configure(self, topic: str, config_name: str, config_value: str | None) -> None:
+        await log_care.configure(await self.admin(), topic, config_name, config_value)
 
     # Leaders
 
@@ -106,32 +108,34 @@ class SimulatedTarget:
         admin = await self.admin()
         await admin.cluster.coordinator(transactional_id)  # makes the topic where there is none
         topic = self.cluster.metadata.image.topics[TRANSACTION_STATE_TOPIC]
-        index = partition_for(TransactionalId(transactional_id), len(topic.partitions))
-        return TopicPartition(TRANSACTION_STATE_TOPIC, index)
+        partition_index = partition_for(TransactionalId(transactional_id), len(topic.partitions))
+        return TopicPartition(TRANSACTION_STATE_TOPIC, partition_index)
 
-    async def move_leader(self, topic_partition: TopicPartition, to: int) -> None:
+    async def move_leader(self, topic_partition: TopicPartition, new_leader: int) -> None:
         partition = self.cluster.metadata.image.partition(topic_partition)
-        if partition is not None and partition.leader == to:
+        if partition is not None and partition.leader == new_leader:
             return
-        self.cluster.move_leader(topic_partition, BrokerId(to))
-        self._say(f"broker {to} is made the leader of {topic_partition}")
+        self.cluster.move_leader(topic_partition, BrokerId(new_leader))
+        self._say(f"broker {new_leader} is made the leader of {topic_partition}")
 
-        async def is_seen() -> bool:
-            view = (await (await self.admin()).cluster.refresh((topic_partition.topic,))).leader(
-                topic_partition
-            )
-            return view is not None and view.leader_id == to
+        async def is_leader_seen() -> bool:
+            leadership = (
+                await (await self.admin()).cluster.refresh((topic_partition.topic,))
+            ).leader(topic_partition)
+            return leadership is not None and leadership.leader_id == new_leader
 
-        await until(self.environment.clock, is_seen, f"broker {to} leads {topic_partition}")
+        await until(
+            self.environment.clock, is_leader_seen, f"broker {new_leader} leads {topic_partition}"
+        )
 
     async def reload_coordinator(self, topic_partition: TopicPartition) -> None:
         partition = self.cluster.metadata.image.partition(topic_partition)
         assert partition is not None
-        home = partition.leader
+        leader = partition.leader
         await self.move_leader(
-            topic_partition, next(replica for replica in partition.isr if replica != home)
+            topic_partition, next(replica for replica in partition.isr if replica != leader)
         )
-        await self.move_leader(topic_partition, home)
+        await self.move_leader(topic_partition, leader)
 
     async def reassign(self, topic_partition: TopicPartition, replicas: tuple[int, ...]) -> None:
         admin = await self.admin()
@@ -139,12 +143,14 @@ class SimulatedTarget:
         if error != ErrorCode.none:
             raise TargetError(f"{topic_partition} is not given to {replicas}: {code_name(error)}")
 
-        async def is_so() -> bool:
+        async def is_reassigned() -> bool:
             partition = self.cluster.metadata.image.partition(topic_partition)
             return partition is not None and tuple(partition.replicas) == replicas
 
         await until(
-            self.environment.clock, is_so, f"the replicas of {topic_partition} are {replicas}"
+            self.environment.clock,
+            is_reassigned,
+            f"the replicas of {topic_partition} are {replicas}",
         )
 
     # Brokers
@@ -166,42 +172,44 @@ class SimulatedTarget:
 
     async def age(self, transactional_id: str, epoch: int) -> None:
         """Let an idle id continue at an epoch; an unknown id is initialized first."""
-        name = TransactionalId(transactional_id)
+        aged_id = TransactionalId(transactional_id)
         admin = await self.admin()
-        described = (await admin.describe_transactions([name]))[name]
-        if isinstance(described, ClientError):
-            await admin.fence_producers([name])
-        home = BrokerId(await admin.cluster.coordinator(name))
-        broker = self.cluster.brokers.get(home)
+        description = (await admin.describe_transactions([aged_id]))[aged_id]
+        if isinstance(description, ClientError):
+            await admin.fence_producers([aged_id])
+        coordinator_id = BrokerId(await admin.cluster.coordinator(aged_id))
+        broker = self.cluster.brokers.get(coordinator_id)
         if broker is None:  # it has died since it answered
-            raise TargetError(f"broker {home}, which coordinates {name}, is down")
-        with input_event(self.environment, "age", transactional_id=name, epoch=epoch):
-            refused = await broker.coordinator.age(name, ProducerEpoch(epoch))
-        if refused is not None:
-            raise TargetError(f"{refused.error.name.upper()}: {refused.reason}")
-        self._say(f"{name} is at epoch {epoch}, as after so many transactions")
+            raise TargetError(f"broker {coordinator_id}, which coordinates {aged_id}, is down")
+        with input_event(self.environment, "age", transactional_id=aged_id, epoch=epoch):
+            rejection = await broker.coordinator.age(aged_id, ProducerEpoch(epoch))
+        if rejection is not None:
+            raise TargetError(f"{rejection.error.name.upper()}: {rejection.reason}")
+        self._say(f"{aged_id} is at epoch {epoch}, as after so many transactions")
 
     # Logs
 
     async def roll(self, topic_partition: TopicPartition) -> None:
-        with self._care("roll", topic_partition) as brokers:
+        with self._maintain_logs("roll", topic_partition) as brokers:
             for broker in brokers:
                 broker.log_maintenance.roll_now(topic_partition)
 
     async def clean(self, topic_partition: TopicPartition) -> None:
-        with self._care("clean", topic_partition) as brokers:
+        with self._maintain_logs("clean", topic_partition) as brokers:
             for broker in brokers:
                 broker.log_maintenance.clean_now(topic_partition)
 
     async def delete_old(self, topic_partition: TopicPartition) -> None:
-        with self._care("delete-old", topic_partition) as brokers:
+        with self._maintain_logs("delete-old", topic_partition) as brokers:
             for broker in brokers:
                 broker.log_maintenance.delete_old_now(topic_partition)
 
     @contextmanager
-    def _care(self, do: str, topic_partition: TopicPartition) -> Iterator[Iterable[Broker]]:
+    def _maintain_logs(
+        self, act: str, topic_partition: TopicPartition
+    ) -> Iterator[Iterable[Broker]]:
         """Make every broker maintain its replica of a partition now."""
-        with input_event(self.environment, do, tp=str(topic_partition)):
+        with input_event(self.environment, act, tp=str(topic_partition)):
             yield self.cluster.brokers.values()
 
     # Time
@@ -228,6 +236,6 @@ class SimulatedTarget:
         return False
 
 
-def _raise_if_refused(name: str, outcome: object) -> None:
+def _raise_if_refused(topic_name: str, outcome: object) -> None:
     if isinstance(outcome, Rejection):
-        raise TargetError(f"topic {name}: {outcome.error.name.upper()}: {outcome.reason}")
+        raise TargetError(f"topic {topic_name}: {outcome.error.name.upper()}: {outcome.reason}")

@@ -14,7 +14,7 @@ from txnsim.runtime.real_world import real_environment
 from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual
 from txnsim.server.cluster import SimCluster
 from txnsim_lab.target.apache import ApacheOptions
-from txnsim_lab.target.real_clusters import apache_cluster, cluster_there
+from txnsim_lab.target.real_clusters import apache_cluster, running_cluster
 
 JAVA = """#!/bin/sh
 case "$*" in *kafka.Kafka*) echo "bad setting"; exit 3;; esac
@@ -44,7 +44,7 @@ def test_a_cluster_that_is_there_gets_a_proxy_without_listeners_between_brokers(
         sim = SimCluster(env, options(brokers=2))
         await sim.start()
         settings = ClientSettings(client_id="me")
-        async with cluster_there(env, sim.bootstrap, settings) as cluster:
+        async with running_cluster(env, sim.bootstrap, settings) as cluster:
             assert len(list(cluster.proxy.clients)) == 2
             assert list(cluster.proxy.peers) == []
             assert cluster.brokers is None

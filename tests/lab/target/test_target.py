@@ -47,7 +47,7 @@ from txnsim_lab.scenario.runner import RunResult, ScenarioRun, casts_of, run_on
 from txnsim_lab.scenario.stage import simulated_target
 from txnsim_lab.target import jars, log_care
 from txnsim_lab.target.apache import ApacheBrokers, ApacheOptions
-from txnsim_lab.target.cleaning import Left
+from txnsim_lab.target.cleaning import Leftover
 from txnsim_lab.target.cluster import TargetError
 from txnsim_lab.target.generation import Generation, generation_of
 from txnsim_lab.target.log_care import (
@@ -82,7 +82,7 @@ class Told:
 
     def __init__(self) -> None:
         self.result: RunResult | None = None
-        self.left: list[Left] | None = None
+        self.left: list[Leftover] | None = None
         self.topics: list[str] = []
         self.states: dict[str, str] = {}
         self.open: set[str] = set()
@@ -125,7 +125,7 @@ def tell_story(
             processes=Brokers(proxied_cluster.sim),
         )
 
-        def left(lines: list[Left]) -> None:
+        def left(lines: list[Leftover]) -> None:
             recorded_story.left = lines
 
         casts = casts_of(scenario_run, Casting(player="own"))
@@ -443,7 +443,7 @@ def test_a_leader_has_moved_when_every_broker_knows() -> None:
         target = target_of(
             scenario, proxied_cluster.env, proxied_cluster.proxy, prefix=PREFIX, processes=None
         )
-        async with real_target(target, on_leftovers=list[list[Left]]().append):
+        async with real_target(target, on_leftovers=list[list[Leftover]]().append):
             await target.create_topic(
                 TopicToCreate(
                     name=topic_partition.topic, assignments=((0, tuple(map(BrokerId, (1, 2, 3)))),)

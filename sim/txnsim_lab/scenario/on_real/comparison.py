@@ -34,7 +34,7 @@ from txnsim_lab.scenario.players.casting import Casting
 from txnsim_lab.scenario.runner import RunResult, ScenarioRun, casts_of, run_in_virtual_time, run_on
 from txnsim_lab.scenario.steps_model import ClusterAct, Step, TransactionIs
 from txnsim_lab.target.apache import FEATURE_SINCE, ApacheOptions
-from txnsim_lab.target.cleaning import Left
+from txnsim_lab.target.cleaning import Leftover
 from txnsim_lab.target.cluster import STARTED, THERE, Ability
 from txnsim_lab.target.generation import Generation
 from txnsim_lab.target.jars import fetch
@@ -44,7 +44,7 @@ from txnsim_lab.target.real_clusters import (
     SHORT_SETTINGS,
     RealCluster,
     apache_cluster,
-    cluster_there,
+    running_cluster,
 )
 
 BROKEN_OFF: Final = "it was broken off"
@@ -80,7 +80,7 @@ class ComparedRun(msgspec.Struct, frozen=True, kw_only=True):
     real: RunResult | None = None
     why_not: str = ""
     """Why the run was not played on real brokers; empty if it was."""
-    left: tuple[Left, ...] = ()
+    left: tuple[Leftover, ...] = ()
 
     @property
     def agrees(self) -> bool:
@@ -238,7 +238,7 @@ async def run_on_cluster(
     prefix_token = "".join(character for character in new_token().lower() if character.isalnum())[
         :6
     ]
-    async with cluster_there(environment, bootstrap, settings) as cluster:
+    async with running_cluster(environment, bootstrap, settings) as cluster:
         brokers = _RealBrokers(
             environment=environment,
             cluster=cluster,
@@ -255,7 +255,7 @@ async def run_on_cluster(
                 continue
             prefix = f"txnsim-{prefix_token}-{run_number}-"
             say_progress(f"topics, groups and transactional ids begin with {prefix}")
-            leftovers: list[Left] = []
+            leftovers: list[Leftover] = []
             try:
                 compared_run = await _compare_run(
                     scenario_run, brokers, prefix=prefix, leftovers=leftovers
@@ -287,7 +287,7 @@ class _RealBrokers(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def _compare_run(
-    scenario_run: ScenarioRun, brokers: _RealBrokers, *, prefix: str, leftovers: list[Left]
+    scenario_run: ScenarioRun, brokers: _RealBrokers, *, prefix: str, leftovers: list[Leftover]
 ) -> ComparedRun:
     """Play a story, and again while its brokers are in trouble. Topics and groups that can't be
     removed are added to ``leftovers``, even if the story is cancelled.
@@ -312,7 +312,7 @@ async def _compare_run(
 
 
 async def _compare_run_once(
-    scenario_run: ScenarioRun, brokers: _RealBrokers, *, prefix: str, leftovers: list[Left]
+    scenario_run: ScenarioRun, brokers: _RealBrokers, *, prefix: str, leftovers: list[Leftover]
 ) -> ComparedRun:
     scenario = with_prefixed_names(scenario_run.scenario, prefix)
     environment, cluster, brokers_name = brokers.environment, brokers.cluster, brokers.on
