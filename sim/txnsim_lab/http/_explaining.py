@@ -22,8 +22,14 @@ from txnsim.http.work_thread import WorkThread
 from txnsim.runtime.trace import Event, Tracer
 from txnsim.trace.trace_file import Recording
 from txnsim.txn.open_txn_verdict import program_at
-from txnsim_lab.trace.explain import LsoExplanation, Mismatch, lso_of, mismatches, places
-from txnsim_lab.trace.faults_and_decisions import Remembered
+from txnsim_lab.trace.explain import (
+    LsoExplanation,
+    Mismatch,
+    explained_partitions,
+    lso_of,
+    mismatches,
+)
+from txnsim_lab.trace.faults_and_decisions import FaultsAndDecisions
 from txnsim_lab.trace.state import TraceState, state_at
 
 _encode: Final = msgspec.json.encode
@@ -117,7 +123,7 @@ class _Living:
     def __init__(self, program: str) -> None:
         self._program = program
         self._state = TraceState()
-        self._remembered = Remembered()
+        self._remembered = FaultsAndDecisions()
         self._next = 0
         """The position of the event that is read next."""
         self._level = ""
@@ -155,7 +161,7 @@ class _Living:
             return _explain_pieces(whole, asked_position, partition, self._program)
         if first_kept > self._next or level != self._level:
             run = Recording.of("the trace", b"".join(whole).splitlines())
-            self._state, self._remembered = TraceState(level=run.level), Remembered()
+            self._state, self._remembered = TraceState(level=run.level), FaultsAndDecisions()
             self._next, self._level = 0, level
             self._follow(run.events, nodes, asked_position)
         else:
@@ -187,18 +193,28 @@ def _explain_pieces(
     events = run.through(asked_position)
     state = state_at(events, run.nodes, level=run.level)
     position = events[-1].i if events else -1
-    return _explanation(state, Remembered.from_events(events), position, partition, program)
+    return _explanation(state, FaultsAndDecisions.from_events(events), position, partition, program)
 
 
 def _explanation(
-    state: TraceState, remembered: Remembered, position: int, partition: str | None, program: str
+    state: TraceState,
+    faults_and_decisions: FaultsAndDecisions,
+    position: int,
+    partition: str | None,
+    program: str,
 ) -> Explained:
-    open_ones = tuple(mismatches(state, remembered, partition))
-    names = [partition] if partition is not None else places(state, open_ones)[:PARTITIONS_MAX]
+    open_ones = tuple(mismatches(state, faults_and_decisions, partition))
+    names = (
+        [partition]
+        if partition is not None
+        else explained_partitions(state, open_ones)[:PARTITIONS_MAX]
+    )
     return Explained(
         at=position,
         partitions=tuple(
-            lso_of(state, name, at=position, remembered=remembered, program=program)
+            lso_of(
+                state, name, at=position, faults_and_decisions=faults_and_decisions, program=program
+            )
             for name in names
         ),
         open=open_ones,

@@ -19,10 +19,10 @@ LONG: Final = 60
 
 def line(event: Event, nodes: Sequence[str]) -> str:
     """The event as a line without its end."""
-    seconds, micros = divmod(event.t, 1_000_000)
+    seconds, microseconds = divmod(event.t, 1_000_000)
     parents = ",".join(map(str, event.p))
     return (
-        f"#{event.i:<6} {seconds:>5}.{micros:06} {nodes[event.n]:<26} {event.k:<16}"
+        f"#{event.i:<6} {seconds:>5}.{microseconds:06} {nodes[event.n]:<26} {event.k:<16}"
         f" {event.tx or '-':<14} {payload(event)}{f'  <- {parents}' if parents else ''}"
     ).rstrip()
 
@@ -31,19 +31,27 @@ def payload(event: Event) -> str:
     """``name=value`` for each field, without the fields that every kind has."""
     if not isinstance(event.d, Mapping):
         return ""
-    return " ".join(f"{name}={_value(name, value)}" for name, value in event.d.items())
+    return " ".join(f"{name}={_field_text(name, value)}" for name, value in event.d.items())
 
 
-def _value(name: str, value: Any) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if value is None:
+def _field_text(field_name: str, field_value: Any) -> str:
+    if isinstance(field_value, bool):
+        return "yes" if field_value else "no"
+    if field_value is None:
         return "-"
-    if isinstance(value, str):
+    if isinstance(field_value, str):
         return (
-            value if value and not any(character.isspace() for character in value) else f'"{value}"'
+            field_value
+            if field_value and not any(character.isspace() for character in field_value)
+            else f'"{field_value}"'
         )
-    if isinstance(value, Sequence) and all(isinstance(element, (str, int)) for element in value):
-        return ",".join(map(str, value)) or "-"
-    text = msgspec.json.encode(value).decode()
-    return f"{len(value)} of them" if name in LEFT_OUT and len(text) > LONG else text
+    if isinstance(field_value, Sequence) and all(
+        isinstance(element, (str, int)) for element in field_value
+    ):
+        return ",".join(map(str, field_value)) or "-"
+    json_text = msgspec.json.encode(field_value).decode()
+    return (
+        f"{len(field_value)} of them"
+        if field_name in LEFT_OUT and len(json_text) > LONG
+        else json_text
+    )

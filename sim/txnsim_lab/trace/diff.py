@@ -56,46 +56,50 @@ class Divergence(msgspec.Struct, frozen=True, kw_only=True):
 
 def diff(left_run: Recording, right_run: Recording) -> Divergence | None:
     """The first divergence of two runs; None if they are equal."""
-    lanes = [_lanes(left_run), _lanes(right_run)]
-    partings: list[tuple[int, str, int]] = []
-    only = [0, 0]
-    for node in dict.fromkeys((*lanes[0], *lanes[1])):
-        sides = [lane.get(node, []) for lane in lanes]
-        keys = [[_key(event) for event in side] for side in sides]
-        if keys[0] == keys[1]:
+    events_by_role = [_events_by_role(left_run), _events_by_role(right_run)]
+    divergences: list[tuple[int, str, int]] = []
+    only_counts = [0, 0]
+    for node in dict.fromkeys((*events_by_role[0], *events_by_role[1])):
+        role_events = [run_roles.get(node, []) for run_roles in events_by_role]
+        event_keys = [[_event_key(event) for event in run_events] for run_events in role_events]
+        if event_keys[0] == event_keys[1]:
             continue
-        index = _first_difference(*keys)
-        rank = min(side[index].t for side in sides if index < len(side))
-        partings.append((rank, node, index))
-        for number, count in enumerate(_unmatched_counts(keys[0][index:], keys[1][index:])):
-            only[number] += count
-    if not partings:
+        index = _first_difference(*event_keys)
+        divergence_us = min(
+            run_events[index].t for run_events in role_events if index < len(run_events)
+        )
+        divergences.append((divergence_us, node, index))
+        for side_number, unmatched_count in enumerate(
+            _unmatched_counts(event_keys[0][index:], event_keys[1][index:])
+        ):
+            only_counts[side_number] += unmatched_count
+    if not divergences:
         return None
-    _, node, index = min(partings)
-    left_lane, right_lane = (lane.get(node, []) for lane in lanes)
+    _, node, index = min(divergences)
+    left_events, right_events = (run_roles.get(node, []) for run_roles in events_by_role)
     return Divergence(
         node=node,
-        sentence=_sentence(node, _nth(left_lane, index), _nth(right_lane, index)),
-        left=_side(left_lane, index),
-        right=_side(right_lane, index),
-        only_left=only[0],
-        only_right=only[1],
-        settings=_settings(left_run.header, right_run.header),
+        sentence=_sentence(node, _event_at(left_events, index), _event_at(right_events, index)),
+        left=_run_side(left_events, index),
+        right=_run_side(right_events, index),
+        only_left=only_counts[0],
+        only_right=only_counts[1],
+        settings=_setting_differences(left_run.header, right_run.header),
     )
 
 
-def _lanes(run: Recording) -> dict[str, list[Event]]:
+def _events_by_role(run: Recording) -> dict[str, list[Event]]:
     nodes = run.nodes
-    lanes: dict[str, list[Event]] = {}
+    events_by_role: dict[str, list[Event]] = {}
     for event in run.events:
-        lanes.setdefault(nodes[event.n], []).append(event)
-    return lanes
+        events_by_role.setdefault(nodes[event.n], []).append(event)
+    return events_by_role
 
 
-def _key(event: Event) -> str:
-    data = event.d if isinstance(event.d, Mapping) else {}
-    compared = {name: value for name, value in data.items() if name not in NOT_COMPARED}
-    return f"{event.k} {event.tx} {msgspec.json.encode(compared, order='sorted').decode()}"
+def _event_key(event: Event) -> str:
+    fields = event.d if isinstance(event.d, Mapping) else {}
+    compared_fields = {name: value for name, value in fields.items() if name not in NOT_COMPARED}
+    return f"{event.k} {event.tx} {msgspec.json.encode(compared_fields, order='sorted').decode()}"
 
 
 def _first_difference(left_keys: Sequence[str], right_keys: Sequence[str]) -> int:
@@ -114,40 +118,46 @@ def _unmatched_counts(left_keys: Sequence[str], right_keys: Sequence[str]) -> tu
     return len(left_keys) - matched, len(right_keys) - matched
 
 
-def _nth(events: Sequence[Event], index: int) -> Event | None:
+def _event_at(events: Sequence[Event], index: int) -> Event | None:
     return events[index] if index < len(events) else None
 
 
-def _side(events: Sequence[Event], index: int) -> RunSide:
+def _run_side(events: Sequence[Event], index: int) -> RunSide:
     context = events[max(0, index - CONTEXT) : index + 1]
-    event = _nth(events, index)
+    event = _event_at(events, index)
     return RunSide(
         at=None if event is None else event.i, context=tuple(event.i for event in context)
     )
 
 
 def _sentence(node: str, left_event: Event | None, right_event: Event | None) -> str:
-    where = node_label(node)
-    article = "the " if where.startswith("coordinator") else ""
-    return f"They part at {article}{where}: A {_does(left_event)}; B {_does(right_event)}."
+    role_label = node_label(node)
+    article = "the " if role_label.startswith("coordinator") else ""
+    return (
+        f"They part at {article}{role_label}: A {_event_phrase(left_event)}; B "
+        f"{_event_phrase(right_event)}."
+    )
 
 
-def _does(event: Event | None) -> str:
+def _event_phrase(event: Event | None) -> str:
     if event is None:
         return "tells nothing more"
     return f"tells {event.k} ({payload(event)}) at {event.t / 1000:.0f} ms, #{event.i}"
 
 
-def _settings(
+def _setting_differences(
     left_header: Mapping[str, Any], right_header: Mapping[str, Any]
 ) -> dict[str, tuple[Any, Any]]:
-    sides = []
+    setting_maps = []
     for header in (left_header, right_header):
-        named = {name: header.get(name) for name in ("scenario", "seed", "mode", "take", "brokers")}
-        sides.append({**named, **header.get("set", {})})
-    names = dict.fromkeys((*sides[0], *sides[1]))
+        named_settings = {
+            setting_name: header.get(setting_name)
+            for setting_name in ("scenario", "seed", "mode", "take", "brokers")
+        }
+        setting_maps.append({**named_settings, **header.get("set", {})})
+    setting_names = dict.fromkeys((*setting_maps[0], *setting_maps[1]))
     return {
-        name: (sides[0].get(name), sides[1].get(name))
-        for name in names
-        if sides[0].get(name) != sides[1].get(name)
+        setting_name: (setting_maps[0].get(setting_name), setting_maps[1].get(setting_name))
+        for setting_name in setting_names
+        if setting_maps[0].get(setting_name) != setting_maps[1].get(setting_name)
     }

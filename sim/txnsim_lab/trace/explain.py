@@ -24,7 +24,7 @@ from txnsim.txn.open_txn_verdict import (
 from txnsim.txn.past_decision import Decided
 from txnsim.types import TopicPartition
 from txnsim_lab.trace.cause_chains import by_position, causes
-from txnsim_lab.trace.faults_and_decisions import Remembered
+from txnsim_lab.trace.faults_and_decisions import FaultsAndDecisions
 from txnsim_lab.trace.state import TraceState, owed_by, state_at
 
 COPIES: Final = frozenset({"msg.send", "msg.recv", "log.hw", "txn.decide", "txn.prepare"})
@@ -100,7 +100,10 @@ def explain_lso(run: Recording, partition: str, *, at: int | None = None) -> Lso
     events = run.through(at)
     state = state_at(events, run.nodes, level=run.level)
     return lso_of(
-        state, partition, at=_last_position(events), remembered=Remembered.from_events(events)
+        state,
+        partition,
+        at=_last_position(events),
+        faults_and_decisions=FaultsAndDecisions.from_events(events),
     )
 
 
@@ -113,7 +116,7 @@ def lso_of(
     partition: str,
     *,
     at: int,
-    remembered: Remembered,
+    faults_and_decisions: FaultsAndDecisions,
     program: str = program_at(None),
 ) -> LsoExplanation:
     """Like ``explain_lso``, for a given state.
@@ -123,52 +126,68 @@ def lso_of(
     """
     log = state.logs.get(partition)
     if log is None:
-        partitions = ", ".join(sorted(state.logs)) or "none"
+        known_partitions = ", ".join(sorted(state.logs)) or "none"
         raise BadInputError(
-            f"the trace tells nothing of {partition} up to #{at}; it has {partitions}"
+            f"the trace tells nothing of {partition} up to #{at}; it has {known_partitions}"
         )
-    where = _partition(partition)
-    stable = log["lso"]
+    topic_partition = _parse_partition(partition)
+    stable_offset = log["lso"]
     is_brief = state.level != TraceLevel.FULL
-    end = max(log["end"], stable) if is_brief else log["hw"]
-    open_ones = sorted(
-        mismatches(state, remembered, partition), key=lambda mismatch: mismatch.first
+    end_offset = max(log["end"], stable_offset) if is_brief else log["hw"]
+    open_transactions = sorted(
+        mismatches(state, faults_and_decisions, partition), key=lambda mismatch: mismatch.first
     )
-    holder = next(
-        (mismatch for mismatch in open_ones if max(mismatch.first, log["start"]) == stable), None
+    lso_holder = next(
+        (
+            mismatch
+            for mismatch in open_transactions
+            if max(mismatch.first, log["start"]) == stable_offset
+        ),
+        None,
     )
     if log["leader"] < 0:
         cause = Cause.OFFLINE
-    elif holder is not None and end > stable:
-        cause = Cause.of_status(holder.verdict)
+    elif lso_holder is not None and end_offset > stable_offset:
+        cause = Cause.of_status(lso_holder.verdict)
     else:
         cause_behind = Cause.WRITTEN if is_brief else Cause.UNREPLICATED
-        cause = Cause.NOTHING if stable >= end else cause_behind
+        cause = Cause.NOTHING if stable_offset >= end_offset else cause_behind
     standing = ReaderStanding(
-        partition=where,
+        partition=topic_partition,
         cause=cause,
-        last_stable_offset=stable,
-        high_watermark=end,
-        blocking_txn=None if holder is None else _holder(state, log, holder),
-        later_open_count=len(open_ones) - 1,
+        last_stable_offset=stable_offset,
+        high_watermark=end_offset,
+        blocking_txn=None if lso_holder is None else _blocking_transaction(state, log, lso_holder),
+        later_open_count=len(open_transactions) - 1,
         share_groups=sorted(_share_groups(state, partition)),
         program=program,
     )
     sentences = standing.sentences()
     if is_brief and log["replicas"] != 1:
         sentences = (*sentences, BRIEF_REMARK)
-    hanging = holder if cause is Cause.HANGING else None
+    hanging = lso_holder if cause is Cause.HANGING else None
     return LsoExplanation(
         partition=partition,
         at=at,
         cause=str(cause),
-        last_stable_offset=stable,
-        high_watermark=end,
+        last_stable_offset=stable_offset,
+        high_watermark=end_offset,
         sentences=sentences,
         evidence=tuple(
-            sorted(set(_evidence(state, log, holder if end > stable else None, remembered)))
+            sorted(
+                set(
+                    _evidence_positions(
+                        state,
+                        log,
+                        lso_holder if end_offset > stable_offset else None,
+                        faults_and_decisions,
+                    )
+                )
+            )
         ),
-        repair=None if hanging is None else hanging.verdict.repair_command(where, program=program),
+        repair=None
+        if hanging is None
+        else hanging.verdict.repair_command(topic_partition, program=program),
         marker=None
         if hanging is None or hanging.decided is None
         else hanging.decided.decision.marker or None,
@@ -177,70 +196,80 @@ def lso_of(
 
 def _share_groups(state: TraceState, partition: str) -> Iterator[tuple[str, int]]:
     """Share groups that skip open transactions, with their start offsets on the partition."""
-    for name, share in state.shares.items():
-        group, _, where = name.rpartition(" ")
-        if where == partition and share["isolation"] == "read_committed":
+    for share_key, share in state.shares.items():
+        group, _, share_partition = share_key.rpartition(" ")
+        if share_partition == partition and share["isolation"] == "read_committed":
             yield group, share["start"]
 
 
 def mismatches(
-    state: TraceState, remembered: Remembered, partition: str | None = None
+    state: TraceState, faults_and_decisions: FaultsAndDecisions, partition: str | None = None
 ) -> Iterator[Mismatch]:
     """Every open transaction, of one partition or of all, with its verdict."""
-    ids = {entry["pid"]: name for name, entry in state.transactions.items() if entry["pid"] >= 0}
-    for tp, log in state.logs.items():
-        if partition not in (None, tp):
+    ids_by_producer = {
+        transaction["pid"]: transactional_id
+        for transactional_id, transaction in state.transactions.items()
+        if transaction["pid"] >= 0
+    }
+    for partition_name, log in state.logs.items():
+        if partition not in (None, partition_name):
             continue
         for pid, producer in log["producers"].items():
             if producer["first"] < 0:
                 continue
-            name = ids.get(int(pid))
-            entry = None if name is None else state.transactions[name]
+            transactional_id = ids_by_producer.get(int(pid))
+            transaction = None if transactional_id is None else state.transactions[transactional_id]
             coordinated = (
-                None if name is None or entry is None else _as_coordinated(name, entry, tp)
+                None
+                if transactional_id is None or transaction is None
+                else _as_coordinated(transactional_id, transaction, partition_name)
             )
-            verdict, reason = OpenTxnStatus.judge(int(pid), producer["epoch"], name, coordinated)
+            verdict, reason = OpenTxnStatus.judge(
+                int(pid), producer["epoch"], transactional_id, coordinated
+            )
             yield Mismatch(
-                partition=tp,
+                partition=partition_name,
                 producer_id=int(pid),
                 epoch=producer["epoch"],
                 first=producer["first"],
                 verdict=verdict,
                 reason=reason,
-                transactional_id=name,
-                coordinator=None if entry is None else entry["node"],
-                state=None if entry is None else entry["state"],
-                coordinator_epoch=None if entry is None else entry["epoch"],
+                transactional_id=transactional_id,
+                coordinator=None if transaction is None else transaction["node"],
+                state=None if transaction is None else transaction["state"],
+                coordinator_epoch=None if transaction is None else transaction["epoch"],
                 is_two_phase=verdict is OpenTxnStatus.ALIVE
                 and coordinated is not None
                 and coordinated.is_two_phase,
-                decided=remembered.decision_of(
-                    _partition(tp),
+                decided=faults_and_decisions.decision_of(
+                    _parse_partition(partition_name),
                     producer_id=int(pid),
                     producer_epoch=producer["epoch"],
                     first_offset=producer["first"],
                     opened_by=producer["i"],
                     last_timestamp_ms=producer["timestamp"],
-                    entry=entry,
+                    transaction=transaction,
                 )
                 if verdict is OpenTxnStatus.HANGING
                 else None,
             )
 
 
-def places(state: TraceState, open_ones: Iterable[Mismatch]) -> list[str]:
+def explained_partitions(state: TraceState, open_transactions: Iterable[Mismatch]) -> list[str]:
     """Partitions to explain: those with hanging transactions first, then with other open ones, then
     other topics of users.
     """
-    worst_first = sorted(
-        open_ones, key=lambda mismatch: mismatch.verdict is not OpenTxnStatus.HANGING
+    hanging_first = sorted(
+        open_transactions, key=lambda mismatch: mismatch.verdict is not OpenTxnStatus.HANGING
     )
-    opened = [
+    open_partitions = [
         mismatch.partition
-        for mismatch in worst_first
+        for mismatch in hanging_first
         if mismatch.verdict is OpenTxnStatus.HANGING or not is_internal(mismatch.partition)
     ]
-    return list(dict.fromkeys([*opened, *(name for name in state.logs if not is_internal(name))]))
+    return list(
+        dict.fromkeys([*open_partitions, *(name for name in state.logs if not is_internal(name))])
+    )
 
 
 def is_internal(partition: str) -> bool:
@@ -256,28 +285,28 @@ def explain_txn(run: Recording, transactional_id: str, *, at: int | None = None)
     """
     events = run.through(at)
     state = state_at(events, run.nodes, level=run.level)
-    entry = state.transactions.get(transactional_id)
-    if entry is None:
-        ids = ", ".join(sorted(state.transactions)) or "none"
+    transaction = state.transactions.get(transactional_id)
+    if transaction is None:
+        known_ids = ", ".join(sorted(state.transactions)) or "none"
         raise BadInputError(
-            f"no coordinator of this trace has {transactional_id!r}; transactional ids: {ids}"
+            f"no coordinator of this trace has {transactional_id!r}; transactional ids: {known_ids}"
         )
-    known_events = by_position(events)
-    chain = [known_events[entry["i"]]] if entry["i"] in known_events else []
-    chain = walk(known_events, chain[0]) if chain else []
-    lines = [_state_line(transactional_id, entry)]
+    events_by_position = by_position(events)
+    chain = [events_by_position[transaction["i"]]] if transaction["i"] in events_by_position else []
+    chain = walk(events_by_position, chain[0]) if chain else []
+    sentences = [_state_line(transactional_id, transaction)]
     if len(chain) > 1:
-        lines.append(f"That is due to {_root_words(chain[-1], run.nodes)}.")
-    evidence = [entry["i"]]
-    for key, owed in state.owed.items():
-        whose, partition = owed_by(key)
-        if whose == transactional_id:
-            lines.append(_owed_line(partition, owed))
-            evidence.append(owed["i"])
-    for mismatch in mismatches(state, Remembered.from_events(events)):
+        sentences.append(f"That is due to {_root_words(chain[-1], run.nodes)}.")
+    evidence = [transaction["i"]]
+    for owed_key, owed_marker in state.owed.items():
+        owner_id, partition = owed_by(owed_key)
+        if owner_id == transactional_id:
+            sentences.append(_owed_line(partition, owed_marker))
+            evidence.append(owed_marker["i"])
+    for mismatch in mismatches(state, FaultsAndDecisions.from_events(events)):
         if mismatch.transactional_id == transactional_id:
             decided = "" if mismatch.decided is None else f" {mismatch.decided}."
-            lines.append(
+            sentences.append(
                 f"On {mismatch.partition} the transaction of epoch {mismatch.epoch} is open"
                 " since offset"
                 f" {mismatch.first}: {mismatch.verdict}; {mismatch.reason}.{decided}"
@@ -288,7 +317,7 @@ def explain_txn(run: Recording, transactional_id: str, *, at: int | None = None)
     return TxnExplanation(
         transactional_id=transactional_id,
         at=events[-1].i,
-        sentences=tuple(lines),
+        sentences=tuple(sentences),
         chain=tuple(event.i for event in chain),
         evidence=tuple(sorted(position for position in set(evidence) if position >= 0)),
     )
@@ -307,32 +336,38 @@ def walk(events: dict[int, Event], event: Event) -> list[Event]:
 # Parts
 
 
-def _partition(name: str) -> TopicPartition:
-    topic, dash, number = name.rpartition("-")
+def _parse_partition(partition_name: str) -> TopicPartition:
+    topic, dash, number = partition_name.rpartition("-")
     if not dash or not number.isdigit():
-        raise BadInputError(f"{name!r} is no partition: expected TOPIC-PARTITION, as orders-0")
+        raise BadInputError(
+            f"{partition_name!r} is no partition: expected TOPIC-PARTITION, as orders-0"
+        )
     return TopicPartition(topic, int(number))
 
 
-def _as_coordinated(name: str, entry: Mapping[str, Any], partition: str) -> CoordinatedTxn:
+def _as_coordinated(
+    transactional_id: str, transaction: Mapping[str, Any], partition: str
+) -> CoordinatedTxn:
     return CoordinatedTxn(
-        transactional_id=name,
-        coordinator_id=_broker(entry["node"]),
-        state=entry["state"],
-        producer_id=entry["pid"],
-        producer_epoch=entry["epoch"],
-        lists_partition=partition in entry["partitions"],
-        timeout_ms=entry.get("timeout_ms", -1),
+        transactional_id=transactional_id,
+        coordinator_id=_broker_id(transaction["node"]),
+        state=transaction["state"],
+        producer_id=transaction["pid"],
+        producer_epoch=transaction["epoch"],
+        lists_partition=partition in transaction["partitions"],
+        timeout_ms=transaction.get("timeout_ms", -1),
     )
 
 
-def _broker(node: str) -> int:
+def _broker_id(node: str) -> int:
     """Id of the broker in a node's name; -1 if no broker has the coordinator's partition."""
-    parts = node.split("/")
-    return int(parts[1]) if parts[0] == "broker" else -1
+    name_parts = node.split("/")
+    return int(name_parts[1]) if name_parts[0] == "broker" else -1
 
 
-def _holder(state: TraceState, log: Mapping[str, Any], mismatch: Mismatch) -> BlockingTxn:
+def _blocking_transaction(
+    state: TraceState, log: Mapping[str, Any], mismatch: Mismatch
+) -> BlockingTxn:
     producer = log["producers"][str(mismatch.producer_id)]
     return BlockingTxn(
         producer_id=mismatch.producer_id,
@@ -341,64 +376,74 @@ def _holder(state: TraceState, log: Mapping[str, Any], mismatch: Mismatch) -> Bl
         verdict=mismatch.verdict,
         reason=mismatch.reason,
         transactional_id=mismatch.transactional_id,
-        coordinator_id=None if mismatch.coordinator is None else _broker(mismatch.coordinator),
+        coordinator_id=None if mismatch.coordinator is None else _broker_id(mismatch.coordinator),
         is_two_phase=mismatch.is_two_phase,
         decided=mismatch.decided,
     )
 
 
-def _evidence(
-    state: TraceState, log: Mapping[str, Any], mismatch: Mismatch | None, remembered: Remembered
+def _evidence_positions(
+    state: TraceState,
+    log: Mapping[str, Any],
+    mismatch: Mismatch | None,
+    faults_and_decisions: FaultsAndDecisions,
 ) -> Iterator[int]:
     if mismatch is None:
         return
-    opened = log["producers"][str(mismatch.producer_id)]["i"]
-    yield from (opened,) if opened >= 0 else ()
+    opening_position = log["producers"][str(mismatch.producer_id)]["i"]
+    yield from (opening_position,) if opening_position >= 0 else ()
     if mismatch.transactional_id is not None:
         yield state.transactions[mismatch.transactional_id]["i"]
-        for key, owed in state.owed.items():
-            if owed_by(key) == (mismatch.transactional_id, mismatch.partition):
-                yield owed["i"]
+        for owed_key, owed_marker in state.owed.items():
+            if owed_by(owed_key) == (mismatch.transactional_id, mismatch.partition):
+                yield owed_marker["i"]
     if mismatch.verdict is OpenTxnStatus.HANGING:
         return  # whatever is held now, no marker of this one is on its way
-    held_crossings = remembered.held_strikes(
+    held_messages = faults_and_decisions.held_strikes(
         mismatch.transactional_id, mismatch.producer_id, mismatch.partition
     )
     yield from (
-        position for position, rule in held_crossings if state.faults.get(rule, _NO_FAULT)["held"]
+        position
+        for position, fault_rule in held_messages
+        if state.faults.get(fault_rule, _NO_FAULT)["held"]
     )
 
 
-def _state_line(transactional_id: str, entry: Mapping[str, Any]) -> str:
-    pending = f", on its way to {entry['pending']}" if entry.get("pending") else ""
-    partitions = ", ".join(entry["partitions"])
-    where = f" with {partitions}" if partitions else ""
+def _state_line(transactional_id: str, transaction: Mapping[str, Any]) -> str:
+    pending_phrase = (
+        f", on its way to {transaction['pending']}" if transaction.get("pending") else ""
+    )
+    partitions = ", ".join(transaction["partitions"])
+    partitions_phrase = f" with {partitions}" if partitions else ""
     return (
-        f"{transactional_id} is {entry['state']}{pending}{where}: producer id {entry['pid']}, epoch"
-        f" {entry['epoch']}, at the {node_label(entry['node'])}."
+        f"{transactional_id} is "
+        f"{transaction['state']}{pending_phrase}{partitions_phrase}: producer id {transaction['pid']}, epoch"
+        f" {transaction['epoch']}, at the {node_label(transaction['node'])}."
     )
 
 
-def _owed_line(partition: str, owed: Mapping[str, Any]) -> str:
-    kind = "COMMIT" if owed["committed"] else "ABORT"
-    match owed["how"]:
+def _owed_line(partition: str, owed_marker: Mapping[str, Any]) -> str:
+    marker_type = "COMMIT" if owed_marker["committed"] else "ABORT"
+    match owed_marker["how"]:
         case "refused":
-            return f"The {kind} marker of {partition} was refused with {owed['error']}."
+            return (
+                f"The {marker_type} marker of {partition} was refused with {owed_marker['error']}."
+            )
         case "sent":
-            return f"The {kind} marker of {partition} is on its way and not acknowledged."
-    return f"The {kind} marker of {partition} is owed."
+            return f"The {marker_type} marker of {partition} is on its way and not acknowledged."
+    return f"The {marker_type} marker of {partition} is owed."
 
 
 def _root_words(event: Event, nodes: Sequence[str]) -> str:
-    data = event.d if isinstance(event.d, Mapping) else {}
-    who = node_label(nodes[event.n])
+    fields = event.d if isinstance(event.d, Mapping) else {}
+    node_name = node_label(nodes[event.n])
     match event.k:
         case "client.call":
-            return f"{who}, who was asked to {data.get('call')} (#{event.i})"
+            return f"{node_name}, who was asked to {fields.get('call')} (#{event.i})"
         case "msg.recv":
-            return f"{data.get('api')} of {node_label(str(data.get('peer')))} (#{event.i})"
+            return f"{fields.get('api')} of {node_label(str(fields.get('peer')))} (#{event.i})"
         case "timer.fire":
-            return f"the timer {data.get('timer')} of {who} (#{event.i})"
+            return f"the timer {fields.get('timer')} of {node_name} (#{event.i})"
         case "input":
-            return f"the user: {data.get('do')} (#{event.i})"
-    return f"{event.k} at {who} (#{event.i})"
+            return f"the user: {fields.get('do')} (#{event.i})"
+    return f"{event.k} at {node_name} (#{event.i})"

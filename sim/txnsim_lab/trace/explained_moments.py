@@ -11,9 +11,15 @@ from typing import Final
 import msgspec
 
 from txnsim.trace.trace_file import Recording
-from txnsim_lab.trace.explain import LsoExplanation, Mismatch, lso_of, mismatches, places
-from txnsim_lab.trace.faults_and_decisions import Remembered
-from txnsim_lab.trace.state import ASSIGNED, TraceState
+from txnsim_lab.trace.explain import (
+    LsoExplanation,
+    Mismatch,
+    explained_partitions,
+    lso_of,
+    mismatches,
+)
+from txnsim_lab.trace.faults_and_decisions import FaultsAndDecisions
+from txnsim_lab.trace.state import ASSIGNED_KINDS, TraceState
 
 ANSWERS_MAX: Final = 100_000
 """Limit of partitions times events that are explained, which takes some seconds; the last events
@@ -36,45 +42,45 @@ class Moment(msgspec.Struct, frozen=True, kw_only=True):
 def moments(
     run: Recording,
     *,
-    tell: Callable[[int, int], object] = lambda _so, _of: None,
+    tell: Callable[[int, int], object] = lambda _done, _total: None,
 ) -> Iterator[Moment]:
-    """Moments at which the explanations of ``places`` change."""
+    """Moments at which the explanations of ``explained_partitions`` change."""
     nodes = run.nodes
-    named = {tp for event in run.events if (tp := _partition(event.d)) is not None}
-    begin = len(run.events) - ANSWERS_MAX // max(1, len(named))
+    named_partitions = {tp for event in run.events if (tp := _named_partition(event.d)) is not None}
+    first_index = len(run.events) - ANSWERS_MAX // max(1, len(named_partitions))
     state = TraceState(level=run.level)
-    remembered = Remembered()
-    last_standing: tuple[tuple[LsoExplanation, ...], tuple[Mismatch, ...]] | None = None
+    faults_and_decisions = FaultsAndDecisions()
+    last_findings: tuple[tuple[LsoExplanation, ...], tuple[Mismatch, ...]] | None = None
     for index, event in enumerate(run.events):
         if index % TOLD_EVERY == 0 and index:
             tell(index, len(run.events))
         state.follow(event, nodes)
-        remembered.follow(event)
-        if index < begin or event.k not in ASSIGNED:
+        faults_and_decisions.follow(event)
+        if index < first_index or event.k not in ASSIGNED_KINDS:
             continue
-        open_ones = tuple(mismatches(state, remembered))
-        standing = (
+        open_transactions = tuple(mismatches(state, faults_and_decisions))
+        findings = (
             tuple(
-                lso_of(state, name, at=event.i, remembered=remembered)
-                for name in places(state, open_ones)
+                lso_of(state, partition, at=event.i, faults_and_decisions=faults_and_decisions)
+                for partition in explained_partitions(state, open_transactions)
             ),
-            open_ones,
+            open_transactions,
         )
-        if last_standing is None or _without_position(standing) != _without_position(last_standing):
-            yield Moment(at=event.i, partitions=standing[0], open=standing[1])
-            last_standing = standing
+        if last_findings is None or _without_position(findings) != _without_position(last_findings):
+            yield Moment(at=event.i, partitions=findings[0], open=findings[1])
+            last_findings = findings
 
 
 def _without_position(
-    standing: tuple[tuple[LsoExplanation, ...], tuple[Mismatch, ...]],
+    findings: tuple[tuple[LsoExplanation, ...], tuple[Mismatch, ...]],
 ) -> tuple[object, ...]:
     return tuple(
-        msgspec.structs.replace(explanation, at=0) for explanation in standing[0]
-    ), standing[1]
+        msgspec.structs.replace(explanation, at=0) for explanation in findings[0]
+    ), findings[1]
 
 
-def _partition(data: object) -> str | None:
-    if not isinstance(data, dict):
+def _named_partition(payload: object) -> str | None:
+    if not isinstance(payload, dict):
         return None
-    tp = data.get("tp")
+    tp = payload.get("tp")
     return tp if isinstance(tp, str) and not tp.startswith("__") else None

@@ -21,16 +21,16 @@ from txnsim.txn.marker_payment import (
 )
 from txnsim.txn.past_decision import Decided, NewestTxn
 from txnsim.types import TopicPartition
-from txnsim_lab.trace.state import GONE
+from txnsim_lab.trace.state import GONE_STATES
 
-_PREPARED: Final = "Prepare"
+_PREPARED_PREFIX: Final = "Prepare"
 _ONGOING: Final = "Ongoing"
-_HOLDING: Final = ("hold", "reorder", "stall")
+_HOLDING_ACTIONS: Final = ("hold", "reorder", "stall")
 """Actions that hold a message until it is released."""
 _V2: Final = 2
 
 
-class Strike(msgspec.Struct, frozen=True, kw_only=True):
+class HeldMessage(msgspec.Struct, frozen=True, kw_only=True):
     """A message that a fault rule holds."""
 
     rule: str
@@ -38,16 +38,16 @@ class Strike(msgspec.Struct, frozen=True, kw_only=True):
     """The transactions that it concerns, as in ``fault.hit``; empty if there are none."""
 
 
-class Remembered(msgspec.Struct, kw_only=True):
+class FaultsAndDecisions(msgspec.Struct, kw_only=True):
     """Held messages and decisions; follows every event in order."""
 
-    strikes: dict[int, Strike] = {}
+    strikes: dict[int, HeldMessage] = {}
     """Position -> strike, for each message that is held."""
     ended: dict[str, int] = {}
     """Transactional id -> position of the event that ended its last transaction."""
     decisions: dict[int, list[CoordinatorRecord]] = {}
     """Producer id -> the decisions about its transactions, oldest first."""
-    order: list[tuple[int, int]] = []
+    decision_order: list[tuple[int, int]] = []
     """Position and producer id of all decisions, in order."""
     markers: dict[tuple[TopicPartition, int], list[PartitionMarker]] = {}
     """(partition, producer id) -> the markers written there; each has its position as time."""
@@ -55,70 +55,70 @@ class Remembered(msgspec.Struct, kw_only=True):
     """Events before this position are forgotten."""
 
     @classmethod
-    def from_events(cls, events: Iterable[Event]) -> Remembered:
+    def from_events(cls, events: Iterable[Event]) -> FaultsAndDecisions:
         """Collect what these events leave."""
-        remembered = cls()
+        faults_and_decisions = cls()
         for event in events:
-            remembered.follow(event)
-        return remembered
+            faults_and_decisions.follow(event)
+        return faults_and_decisions
 
     def follow(self, event: Event) -> None:
         """Take the next event."""
         if not isinstance(event.d, Mapping):
             return
         if event.k == "fault.hit":
-            if event.d.get("held") and str(event.d.get("action")).startswith(_HOLDING):
+            if event.d.get("held") and str(event.d.get("action")).startswith(_HOLDING_ACTIONS):
                 about = tuple(event.d.get("about", ()))
-                self.strikes[event.i] = Strike(rule=event.d["rule"], about=about)
+                self.strikes[event.i] = HeldMessage(rule=event.d["rule"], about=about)
         elif event.k == "fault.release":
             if event.p:
                 self.strikes.pop(event.p[0], None)
         elif event.k == "txn.complete":
-            self._move(event, event.d)
+            self._take_transition(event, event.d)
         elif event.k == "marker.written":
             self._write_marker(event, event.d)
 
-    def _write_marker(self, event: Event, data: Mapping[str, Any]) -> None:
+    def _write_marker(self, event: Event, payload: Mapping[str, Any]) -> None:
         marker = PartitionMarker(
-            offset=data["offset"],
-            producer_epoch=data["epoch"],
-            is_commit=bool(data["committed"]),
+            offset=payload["offset"],
+            producer_epoch=payload["epoch"],
+            is_commit=bool(payload["committed"]),
             timestamp_ms=event.i,
         )
-        whose = _partition_of(data["tp"]), data["pid"]
-        self.markers.setdefault(whose, []).append(marker)
+        marker_key = _partition_of(payload["tp"]), payload["pid"]
+        self.markers.setdefault(marker_key, []).append(marker)
 
-    def _move(self, event: Event, data: Mapping[str, Any]) -> None:
-        if data["state"] in GONE:
+    def _take_transition(self, event: Event, payload: Mapping[str, Any]) -> None:
+        if payload["state"] in GONE_STATES:
             self.ended.pop(id_of(event.tx), None)
-        elif data["state"].startswith(_PREPARED):
-            noted = _decision_of(event.i, data)
-            self.decisions.setdefault(noted.producer_id, []).append(noted)
-            self.order.append((event.i, noted.producer_id))
-        elif data["state"] != _ONGOING:
+        elif payload["state"].startswith(_PREPARED_PREFIX):
+            decision = _decision_of(event.i, payload)
+            self.decisions.setdefault(decision.producer_id, []).append(decision)
+            self.decision_order.append((event.i, decision.producer_id))
+        elif payload["state"] != _ONGOING:
             self.ended[id_of(event.tx)] = event.i
 
     def held_strikes(
         self, transactional_id: str | None, producer_id: int, partition: str
     ) -> Iterator[tuple[int, str]]:
         """Held messages of the id's newest transaction, as position and rule."""
-        since = -1 if transactional_id is None else self.ended.get(transactional_id, -1)
+        ended_at = -1 if transactional_id is None else self.ended.get(transactional_id, -1)
         for position, strike in self.strikes.items():
-            if position > since and any(
-                _concerns(message, transactional_id, producer_id, partition)
-                for message in strike.about
+            if position > ended_at and any(
+                _concerns(held_transaction, transactional_id, producer_id, partition)
+                for held_transaction in strike.about
             ):
                 yield position, strike.rule
 
     def forget(self, position: int) -> None:
         """Forget the events before a position, like a reader that does not have them."""
-        cut = bisect_left(self.order, (position,))
-        for _, producer_id in self.order[:cut]:
-            of_producer = self.decisions[producer_id]
-            del of_producer[0]
-            if not of_producer:
+        forgotten_count = bisect_left(self.decision_order, (position,))
+        for _, producer_id in self.decision_order[:forgotten_count]:
+            producer_decisions = self.decisions[producer_id]
+            del producer_decisions[0]
+            if not producer_decisions:
                 del self.decisions[producer_id]
-        del self.order[:cut]
+        del self.decision_order[:forgotten_count]
         self.strikes = {
             strike_position: strike
             for strike_position, strike in self.strikes.items()
@@ -126,10 +126,14 @@ class Remembered(msgspec.Struct, kw_only=True):
         }
         self.forgotten_before = position
         later_markers = (
-            (whose, [marker for marker in written if marker.timestamp_ms >= position])
-            for whose, written in self.markers.items()
+            (marker_key, [marker for marker in written_markers if marker.timestamp_ms >= position])
+            for marker_key, written_markers in self.markers.items()
         )
-        self.markers = {whose: written for whose, written in later_markers if written}
+        self.markers = {
+            marker_key: written_markers
+            for marker_key, written_markers in later_markers
+            if written_markers
+        }
 
     def decision_of(
         self,
@@ -140,7 +144,7 @@ class Remembered(msgspec.Struct, kw_only=True):
         first_offset: int,
         opened_by: int,
         last_timestamp_ms: int,
-        entry: Mapping[str, Any] | None,
+        transaction: Mapping[str, Any] | None,
     ) -> Decided:
         """The decision about a hanging transaction, as it would be found on a running cluster.
 
@@ -151,11 +155,13 @@ class Remembered(msgspec.Struct, kw_only=True):
             first_offset: First offset of the transaction.
             opened_by: Position of the event that opened it; -1 if unknown.
             last_timestamp_ms: Time of the producer's last write on the partition.
-            entry: The coordinator's state of the transactional id; None if there is none.
+            transaction: The coordinator's state of the transactional id; None if there is none.
         """
-        log = self.decisions.get(producer_id, ())
+        decision_log = self.decisions.get(producer_id, ())
         # The trace has one order for both sides: positions take the part of times.
-        due = DueDecisions.for_partition(partition, producer_id, producer_epoch, log, skew_ms=0)
+        due_decisions = DueDecisions.for_partition(
+            partition, producer_id, producer_epoch, decision_log, skew_ms=0
+        )
         markers = PartitionMarkers(
             markers=tuple(
                 marker
@@ -164,46 +170,51 @@ class Remembered(msgspec.Struct, kw_only=True):
             ),
             complete_since_ms=self.forgotten_before,
         )
-        outcome = Decided.from_log(due, markers, last_write_ms=opened_by)
+        outcome = Decided.from_log(due_decisions, markers, last_write_ms=opened_by)
         if outcome is not None:
             return outcome
-        newest = None if entry is None else _newest(entry)
-        return Decided.from_newest_txn(producer_id, producer_epoch, last_timestamp_ms, newest)
+        newest_record = None if transaction is None else _newest_record(transaction)
+        return Decided.from_newest_txn(producer_id, producer_epoch, last_timestamp_ms, newest_record)
 
 
 def _concerns(
-    about: Mapping[str, Any], transactional_id: str | None, producer_id: int, partition: str
+    held_transaction: Mapping[str, Any],
+    transactional_id: str | None,
+    producer_id: int,
+    partition: str,
 ) -> bool:
     """Whether a held message concerns a transaction. A message with a transactional id holds up the
     whole transaction; a marker has only the producer id, and concerns its partitions.
     """
-    if about.get("id") is not None:
-        return bool(about["id"] == transactional_id)
-    return bool(about.get("pid") == producer_id and partition in about["partitions"])
+    if held_transaction.get("id") is not None:
+        return bool(held_transaction["id"] == transactional_id)
+    return bool(
+        held_transaction.get("pid") == producer_id and partition in held_transaction["partitions"]
+    )
 
 
-def _decision_of(position: int, data: Mapping[str, Any]) -> CoordinatorRecord:
+def _decision_of(position: int, payload: Mapping[str, Any]) -> CoordinatorRecord:
     return CoordinatorRecord(
-        state=data["state"],
-        producer_id=data["pid"],
-        producer_epoch=data["epoch"],
-        partitions=frozenset(map(_partition_of, data["partitions"])),
-        is_v2=data.get("version", 0) >= _V2,
+        state=payload["state"],
+        producer_id=payload["pid"],
+        producer_epoch=payload["epoch"],
+        partitions=frozenset(map(_partition_of, payload["partitions"])),
+        is_v2=payload.get("version", 0) >= _V2,
         timestamp_ms=position,
         start_timestamp_ms=position,
     )
 
 
-def _newest(entry: Mapping[str, Any]) -> NewestTxn:
-    started_ms = entry.get("started_ms", -1)
+def _newest_record(transaction: Mapping[str, Any]) -> NewestTxn:
+    started_ms = transaction.get("started_ms", -1)
     return NewestTxn(
-        state=entry["state"],
-        producer_id=entry["pid"],
-        producer_epoch=entry["epoch"],
+        state=transaction["state"],
+        producer_id=transaction["pid"],
+        producer_epoch=transaction["epoch"],
         start_time_ms=started_ms if started_ms >= 0 else None,
     )
 
 
-def _partition_of(name: str) -> TopicPartition:
-    topic, _, number = name.rpartition("-")
-    return TopicPartition(topic, int(number))
+def _partition_of(partition_name: str) -> TopicPartition:
+    topic, _, partition_index = partition_name.rpartition("-")
+    return TopicPartition(topic, int(partition_index))

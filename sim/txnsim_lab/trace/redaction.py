@@ -13,8 +13,8 @@ import msgspec
 from txnsim.trace.trace_file import Recording
 
 LEFT_OUT: Final = "(left out)"
-_FIELDS: Final = frozenset({"key", "value", "keys", "values", "record", "records"})
-_TEXTS: Final = frozenset({"text", "found", "expected", "subject"})
+_RECORD_FIELDS: Final = frozenset({"key", "value", "keys", "values", "record", "records"})
+_SENTENCE_FIELDS: Final = frozenset({"text", "found", "expected", "subject"})
 """Fields with sentences, which may quote values."""
 
 
@@ -22,57 +22,63 @@ def redact_run(run: Recording) -> Recording:
     """A copy of the recording in which the values that clients wrote and read are replaced by
     ``(left out)``.
     """
-    texts = {text for event in run.events for text in _values(event.d) if text}
-    longest_first = tuple(sorted(texts, key=len, reverse=True))
+    record_texts = {
+        record_text for event in run.events for record_text in _record_texts(event.d) if record_text
+    }
+    longest_first = tuple(sorted(record_texts, key=len, reverse=True))
     events = (
-        msgspec.structs.replace(event, d=_payload(event.d, longest_first)) for event in run.events
+        msgspec.structs.replace(event, d=_redact_payload(event.d, longest_first))
+        for event in run.events
     )
     return msgspec.structs.replace(run, events=tuple(events))
 
 
-def _values(data: object) -> Iterator[str]:
+def _record_texts(payload: object) -> Iterator[str]:
     """Keys and values of records in a payload."""
-    if isinstance(data, Mapping):
-        for name, part in data.items():
-            if name in _FIELDS:
-                yield from _texts(part)
+    if isinstance(payload, Mapping):
+        for field_name, inner_value in payload.items():
+            if field_name in _RECORD_FIELDS:
+                yield from _strings_in(inner_value)
             else:
-                yield from _values(part)
-    elif isinstance(data, list | tuple):
-        for part in data:
-            yield from _values(part)
+                yield from _record_texts(inner_value)
+    elif isinstance(payload, list | tuple):
+        for inner_value in payload:
+            yield from _record_texts(inner_value)
 
 
-def _texts(value: object) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        for part in value.values():
-            yield from _texts(part)
-    elif isinstance(value, list | tuple):
-        for part in value:
-            yield from _texts(part)
+def _strings_in(record_value: object) -> Iterator[str]:
+    if isinstance(record_value, str):
+        yield record_value
+    elif isinstance(record_value, Mapping):
+        for inner_value in record_value.values():
+            yield from _strings_in(inner_value)
+    elif isinstance(record_value, list | tuple):
+        for inner_value in record_value:
+            yield from _strings_in(inner_value)
 
 
-def _payload(data: object, texts: tuple[str, ...]) -> object:
-    if isinstance(data, Mapping):
-        return {name: _field(name, part, texts) for name, part in data.items()}
-    if isinstance(data, list | tuple):
-        return [_payload(part, texts) for part in data]
-    return data
+def _redact_payload(payload: object, record_texts: tuple[str, ...]) -> object:
+    if isinstance(payload, Mapping):
+        return {
+            field_name: _redact_field(field_name, inner_value, record_texts)
+            for field_name, inner_value in payload.items()
+        }
+    if isinstance(payload, list | tuple):
+        return [_redact_payload(inner_value, record_texts) for inner_value in payload]
+    return payload
 
 
-def _field(name: str, field_value: Any, texts: tuple[str, ...]) -> object:
-    if name in _FIELDS:
-        return _hide(field_value)
-    if name in _TEXTS and isinstance(field_value, str):
-        for text in texts:
-            field_value = field_value.replace(text, LEFT_OUT)
+def _redact_field(field_name: str, field_value: Any, record_texts: tuple[str, ...]) -> object:
+    if field_name in _RECORD_FIELDS:
+        return _hide_values(field_value)
+    if field_name in _SENTENCE_FIELDS and isinstance(field_value, str):
+        for record_text in record_texts:
+            field_value = field_value.replace(record_text, LEFT_OUT)
         return field_value
-    return _payload(field_value, texts)
+    return _redact_payload(field_value, record_texts)
 
 
-def _hide(value: object) -> object:
-    if isinstance(value, list | tuple):
-        return [_hide(part) for part in value]
-    return LEFT_OUT if value else value
+def _hide_values(record_value: object) -> object:
+    if isinstance(record_value, list | tuple):
+        return [_hide_values(inner_value) for inner_value in record_value]
+    return LEFT_OUT if record_value else record_value

@@ -22,10 +22,10 @@ from txnsim.trace.story import id_of
 from txnsim.types import NO_PRODUCER_EPOCH
 
 UNKNOWN: Final = -1
-GONE: Final = frozenset({"Dead"})
+GONE_STATES: Final = frozenset({"Dead"})
 """States of a transaction in which its coordinator has no entry for it."""
 
-Data = Mapping[str, Any]
+Payload = Mapping[str, Any]
 
 
 class TraceState(msgspec.Struct, kw_only=True):
@@ -77,7 +77,7 @@ class TraceState(msgspec.Struct, kw_only=True):
     def follow(self, event: Event, nodes: Sequence[str]) -> None:
         """Apply the next event."""
         self.at_us = event.t
-        assign = _ASSIGN.get(event.k)
+        assign = _ASSIGNERS.get(event.k)
         if assign is not None:
             assign(self, event, nodes[event.n], event.d if isinstance(event.d, Mapping) else {})
 
@@ -101,62 +101,66 @@ def state_at(
 # The clock, brokers and leaders
 
 
-def _input(state: TraceState, event: Event, _node: str, data: Data) -> None:
+def _on_input(state: TraceState, event: Event, _node: str, payload: Payload) -> None:
     """Take the wall clock time from an input; a user may also have moved the clock."""
-    ahead_ms = data["args"].get("ms", 0) if data["do"] == "advance" else 0
-    state.wall_ms = data["at"] - event.t // 1000 + ahead_ms
+    ahead_ms = payload["args"].get("ms", 0) if payload["do"] == "advance" else 0
+    state.wall_ms = payload["at"] - event.t // 1000 + ahead_ms
 
 
-def _up(state: TraceState, _event: Event, node: str, data: Data) -> None:
-    if data.get("role") == "broker":
+def _broker_up(state: TraceState, _event: Event, node: str, payload: Payload) -> None:
+    if payload.get("role") == "broker":
         state.brokers[node] = "running"
 
 
-def _down(state: TraceState, _event: Event, node: str, data: Data) -> None:
-    if data.get("role") == "broker":
+def _broker_down(state: TraceState, _event: Event, node: str, payload: Payload) -> None:
+    if payload.get("role") == "broker":
         state.brokers[node] = "down"
-        for name in [name for name, share in state.shares.items() if share["node"] == node]:
-            del state.shares[name]
-        for name in [name for name, member in state.streams.items() if _is_on_broker(member, node)]:
-            del state.streams[name]
+        for state_key in [
+            state_key for state_key, share in state.shares.items() if share["node"] == node
+        ]:
+            del state.shares[state_key]
+        for state_key in [
+            state_key for state_key, member in state.streams.items() if _is_on_broker(member, node)
+        ]:
+            del state.streams[state_key]
 
 
 def _is_on_broker(member: Mapping[str, Any], broker: str) -> bool:
     return str(member["node"]).startswith(f"{broker}/")
 
 
-def _role(state: TraceState, _event: Event, node: str, data: Data) -> None:
-    if data.get("role") == "leader":
-        state.logs[data["tp"]] = _log(int(node.split("/")[1]), data)
-    elif data.get("role") == "replicas":
-        log = _log_of(state, node, data)
+def _role_taken(state: TraceState, _event: Event, node: str, payload: Payload) -> None:
+    if payload.get("role") == "leader":
+        state.logs[payload["tp"]] = _log(int(node.split("/")[1]), payload)
+    elif payload.get("role") == "replicas":
+        log = _log_of(state, node, payload)
         if log is not None:
-            log["replicas"] = data["replicas"]
+            log["replicas"] = payload["replicas"]
 
 
-def _log(leader: int, data: Data) -> dict[str, Any]:
+def _log(leader: int, payload: Payload) -> dict[str, Any]:
     """A log as its leader's snapshot shows it; omitted offsets are 0."""
     return {
         "leader": leader,
-        "epoch": data["epoch"],
-        "replicas": data.get("replicas", 0),
-        "start": data.get("start", 0),
-        "end": data.get("end", 0),
-        "hw": data.get("hw", 0),
-        "lso": data.get("lso", 0),
+        "epoch": payload["epoch"],
+        "replicas": payload.get("replicas", 0),
+        "start": payload.get("start", 0),
+        "end": payload.get("end", 0),
+        "hw": payload.get("hw", 0),
+        "lso": payload.get("lso", 0),
         "producers": {
-            str(producer["pid"]): _producer(producer) for producer in data.get("producers", ())
+            str(producer["pid"]): _producer(producer) for producer in payload.get("producers", ())
         },
     }
 
 
-def _producer(data: Data) -> dict[str, Any]:
+def _producer(payload: Payload) -> dict[str, Any]:
     return {
-        "epoch": data["epoch"],
-        "seq": data.get("seq", UNKNOWN),
-        "first": data.get("first", UNKNOWN),
-        "coordinator_epoch": data.get("coordinator_epoch", UNKNOWN),
-        "timestamp": data.get("timestamp", UNKNOWN),
+        "epoch": payload["epoch"],
+        "seq": payload.get("seq", UNKNOWN),
+        "first": payload.get("first", UNKNOWN),
+        "coordinator_epoch": payload.get("coordinator_epoch", UNKNOWN),
+        "timestamp": payload.get("timestamp", UNKNOWN),
         "i": UNKNOWN,
     }
 
@@ -164,76 +168,76 @@ def _producer(data: Data) -> dict[str, Any]:
 # Logs
 
 
-def _log_of(state: TraceState, node: str, data: Data) -> dict[str, Any] | None:
+def _log_of(state: TraceState, node: str, payload: Payload) -> dict[str, Any] | None:
     """The log of an event if its node is the leader; None otherwise."""
-    log = state.logs.get(data["tp"])
+    log = state.logs.get(payload["tp"])
     return log if log is not None and node.startswith(f"broker/{log['leader']}/") else None
 
 
-def _on_append(state: TraceState, _event: Event, node: str, data: Data) -> None:
-    log = _log_of(state, node, data)
+def _on_append(state: TraceState, _event: Event, node: str, payload: Payload) -> None:
+    log = _log_of(state, node, payload)
     if log is None:
         return
-    log["end"] = data["last"] + 1
-    if data["pid"] >= 0:
-        producer = _producer_of(log, data)
-        producer["seq"] = data["seq"] + data["last"] - data["base"]
+    log["end"] = payload["last"] + 1
+    if payload["pid"] >= 0:
+        producer = _producer_of(log, payload)
+        producer["seq"] = payload["seq"] + payload["last"] - payload["base"]
         producer["timestamp"] = state.now_ms
 
 
-def _on_marker_written(state: TraceState, _event: Event, node: str, data: Data) -> None:
-    log = _log_of(state, node, data)
+def _on_marker_written(state: TraceState, _event: Event, node: str, payload: Payload) -> None:
+    log = _log_of(state, node, payload)
     if log is None:
         return
-    log["end"] = data["offset"] + 1
-    producer = _producer_of(log, data)
+    log["end"] = payload["offset"] + 1
+    producer = _producer_of(log, payload)
     producer["first"] = UNKNOWN
     producer["i"] = UNKNOWN
-    producer["coordinator_epoch"] = data["coordinator_epoch"]
+    producer["coordinator_epoch"] = payload["coordinator_epoch"]
 
 
-def _producer_of(log: dict[str, Any], data: Data) -> dict[str, Any]:
+def _producer_of(log: dict[str, Any], payload: Payload) -> dict[str, Any]:
     producers: dict[str, dict[str, Any]] = log["producers"]
-    producer = producers.setdefault(str(data["pid"]), _producer(data))
-    producer["epoch"] = data["epoch"]
+    producer = producers.setdefault(str(payload["pid"]), _producer(payload))
+    producer["epoch"] = payload["epoch"]
     return producer
 
 
-def _on_open(state: TraceState, event: Event, node: str, data: Data) -> None:
-    log = _log_of(state, node, data)
+def _on_open(state: TraceState, event: Event, node: str, payload: Payload) -> None:
+    log = _log_of(state, node, payload)
     if log is None:
         return
-    producer = _producer_of(log, data)
-    producer["first"] = data["first"]
+    producer = _producer_of(log, payload)
+    producer["first"] = payload["first"]
     producer["i"] = event.i
-    producer["timestamp"] = data.get("timestamp", state.now_ms)
-    producer["coordinator_epoch"] = data.get("coordinator_epoch", UNKNOWN)
+    producer["timestamp"] = payload.get("timestamp", state.now_ms)
+    producer["coordinator_epoch"] = payload.get("coordinator_epoch", UNKNOWN)
 
 
-def _on_producer_forgotten(state: TraceState, _event: Event, node: str, data: Data) -> None:
-    log = _log_of(state, node, data)
+def _on_producer_forgotten(state: TraceState, _event: Event, node: str, payload: Payload) -> None:
+    log = _log_of(state, node, payload)
     if log is not None:
-        log["producers"].pop(str(data["pid"]), None)
+        log["producers"].pop(str(payload["pid"]), None)
 
 
-def _began_later(state: TraceState, _event: Event, node: str, data: Data) -> None:
-    log = _log_of(state, node, data)
+def _log_start_moved(state: TraceState, _event: Event, node: str, payload: Payload) -> None:
+    log = _log_of(state, node, payload)
     if log is None:
         return
-    log["start"] = data["to"]
-    log["lso"] = data.get("lso", log["lso"])
-    still_open = data.get("open")
+    log["start"] = payload["to"]
+    log["lso"] = payload.get("lso", log["lso"])
+    still_open = payload.get("open")
     if still_open is not None:
         for pid, producer in log["producers"].items():
             if int(pid) not in still_open:
                 producer["first"] = UNKNOWN
 
 
-def _bound(name: str) -> Callable[[TraceState, Event, str, Data], None]:
-    def assign(state: TraceState, _event: Event, node: str, data: Data) -> None:
-        log = _log_of(state, node, data)
+def _bound_setter(field_name: str) -> Callable[[TraceState, Event, str, Payload], None]:
+    def assign(state: TraceState, _event: Event, node: str, payload: Payload) -> None:
+        log = _log_of(state, node, payload)
         if log is not None:
-            log[name] = data["to"]
+            log[field_name] = payload["to"]
 
     return assign
 
@@ -241,219 +245,236 @@ def _bound(name: str) -> Callable[[TraceState, Event, str, Data], None]:
 # Coordinators
 
 
-def _on_decision(state: TraceState, event: Event, _node: str, data: Data) -> None:
-    entry = state.transactions.get(id_of(event.tx))
-    if entry is not None and "pending" in data:
-        entry["pending"] = data["pending"]
+def _on_decision(state: TraceState, event: Event, _node: str, payload: Payload) -> None:
+    transaction = state.transactions.get(id_of(event.tx))
+    if transaction is not None and "pending" in payload:
+        transaction["pending"] = payload["pending"]
 
 
-def _on_move(state: TraceState, event: Event, node: str, data: Data) -> None:
+def _on_transition(state: TraceState, event: Event, node: str, payload: Payload) -> None:
     transactional_id = id_of(event.tx)
-    if data["state"] in GONE:
+    if payload["state"] in GONE_STATES:
         state.transactions.pop(transactional_id, None)
         return
-    entry = state.transactions.setdefault(transactional_id, {})
-    entry.update(data, node=node, i=event.i)
-    entry.pop("level", None)
+    transaction = state.transactions.setdefault(transactional_id, {})
+    transaction.update(payload, node=node, i=event.i)
+    transaction.pop("level", None)
 
 
-def _on_prepare(state: TraceState, event: Event, _node: str, data: Data) -> None:
-    entry = state.transactions.get(id_of(event.tx))
-    if entry is not None:
-        entry["pending"] = data["pending"]
-        entry["partitions"] = data["partitions"]
+def _on_prepare(state: TraceState, event: Event, _node: str, payload: Payload) -> None:
+    transaction = state.transactions.get(id_of(event.tx))
+    if transaction is not None:
+        transaction["pending"] = payload["pending"]
+        transaction["partitions"] = payload["partitions"]
 
 
-def _append_refused(state: TraceState, event: Event, _node: str, data: Data) -> None:
-    entry = state.transactions.get(id_of(event.tx))
-    if entry is not None and "error" in data:
-        entry["pending"] = None
+def _append_refused(state: TraceState, event: Event, _node: str, payload: Payload) -> None:
+    transaction = state.transactions.get(id_of(event.tx))
+    if transaction is not None and "error" in payload:
+        transaction["pending"] = None
 
 
-def _on_load(state: TraceState, _event: Event, node: str, _data: Data) -> None:
+def _on_load(state: TraceState, _event: Event, node: str, _payload: Payload) -> None:
     """After a load, the entries of this partition of the transaction log belong to the new
     coordinator.
     """
-    part = node.rpartition("/")[2]
-    for entry in state.transactions.values():
-        if entry["node"].rpartition("/")[2] == part:
-            entry["node"] = node
-            entry["pending"] = None
-            entry["last_epoch"] = NO_PRODUCER_EPOCH  # no field of the log has it
+    log_partition = node.rpartition("/")[2]
+    for transaction in state.transactions.values():
+        if transaction["node"].rpartition("/")[2] == log_partition:
+            transaction["node"] = node
+            transaction["pending"] = None
+            transaction["last_epoch"] = NO_PRODUCER_EPOCH  # no field of the log has it
 
 
-def _on_unload(state: TraceState, _event: Event, node: str, _data: Data) -> None:
-    for entry in state.transactions.values():
-        if entry["node"] == node:
-            entry["node"] = f"/{node.rpartition('/')[2]}"
+def _on_unload(state: TraceState, _event: Event, node: str, _payload: Payload) -> None:
+    for transaction in state.transactions.values():
+        if transaction["node"] == node:
+            transaction["node"] = f"/{node.rpartition('/')[2]}"
 
 
-def owed_by(key: str) -> tuple[str, str]:
+def owed_by(owed_key: str) -> tuple[str, str]:
     """The transactional id and the partition in a key of ``TraceState.owed``."""
-    tx, _, partition = key.rpartition(" ")
-    return id_of(tx), partition
+    txn_label, _, partition = owed_key.rpartition(" ")
+    return id_of(txn_label), partition
 
 
 # Markers, offsets, faults
 
 
-def _marker(state: TraceState, event: Event, _node: str, data: Data) -> None:
-    how = event.k.removeprefix("marker.")
-    if "tp" not in data:  # the coordinator has moved: none of them is owed here any more
-        for owed in [
+def _on_marker_event(state: TraceState, event: Event, _node: str, payload: Payload) -> None:
+    step = event.k.removeprefix("marker.")
+    if "tp" not in payload:  # the coordinator has moved: none of them is owed here any more
+        for ended_key in [
             owed_key for owed_key in state.owed if owed_key.rpartition(" ")[0] == event.tx
         ]:
-            del state.owed[owed]
+            del state.owed[ended_key]
         return
-    key = f"{event.tx} {data['tp']}"
-    if how in ("acked", "cancelled"):
-        state.owed.pop(key, None)
-        entry = state.transactions.get(id_of(event.tx))
-        if how == "acked" and entry is not None and data["tp"] in entry["partitions"]:
-            entry["partitions"] = [tp for tp in entry["partitions"] if tp != data["tp"]]
+    owed_key = f"{event.tx} {payload['tp']}"
+    if step in ("acked", "cancelled"):
+        state.owed.pop(owed_key, None)
+        transaction = state.transactions.get(id_of(event.tx))
+        if (
+            step == "acked"
+            and transaction is not None
+            and payload["tp"] in transaction["partitions"]
+        ):
+            transaction["partitions"] = [
+                tp for tp in transaction["partitions"] if tp != payload["tp"]
+            ]
         return
-    if how == "owed":
-        state.owed[key] = {"committed": data["committed"], "error": None}
-    entry = state.owed.get(key)
-    if entry is not None:
-        entry.update(how=how, i=event.i, error=data.get("error"))
+    if step == "owed":
+        state.owed[owed_key] = {"committed": payload["committed"], "error": None}
+    owed_marker = state.owed.get(owed_key)
+    if owed_marker is not None:
+        owed_marker.update(how=step, i=event.i, error=payload.get("error"))
 
 
-def _offset_added(state: TraceState, _event: Event, _node: str, data: Data) -> None:
-    state.offsets[f"{data['group']} {data['tp']}"] = data["offset"]
+def _offset_added(state: TraceState, _event: Event, _node: str, payload: Payload) -> None:
+    state.offsets[f"{payload['group']} {payload['tp']}"] = payload["offset"]
 
 
-def _offset_ended(state: TraceState, _event: Event, _node: str, data: Data) -> None:
-    state.offsets.pop(f"{data['group']} {data['tp']}", None)
+def _offset_ended(state: TraceState, _event: Event, _node: str, payload: Payload) -> None:
+    state.offsets.pop(f"{payload['group']} {payload['tp']}", None)
 
 
-_SHARE: Final = ("start", "next", "held", "isolation")
+_SHARE_FIELDS: Final = ("start", "next", "held", "isolation")
 
 
-def _share_loaded(state: TraceState, event: Event, node: str, data: Data) -> None:
-    if "next" in data:  # it could be loaded, and no older txnsim wrote the trace
-        state.shares[_share(data)] = _share_of(data, node, event.i)
+def _share_loaded(state: TraceState, event: Event, node: str, payload: Payload) -> None:
+    if "next" in payload:  # it could be loaded, and no older txnsim wrote the trace
+        state.shares[_share_key(payload)] = _share_of(payload, node, event.i)
 
 
-def _share_moved(state: TraceState, event: Event, node: str, data: Data) -> None:
-    old_share = state.shares.get(_share(data))
+def _share_moved(state: TraceState, event: Event, node: str, payload: Payload) -> None:
+    old_share = state.shares.get(_share_key(payload))
     if old_share is not None and old_share["node"] == node:  # else another broker leads it now
-        state.shares[_share(data)] = _share_of(data, node, event.i)
+        state.shares[_share_key(payload)] = _share_of(payload, node, event.i)
 
 
-def _share_unloaded(state: TraceState, _event: Event, node: str, data: Data) -> None:
-    old_share = state.shares.get(_share(data))
+def _share_unloaded(state: TraceState, _event: Event, node: str, payload: Payload) -> None:
+    old_share = state.shares.get(_share_key(payload))
     if old_share is not None and old_share["node"] == node:
-        del state.shares[_share(data)]
+        del state.shares[_share_key(payload)]
 
 
-def _share(data: Data) -> str:
-    return f"{data['group']} {data['tp']}"
+def _share_key(payload: Payload) -> str:
+    return f"{payload['group']} {payload['tp']}"
 
 
-def _share_of(data: Data, node: str, i: int) -> dict[str, Any]:
-    return {name: data[name] for name in _SHARE} | {"node": node, "i": i}
-
-
-def _member_moved(state: TraceState, event: Event, node: str, data: Data) -> None:
-    state.streams[_member(data)] = {**data, "node": node, "i": event.i}
-
-
-def _member_left(state: TraceState, _event: Event, _node: str, data: Data) -> None:
-    state.streams.pop(_member(data), None)
-
-
-def _streams_unloaded(state: TraceState, _event: Event, node: str, data: Data) -> None:
-    for name, member in tuple(state.streams.items()):
-        if (member["group"], member["node"]) == (data["group"], node):
-            del state.streams[name]
-
-
-def _member(data: Data) -> str:
-    return f"{data['group']} {data['member']}"
-
-
-_FAULT: Final = ("point", "action", "matched", "struck", "held")
-
-
-def _on_arm(state: TraceState, _event: Event, _node: str, data: Data) -> None:
-    state.faults[data["rule"]] = {"matched": 0, "struck": 0, "held": 0} | {
-        name: data[name] for name in _FAULT if name in data
+def _share_of(payload: Payload, node: str, position: int) -> dict[str, Any]:
+    return {field_name: payload[field_name] for field_name in _SHARE_FIELDS} | {
+        "node": node,
+        "i": position,
     }
 
 
-def _struck(state: TraceState, _event: Event, _node: str, data: Data) -> None:
-    fault = state.faults.get(data["rule"])
+def _member_moved(state: TraceState, event: Event, node: str, payload: Payload) -> None:
+    state.streams[_member_key(payload)] = {**payload, "node": node, "i": event.i}
+
+
+def _member_left(state: TraceState, _event: Event, _node: str, payload: Payload) -> None:
+    state.streams.pop(_member_key(payload), None)
+
+
+def _streams_unloaded(state: TraceState, _event: Event, node: str, payload: Payload) -> None:
+    for member_key, member in tuple(state.streams.items()):
+        if (member["group"], member["node"]) == (payload["group"], node):
+            del state.streams[member_key]
+
+
+def _member_key(payload: Payload) -> str:
+    return f"{payload['group']} {payload['member']}"
+
+
+_FAULT_FIELDS: Final = ("point", "action", "matched", "struck", "held")
+
+
+def _fault_armed(state: TraceState, _event: Event, _node: str, payload: Payload) -> None:
+    state.faults[payload["rule"]] = {"matched": 0, "struck": 0, "held": 0} | {
+        field_name: payload[field_name] for field_name in _FAULT_FIELDS if field_name in payload
+    }
+
+
+def _fault_struck(state: TraceState, _event: Event, _node: str, payload: Payload) -> None:
+    fault = state.faults.get(payload["rule"])
     if fault is not None:
-        fault.update({name: data[name] for name in _FAULT if name in data})
+        fault.update(
+            {
+                field_name: payload[field_name]
+                for field_name in _FAULT_FIELDS
+                if field_name in payload
+            }
+        )
 
 
-def _on_release(state: TraceState, event: Event, node: str, data: Data) -> None:
-    if data.get("disarmed"):
-        state.faults.pop(data["rule"], None)
+def _fault_released(state: TraceState, event: Event, node: str, payload: Payload) -> None:
+    if payload.get("disarmed"):
+        state.faults.pop(payload["rule"], None)
     else:
-        _struck(state, event, node, data)
+        _fault_struck(state, event, node, payload)
 
 
 # Beginning in the middle
 
 
-def _snapshot(state: TraceState, event: Event, _node: str, data: Data) -> None:
-    if data["part"] == 0:
-        for transaction in (
+def _snapshot(state: TraceState, event: Event, _node: str, payload: Payload) -> None:
+    if payload["part"] == 0:
+        for mapping in (
             state.logs,
             state.transactions,
             state.owed,
             state.faults,
             state.brokers,
         ):
-            transaction.clear()
+            mapping.clear()
         state.offsets.clear()
         state.shares.clear()
         state.streams.clear()
-        for broker in data["brokers"]:
+        for broker in payload["brokers"]:
             state.brokers[broker["node"]] = broker["state"]
-        for fault in data["faults"]:
-            state.faults[fault["rule"]] = {name: fault[name] for name in _FAULT}
-        state.level = data["trace"]
-    for log in data["partitions"]:
+        for fault in payload["faults"]:
+            state.faults[fault["rule"]] = {
+                field_name: fault[field_name] for field_name in _FAULT_FIELDS
+            }
+        state.level = payload["trace"]
+    for log in payload["partitions"]:
         state.logs[log["tp"]] = _log(log["leader"], log)
-    for transaction in data["transactions"]:
-        entry = {**transaction["d"], "node": transaction["node"], "i": event.i}
-        state.transactions[id_of(transaction["tx"])] = entry
-    for position in data.get("positions", ()):
+    for transaction in payload["transactions"]:
+        last_move = {**transaction["d"], "node": transaction["node"], "i": event.i}
+        state.transactions[id_of(transaction["tx"])] = last_move
+    for position in payload.get("positions", ()):
         if "pid" in position:  # a transaction has added it
             state.offsets[f"{position['group']} {position['tp']}"] = position["offset"]
-    for share in data.get("shares", ()):
-        state.shares[_share(share)] = _share_of(share, share["node"], event.i)
-    for member in data.get("streams", ()):
+    for share in payload.get("shares", ()):
+        state.shares[_share_key(share)] = _share_of(share, share["node"], event.i)
+    for member in payload.get("streams", ()):
         _member_moved(state, event, member["node"], member)
 
 
-_ASSIGN: Final[Mapping[str, Callable[[TraceState, Event, str, Data], None]]] = {
-    "input": _input,
-    "node.up": _up,
-    "node.down": _down,
-    "node.role": _role,
+_ASSIGNERS: Final[Mapping[str, Callable[[TraceState, Event, str, Payload], None]]] = {
+    "input": _on_input,
+    "node.up": _broker_up,
+    "node.down": _broker_down,
+    "node.role": _role_taken,
     "log.append": _on_append,
     "marker.written": _on_marker_written,
     "pid.open": _on_open,
     "pid.expire": _on_producer_forgotten,
-    "log.hw": _bound("hw"),
-    "log.lso": _bound("lso"),
-    "log.start": _began_later,
-    "log.truncate": _bound("end"),
+    "log.hw": _bound_setter("hw"),
+    "log.lso": _bound_setter("lso"),
+    "log.start": _log_start_moved,
+    "log.truncate": _bound_setter("end"),
     "txn.decide": _on_decision,
     "txn.prepare": _on_prepare,
     "txn.append": _append_refused,
-    "txn.complete": _on_move,
+    "txn.complete": _on_transition,
     "txn.load": _on_load,
     "txn.unload": _on_unload,
-    "marker.owed": _marker,
-    "marker.sent": _marker,
-    "marker.acked": _marker,
-    "marker.refused": _marker,
-    "marker.cancelled": _marker,
+    "marker.owed": _on_marker_event,
+    "marker.sent": _on_marker_event,
+    "marker.acked": _on_marker_event,
+    "marker.refused": _on_marker_event,
+    "marker.cancelled": _on_marker_event,
     "group.offset_pending": _offset_added,
     "group.offset_commit": _offset_ended,
     "group.offset_abort": _offset_ended,
@@ -466,11 +487,11 @@ _ASSIGN: Final[Mapping[str, Callable[[TraceState, Event, str, Data], None]]] = {
     "streams.member": _member_moved,
     "streams.left": _member_left,
     "streams.unload": _streams_unloaded,
-    "fault.arm": _on_arm,
-    "fault.hit": _struck,
-    "fault.release": _on_release,
+    "fault.arm": _fault_armed,
+    "fault.hit": _fault_struck,
+    "fault.release": _fault_released,
     "snapshot": _snapshot,
 }
 """Kind of event -> function that assigns its values; other kinds change nothing."""
-ASSIGNED: Final = frozenset(_ASSIGN)
+ASSIGNED_KINDS: Final = frozenset(_ASSIGNERS)
 """Kinds of events that change the state."""

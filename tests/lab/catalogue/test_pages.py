@@ -34,7 +34,7 @@ from txnsim_lab.scenario.steps_model import (
     Step,
 )
 from txnsim_lab.trace.explain import lso_of
-from txnsim_lab.trace.faults_and_decisions import Remembered
+from txnsim_lab.trace.faults_and_decisions import FaultsAndDecisions
 from txnsim_lab.trace.state import state_at
 
 # The zoo of documented anomalies: in which generation of the protocol each one happens, written
@@ -316,8 +316,10 @@ def test_an_operator_and_a_reader_of_the_trace_hear_the_same(name: str, run: str
             )
             state = state_at(tracer.events(0), tracer.nodes)
             state.at_us = (now_ms - state.wall_ms) * 1000
-            remembered = Remembered.from_events(tracer.events(0))
-            trace_explanation = lso_of(state, str(partition), at=0, remembered=remembered)
+            faults_and_decisions = FaultsAndDecisions.from_events(tracer.events(0))
+            trace_explanation = lso_of(
+                state, str(partition), at=0, faults_and_decisions=faults_and_decisions
+            )
             sentence_pairs.append((operator_explanation.sentences, trace_explanation.sentences))
 
     scenario_run = ScenarioRun(scenario=catalog.find(name)[1], run=run, take="armed")

@@ -12,11 +12,11 @@ from txnsim_lab.trace.explain import (
     BRIEF_REMARK,
     explain_lso,
     explain_txn,
+    explained_partitions,
     mismatches,
-    places,
     walk,
 )
-from txnsim_lab.trace.faults_and_decisions import Remembered
+from txnsim_lab.trace.faults_and_decisions import FaultsAndDecisions
 from txnsim_lab.trace.state import state_at
 
 NODES = ("broker/1", "broker/1/log/t-0", "broker/2/txn/0", "fault", "client/app")
@@ -146,7 +146,11 @@ def test_what_hangs_in_a_topic_of_kafka_comes_first() -> None:
     hangs = (nodes[-1], "pid.open", (), "", data)
     run = small(nodes, other_leads, LEADS, leads, completed_move("Ongoing", "t-0"), OPENED, hangs)
     state = state_at(run.events, run.nodes)
-    assert places(state, mismatches(state, Remembered())) == [where, "t-0", "a-0"]
+    assert explained_partitions(state, mismatches(state, FaultsAndDecisions())) == [
+        where,
+        "t-0",
+        "a-0",
+    ]
 
 
 def test_at_brief_nothing_is_said_of_a_marker_that_may_not_be_there() -> None:
@@ -234,6 +238,6 @@ def test_a_walk_skips_copies_but_not_the_root() -> None:
 
 def test_both_views_of_an_open_transaction_stand_side_by_side() -> None:
     run = small(NODES, LEADS, completed_move("Ongoing", "t-0"), APPENDED, OPENED)
-    (mismatch,) = mismatches(state_at(run.events, run.nodes), Remembered())
+    (mismatch,) = mismatches(state_at(run.events, run.nodes), FaultsAndDecisions())
     assert (mismatch.partition, mismatch.first, mismatch.state) == ("t-0", 0, "Ongoing")
     assert mismatch.verdict is OpenTxnStatus.ALIVE

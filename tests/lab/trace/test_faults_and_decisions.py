@@ -8,7 +8,7 @@ import pytest
 from tests.support.small_trace import small
 from txnsim.txn.past_decision import Decision
 from txnsim.types import TopicPartition
-from txnsim_lab.trace.faults_and_decisions import Remembered
+from txnsim_lab.trace.faults_and_decisions import FaultsAndDecisions
 
 NODES = ("broker/2/txn/0", "fault", "broker/1/log/t-0")
 T0 = TopicPartition("t", 0)
@@ -24,14 +24,14 @@ def decision(
     *events: tuple[Any, ...], entry: Mapping[str, Any] | None = None, epoch: int = 0
 ) -> Decision:
     run = small(NODES, *events)
-    decided = Remembered.from_events(run.events).decision_of(
+    decided = FaultsAndDecisions.from_events(run.events).decision_of(
         T0,
         producer_id=7,
         producer_epoch=epoch,
         first_offset=9,
         opened_by=-1,
         last_timestamp_ms=9,
-        entry=entry,
+        transaction=entry,
     )
     return decided.decision
 
@@ -124,11 +124,15 @@ def test_only_what_is_held_of_the_transaction_itself_holds_it_back(
     events: tuple[tuple[Any, ...], ...], expected_indexes: list[int]
 ) -> None:
     """The last strike of any rule that held something was named as the cause."""
-    remembered = Remembered.from_events(small(NODES, *events).events)
-    assert [index for index, _ in remembered.held_strikes("app", 7, "t-0")] == expected_indexes
+    faults_and_decisions = FaultsAndDecisions.from_events(small(NODES, *events).events)
+    assert [
+        index for index, _ in faults_and_decisions.held_strikes("app", 7, "t-0")
+    ] == expected_indexes
 
 
 def test_what_a_ring_has_dropped_is_forgotten() -> None:
-    remembered = Remembered.from_events(small(NODES, MINE, completed_move("Dead"), MINE).events)
-    remembered.forget(1)
-    assert [index for index, _ in remembered.held_strikes("app", 7, "t-0")] == [2]
+    faults_and_decisions = FaultsAndDecisions.from_events(
+        small(NODES, MINE, completed_move("Dead"), MINE).events
+    )
+    faults_and_decisions.forget(1)
+    assert [index for index, _ in faults_and_decisions.held_strikes("app", 7, "t-0")] == [2]

@@ -19,110 +19,114 @@ from txnsim.trace.trace_file import Recording
 from txnsim_lab.trace.brief import payload
 from txnsim_lab.trace.cause_chains import by_position
 
-ENDED: Final = frozenset({"CompleteCommit", "CompleteAbort", "Empty", "Dead"})
-BOUNDS: Final = {"log.lso": "last stable offset", "log.hw": "high watermark"}
+ENDED_STATES: Final = frozenset({"CompleteCommit", "CompleteAbort", "Empty", "Dead"})
+BOUND_NAMES: Final = {"log.lso": "last stable offset", "log.hw": "high watermark"}
 
 Row = dict[str, Any]
 
 
 def convert(run: Recording) -> str:
     """The trace as JSON text."""
-    rows = [*_names(run), *_messages(run), *_states(run), *_counters(run)]
+    rows = [*_name_rows(run), *_message_rows(run), *_state_rows(run), *_counter_rows(run)]
     return msgspec.json.encode({"traceEvents": rows, "displayTimeUnit": "ms"}).decode()
 
 
-class _Places:
+class _ThreadNumbers:
     """Numbers of processes and threads."""
 
     def __init__(self, nodes: tuple[str, ...]) -> None:
         self.processes: dict[str, int] = {}
         self.threads: dict[tuple[int, str], int] = {}
-        self.nodes = [self.ids_of(_process(node), node) for node in nodes]
+        self.nodes = [self.ids_of(_process_name(node), node) for node in nodes]
 
     def ids_of(self, process: str, thread: str) -> tuple[int, int]:
         pid = self.processes.setdefault(process, len(self.processes) + 1)
         return pid, self.threads.setdefault((pid, thread), len(self.threads) + 1)
 
 
-def _process(node: str) -> str:
+def _process_name(node: str) -> str:
     return "/".join(node.split("/")[:2])
 
 
-def _names(run: Recording) -> Iterator[Row]:
-    places = _places_of(run)
-    for name, pid in places.processes.items():
+def _name_rows(run: Recording) -> Iterator[Row]:
+    thread_numbers = _thread_numbers_of(run)
+    for name, pid in thread_numbers.processes.items():
         yield {"ph": "M", "pid": pid, "name": "process_name", "args": {"name": name}}
-    for (pid, name), tid in places.threads.items():
+    for (pid, name), tid in thread_numbers.threads.items():
         yield {"ph": "M", "pid": pid, "tid": tid, "name": "thread_name", "args": {"name": name}}
 
 
-def _places_of(run: Recording) -> _Places:
-    places = _Places(run.nodes)
+def _thread_numbers_of(run: Recording) -> _ThreadNumbers:
+    thread_numbers = _ThreadNumbers(run.nodes)
     for event in run.events:
         if event.k == "txn.complete":
-            places.ids_of(_process(run.nodes[event.n]), _thread_of(event))
-    return places
+            thread_numbers.ids_of(_process_name(run.nodes[event.n]), _thread_of(event))
+    return thread_numbers
 
 
 def _thread_of(event: Event) -> str:
     return f"transactional id {event.tx.rpartition('/')[0]}"
 
 
-def _messages(run: Recording) -> Iterator[Row]:
-    places = _places_of(run)
+def _message_rows(run: Recording) -> Iterator[Row]:
+    thread_numbers = _thread_numbers_of(run)
     events = by_position(run.events)
     for event in run.events:
-        pid, tid = places.nodes[event.n]
-        base = {"ts": event.t, "pid": pid, "tid": tid, "cat": event.k.partition(".")[0]}
-        name = _name(event)
-        args = {"event": event.i, "payload": payload(event), "causes": list(event.p)}
+        pid, tid = thread_numbers.nodes[event.n]
+        common_fields = {"ts": event.t, "pid": pid, "tid": tid, "cat": event.k.partition(".")[0]}
+        name = _event_name(event)
+        event_args = {"event": event.i, "payload": payload(event), "causes": list(event.p)}
         if not event.k.startswith("msg."):
-            yield {**base, "ph": "i", "s": "t", "name": name, "args": args}
+            yield {**common_fields, "ph": "i", "s": "t", "name": name, "args": event_args}
             continue
-        yield {**base, "ph": "X", "dur": 1, "name": name, "args": args}
+        yield {**common_fields, "ph": "X", "dur": 1, "name": name, "args": event_args}
         cause = events.get(event.p[0]) if event.p else None
         if event.k == "msg.recv" and cause is not None and cause.k == "msg.send":
-            sender, lane = places.nodes[cause.n]
-            flow = {"cat": base["cat"], "name": "message", "id": event.i}
-            yield {**flow, "ph": "s", "ts": cause.t, "pid": sender, "tid": lane}
-            yield {**flow, "ph": "f", "bp": "e", "ts": event.t, "pid": pid, "tid": tid}
+            sender_pid, sender_tid = thread_numbers.nodes[cause.n]
+            arrow_fields = {"cat": common_fields["cat"], "name": "message", "id": event.i}
+            yield {**arrow_fields, "ph": "s", "ts": cause.t, "pid": sender_pid, "tid": sender_tid}
+            yield {**arrow_fields, "ph": "f", "bp": "e", "ts": event.t, "pid": pid, "tid": tid}
 
 
-def _name(event: Event) -> str:
+def _event_name(event: Event) -> str:
     api = event.d.get("api") if isinstance(event.d, Mapping) else None
     return f"{event.k} {api}" if api else event.k
 
 
-def _states(run: Recording) -> Iterator[Row]:
-    places = _places_of(run)
-    since: dict[str, tuple[Event, str]] = {}
-    end = run.events[-1].t if run.events else 0
+def _state_rows(run: Recording) -> Iterator[Row]:
+    thread_numbers = _thread_numbers_of(run)
+    open_states: dict[str, tuple[Event, str]] = {}
+    end_us = run.events[-1].t if run.events else 0
     for event in run.events:
         if event.k != "txn.complete" or not isinstance(event.d, Mapping):
             continue
         thread = _thread_of(event)
-        if thread in since:
-            yield _slice(run, places, *since.pop(thread), until=event.t)
-        if event.d["state"] not in ENDED:
-            since[thread] = event, event.d["state"]
-    for begun in since.values():
-        yield _slice(run, places, *begun, until=end)
+        if thread in open_states:
+            yield _state_slice(run, thread_numbers, *open_states.pop(thread), end_us=event.t)
+        if event.d["state"] not in ENDED_STATES:
+            open_states[thread] = event, event.d["state"]
+    for opening in open_states.values():
+        yield _state_slice(run, thread_numbers, *opening, end_us=end_us)
 
 
-def _slice(run: Recording, places: _Places, begun: Event, state: str, *, until: int) -> Row:
-    pid, tid = places.ids_of(_process(run.nodes[begun.n]), _thread_of(begun))
+def _state_slice(
+    run: Recording, thread_numbers: _ThreadNumbers, opening_event: Event, state: str, *, end_us: int
+) -> Row:
+    pid, tid = thread_numbers.ids_of(
+        _process_name(run.nodes[opening_event.n]), _thread_of(opening_event)
+    )
     return {
-        "ph": "X", "cat": "transaction", "name": state, "ts": begun.t, "dur": until - begun.t,
-        "pid": pid, "tid": tid, "args": {"event": begun.i, "tx": begun.tx},
+        "ph": "X", "cat": "transaction", "name": state, "ts": opening_event.t, "dur": end_us - opening_event.t,
+        "pid": pid, "tid": tid, "args": {"event": opening_event.i, "tx": opening_event.tx},
     }  # fmt: skip
 
 
-def _counters(run: Recording) -> Iterator[Row]:
-    places = _places_of(run)
+def _counter_rows(run: Recording) -> Iterator[Row]:
+    thread_numbers = _thread_numbers_of(run)
     for event in run.events:
-        if event.k in BOUNDS and isinstance(event.d, Mapping):
-            pid, _ = places.nodes[event.n]
+        if event.k in BOUND_NAMES and isinstance(event.d, Mapping):
+            pid, _ = thread_numbers.nodes[event.n]
             yield {
-                "ph": "C", "ts": event.t, "pid": pid, "name": f"{BOUNDS[event.k]} {event.d['tp']}",
+                "ph": "C", "ts": event.t, "pid": pid, "name": f"{BOUND_NAMES[event.k]} {event.d['tp']}",
                 "args": {"offset": event.d["to"]},
             }  # fmt: skip

@@ -14,12 +14,12 @@ from txnsim.trace.trace_file import Recording
 from txnsim_lab.trace.cause_chains import by_position
 
 ARROWS_MAX: Final = 200
-NOTED: Final = frozenset(
+NOTED_KINDS: Final = frozenset(
     {"txn.complete", "marker.written", "marker.refused", "log.reject", "pid.open", "fault.hit"}
     | {"fault.release", "msg.drop", "check.violation", "log.lso", "node.down"}
 )
 """Kinds of events that get a note if no arrow leads to them."""
-_SPECIAL: Final = re.compile(r"[;#<>{}]")
+_SPECIAL_CHARACTERS: Final = re.compile(r"[;#<>{}]")
 
 
 def convert(run: Recording) -> str:
@@ -30,50 +30,60 @@ def convert(run: Recording) -> str:
     for event in run.events:
         cause = events.get(event.p[0]) if event.p else None
         if event.k == "msg.send" or (
-            event.k == "msg.recv" and cause is not None and not _is_new(cause)
+            event.k == "msg.recv" and cause is not None and not _is_message_start(cause)
         ):
             continue
         node_name = nodes[event.n]
         if cause is not None and nodes[cause.n] != node_name:
             arrow = "--x" if event.k == "msg.drop" else "->>"
-            steps.append((nodes[cause.n], arrow, node_name, _text(event)))
-        elif event.k in NOTED:
-            steps.append((node_name, _text(event)))
+            steps.append((nodes[cause.n], arrow, node_name, _event_text(event)))
+        elif event.k in NOTED_KINDS:
+            steps.append((node_name, _event_text(event)))
     last_steps = steps[-ARROWS_MAX:]
     lines = ["sequenceDiagram"]
-    names = dict.fromkeys(
-        name for step in last_steps for name in ((step[0], step[2]) if len(step) == 4 else step[:1])
+    participants = dict.fromkeys(
+        participant
+        for step in last_steps
+        for participant in ((step[0], step[2]) if len(step) == 4 else step[:1])
     )
-    ids = {name: f"n{number}" for number, name in enumerate(names)}
-    lines += [f"    participant {ids[name]} as {_escape(name)}" for name in names]
+    participant_ids = {participant: f"n{number}" for number, participant in enumerate(participants)}
+    lines += [
+        f"    participant {participant_ids[participant]} as {_escape(participant)}"
+        for participant in participants
+    ]
     if len(steps) > len(last_steps) and last_steps:
         lines.append(
-            f"    Note over {ids[last_steps[0][0]]}: {len(steps) - len(last_steps)} earlier"
+            f"    Note over {participant_ids[last_steps[0][0]]}: "
+            f"{len(steps) - len(last_steps)} earlier"
             " steps are left out"
         )
     for step in last_steps:
         if len(step) == 4:
-            lines.append(f"    {ids[step[0]]}{step[1]}{ids[step[2]]}: {step[3]}")
+            lines.append(
+                f"    {participant_ids[step[0]]}{step[1]}{participant_ids[step[2]]}: {step[3]}"
+            )
         else:
-            lines.append(f"    Note over {ids[step[0]]}: {step[1]}")
+            lines.append(f"    Note over {participant_ids[step[0]]}: {step[1]}")
     return "\n".join(lines) + "\n"
 
 
-def _is_new(cause: Event) -> bool:
+def _is_message_start(cause: Event) -> bool:
     return cause.k in ("msg.send", "client.call")
 
 
-def _text(event: Event) -> str:
-    data = event.d if isinstance(event.d, Mapping) else {}
+def _event_text(event: Event) -> str:
+    fields = event.d if isinstance(event.d, Mapping) else {}
     facts = [
-        str(data[name]) for name in ("api", "state", "tp", "error", "rule", "to") if data.get(name)
+        str(fields[field_name])
+        for field_name in ("api", "state", "tp", "error", "rule", "to")
+        if fields.get(field_name)
     ]
-    words = " ".join([event.k, *facts, event.tx])
-    return _escape(f"{words} ({event.t // 1000} ms, no. {event.i})")
+    event_words = " ".join([event.k, *facts, event.tx])
+    return _escape(f"{event_words} ({event.t // 1000} ms, no. {event.i})")
 
 
 def _escape(text: str) -> str:
     """Escape text: Mermaid ends a line at ``;``, reads ``#`` as an entity and ``end``
     as a keyword.
     """
-    return re.sub(r"\bend\b", "End", _SPECIAL.sub(" ", text)).strip()
+    return re.sub(r"\bend\b", "End", _SPECIAL_CHARACTERS.sub(" ", text)).strip()

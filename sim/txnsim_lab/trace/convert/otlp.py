@@ -18,7 +18,7 @@ from txnsim.runtime.trace import Event
 from txnsim.trace.story import id_of
 from txnsim.trace.trace_file import Recording
 from txnsim_lab.trace.cause_chains import by_position
-from txnsim_lab.trace.convert.chrome import ENDED
+from txnsim_lab.trace.convert.chrome import ENDED_STATES
 from txnsim_lab.trace.state import state_at
 
 INTERNAL: Final = 1
@@ -34,7 +34,7 @@ Row = dict[str, Any]
 def convert(run: Recording) -> str:
     """The trace as JSON text."""
     spans: dict[str, list[Row]] = {}
-    for node, span in (*_transactions(run), *_exchanges(run)):
+    for node, span in (*_transaction_spans(run), *_exchange_spans(run)):
         spans.setdefault("/".join(node.split("/")[:2]), []).append(span)
     version = str(run.header.get("sim", ""))
     scope = {"name": "txnsim", "version": version}
@@ -51,92 +51,148 @@ def convert(run: Recording) -> str:
     ).decode()
 
 
-def _transactions(run: Recording) -> Iterator[tuple[str, Row]]:
-    open_ones: dict[str, list[Event]] = {}
-    events: dict[str, list[Event]] = {}
+def _transaction_spans(run: Recording) -> Iterator[tuple[str, Row]]:
+    open_transactions: dict[str, list[Event]] = {}
+    transaction_events: dict[str, list[Event]] = {}
     for event in run.events:
-        name = id_of(event.tx)
-        if not name:
+        transactional_id = id_of(event.tx)
+        if not transactional_id:
             continue
         state = event.d.get("state") if isinstance(event.d, Mapping) else None
         if event.k == "txn.complete":
-            if state not in ENDED:
-                open_ones.setdefault(name, []).append(event)
-            elif name in open_ones:
-                moves = open_ones.pop(name)
-                yield from _transaction(run, name, moves, events.pop(name, []), event.t)
-        elif name in open_ones:
-            events.setdefault(name, []).append(event)
-    end = run.events[-1].t if run.events else 0
-    for name, moves in open_ones.items():
-        yield from _transaction(run, name, moves, events.get(name, []), end)
+            if state not in ENDED_STATES:
+                open_transactions.setdefault(transactional_id, []).append(event)
+            elif transactional_id in open_transactions:
+                transitions = open_transactions.pop(transactional_id)
+                yield from _spans_of_transaction(
+                    run,
+                    transactional_id,
+                    transitions,
+                    transaction_events.pop(transactional_id, []),
+                    event.t,
+                )
+        elif transactional_id in open_transactions:
+            transaction_events.setdefault(transactional_id, []).append(event)
+    end_us = run.events[-1].t if run.events else 0
+    for transactional_id, transitions in open_transactions.items():
+        yield from _spans_of_transaction(
+            run, transactional_id, transitions, transaction_events.get(transactional_id, []), end_us
+        )
 
 
-def _transaction(
-    run: Recording, name: str, moves: list[Event], events: list[Event], end: int
+def _spans_of_transaction(
+    run: Recording,
+    transactional_id: str,
+    transitions: list[Event],
+    events: list[Event],
+    end_us: int,
 ) -> Iterator[tuple[str, Row]]:
-    first_move = moves[0]
-    node = run.nodes[first_move.n]
-    whole = _span(run, f"transaction {name}", first_move, end, kind=INTERNAL, trace=first_move)
-    whole["attributes"].append(_attribute("messaging.kafka.transactional_id", name))
-    whole["events"] = [
-        {"timeUnixNano": _nanos(run, event.t), "name": event.k, "attributes": _attributes(event)}
+    first_transition = transitions[0]
+    node = run.nodes[first_transition.n]
+    transaction_span = _span(
+        run,
+        f"transaction {transactional_id}",
+        first_transition,
+        end_us,
+        span_kind=INTERNAL,
+        root_event=first_transition,
+    )
+    transaction_span["attributes"].append(
+        _attribute("messaging.kafka.transactional_id", transactional_id)
+    )
+    transaction_span["events"] = [
+        {
+            "timeUnixNano": _unix_nanos(run, event.t),
+            "name": event.k,
+            "attributes": _attributes(event),
+        }
         for event in events
     ]
-    yield node, whole
-    for index, move in enumerate(moves):
-        until = moves[index + 1].t if index + 1 < len(moves) else end
-        assert isinstance(move.d, Mapping), "only moves with a payload are kept"
-        state = _span(
-            run, str(move.d["state"]), move, until, kind=INTERNAL, trace=first_move, suffix="state"
+    yield node, transaction_span
+    for index, transition in enumerate(transitions):
+        until_us = transitions[index + 1].t if index + 1 < len(transitions) else end_us
+        assert isinstance(transition.d, Mapping), "only moves with a payload are kept"
+        state_span = _span(
+            run,
+            str(transition.d["state"]),
+            transition,
+            until_us,
+            span_kind=INTERNAL,
+            root_event=first_transition,
+            id_suffix="state",
         )
-        state["parentSpanId"] = whole["spanId"]
-        yield node, state
+        state_span["parentSpanId"] = transaction_span["spanId"]
+        yield node, state_span
 
 
-def _exchanges(run: Recording) -> Iterator[tuple[str, Row]]:
+def _exchange_spans(run: Recording) -> Iterator[tuple[str, Row]]:
     """Calls of clients and requests to brokers, with their answers, as spans."""
     events = by_position(run.events)
     for event in run.events:
-        data = event.d if isinstance(event.d, Mapping) else {}
-        begun = events.get(event.p[-1]) if event.p else None
-        if begun is None:
+        fields = event.d if isinstance(event.d, Mapping) else {}
+        opening_event = events.get(event.p[-1]) if event.p else None
+        if opening_event is None:
             continue
-        request = begun.d if isinstance(begun.d, Mapping) else {}
-        root = begun
-        while root.p and root.p[0] in events:
-            root = events[root.p[0]]
-        if event.k == "client.result" and begun.k == "client.call":
-            span = _span(run, str(request.get("call")), begun, event.t, kind=CLIENT, trace=root)
-        elif event.k == "msg.send" and data.get("response") and begun.k == "msg.recv":
-            span = _span(run, str(request.get("api")), begun, event.t, kind=SERVER, trace=root)
+        request_fields = opening_event.d if isinstance(opening_event.d, Mapping) else {}
+        root_event = opening_event
+        while root_event.p and root_event.p[0] in events:
+            root_event = events[root_event.p[0]]
+        if event.k == "client.result" and opening_event.k == "client.call":
+            span = _span(
+                run,
+                str(request_fields.get("call")),
+                opening_event,
+                event.t,
+                span_kind=CLIENT,
+                root_event=root_event,
+            )
+        elif event.k == "msg.send" and fields.get("response") and opening_event.k == "msg.recv":
+            span = _span(
+                run,
+                str(request_fields.get("api")),
+                opening_event,
+                event.t,
+                span_kind=SERVER,
+                root_event=root_event,
+            )
         else:
             continue
-        if data.get("error"):
-            span["status"] = {"code": ERROR, "message": str(data["error"])}
-        yield run.nodes[begun.n], span
+        if fields.get("error"):
+            span["status"] = {"code": ERROR, "message": str(fields["error"])}
+        yield run.nodes[opening_event.n], span
 
 
 def _span(
-    run: Recording, name: str, begun: Event, end: int, *, kind: int, trace: Event, suffix: str = ""
+    run: Recording,
+    span_name: str,
+    opening_event: Event,
+    end_us: int,
+    *,
+    span_kind: int,
+    root_event: Event,
+    id_suffix: str = "",
 ) -> Row:
     return {
-        "traceId": _id(run, f"trace {trace.i}", 16),
-        "spanId": _id(run, f"span {begun.i} {suffix}", 8),
-        "name": name,
-        "kind": kind,
-        "startTimeUnixNano": _nanos(run, begun.t),
-        "endTimeUnixNano": _nanos(run, end),
-        "attributes": _attributes(begun),
+        "traceId": _hash_id(run, f"trace {root_event.i}", 16),
+        "spanId": _hash_id(run, f"span {opening_event.i} {id_suffix}", 8),
+        "name": span_name,
+        "kind": span_kind,
+        "startTimeUnixNano": _unix_nanos(run, opening_event.t),
+        "endTimeUnixNano": _unix_nanos(run, end_us),
+        "attributes": _attributes(opening_event),
     }
 
 
 def _attributes(event: Event) -> list[Row]:
-    data = event.d if isinstance(event.d, Mapping) else {}
+    fields = event.d if isinstance(event.d, Mapping) else {}
     attributes = [_attribute("txnsim.event", event.i)]
-    for name, value in data.items():
-        plain = value if isinstance(value, (str, int)) else msgspec.json.encode(value).decode()
-        attributes.append(_attribute(f"txnsim.{name}", plain))
+    for field_name, field_value in fields.items():
+        plain_value = (
+            field_value
+            if isinstance(field_value, (str, int))
+            else msgspec.json.encode(field_value).decode()
+        )
+        attributes.append(_attribute(f"txnsim.{field_name}", plain_value))
     return attributes
 
 
@@ -148,12 +204,12 @@ def _attribute(name: str, value: str | int) -> Row:
     return {"key": name, "value": {"stringValue": value}}
 
 
-def _id(run: Recording, what: str, size: int) -> str:
-    seed = f"{run.trailer.get('hash')} {run.header.get('seed')} {what}"
-    return hashlib.sha256(seed.encode()).digest()[:size].hex()
+def _hash_id(run: Recording, id_text: str, size_bytes: int) -> str:
+    seed = f"{run.trailer.get('hash')} {run.header.get('seed')} {id_text}"
+    return hashlib.sha256(seed.encode()).digest()[:size_bytes].hex()
 
 
-def _nanos(run: Recording, at_us: int) -> str:
+def _unix_nanos(run: Recording, at_us: int) -> str:
     return str((_wall_ms(run) * 1000 + at_us) * 1000)
 
 

@@ -22,21 +22,21 @@ PARSER: Final = r"(?<host>\S+) (?<clock>{.*})\n(?<event>.*)"
 def convert(run: Recording) -> str:
     """The trace as text."""
     nodes = run.nodes
-    own: dict[int, dict[str, int]] = {}
-    clocks: dict[int, dict[str, int]] = {}
+    clocks_by_node: dict[int, dict[str, int]] = {}
+    clocks_by_event: dict[int, dict[str, int]] = {}
     lines = []
     for event in run.events:
-        clock = own.setdefault(event.n, {})
+        clock = clocks_by_node.setdefault(event.n, {})
         for parent in event.p:
-            for host, count in clocks.get(parent, {}).items():
-                clock[host] = max(clock.get(host, 0), count)
-        name = nodes[event.n]
-        clock[name] = clock.get(name, 0) + 1
-        clocks[event.i] = dict(clock)
-        lines.append(f"{name} {msgspec.json.encode(clock).decode()}\n{_text(event)}\n")
+            for host, event_count in clocks_by_event.get(parent, {}).items():
+                clock[host] = max(clock.get(host, 0), event_count)
+        node_name = nodes[event.n]
+        clock[node_name] = clock.get(node_name, 0) + 1
+        clocks_by_event[event.i] = dict(clock)
+        lines.append(f"{node_name} {msgspec.json.encode(clock).decode()}\n{_event_text(event)}\n")
     return "".join(lines)
 
 
-def _text(event: Event) -> str:
-    tx = f" {event.tx}" if event.tx else ""
-    return " ".join(f"#{event.i} {event.k}{tx} {payload(event)}".split())
+def _event_text(event: Event) -> str:
+    transaction_label = f" {event.tx}" if event.tx else ""
+    return " ".join(f"#{event.i} {event.k}{transaction_label} {payload(event)}".split())
