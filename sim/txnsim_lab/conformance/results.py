@@ -78,7 +78,7 @@ class Conformance(msgspec.Struct, frozen=True, kw_only=True):
 
     def rules(self) -> tuple[set[str], set[str]]:
         """Rules that all cases confirmed, and rules that some answer broke."""
-        broken = {
+        broken_rules = {
             rule
             for result in self.results
             for difference in result.differences
@@ -90,16 +90,16 @@ class Conformance(msgspec.Struct, frozen=True, kw_only=True):
             if result.outcome is not CaseOutcome.NOT_APPLICABLE
             for rule in result.rules
         }
-        unplayed = {
+        unplayed_rules = {
             rule
             for result in self.results
             if result.outcome is CaseOutcome.DIFFERS and result.because
             for rule in result.rules
         }
-        return shown_rules - broken - unplayed, broken
+        return shown_rules - broken_rules - unplayed_rules, broken_rules
 
 
-_WIDTH: Final = 500
+_WIDTH_MAX: Final = 500
 
 
 def lines(result: CaseResult) -> Iterator[str]:
@@ -111,9 +111,9 @@ def lines(result: CaseResult) -> Iterator[str]:
         rules = f" ({', '.join(difference.rules)})" if difference.rules else ""
         yield f"  {difference.request}{rules}"
         for field in difference.fields[:6]:
-            yield f"    {_short(field)}"
-        yield f"    answer {_short(_json(difference.answer))}"
-        yield f"    Kafka  {_short(_json(difference.kafka))}"
+            yield f"    {_shortened(field)}"
+        yield f"    answer {_shortened(_to_json(difference.answer))}"
+        yield f"    Kafka  {_shortened(_to_json(difference.kafka))}"
 
 
 def junit(run: Conformance) -> str:
@@ -128,18 +128,18 @@ def junit(run: Conformance) -> str:
         time=f"{sum(result.seconds for result in run.results):.3f}",
     )
     for result in run.results:
-        file, _, name = result.case.rpartition("/")
-        test = ElementTree.SubElement(
+        file, _, case_name = result.case.rpartition("/")
+        test_case = ElementTree.SubElement(
             suite,
             "testcase",
             classname=file.replace("/", "."),
-            name=name,
+            name=case_name,
             time=f"{result.seconds:.3f}",
         )
         if result.outcome is CaseOutcome.NOT_APPLICABLE:
-            ElementTree.SubElement(test, "skipped", message=result.because)
+            ElementTree.SubElement(test_case, "skipped", message=result.because)
         elif result.outcome is CaseOutcome.DIFFERS:
-            failure = ElementTree.SubElement(test, "failure", message=_message(result))
+            failure = ElementTree.SubElement(test_case, "failure", message=_failure_message(result))
             failure.text = "\n".join(lines(result))
     return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
 
@@ -148,20 +148,22 @@ def by_file(results: Iterable[CaseResult]) -> dict[str, dict[CaseOutcome, int]]:
     """Number of cases by file and outcome."""
     counts: dict[str, dict[CaseOutcome, int]] = {}
     for result in results:
-        row = counts.setdefault(result.case.rpartition("/")[0], dict.fromkeys(CaseOutcome, 0))
-        row[result.outcome] += 1
+        file_counts = counts.setdefault(
+            result.case.rpartition("/")[0], dict.fromkeys(CaseOutcome, 0)
+        )
+        file_counts[result.outcome] += 1
     return counts
 
 
-def _message(result: CaseResult) -> str:
+def _failure_message(result: CaseResult) -> str:
     if result.because:
         return result.because
     return "; ".join(difference.request for difference in result.differences)
 
 
-def _json(value: Any) -> str:
+def _to_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def _short(text: str) -> str:
-    return text if len(text) <= _WIDTH else f"{text[:_WIDTH]}…"
+def _shortened(text: str) -> str:
+    return text if len(text) <= _WIDTH_MAX else f"{text[:_WIDTH_MAX]}…"

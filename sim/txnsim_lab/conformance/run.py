@@ -67,7 +67,7 @@ def needs() -> dict[str, str]:
 
 def run_conformance(
     options: ConformanceOptions,
-    tell: Callable[[CaseResult, int], None],
+    report_result: Callable[[CaseResult, int], None],
     *,
     stops: tuple[type[BaseException], ...] = (),
 ) -> Conformance:
@@ -75,7 +75,7 @@ def run_conformance(
 
     Args:
         options: The user's choices.
-        tell: Takes each result when it is there, and the number of all cases.
+        report_result: Takes each result when it is there, and the number of all cases.
         stops: Exceptions that end the run early, such as KeyboardInterrupt: the results so far are
             returned, and what was created is removed.
 
@@ -85,7 +85,7 @@ def run_conformance(
         ClientError: The broker refuses the login.
     """
     release = release_named(options.release)
-    book = answers.Answers.of_release(release.name)
+    recorded_answers = answers.Answers.of_release(release.name)
     with (
         RawConnection.reaching(options.security),
         contextlib.closing(_Cluster(options.bootstrap)) as cluster,
@@ -100,25 +100,27 @@ def run_conformance(
         is_stopped = False
         try:
             with contextlib.closing(
-                _play_cases(cases, options.bootstrap, cluster, around, book)
-            ) as played:
-                for result in played:
+                _play_cases(cases, options.bootstrap, cluster, around, recorded_answers)
+            ) as case_results:
+                for result in case_results:
                     results.append(result)
-                    tell(result, len(cases))
-            surroundings = cluster.around(options.patience_s)
-            results = _replay_differing(results, options.bootstrap, cluster, surroundings, book)
+                    report_result(result, len(cases))
+            later_surroundings = cluster.around(options.patience_s)
+            results = _replay_differing(
+                results, options.bootstrap, cluster, later_surroundings, recorded_answers
+            )
         except stops:
             is_stopped = True
         finally:
             left_behind = cluster.clean(PREFIX)
-    order = {case.id: index for index, case in enumerate(cases)}
+    case_order = {case.id: index for index, case in enumerate(cases)}
     return Conformance(
         bootstrap=options.bootstrap,
         release=release.name,
-        answered_by=book.kafka,
+        answered_by=recorded_answers.kafka,
         transaction_version=cluster.level,
         lacks=tuple(cluster.lacks(release)),
-        results=tuple(sorted(results, key=lambda result: order[result.case])),
+        results=tuple(sorted(results, key=lambda result: case_order[result.case])),
         left_behind=left_behind,
         cases=tuple(case.id for case in cases),
         is_stopped=is_stopped,
@@ -130,21 +132,21 @@ def _replay_differing(
     bootstrap: str,
     cluster: _Cluster,
     around: Around,
-    book: answers.Answers,
+    recorded_answers: answers.Answers,
 ) -> list[CaseResult]:
     """Plays differing cases once more, each alone: on a busy machine a state may have changed
     between two steps. The second answer counts. If many cases differ, chance is excluded, and
     nothing is repeated.
     """
-    differing = [result.case for result in results if result.outcome is CaseOutcome.DIFFERS]
-    if len(differing) > AGAIN_MAX:
+    differing_ids = [result.case for result in results if result.outcome is CaseOutcome.DIFFERS]
+    if len(differing_ids) > AGAIN_MAX:
         return results
-    second: dict[str, CaseResult] = {}
-    for name in differing:
-        (case,) = (candidate for candidate in choose_cases([name]) if candidate.id == name)
-        for result in _play_cases([case], bootstrap, cluster, around, book):
-            second[name] = result
-    return [second.get(result.case, result) for result in results]
+    second_results: dict[str, CaseResult] = {}
+    for case_id in differing_ids:
+        (case,) = (candidate for candidate in choose_cases([case_id]) if candidate.id == case_id)
+        for result in _play_cases([case], bootstrap, cluster, around, recorded_answers):
+            second_results[case_id] = result
+    return [second_results.get(result.case, result) for result in results]
 
 
 def _play_cases(
@@ -152,21 +154,21 @@ def _play_cases(
     bootstrap: str,
     cluster: _Cluster,
     around: Around,
-    book: answers.Answers,
+    recorded_answers: answers.Answers,
 ) -> Generator[CaseResult, None, None]:
     level = cluster.level
     playable = []
     for case in cases:
-        if why := why_not(case, level):
-            yield _not_applicable(case, level, why)
+        if reason := why_not(case, level):
+            yield _not_applicable(case, level, reason)
         else:
             playable.append(case)
     for start in range(0, len(playable), HANDFUL):
-        handful = playable[start : start + HANDFUL]
-        plays = play_all(handful, There(bootstrap), level, around=around)
+        chunk = playable[start : start + HANDFUL]
+        plays = play_all(chunk, There(bootstrap), level, around=around)
         with contextlib.closing(plays):  # now, and not when the traceback of Ctrl-C goes
             for case, outcome in plays:
-                recording = book.of_case(case.file, case.name, level)
+                recording = recorded_answers.of_case(case.file, case.name, level)
                 yield _judge_play(case, level, recording, outcome.exception() or outcome.result())
         cluster.clean(around.prefix)
 
@@ -196,9 +198,9 @@ def why_not(case: Case, level: int) -> str:
     return ""
 
 
-def _not_applicable(case: Case, level: int, why: str) -> CaseResult:
+def _not_applicable(case: Case, level: int, reason: str) -> CaseResult:
     rules = tuple(sorted(case.rows(level)))
-    return CaseResult(case=case.id, outcome=CaseOutcome.NOT_APPLICABLE, rules=rules, because=why)
+    return CaseResult(case=case.id, outcome=CaseOutcome.NOT_APPLICABLE, rules=rules, because=reason)
 
 
 def _judge_play(
@@ -210,15 +212,17 @@ def _judge_play(
         return _not_applicable(case, level, "the broker is gone")
     if recording is None:
         return _not_applicable(case, level, "this release of Kafka can't play it either")
-    rules = tuple(sorted(case.rows(level)))
+    case_rules = tuple(sorted(case.rows(level)))
     if isinstance(outcome, BaseException):
-        why = f"it could not be played to its end: {str(outcome) or type(outcome).__name__}"
-        return CaseResult(case=case.id, outcome=CaseOutcome.DIFFERS, rules=rules, because=why)
+        failure = f"it could not be played to its end: {str(outcome) or type(outcome).__name__}"
+        return CaseResult(
+            case=case.id, outcome=CaseOutcome.DIFFERS, rules=case_rules, because=failure
+        )
     differences = tuple(_differences(recording, outcome))
     return CaseResult(
         case=case.id,
         outcome=CaseOutcome.DIFFERS if differences else CaseOutcome.PASSED,
-        rules=rules,
+        rules=case_rules,
         differences=differences,
         seconds=outcome.seconds,
     )
@@ -229,9 +233,12 @@ def _differences(recording: Recording, play: Play) -> Iterator[AnswerDifference]
     for index, (exchange, (request, answer)) in enumerate(
         zip(recording, play.transcript.entries, strict=False)
     ):
-        single = Transcript()
-        single.entries.append((request, answer))
-        fields = tuple(line.removeprefix(f"{request}.") for line in unlike((exchange,), single))
+        single_transcript = Transcript()
+        single_transcript.entries.append((request, answer))
+        fields = tuple(
+            difference_line.removeprefix(f"{request}.")
+            for difference_line in unlike((exchange,), single_transcript)
+        )
         if fields:
             yield AnswerDifference(
                 request=request,
@@ -261,7 +268,7 @@ class _Cluster:
         except OSError as error:
             raise ConfigError(f"{bootstrap}: {problem_of(error)}") from None
         self.offered: Mapping[str, tuple[int, int]] = {}
-        versions = self._offers(bootstrap)
+        versions = self._ask_versions(bootstrap)
         self.offered = {
             api_name(api.api_key): (api.min_version, api.max_version)
             for api in versions.api_keys
@@ -273,7 +280,7 @@ class _Cluster:
         self.brokers = [broker.node_id for broker in metadata.brokers]
         self.topics = [topic for topic in metadata.topics if not topic.is_internal]
 
-    def _offers(self, bootstrap: str) -> Any:
+    def _ask_versions(self, bootstrap: str) -> Any:
         for version in (4, 3, 0):
             answer = self._connection.ask(
                 KEYS["ApiVersions"],
@@ -283,9 +290,13 @@ class _Cluster:
             )
             if getattr(answer, "error_code", None) == ErrorCode.none:
                 return answer
-        code = getattr(answer, "error_code", None)
-        why = f"it answers {code.name.upper()}" if isinstance(code, ErrorCode) else "no answer"
-        raise ConfigError(f"{bootstrap} does not answer ApiVersions: {why}")
+        error_code = getattr(answer, "error_code", None)
+        failure = (
+            f"it answers {error_code.name.upper()}"
+            if isinstance(error_code, ErrorCode)
+            else "no answer"
+        )
+        raise ConfigError(f"{bootstrap} does not answer ApiVersions: {failure}")
 
     @property
     def broker_id(self) -> int:
@@ -303,9 +314,9 @@ class _Cluster:
             )
         foreign_topics = [topic.name for topic in self.topics if not topic.name.startswith(PREFIX)]
         if foreign_topics and not beside_others:
-            few = ", ".join(sorted(foreign_topics)[:3])
+            example_names = ", ".join(sorted(foreign_topics)[:3])
             raise ConfigError(
-                f"the cluster has {len(foreign_topics)} topics of others ({few}):"
+                f"the cluster has {len(foreign_topics)} topics of others ({example_names}):"
                 " --beside-others plays"
                 f" the cases all the same; their names begin with {PREFIX}"
             )
@@ -321,22 +332,22 @@ class _Cluster:
 
     def lacks(self, release: Release) -> Iterator[str]:
         """APIs and versions that the release offers and the broker does not."""
-        for key, (_, highest_wanted) in sorted(release.api_versions.items()):
-            name = api_name(key)
-            lowest, highest = self.offered.get(name, (0, -1))
-            if name in KEYS and highest < highest_wanted:
+        for api_key, (_, highest_wanted) in sorted(release.api_versions.items()):
+            api = api_name(api_key)
+            lowest, highest = self.offered.get(api, (0, -1))
+            if api in KEYS and highest < highest_wanted:
                 yield (
-                    f"{name} v{highest_wanted}"
+                    f"{api} v{highest_wanted}"
                     if highest < lowest
-                    else f"{name} v{highest + 1}–v{highest_wanted}"
+                    else f"{api} v{highest + 1}–v{highest_wanted}"
                 )
 
     def clean(self, prefix: str) -> tuple[str, ...]:
         """Remove everything with the prefix; returns what could not be removed."""
         leftovers: list[str] = []
-        for clean in (self._end_transactions, self._delete_groups, self._delete_topics):
+        for remove in (self._end_transactions, self._delete_groups, self._delete_topics):
             try:
-                leftovers += clean(prefix)
+                leftovers += remove(prefix)
             except (NotOfferedError, ClientError, OSError) as error:
                 leftovers.append(f"what begins with {prefix} could not be taken away: {error}")
         return tuple(leftovers)
@@ -345,9 +356,9 @@ class _Cluster:
         """Ends open transactions: a new session of the id aborts them. The ids themselves expire on
         the broker.
         """
-        listed = self._ask("ListTransactions", state_filters=[], producer_id_filters=[],
+        listing = self._ask("ListTransactions", state_filters=[], producer_id_filters=[],
                            duration_filter=-1)  # fmt: skip
-        for transaction in listed.transaction_states:
+        for transaction in listing.transaction_states:
             if (
                 transaction.transactional_id.startswith(prefix)
                 and transaction.transaction_state in _MARKED
@@ -362,27 +373,27 @@ class _Cluster:
         return []
 
     def _delete_groups(self, prefix: str) -> list[str]:
-        listed = self._ask("ListGroups", states_filter=[], types_filter=[])
+        listing = self._ask("ListGroups", states_filter=[], types_filter=[])
         own_groups = [
             group_state.group_id
-            for group_state in listed.groups
+            for group_state in listing.groups
             if group_state.group_id.startswith(prefix)
         ]
         if not own_groups:
             return []
         for group in own_groups:
             self._empty_group(group)
-        deleted = self._ask("DeleteGroups", groups_names=own_groups)
+        deletion = self._ask("DeleteGroups", groups_names=own_groups)
         return [
             f"group {group_state.group_id}: {ErrorCode(group_state.error_code).name.upper()}"
-            for group_state in deleted.results
+            for group_state in deletion.results
             if group_state.error_code not in (ErrorCode.none, ErrorCode.group_id_not_found)
         ]
 
     def _empty_group(self, group: str) -> None:
         """Make all members leave a group: only an empty group can be deleted."""
-        described = self._ask("DescribeGroups", groups=[group]).groups[0]
-        members = [{"member_id": member.member_id} for member in described.members]
+        description = self._ask("DescribeGroups", groups=[group]).groups[0]
+        members = [{"member_id": member.member_id} for member in description.members]
         if members:
             self._ask("LeaveGroup", group_id=group, members=members)
         if "ConsumerGroupDescribe" not in self.offered:
@@ -401,15 +412,15 @@ class _Cluster:
         own_topics = [topic.name for topic in metadata.topics if topic.name.startswith(prefix)]
         if not own_topics:
             return []
-        deleted = self._ask(
+        deletion = self._ask(
             "DeleteTopics",
-            topics=[{"name": name, "topic_id": None} for name in own_topics],
+            topics=[{"name": topic_name, "topic_id": None} for topic_name in own_topics],
             topic_names=own_topics,
             timeout=30_000,
         )
         return [
             f"topic {topic.name}: {ErrorCode(topic.error_code).name.upper()}"
-            for topic in deleted.responses
+            for topic in deletion.responses
             if topic.error_code not in (ErrorCode.none, ErrorCode.unknown_topic_or_partition)
         ]
 

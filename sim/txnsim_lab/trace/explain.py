@@ -416,9 +416,9 @@ def _state_line(transactional_id: str, transaction: Mapping[str, Any]) -> str:
     partitions = ", ".join(transaction["partitions"])
     partitions_phrase = f" with {partitions}" if partitions else ""
     return (
-        f"{transactional_id} is "
-        f"{transaction['state']}{pending_phrase}{partitions_phrase}: producer id {transaction['pid']}, epoch"
-        f" {transaction['epoch']}, at the {node_label(transaction['node'])}."
+        f"{transactional_id} is {transaction['state']}{pending_phrase}{partitions_phrase}:"
+        f" producer id {transaction['pid']}, epoch {transaction['epoch']},"
+        f" at the {node_label(transaction['node'])}."
     )
 
 

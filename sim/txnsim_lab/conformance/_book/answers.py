@@ -31,13 +31,13 @@ class Answers:
         own: Folder of its own recordings; None for the reference.
     """
 
-    def __init__(self, own: Path | None) -> None:
-        self._own = own
-        folder = own or ANSWERS
+    def __init__(self, own_folder: Path | None) -> None:
+        self._own = own_folder
+        folder = own_folder or ANSWERS
         head = head_of(recorded_files(folder)[0], folder)
         self.kafka = str(head["kafka"])
         """The patch release of Kafka that gave the answers."""
-        self._read = cache(self._both)
+        self._read_yaml = cache(self._overlaid_recordings)
 
     @classmethod
     def of_release(cls, release: str) -> Answers:
@@ -50,21 +50,23 @@ class Answers:
             return cls(None)
         if not own_of(release).is_dir():
             releases = [path.name.partition("-")[2] for path in BOOK.glob(f"{ANSWERS.name}-*")]
-            names = ", ".join([*sorted(releases), REFERENCE.name])
-            raise ConfigError(f"Kafka {release} was not asked; answers are known of {names}")
+            known_releases = ", ".join([*sorted(releases), REFERENCE.name])
+            raise ConfigError(
+                f"Kafka {release} was not asked; answers are known of {known_releases}"
+            )
         return cls(own_of(release))
 
-    def of_case(self, file: str, name: str, level: int) -> Recording | None:
+    def of_case(self, file: str, case_name: str, level: int) -> Recording | None:
         """The recorded answers to a case; None if the release can't play it."""
-        recordings, left_out = self._read(file)
-        return None if name in left_out else recordings.get(name, {}).get(level)
+        recordings, left_out = self._read_yaml(file)
+        return None if case_name in left_out else recordings.get(case_name, {}).get(level)
 
-    def _both(self, file: str) -> tuple[ByCase, frozenset[str]]:
+    def _overlaid_recordings(self, file: str) -> tuple[ByCase, frozenset[str]]:
         recordings = read(file)
         if self._own is None or not path_of(file, self._own).exists():
             return recordings, frozenset()
-        for name, levels in read(file, self._own).items():
-            recordings[name] = {**recordings.get(name, {}), **levels}
+        for case_name, levels in read(file, self._own).items():
+            recordings[case_name] = {**recordings.get(case_name, {}), **levels}
         return recordings, frozenset(head_of(file, self._own)["without"])
 
 
@@ -91,16 +93,16 @@ def read(file: str, folder: Path = ANSWERS) -> dict[str, dict[int, Recording]]:
     if not path.exists():
         return {}
     heads: list[dict[str, Any]] = []
-    parts: list[list[str]] = []
+    lines_by_case: list[list[str]] = []
     for line in path.read_text("utf-8").splitlines()[1:]:
         if line.startswith('{"case":'):
             heads.append(json.loads(line))
-            parts.append([])
+            lines_by_case.append([])
         else:
-            parts[-1].append(line)
+            lines_by_case[-1].append(line)
     return {
         head["case"]: from_lines(lines, head["levels"])
-        for head, lines in zip(heads, parts, strict=True)
+        for head, lines in zip(heads, lines_by_case, strict=True)
     }
 
 
@@ -118,17 +120,19 @@ def head_of(file: str, folder: Path = ANSWERS) -> dict[str, Any]:
     return head
 
 
-def text_of(file: str, recordings: ByCase, order: Iterable[str], *, kafka: str, **more: Any) -> str:
-    """Text of the transcript for a file of cases, in the order of the file; ``more`` goes into its
-    first line.
+def text_of(
+    file: str, recordings: ByCase, order: Iterable[str], *, kafka: str, **head_fields: Any
+) -> str:
+    """Return the text of the transcript for a file of cases, in the order of the file;
+    ``head_fields`` go into its first line.
     """
-    lines = [_json({"cases": file, "kafka": kafka, **more})]
-    for name in order:
-        if name in recordings:
-            lines.append(_json({"case": name, "levels": sorted(recordings[name])}))
-            lines += to_lines(recordings[name])
+    lines = [_to_json({"cases": file, "kafka": kafka, **head_fields})]
+    for case_name in order:
+        if case_name in recordings:
+            lines.append(_to_json({"case": case_name, "levels": sorted(recordings[case_name])}))
+            lines += to_lines(recordings[case_name])
     return "".join(f"{line}\n" for line in lines)
 
 
-def _json(value: object) -> str:
+def _to_json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

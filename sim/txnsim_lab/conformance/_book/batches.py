@@ -24,7 +24,7 @@ STAMP_MS: Final = 1_700_000_000_000
 clock.
 """
 CODECS: Final = {name: codec for codec, name in NAMES.items()}
-_PIECES: Final = {
+_HEADER_FIELDS: Final = {
     "base-offset": (0, ">q"),
     "length": (8, ">i"),
     "leader-epoch": (12, ">i"),
@@ -35,11 +35,11 @@ _PIECES: Final = {
     "count": (57, ">i"),
 }
 """Field -> its offset in the batch header, and its struct code."""
-_COVERED: Final = 21
-_PLAIN: Final = frozenset({"values", "records", "codec", "time", "stamped"})
-_OF_PRODUCERS: Final = frozenset({"pid", "epoch", "seq", "transactional"})
-_OF_MARKERS: Final = frozenset({"marker", "coordinator"})
-_PATCHES: Final = frozenset({*_PIECES, "crc", "at", "cut", "tail", "times"})
+_CHECKSUM_START: Final = 21
+_PLAIN_FIELDS: Final = frozenset({"values", "records", "codec", "time", "stamped"})
+_PRODUCER_FIELDS: Final = frozenset({"pid", "epoch", "seq", "transactional"})
+_MARKER_FIELDS: Final = frozenset({"marker", "coordinator"})
+_PATCH_FIELDS: Final = frozenset({*_HEADER_FIELDS, "crc", "at", "cut", "tail", "times"})
 
 
 def batch_from(fields: Mapping[str, Any]) -> bytes:
@@ -48,24 +48,28 @@ def batch_from(fields: Mapping[str, Any]) -> bytes:
     Raises:
         ValueError: A field is unknown.
     """
-    unknown = set(fields) - _PLAIN - _OF_PRODUCERS - _OF_MARKERS - _PATCHES
-    if unknown:
-        raise ValueError(f"a batch has no {', '.join(sorted(unknown))}")
-    data = bytearray(_marker(fields) if "marker" in fields else _build_from(fields))
-    for name, (position, code) in _PIECES.items():
-        if name in fields:
-            struct.pack_into(code, data, position, fields[name])
-    for position, digits in fields.get("at", {}).items():
-        piece = bytes.fromhex(digits)
-        data[int(position) : int(position) + len(piece)] = piece
+    unknown_fields = set(fields) - _PLAIN_FIELDS - _PRODUCER_FIELDS - _MARKER_FIELDS - _PATCH_FIELDS
+    if unknown_fields:
+        raise ValueError(f"a batch has no {', '.join(sorted(unknown_fields))}")
+    batch_bytes = bytearray(_marker(fields) if "marker" in fields else _build_from(fields))
+    for field_name, (position, struct_code) in _HEADER_FIELDS.items():
+        if field_name in fields:
+            struct.pack_into(struct_code, batch_bytes, position, fields[field_name])
+    for position, hex_digits in fields.get("at", {}).items():
+        patch = bytes.fromhex(hex_digits)
+        batch_bytes[int(position) : int(position) + len(patch)] = patch
     # The checksum is over what follows it; a batch that was cut has none to speak of.
-    crc = fields["crc"] if "crc" in fields else crc32c.crc32c(memoryview(data)[_COVERED:])
-    struct.pack_into(">I", data, 17, crc)
+    crc = (
+        fields["crc"]
+        if "crc" in fields
+        else crc32c.crc32c(memoryview(batch_bytes)[_CHECKSUM_START:])
+    )
+    struct.pack_into(">I", batch_bytes, 17, crc)
     if "cut" in fields:
-        data = data[: fields["cut"]]
-    whole = bytes(data) + bytes.fromhex(fields.get("tail", ""))
-    times: int = fields.get("times", 1)
-    return whole * times
+        batch_bytes = batch_bytes[: fields["cut"]]
+    patched_batch = bytes(batch_bytes) + bytes.fromhex(fields.get("tail", ""))
+    repetitions: int = fields.get("times", 1)
+    return patched_batch * repetitions
 
 
 def _build_from(fields: Mapping[str, Any]) -> bytes:
@@ -91,7 +95,8 @@ def _record(fields: Mapping[str, Any]) -> Record:
         value=encode_text(fields.get("value")),
         timestamp_ms=fields.get("time"),
         headers=tuple(
-            (name, encode_text(text)) for name, text in fields.get("headers", {}).items()
+            (header_name, encode_text(text))
+            for header_name, text in fields.get("headers", {}).items()
         ),
     )
 

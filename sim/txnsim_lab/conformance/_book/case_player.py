@@ -143,9 +143,9 @@ class CasePlayer:
             configs = {"segment.ms": str(2**63 - 1), "retention.ms": "-1", **configs}
             name_and_id = self._player.plain_topic(name, topic.partitions, **configs)
             self._variables[name] = PlayTopic(name=name_and_id[0], id=name_and_id[1])
-        for number, step in enumerate(self._case.steps(self._level), start=1):
+        for step_number, step in enumerate(self._case.steps(self._level), start=1):
             try:
-                self._take(step)
+                self._play_step(step)
             except TooLateError:
                 raise
             except (
@@ -156,8 +156,10 @@ class CasePlayer:
                 AssertionError,
                 OSError,
             ) as error:
-                where = f"{self._case.id} at level {self._level}, step {number} ({step.verb})"
-                raise CaseError(f"{where}: {error}") from error
+                step_label = (
+                    f"{self._case.id} at level {self._level}, step {step_number} ({step.verb})"
+                )
+                raise CaseError(f"{step_label}: {error}") from error
         return Play(
             transcript=self._transcript,
             racy=frozenset(self._racy),
@@ -168,19 +170,19 @@ class CasePlayer:
 
     # Steps
 
-    def _take(self, step: CaseStep) -> None:
+    def _play_step(self, step: CaseStep) -> None:
         parameters = resolve(step.given, self._variables, self._player.name)
-        quietly = _QUIET.get(step.verb)
-        if quietly is not None:
-            quietly(self, parameters)
+        preparation = _PREPARATIONS.get(step.verb)
+        if preparation is not None:
+            preparation(self, parameters)
             return
         if step.verb == ANSWER:
-            self._hear(step)
+            self._receive_later_answer(step)
             return
         for request in self._requests(step, parameters):
             check_fields(KEYS[request.api], request.values)
-            offered = self._around.version(request.api, request.version)
-            if offered != request.version and not step.closes and not step.silent:
+            offered_version = self._around.version(request.api, request.version)
+            if offered_version != request.version and not step.closes and not step.silent:
                 raise NotOfferedError(request.api, request.version)
             if step.later:
                 self._send(step, request)
@@ -200,7 +202,7 @@ class CasePlayer:
         connection.send(KEYS[request.api], request.version, **request.values)
         self._awaited[step.later] = (request, step.note or _parameter_text(step.given))
 
-    def _hear(self, step: CaseStep) -> None:
+    def _receive_later_answer(self, step: CaseStep) -> None:
         if step.given not in self._awaited:
             raise CaseError(f"{step.given} was not asked")
         request, label = self._awaited.pop(step.given)
@@ -216,14 +218,14 @@ class CasePlayer:
         self._save(step, answer)
 
     def _requests(self, step: CaseStep, parameters: Any) -> list[VerbRequest]:
-        full = step.request
-        if full is None:
+        api_and_version = step.request
+        if api_and_version is None:
             return requests_of(step.verb, parameters, self._variables)
-        api, version = full
+        api, version = api_and_version
         if api not in KEYS:
             raise CaseError(f"there is no {api}")
-        chosen = self._variables[version[1:]] if version.startswith("$") else version
-        return [VerbRequest(api, int(chosen), parameters or {})]
+        chosen_version = self._variables[version[1:]] if version.startswith("$") else version
+        return [VerbRequest(api, int(chosen_version), parameters or {})]
 
     def _answer_of(self, step: CaseStep, request: VerbRequest) -> Any:
         if step.silent or step.closes:
@@ -232,11 +234,14 @@ class CasePlayer:
 
     def _ask_until(self, step: CaseStep, request: VerbRequest) -> Any:
         deadline_s = RawConnection.now_s() + self._around.patience_s
-        until = resolve(step.until, self._variables, self._player.name)
+        awaited_values = resolve(step.until, self._variables, self._player.name)
         while True:
             answer = self._ask(step, request)
-            busy = step.settled and bool(_BUSY & set(error_codes(answer)))
-            if not busy and all(_matches(at_path(answer, path), it) for path, it in until.items()):
+            is_busy = step.settled and bool(_BUSY & set(error_codes(answer)))
+            if not is_busy and all(
+                _matches(at_path(answer, path), awaited_value)
+                for path, awaited_value in awaited_values.items()
+            ):
                 return answer
             if RawConnection.now_s() > deadline_s:
                 raise CaseError(f"{request.api} stays {answer}")
@@ -252,19 +257,21 @@ class CasePlayer:
             own_transactions = [
                 transaction
                 for transaction in answer.transaction_states
-                if self._is_mine(transaction)
+                if self._is_own_transaction(transaction)
             ]
             answer = replace(answer, transaction_states=tuple(own_transactions))
         elif request.api == "ListGroups":
-            own = [group for group in answer.groups if group.group_id.startswith(f"{self._scene}-")]
-            answer = replace(answer, groups=tuple(own))
+            own_groups = [
+                group for group in answer.groups if group.group_id.startswith(f"{self._scene}-")
+            ]
+            answer = replace(answer, groups=tuple(own_groups))
         elif request.api == "ApiVersions":
             # Which APIs there are is a matter of the release, and compared there.
             answer = replace(answer, api_keys=())
         return answer
 
-    def _is_mine(self, state: Any) -> bool:
-        return str(state.transactional_id).startswith(f"{self._scene}-")
+    def _is_own_transaction(self, transaction: Any) -> bool:
+        return str(transaction.transactional_id).startswith(f"{self._scene}-")
 
     def _ask_without_answer(self, request: VerbRequest, *, closes: bool) -> Any:
         """Send a request that should get no answer; returns what happens instead."""
@@ -292,15 +299,15 @@ class CasePlayer:
     def _compare(self, step: CaseStep, answer: Any) -> None:
         if not step.row:
             return
-        answered = {_OUTCOMES[answer]} if isinstance(answer, NoAnswer) else set()
-        answered |= {code.name.upper() for code in error_codes(answer)}
-        answered = answered or {ErrorCode.none.name.upper()}  # an answer without a place for errors
+        outcomes = {_OUTCOMES[answer]} if isinstance(answer, NoAnswer) else set()
+        outcomes |= {code.name.upper() for code in error_codes(answer)}
+        outcomes = outcomes or {ErrorCode.none.name.upper()}  # an answer without a place for errors
         for row in step.row:
             file_and_rule = rules().get(row)
             expected = () if file_and_rule is None else file_and_rule[1].answers
-            if not answered & set(expected):
-                answered_names = " ".join(sorted(answered))
-                self._unshown.append(f"{row} is {' or '.join(expected)}, found {answered_names}")
+            if not outcomes & set(expected):
+                outcome_names = " ".join(sorted(outcomes))
+                self._unshown.append(f"{row} is {' or '.join(expected)}, found {outcome_names}")
 
     def _save(self, step: CaseStep, answer: Any) -> None:
         if isinstance(step.save, str):
@@ -320,21 +327,21 @@ class CasePlayer:
         if not step.via and not step.over:
             return None
         address = self._address(step.via) if step.via else self._addresses[0]
-        name = f"{step.over} {address}"
-        if name not in self._connections:
-            self._connections[name] = RawConnection(address)
-        return self._connections[name]
+        connection_key = f"{step.over} {address}"
+        if connection_key not in self._connections:
+            self._connections[connection_key] = RawConnection(address)
+        return self._connections[connection_key]
 
     def _address(self, via: str) -> str:
-        *words, address_kind = via.split()
-        if words == ["broker"]:
+        *route_words, address_kind = via.split()
+        if route_words == ["broker"]:
             return self._addresses[int(address_kind) - 1]
-        if words[-2:] == ["coordinator", "of"]:
+        if route_words[-2:] == ["coordinator", "of"]:
             coordinator = self._coordinator(self._variables[address_kind].id)
-            if words[0] == "not":
+            if route_words[0] == "not":
                 return next(address for address in self._addresses if address != coordinator)
             return coordinator
-        if words not in (["leader", "of"], ["not", "leader", "of"]):
+        if route_words not in (["leader", "of"], ["not", "leader", "of"]):
             raise CaseError(f"via {via}: unknown")
         topic, _, partition = address_kind.partition(".")
         metadata = self._player.quiet(
@@ -342,7 +349,9 @@ class CasePlayer:
         )
         leader = metadata.topics[0].partitions[int(partition or 0)].leader_id
         broker = next(
-            b for b in metadata.brokers if (b.node_id == leader) is (words[0] == "leader")
+            candidate
+            for candidate in metadata.brokers
+            if (candidate.node_id == leader) is (route_words[0] == "leader")
         )
         return f"{broker.host}:{broker.port}"
 
@@ -361,25 +370,27 @@ class CasePlayer:
     def _producer(self, parameters: Any) -> None:
         """Step ``producer: p``, or with name, id, timeout, and transactional: false."""
         fields = parameters if isinstance(parameters, Mapping) else {"name": parameters}
-        name = fields["name"]
-        own = fields.get("transactional", True)
-        full = fields.get("id", self._player.name(name)) if own else None
-        answer = self._player.producer(full, fields.get("timeout", TIMEOUT_MS))
+        variable_name = fields["name"]
+        is_transactional = fields.get("transactional", True)
+        transactional_id = (
+            fields.get("id", self._player.name(variable_name)) if is_transactional else None
+        )
+        answer = self._player.producer(transactional_id, fields.get("timeout", TIMEOUT_MS))
         if answer.error_code is not ErrorCode.none:
-            raise CaseError(f"producer {name}: {answer}")
-        self._variables[name] = Producer(
-            id=full, pid=answer.producer_id, epoch=answer.producer_epoch
+            raise CaseError(f"producer {variable_name}: {answer}")
+        self._variables[variable_name] = Producer(
+            id=transactional_id, pid=answer.producer_id, epoch=answer.producer_epoch
         )
 
     def _nobody(self, short_name: str) -> None:
         """Step ``nobody: p``: a transactional id with a coordinator, but never initialized."""
-        full = self._player.name(short_name)
-        address = self._coordinator(full)
+        transactional_id = self._player.name(short_name)
+        address = self._coordinator(transactional_id)
         with contextlib.closing(
             FramePlayer(address, scene=self._scene, level=self._level)
-        ) as player:
-            player.coordinator(full)
-        self._variables[short_name] = Producer(id=full, pid=4_000_000_000, epoch=0)
+        ) as coordinator_player:
+            coordinator_player.coordinator(transactional_id)
+        self._variables[short_name] = Producer(id=transactional_id, pid=4_000_000_000, epoch=0)
 
     def _wait(self, parameters: Mapping[str, Any]) -> None:
         """Step ``wait: {of: p, state: CompleteCommit}``."""
@@ -412,38 +423,40 @@ class CasePlayer:
         """Step ``topic: {name: t, brokers: [[1, 2], [3]]}``: creates a topic whose partitions have
         these brokers as replicas, the first ones as leaders, and waits until all brokers know it.
         """
-        name = parameters["name"]
-        full = self._create_assigned(name, parameters["brokers"])
+        topic_variable = parameters["name"]
+        topic_name = self._create_assigned(topic_variable, parameters["brokers"])
         # A broker that leads what came later has heard of the topic.
-        numbers = range(1, 1 + len(self._addresses))
-        later = self._create_assigned(f"{name}-later", [[number] for number in numbers])
-        for index, address in enumerate(self._addresses):
-            asked_partition = {"partition_index": index, "timestamp": -1}
+        broker_numbers = range(1, 1 + len(self._addresses))
+        later_topic = self._create_assigned(
+            f"{topic_variable}-later", [[broker_number] for broker_number in broker_numbers]
+        )
+        for partition, address in enumerate(self._addresses):
+            asked_partition = {"partition_index": partition, "timestamp": -1}
             with contextlib.closing(
                 FramePlayer(address, scene=self._scene, level=self._level)
-            ) as player:
-                player.until(
+            ) as broker_player:
+                broker_player.until(
                     lambda answer: answer.topics[0].partitions[0].error_code is ErrorCode.none,
                     "ListOffsets",
                     7,
                     replica_id=-1,
-                    topics=[{"name": later, "partitions": [asked_partition]}],
+                    topics=[{"name": later_topic, "partitions": [asked_partition]}],
                 )
-        metadata = self._player.quiet("Metadata", 12, topics=[{"name": full}])
-        self._variables[name] = PlayTopic(name=full, id=metadata.topics[0].topic_id)
+        metadata = self._player.quiet("Metadata", 12, topics=[{"name": topic_name}])
+        self._variables[topic_variable] = PlayTopic(name=topic_name, id=metadata.topics[0].topic_id)
 
-    def _create_assigned(self, name: str, brokers: Sequence[Sequence[int]]) -> str:
-        full = self._player.name(name)
+    def _create_assigned(self, short_name: str, replica_lists: Sequence[Sequence[int]]) -> str:
+        topic_name = self._player.name(short_name)
         assignments = [
-            {"partition_index": index, "broker_ids": list(broker_ids)}
-            for index, broker_ids in enumerate(brokers)
+            {"partition_index": partition, "broker_ids": list(broker_ids)}
+            for partition, broker_ids in enumerate(replica_lists)
         ]
-        topic = {"num_partitions": -1, "replication_factor": -1, "assignments": assignments}
-        values = {"topics": [{"name": full, **topic}], "timeout": 10_000}
-        answer = self._player.quiet("CreateTopics", 7, **values)
+        topic_fields = {"num_partitions": -1, "replication_factor": -1, "assignments": assignments}
+        request_fields = {"topics": [{"name": topic_name, **topic_fields}], "timeout": 10_000}
+        answer = self._player.quiet("CreateTopics", 7, **request_fields)
         if answer.topics[0].error_code is not ErrorCode.none:
-            raise CaseError(f"topic {name}: {answer}")
-        return full
+            raise CaseError(f"topic {short_name}: {answer}")
+        return topic_name
 
     def _caught_up(self, _given: None) -> None:
         """Step ``caught-up:``: waits until the broker has applied all that the controller has
@@ -474,18 +487,18 @@ class CasePlayer:
         group, configs = parameters["group"], parameters.get("configs", {})
         for name in parameters.get("of", ["t.0"]):
             topic, partition = partition_of(self._variables, name)
-            key = resolve({"$share": [group, topic.id, partition]}, self._variables, str)
+            share_key = resolve({"$share": [group, topic.id, partition]}, self._variables, str)
             self._player.until(
                 lambda answer: answer.coordinators[0].error_code is ErrorCode.none,
                 *("FindCoordinator", 6),
                 key_type=2,
-                coordinator_keys=[key],
+                coordinator_keys=[share_key],
             )
-            state = {
+            state_fields = {
                 "state_epoch": parameters.get("epoch", 0),
                 "start_offset": parameters.get("start", 0),
             }
-            partitions = [{"partition": partition, **state}]
+            partitions = [{"partition": partition, **state_fields}]
             self._player.until(
                 lambda answer: answer.results[0].partitions[0].error_code is ErrorCode.none,
                 *("InitializeShareGroupState", 0),
@@ -494,14 +507,14 @@ class CasePlayer:
             )
         if not configs:
             return
-        about = {"resource_type": 32, "resource_name": group}
-        changes = [
+        group_resource = {"resource_type": 32, "resource_name": group}
+        config_changes = [
             {"name": name, "config_operation": 0, "value": value} for name, value in configs.items()
         ]
         self._player.until(
             lambda answer: answer.responses[0].error_code is ErrorCode.none,
             *("IncrementalAlterConfigs", 1),
-            resources=[{**about, "configs": changes}],
+            resources=[{**group_resource, "configs": config_changes}],
         )
         self._player.until(
             lambda answer: (
@@ -509,7 +522,7 @@ class CasePlayer:
                 <= {config.name: config.value for config in answer.results[0].configs}.items()
             ),
             *("DescribeConfigs", 4),
-            resources=[{**about, "configuration_keys": list(configs)}],
+            resources=[{**group_resource, "configuration_keys": list(configs)}],
         )
 
     def _pause(self, ms: int) -> None:
@@ -517,7 +530,7 @@ class CasePlayer:
         RawConnection.pause(ms / 1000)
 
 
-_QUIET: Final[Mapping[str, Callable[[CasePlayer, Any], None]]] = {
+_PREPARATIONS: Final[Mapping[str, Callable[[CasePlayer, Any], None]]] = {
     "producer": CasePlayer._producer,
     "nobody": CasePlayer._nobody,
     "wait": CasePlayer._wait,
@@ -578,15 +591,15 @@ def play(
     Raises:
         CaseError: A step can't be played, or was too late every time.
     """
-    late: TooLateError | None = None
+    last_error: TooLateError | None = None
     for attempt in range(ATTEMPTS_MAX):
         try:
-            name = f"{turn}-{attempt}"
-            with CasePlayer(case, target, level, turn=name, around=around) as player:
+            play_name = f"{turn}-{attempt}"
+            with CasePlayer(case, target, level, turn=play_name, around=around) as player:
                 return player.play()
         except TooLateError as error:
-            late = error
-    raise CaseError(f"{case.id} at level {level}, {ATTEMPTS_MAX} times: {late}")
+            last_error = error
+    raise CaseError(f"{case.id} at level {level}, {ATTEMPTS_MAX} times: {last_error}")
 
 
 def play_all(
@@ -604,12 +617,12 @@ def play_all(
 
     threads = ThreadPoolExecutor(WORKERS)
     try:
-        together = [
+        concurrent_plays = [
             (case, threads.submit(copy_context().run, play_case, case))
             for case in played_cases
             if not case.alone
         ]
-        yield from together
+        yield from concurrent_plays
     except BaseException:
         # When stopped, answers are not awaited; running cases end with their connections.
         threads.shutdown(wait=False, cancel_futures=True)
@@ -632,9 +645,15 @@ def finalize(address: str, level: int) -> None:
     with contextlib.closing(
         FramePlayer(address.split(",")[0], scene="level", level=level)
     ) as player:
-        for way in (_UPGRADE, _UNSAFE_DOWNGRADE):
-            update = {"feature": FEATURE, "max_version_level": level, "upgrade_type": way}
-            answer = player.quiet("UpdateFeatures", 1, timeout=60_000, feature_updates=[update])
+        for upgrade_type in (_UPGRADE, _UNSAFE_DOWNGRADE):
+            feature_update = {
+                "feature": FEATURE,
+                "max_version_level": level,
+                "upgrade_type": upgrade_type,
+            }
+            answer = player.quiet(
+                "UpdateFeatures", 1, timeout=60_000, feature_updates=[feature_update]
+            )
             if answer.error_code is ErrorCode.none:
                 break
         await_level(player, level)

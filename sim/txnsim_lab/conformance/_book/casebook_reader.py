@@ -77,49 +77,52 @@ def cases() -> tuple[Case, ...]:
     """Every case, in the order of the files."""
     read_cases: list[Case] = []
     for path in case_files():
-        file = _read(path, CaseFile)
-        name = path.relative_to(CASES).with_suffix("").as_posix()
-        for text in file.cases:
-            read_cases += _variants(name, text, file)
-    _no_twice(case.id for case in read_cases)
+        file = _read_yaml(path, CaseFile)
+        file_name = path.relative_to(CASES).with_suffix("").as_posix()
+        for case_text in file.cases:
+            read_cases += _variants(file_name, case_text, file)
+    _refuse_duplicates(case.id for case in read_cases)
     return tuple(read_cases)
 
 
-def choose_cases(names: Sequence[str]) -> list[Case]:
+def choose_cases(wanted_names: Sequence[str]) -> list[Case]:
     return [
         case
         for case in cases()
-        if not names
-        or any(case.id == name or case.id.startswith((f"{name}/", f"{name}-")) for name in names)
+        if not wanted_names
+        or any(
+            case.id == wanted_name or case.id.startswith((f"{wanted_name}/", f"{wanted_name}-"))
+            for wanted_name in wanted_names
+        )
     ]
 
 
 @cache
 def rules() -> dict[str, tuple[RuleFile, Rule]]:
-    rules_read = [(file, rule) for file in rule_files() for rule in file.rules]
-    _no_twice(rule.id for _, rule in rules_read)
-    return {rule.id: (file, rule) for file, rule in rules_read}
+    rules_read = [(rule_file, rule) for rule_file in rule_files() for rule in rule_file.rules]
+    _refuse_duplicates(rule.id for _, rule in rules_read)
+    return {rule.id: (rule_file, rule) for rule_file, rule in rules_read}
 
 
 @cache
 def rule_files() -> tuple[RuleFile, ...]:
     """All files of rules, sorted."""
-    return tuple(_read(path, RuleFile) for path in sorted(RULES.glob("*.yaml")))
+    return tuple(_read_yaml(path, RuleFile) for path in sorted(RULES.glob("*.yaml")))
 
 
 @cache
 def brokers() -> dict[str, BrokerConfig]:
     """The broker configurations by name, each including the properties of ``default``."""
-    configs = dict(_read(BROKERS, BrokerFile).brokers)
-    common = configs["default"]
+    configs = dict(_read_yaml(BROKERS, BrokerFile).brokers)
+    default_config = configs["default"]
     return {
-        name: config.model_copy(
+        config_name: config.model_copy(
             update={
-                "properties": {**common.properties, **config.properties},
-                "kafka_only": {**common.kafka_only, **config.kafka_only},
+                "properties": {**default_config.properties, **config.properties},
+                "kafka_only": {**default_config.kafka_only, **config.kafka_only},
             }
         )
-        for name, config in configs.items()
+        for config_name, config in configs.items()
     }
 
 
@@ -133,44 +136,44 @@ def all_files() -> list[Path]:
     return [*case_files(), *sorted(RULES.glob("*.yaml")), BROKERS]
 
 
-def _variants(name: str, text: CaseText, file: CaseFile) -> Iterator[Case]:
+def _variants(file_name: str, case_text: CaseText, file: CaseFile) -> Iterator[Case]:
     """One case for each combination of values; named after the values, or after their indexes if
     they are no names.
     """
-    for numbered in itertools.product(
-        *(list(enumerate(values_of_name)) for values_of_name in text.vary.values())
+    for numbered_values in itertools.product(
+        *(list(enumerate(values_of_name)) for values_of_name in case_text.vary.values())
     ):
-        values = [value for _, value in numbered]
-        parts = [
-            _part(key, index, value)
-            for key, (index, value) in zip(text.vary, numbered, strict=True)
+        values = [value for _, value in numbered_values]
+        name_parts = [
+            _name_part(variable, index, value)
+            for variable, (index, value) in zip(case_text.vary, numbered_values, strict=True)
         ]
         yield Case(
-            file=name,
-            name="-".join([text.name, *parts]),
-            text=text,
-            chosen=dict(zip(text.vary, values, strict=True)),
+            file=file_name,
+            name="-".join([case_text.name, *name_parts]),
+            text=case_text,
+            chosen=dict(zip(case_text.vary, values, strict=True)),
             broker=file.broker,
-            alone=file.alone or text.alone,
+            alone=file.alone or case_text.alone,
         )
 
 
-def _part(key: str, index: int, value: Any) -> str:
-    text = str(value).lower()
-    if not re.fullmatch(r"-?[a-z0-9_]+", text):
-        return f"{key}-{index + 1}"
-    return f"v{text}" if key == "v" else text.replace("_", "-")
+def _name_part(variable: str, index: int, value: Any) -> str:
+    value_text = str(value).lower()
+    if not re.fullmatch(r"-?[a-z0-9_]+", value_text):
+        return f"{variable}-{index + 1}"
+    return f"v{value_text}" if variable == "v" else value_text.replace("_", "-")
 
 
-def _no_twice(names: Iterator[str]) -> None:
-    earlier: set[str] = set()
-    for name in names:
-        if name in earlier:
-            raise ConfigError(f"{name} is there twice")
-        earlier.add(name)
+def _refuse_duplicates(identifiers: Iterator[str]) -> None:
+    earlier_identifiers: set[str] = set()
+    for identifier in identifiers:
+        if identifier in earlier_identifiers:
+            raise ConfigError(f"{identifier} is there twice")
+        earlier_identifiers.add(identifier)
 
 
-def _read(path: Path, model: type[Model]) -> Model:
+def _read_yaml(path: Path, model: type[Model]) -> Model:
     content = yaml.load(path.read_bytes(), Loader=_LOADER)
     try:
         return model.model_validate(content)
@@ -179,13 +182,15 @@ def _read(path: Path, model: type[Model]) -> Model:
 
         _, lines = parse_document(path.name, path.read_text("utf-8"))
         raise ConfigError(
-            "\n".join(_problem(path.name, problem, lines) for problem in error.errors())
+            "\n".join(_problem_line(path.name, problem, lines) for problem in error.errors())
         ) from None
 
 
-def _problem(file: str, problem: Any, lines: Mapping[tuple[str | int, ...], int]) -> str:
-    path = tuple(problem["loc"])
-    nearest = path
-    while nearest and nearest not in lines:
-        nearest = nearest[:-1]
-    return f"{file}:{lines.get(nearest, 1)}: {'.'.join(map(str, path))}: {problem['msg']}"
+def _problem_line(file: str, problem: Any, lines: Mapping[tuple[str | int, ...], int]) -> str:
+    field_path = tuple(problem["loc"])
+    nearest_path = field_path
+    while nearest_path and nearest_path not in lines:
+        nearest_path = nearest_path[:-1]
+    return (
+        f"{file}:{lines.get(nearest_path, 1)}: {'.'.join(map(str, field_path))}: {problem['msg']}"
+    )

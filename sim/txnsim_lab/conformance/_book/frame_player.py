@@ -26,7 +26,7 @@ _PAUSE_S: Final = 0.01
 _STEPS_AT_ONCE: Final = 200
 _ASKED_ABOVE_A_LEAP: Final = 20
 _LATER_QUESTIONS: Final = 3
-_NOT_YET: Final = frozenset(
+_RETRIABLE_ERRORS: Final = frozenset(
     {
         ErrorCode.coordinator_not_available,
         ErrorCode.coordinator_load_in_progress,
@@ -70,9 +70,9 @@ class FramePlayer:
     def close(self) -> None:
         self._connection.close()
 
-    def name(self, name: str = "t") -> str:
+    def name(self, short_name: str = "t") -> str:
         """A name that only this case uses."""
-        return f"{self._scene}-{name}"
+        return f"{self._scene}-{short_name}"
 
     # Asking
 
@@ -120,18 +120,18 @@ class FramePlayer:
         self.close()
         self._connection = RawConnection(self._address, client_id=client_id)
 
-    def until(self, ready: Callable[[Any], bool], api: str, version: int, **values: Any) -> Any:
+    def until(self, is_ready: Callable[[Any], bool], api: str, version: int, **values: Any) -> Any:
         deadline_s = RawConnection.now_s() + self._around.patience_s
         while True:
             answer = self.quiet(api, version, **values)
-            if ready(answer):
+            if is_ready(answer):
                 return answer
             assert RawConnection.now_s() < deadline_s, f"{api} stays {answer}"
             RawConnection.pause(_PAUSE_S)
 
     def ask_until_settled(self, api: str, version: int, note: str = "", **values: Any) -> Any:
         answer = self.until(
-            lambda answer: answer.error_code not in _NOT_YET, api, version, **values
+            lambda answer: answer.error_code not in _RETRIABLE_ERRORS, api, version, **values
         )
         self.note(f"{api} v{version} {note}".rstrip(), answer)
         return answer
@@ -143,27 +143,27 @@ class FramePlayer:
         records have old times, next to markers with present ones, and would otherwise roll the
         segment or expire at once.
         """
-        lasting = {"segment_ms": str(2**63 - 1), "retention_ms": "-1"}
-        return self.plain_topic(name, partitions, **{**lasting, **configs})
+        lasting_configs = {"segment_ms": str(2**63 - 1), "retention_ms": "-1"}
+        return self.plain_topic(name, partitions, **{**lasting_configs, **configs})
 
     def plain_topic(self, name: str = "t", partitions: int = 1, **configs: str) -> Topic:
         """A new topic with only these configs."""
-        full = self.name(name)
-        creating, telling = (
+        topic_name = self.name(name)
+        create_version, metadata_version = (
             self._newest(*api_and_version)
             for api_and_version in (("CreateTopics", 7), ("Metadata", 12))
         )
         self.quiet(
             "CreateTopics",
-            creating,
+            create_version,
             topics=[
                 {
-                    "name": full,
+                    "name": topic_name,
                     "num_partitions": partitions,
                     "replication_factor": 1,
                     "configs": [
-                        {"name": key.replace("_", "."), "value": value}
-                        for key, value in configs.items()
+                        {"name": config_key.replace("_", "."), "value": config_value}
+                        for config_key, config_value in configs.items()
                     ],
                 }
             ],
@@ -171,24 +171,27 @@ class FramePlayer:
         metadata = self.until(
             lambda answer: (
                 answer.topics[0].error_code is ErrorCode.none
-                and all(p.leader_id >= 0 for p in answer.topics[0].partitions)
+                and all(partition.leader_id >= 0 for partition in answer.topics[0].partitions)
             ),
             "Metadata",
-            telling,
-            topics=[{"name": full}],
+            metadata_version,
+            topics=[{"name": topic_name}],
             allow_auto_topic_creation=False,
         ).topics[0]
-        for index in range(partitions):
+        for partition_index in range(partitions):
             self.until(
                 lambda answer: answer.topics[0].partitions[0].error_code is ErrorCode.none,
                 "ListOffsets",
                 self._newest("ListOffsets", 7),
                 replica_id=-1,
                 topics=[
-                    {"name": full, "partitions": [{"partition_index": index, "timestamp": -1}]}
+                    {
+                        "name": topic_name,
+                        "partitions": [{"partition_index": partition_index, "timestamp": -1}],
+                    }
                 ],
             )
-        return full, getattr(metadata, "topic_id", None)
+        return topic_name, getattr(metadata, "topic_id", None)
 
     def _newest(self, api: str, highest: int) -> int:
         """The newest version up to a wanted one that the broker offers.
@@ -223,7 +226,7 @@ class FramePlayer:
         )
         if self._around.version("DescribeTransactions", 0) is not None:
             self.until(
-                lambda answer: answer.transaction_states[0].error_code not in _NOT_YET,
+                lambda answer: answer.transaction_states[0].error_code not in _RETRIABLE_ERRORS,
                 "DescribeTransactions",
                 0,
                 transactional_ids=[transactional_id],
@@ -234,7 +237,7 @@ class FramePlayer:
         if transactional_id is not None:
             self.coordinator(transactional_id)
         return self.until(
-            lambda answer: answer.error_code not in _NOT_YET,
+            lambda answer: answer.error_code not in _RETRIABLE_ERRORS,
             "InitProducerId",
             self._newest("InitProducerId", 4),
             transactional_id=transactional_id,
@@ -242,17 +245,17 @@ class FramePlayer:
         )
 
     def climb(self, transactional_id: str, epoch: int) -> None:
-        reached = self.producer(transactional_id).producer_epoch
-        if epoch - reached > _ASKED_ABOVE_A_LEAP:
-            below = epoch - _ASKED_ABOVE_A_LEAP
-            if RawConnection.age(transactional_id, below):
-                reached = below
+        reached_epoch = self.producer(transactional_id).producer_epoch
+        if epoch - reached_epoch > _ASKED_ABOVE_A_LEAP:
+            epoch_below = epoch - _ASKED_ABOVE_A_LEAP
+            if RawConnection.age(transactional_id, epoch_below):
+                reached_epoch = epoch_below
         values = {"transactional_id": transactional_id, "transaction_timeout": 60_000}
-        while reached < epoch:
-            steps = min(_STEPS_AT_ONCE, epoch - reached)
-            answers = self._connection.ask_often(KEYS["InitProducerId"], 4, steps, **values)
+        while reached_epoch < epoch:
+            step_count = min(_STEPS_AT_ONCE, epoch - reached_epoch)
+            answers = self._connection.ask_often(KEYS["InitProducerId"], 4, step_count, **values)
             # The last answer with an epoch has the highest; CONCURRENT_TRANSACTIONS has none.
-            reached = next(
+            reached_epoch = next(
                 answer.producer_epoch for answer in answers if answer.producer_epoch >= 0
             )
 
@@ -282,14 +285,14 @@ def produce(
     acks: int = -1,
 ) -> dict[str, Any]:
     """The fields of a Produce request with one batch."""
-    name, topic_id = topic
+    topic_name, topic_id = topic
     return {
         "transactional_id": transactional_id,
         "acks": acks,
         "timeout": 15_000,
         "topic_data": [
             {
-                "name": name,
+                "name": topic_name,
                 "topic_id": topic_id,
                 "partition_data": [{"index": partition, "records": batch}],
             }
@@ -304,10 +307,12 @@ def fetch(
     partition: int = 0,
     isolation: int = 0,
     max_wait_ms: int = 0,
-    **more: Any,
+    **partition_fields: Any,
 ) -> dict[str, Any]:
-    """The fields of a Fetch request for one partition; ``more`` goes into the partition."""
-    name, topic_id = topic
+    """Return the fields of a Fetch request for one partition; ``partition_fields`` are added to the
+    partition.
+    """
+    topic_name, topic_id = topic
     return {
         "replica_id": -1,
         "max_wait": max_wait_ms,
@@ -316,14 +321,14 @@ def fetch(
         "isolation_level": isolation,
         "topics": [
             {
-                "topic": name,
+                "topic": topic_name,
                 "topic_id": topic_id,
                 "partitions": [
                     {
                         "partition": partition,
                         "fetch_offset": offset,
                         "partition_max_bytes": 1 << 20,
-                        **more,
+                        **partition_fields,
                     }
                 ],
             }
@@ -340,7 +345,9 @@ def add_values(
     verify: bool = False,
 ) -> dict[str, Any]:
     """The fields of AddPartitionsToTxn, in the forms of both older and newer versions."""
-    asked_topics = [{"name": name, "partitions": partitions} for name, partitions in topics]
+    asked_topics = [
+        {"name": topic_name, "partitions": partitions} for topic_name, partitions in topics
+    ]
     return {
         "v3_and_below_transactional_id": transactional_id,
         "v3_and_below_producer_id": pid,

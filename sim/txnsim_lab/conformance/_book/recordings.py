@@ -40,7 +40,8 @@ Recordings = Mapping[int, Recording]
 def recording_of(transcript: Transcript) -> Recording:
     """The recording of one play of a case."""
     return tuple(
-        Exchange(asked=request, answers=(_json(answer),)) for request, answer in transcript.entries
+        Exchange(asked=request, answers=(_to_json(answer),))
+        for request, answer in transcript.entries
     )
 
 
@@ -65,30 +66,30 @@ def together(plays: Sequence[Recording]) -> Recording:
 
 def unlike(recording: Recording, transcript: Transcript) -> Iterator[str]:
     """Lines about answers of a play that the recording does not have."""
-    expected = Transcript()
+    expected_transcript = Transcript()
     for index, exchange in enumerate(recording):
         played_answer = (
-            _json(transcript.entries[index][1]) if index < len(transcript.entries) else ""
+            _to_json(transcript.entries[index][1]) if index < len(transcript.entries) else ""
         )
-        chosen = played_answer if played_answer in exchange.answers else exchange.answers[0]
-        expected.entries.append((exchange.asked, json.loads(chosen)))
-    yield from differences(expected, transcript)
+        chosen_answer = played_answer if played_answer in exchange.answers else exchange.answers[0]
+        expected_transcript.entries.append((exchange.asked, json.loads(chosen_answer)))
+    yield from differences(expected_transcript, transcript)
 
 
 def from_lines(lines: Iterable[str], levels: Sequence[int]) -> dict[int, Recording]:
     """Read the lines that ``to_lines`` wrote."""
-    by_level: dict[int, list[Exchange]] = {level: [] for level in levels}
+    exchanges_by_level: dict[int, list[Exchange]] = {level: [] for level in levels}
     first_answers: dict[str, str] = {}
     for line in map(json.loads, lines):
         request = line["ask"]
         if "as" in line:
             answers: tuple[str, ...] = (first_answers[line["as"]],)
         else:
-            answers = tuple(map(_json, line["any"] if "any" in line else [line["says"]]))
+            answers = tuple(map(_to_json, line["any"] if "any" in line else [line["says"]]))
             first_answers.setdefault(request, answers[0])
         for level in line.get("on", levels):
-            by_level[level].append(Exchange(asked=request, answers=answers))
-    return {level: tuple(exchanges) for level, exchanges in by_level.items()}
+            exchanges_by_level[level].append(Exchange(asked=request, answers=answers))
+    return {level: tuple(exchanges) for level, exchanges in exchanges_by_level.items()}
 
 
 def to_lines(recordings: Recordings) -> list[str]:
@@ -96,10 +97,10 @@ def to_lines(recordings: Recordings) -> list[str]:
     lines = []
     first_requests: dict[str, str] = {}
     written_requests: set[str] = set()
-    for exchange, on in _merge_levels(recordings):
+    for exchange, exchange_levels in _merge_levels(recordings):
         line: dict[str, Any] = {"ask": exchange.asked}
-        if on != levels:
-            line["on"] = on
+        if exchange_levels != levels:
+            line["on"] = exchange_levels
         answer, *other_answers = exchange.answers
         if other_answers:
             line["any"] = [json.loads(answer_text) for answer_text in exchange.answers]
@@ -111,7 +112,7 @@ def to_lines(recordings: Recordings) -> list[str]:
             if exchange.asked not in written_requests:
                 first_requests.setdefault(answer, exchange.asked)
                 written_requests.add(exchange.asked)
-        lines.append(_json(line))
+        lines.append(_to_json(line))
     return lines
 
 
@@ -120,16 +121,19 @@ def _merge_levels(recordings: Recordings) -> list[tuple[Exchange, list[int]]]:
     for level, recording in sorted(recordings.items()):
         exchanges = [exchange for exchange, _ in merged]
         matcher = SequenceMatcher(None, exchanges, recording, autojunk=False)
-        longer: list[tuple[Exchange, list[int]]] = []
-        for kind, start, end, begin, stop in matcher.get_opcodes():
-            if kind == "equal":
-                longer += [(exchange, [*on, level]) for exchange, on in merged[start:end]]
+        extended: list[tuple[Exchange, list[int]]] = []
+        for opcode, merged_start, merged_end, new_start, new_end in matcher.get_opcodes():
+            if opcode == "equal":
+                extended += [
+                    (exchange, [*exchange_levels, level])
+                    for exchange, exchange_levels in merged[merged_start:merged_end]
+                ]
             else:
-                longer += merged[start:end]
-                longer += [(exchange, [level]) for exchange in recording[begin:stop]]
-        merged = longer
+                extended += merged[merged_start:merged_end]
+                extended += [(exchange, [level]) for exchange in recording[new_start:new_end]]
+        merged = extended
     return merged
 
 
-def _json(value: object) -> str:
+def _to_json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

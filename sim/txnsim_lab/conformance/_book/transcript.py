@@ -109,12 +109,12 @@ class Transcript:
 
     def note(self, label: str, answer: object) -> None:
         """Record an answer."""
-        self.entries.append((label, self._plain(answer, "")))
+        self.entries.append((label, self._normalise(answer, "")))
 
-    def _plain(self, value: Any, name: str) -> Plain:
+    def _normalise(self, value: Any, field_name: str) -> Plain:
         if is_dataclass(value) and not isinstance(value, type):
             return {
-                field.name: self._plain(getattr(value, field.name), field.name)
+                field.name: self._normalise(getattr(value, field.name), field.name)
                 for field in fields(value)
             }
         match value:
@@ -123,114 +123,118 @@ class Transcript:
             case Enum():
                 return value.value
             case tuple() | list():
-                return self._plain_list(value, name)
+                return self._normalise_list(value, field_name)
             case dict():
-                return {key: self._plain(inner, key) for key, inner in value.items()}
+                return {
+                    key: self._normalise(inner_value, key) for key, inner_value in value.items()
+                }
             case timedelta():
                 return value // timedelta(milliseconds=1)
             case datetime():
-                return self._number(
-                    round((value.replace(tzinfo=None) - _EPOCH).total_seconds() * 1000), name
+                return self._normalise_number(
+                    round((value.replace(tzinfo=None) - _EPOCH).total_seconds() * 1000), field_name
                 )
             case uuid.UUID():
-                return self._number_of("uuid", value)
-            case bytes() | bytearray() | memoryview() if name in TEXTS:
-                return self._own(_text(self._without_prefix(bytes(value))) or "")
+                return self._ordinal_of("uuid", value)
+            case bytes() | bytearray() | memoryview() if field_name in TEXTS:
+                return self._without_play_names(
+                    _plain_text(self._without_prefix(bytes(value))) or ""
+                )
             case bytes() | bytearray() | memoryview():
-                return self._batches(bytes(value))
+                return self._plain_batches(bytes(value))
             case bool() | None:
                 return value
             case float():
                 return value
             case int():
-                return self._number(value, name)
-        if name in ADDRESSES:
-            return f"some {name}"
-        value = self._own(value)
-        value = _UUID_IN_TEXT.sub(lambda match: self._number_of("id", match[0]), value)
-        if name in DRAWN and _ID_IN_TEXT.fullmatch(value):
-            return self._number_of("id", value)
-        if name.endswith("error_message"):
+                return self._normalise_number(value, field_name)
+        if field_name in ADDRESSES:
+            return f"some {field_name}"
+        value = self._without_play_names(value)
+        value = _UUID_IN_TEXT.sub(lambda match: self._ordinal_of("id", match[0]), value)
+        if field_name in DRAWN and _ID_IN_TEXT.fullmatch(value):
+            return self._ordinal_of("id", value)
+        if field_name.endswith("error_message"):
             return _WINDOW_IN_TEXT.sub("within some window", _ID_IN_TEXT.sub("some-id", value))
         return value
 
-    def _plain_list(self, values: Any, name: str) -> Plain:
+    def _normalise_list(self, values: Any, field_name: str) -> Plain:
         element_kind = type(values[0]).__name__ if values else ""
-        order = UNORDERED.get(name, UNORDERED.get(f"{name} of {element_kind}"))
-        if order is not None:
-            values = in_order(values, *order)
-        plain_values = [self._plain(value, name) for value in values]
-        drawn = UNORDERED_AFTERWARDS.get(element_kind)
+        sort_fields = UNORDERED.get(field_name, UNORDERED.get(f"{field_name} of {element_kind}"))
+        if sort_fields is not None:
+            values = in_order(values, *sort_fields)
+        plain_values = [self._normalise(value, field_name) for value in values]
+        sort_field = UNORDERED_AFTERWARDS.get(element_kind)
         return (
             plain_values
-            if drawn is None
-            else sorted(plain_values, key=lambda plain_value: plain_value[drawn])
+            if sort_field is None
+            else sorted(plain_values, key=lambda plain_value: plain_value[sort_field])
         )
 
-    def _without_prefix(self, data: bytes) -> bytes:
+    def _without_prefix(self, name_bytes: bytes) -> bytes:
         """Remove the prefix from names in bytes, and corrects the two bytes of length
         before them.
         """
         if not self._prefix:
-            return data
-        head, *tails = data.split(self._prefix)
-        for other in tails:
-            length = int.from_bytes(head[-2:], "big") - len(self._prefix)
-            head = head[:-2] + length.to_bytes(2, "big") + other
-        return head
+            return name_bytes
+        joined, *pieces = name_bytes.split(self._prefix)
+        for piece in pieces:
+            length = int.from_bytes(joined[-2:], "big") - len(self._prefix)
+            joined = joined[:-2] + length.to_bytes(2, "big") + piece
+        return joined
 
-    def _own(self, text: str) -> str:
+    def _without_play_names(self, text: str) -> str:
         if not self._scene:
             return text
-        bare = self._scene.removeprefix(self._prefix.decode())
-        return text.replace(self._scene, "~").replace(bare, "~")
+        bare_prefix = self._scene.removeprefix(self._prefix.decode())
+        return text.replace(self._scene, "~").replace(bare_prefix, "~")
 
-    def _number(self, value: int, name: str) -> Plain:
-        if (name in ADDRESSES or name in DISK) and value >= 0:
-            return f"some {name}"
-        if name in BROKERS and value == self._broker_id:
+    def _normalise_number(self, value: int, field_name: str) -> Plain:
+        if (field_name in ADDRESSES or field_name in DISK) and value >= 0:
+            return f"some {field_name}"
+        if field_name in BROKERS and value == self._broker_id:
             return 1
-        if name in NUMBERED and value >= 0 and (name, value) != NO_SESSION:
-            return self._number_of(NUMBERED[name], value)
-        if name in EPOCHS and value >= 0:
+        if field_name in NUMBERED and value >= 0 and (field_name, value) != NO_SESSION:
+            return self._ordinal_of(NUMBERED[field_name], value)
+        if field_name in EPOCHS and value >= 0:
             return "some epoch"
         return "now" if value >= NOW_MS and value < 1 << 62 else int(value)
 
-    def _number_of(self, kind: str, value: object) -> str:
-        number = sum(1 for numbered_kind, _ in self._numbers if numbered_kind == kind) + 1
-        return self._numbers.setdefault((kind, value), f"{kind} #{number}")
+    def _ordinal_of(self, id_kind: str, value: object) -> str:
+        ordinal = sum(1 for numbered_kind, _ in self._numbers if numbered_kind == id_kind) + 1
+        return self._numbers.setdefault((id_kind, value), f"{id_kind} #{ordinal}")
 
-    def _batches(self, data: bytes) -> Plain:
+    def _plain_batches(self, record_bytes: bytes) -> Plain:
         """Stored batches, as their headers and records."""
         batches: list[Plain] = []
-        end = 0
-        for start, header in iter_batches(data):
-            end = start + header.size
-            batch = data[start:end]
-            entry = {
+        batch_end = 0
+        for batch_start, header in iter_batches(record_bytes):
+            batch_end = batch_start + header.size
+            batch = record_bytes[batch_start:batch_end]
+            plain_batch = {
                 "base_offset": header.base_offset,
                 "leader_epoch": header.leader_epoch,
                 "attributes": header.attributes,
-                "producer_id": self._number(header.producer_id, "producer_id"),
+                "producer_id": self._normalise_number(header.producer_id, "producer_id"),
                 "producer_epoch": header.producer_epoch,
                 "base_sequence": header.base_sequence,
-                "max_timestamp": self._number(header.max_timestamp_ms, ""),
+                "max_timestamp": self._normalise_number(header.max_timestamp_ms, ""),
                 "count": header.records_count,
             }
             if header.is_control:
-                entry["control"] = str(read_control_record(batch))
+                plain_batch["control"] = str(read_control_record(batch))
             else:
-                entry["records"] = [
-                    [record.offset, _text(record.key), _text(record.value)]
+                plain_batch["records"] = [
+                    [record.offset, _plain_text(record.key), _plain_text(record.value)]
                     for record in iter_records(batch)
                 ]
-            batches.append(entry)
-        if end < len(data):
-            batches.append(f"the first {len(data) - end} bytes of another one")
+            batches.append(plain_batch)
+        if batch_end < len(record_bytes):
+            batches.append(f"the first {len(record_bytes) - batch_end} bytes of another one")
         return batches
 
 
-def _text(data: bytes | None) -> str | None:
+def _plain_text(data: bytes | None) -> str | None:
     """Bytes as text; long ones as their length and checksum."""
     if data is None:
         return None
@@ -239,39 +243,45 @@ def _text(data: bytes | None) -> str | None:
     return bytes(data).decode("utf-8", "backslashreplace")
 
 
-def in_order(values: Iterable[Any], *names: str) -> list[Any]:
+def in_order(values: Iterable[Any], *field_names: str) -> list[Any]:
     """Sort values by these fields, or by themselves."""
 
     def key(element: Any) -> list[Any]:
-        parts = [getattr(element, name) for name in names] if names else [element]
-        return [(part is not None, part) for part in parts]
+        sort_values = (
+            [getattr(element, field_name) for field_name in field_names]
+            if field_names
+            else [element]
+        )
+        return [(sort_value is not None, sort_value) for sort_value in sort_values]
 
     return sorted(values, key=key)
 
 
 def differences(expected: Transcript, actual: Transcript) -> Iterator[str]:
     """The answers in which the second transcript differs from the first, one line each."""
-    for (label, expected_answer), (other_label, actual_answer) in zip(
+    for (label, expected_answer), (actual_label, actual_answer) in zip(
         expected.entries, actual.entries, strict=False
     ):
-        if label != other_label:
-            yield f"{label}: the stories part here, the other side asked {other_label}"
+        if label != actual_label:
+            yield f"{label}: the stories part here, the other side asked {actual_label}"
             return
-        yield from _unlike(label, expected_answer, actual_answer)
+        yield from _value_differences(label, expected_answer, actual_answer)
     if len(expected.entries) != len(actual.entries):
         yield f"{len(expected.entries)} answers against {len(actual.entries)}"
 
 
-def _unlike(path: str, expected: Plain, actual: Plain) -> Iterator[str]:
+def _value_differences(path: str, expected: Plain, actual: Plain) -> Iterator[str]:
     if isinstance(expected, dict) and isinstance(actual, dict):
-        for name in {**expected, **actual}:
-            yield from _unlike(
-                f"{path}.{name}", expected.get(name, "absent"), actual.get(name, "absent")
+        for field_name in {**expected, **actual}:
+            yield from _value_differences(
+                f"{path}.{field_name}",
+                expected.get(field_name, "absent"),
+                actual.get(field_name, "absent"),
             )
     elif isinstance(expected, list) and isinstance(actual, list) and len(expected) == len(actual):
         for index, (expected_element, actual_element) in enumerate(
             zip(expected, actual, strict=True)
         ):
-            yield from _unlike(f"{path}[{index}]", expected_element, actual_element)
+            yield from _value_differences(f"{path}[{index}]", expected_element, actual_element)
     elif expected != actual:
         yield f"{path}: {expected!r} != {actual!r}"

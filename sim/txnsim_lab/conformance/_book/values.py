@@ -50,21 +50,21 @@ class TooLateError(CaseError):
     """On a busy machine a transaction timed out before its step."""
 
 
-def resolve(value: Any, variables: Variables, name: Callable[[str], str]) -> Any:
+def resolve(value: Any, variables: Variables, make_name: Callable[[str], str]) -> Any:
     """Replace all placeholders in a value.
 
     Args:
         value: The value as in the file.
         variables: Variables by name.
-        name: Makes a name that only this play uses.
+        make_name: Makes a name that only this play uses.
     """
     if isinstance(value, str):
-        return _text(value, variables, name)
+        return _resolve_text(value, variables, make_name)
     if isinstance(value, list | tuple):
-        return [resolve(element, variables, name) for element in value]
+        return [resolve(element, variables, make_name) for element in value]
     if not isinstance(value, Mapping):
         return value
-    inner = {key: resolve(element, variables, name) for key, element in value.items()}
+    inner = {key: resolve(element, variables, make_name) for key, element in value.items()}
     match inner:
         case {"$batch": fields}:
             return batch_from(fields)
@@ -79,9 +79,9 @@ def resolve(value: Any, variables: Variables, name: Callable[[str], str]) -> Any
     return inner
 
 
-def _text(value: str, variables: Variables, name: Callable[[str], str]) -> Any:
+def _resolve_text(value: str, variables: Variables, make_name: Callable[[str], str]) -> Any:
     if value.startswith("~"):
-        return name(value[1:])
+        return make_name(value[1:])
     if not value.startswith("$") or value.startswith(("$batch", "$hex", "$times")):
         return value
     match = _VARIABLE.fullmatch(value)
@@ -97,19 +97,19 @@ def at_path(answer: Any, path: str) -> Any:
     """The value at a path such as ``topics.0.partitions.1.error_code`` in an answer; None if the
     path does not exist. ``*`` takes every element of a list.
     """
-    parts = path.split(".")
-    for index, part in enumerate(parts):
-        if part == "*":
-            rest_of_path = ".".join(parts[index + 1 :])
+    path_parts = path.split(".")
+    for index, path_part in enumerate(path_parts):
+        if path_part == "*":
+            rest_of_path = ".".join(path_parts[index + 1 :])
             return [
                 at_path(element, rest_of_path) if rest_of_path else element for element in answer
             ]
-        if part.lstrip("-").isdigit():
-            if not isinstance(answer, tuple | list) or int(part) >= len(answer):
+        if path_part.lstrip("-").isdigit():
+            if not isinstance(answer, tuple | list) or int(path_part) >= len(answer):
                 return None
-            answer = answer[int(part)]
+            answer = answer[int(path_part)]
         else:
-            answer = getattr(answer, part, None)
+            answer = getattr(answer, path_part, None)
     return answer
 
 

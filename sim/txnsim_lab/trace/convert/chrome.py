@@ -110,14 +110,12 @@ def _state_rows(run: Recording) -> Iterator[Row]:
 
 
 def _state_slice(
-    run: Recording, thread_numbers: _ThreadNumbers, opening_event: Event, state: str, *, end_us: int
+    run: Recording, thread_numbers: _ThreadNumbers, opening: Event, state: str, *, end_us: int
 ) -> Row:
-    pid, tid = thread_numbers.ids_of(
-        _process_name(run.nodes[opening_event.n]), _thread_of(opening_event)
-    )
+    pid, tid = thread_numbers.ids_of(_process_name(run.nodes[opening.n]), _thread_of(opening))
     return {
-        "ph": "X", "cat": "transaction", "name": state, "ts": opening_event.t, "dur": end_us - opening_event.t,
-        "pid": pid, "tid": tid, "args": {"event": opening_event.i, "tx": opening_event.tx},
+        "ph": "X", "cat": "transaction", "name": state, "ts": opening.t, "dur": end_us - opening.t,
+        "pid": pid, "tid": tid, "args": {"event": opening.i, "tx": opening.tx},
     }  # fmt: skip
 
 
@@ -127,6 +125,7 @@ def _counter_rows(run: Recording) -> Iterator[Row]:
         if event.k in BOUND_NAMES and isinstance(event.d, Mapping):
             pid, _ = thread_numbers.nodes[event.n]
             yield {
-                "ph": "C", "ts": event.t, "pid": pid, "name": f"{BOUND_NAMES[event.k]} {event.d['tp']}",
+                "ph": "C", "ts": event.t, "pid": pid,
+                "name": f"{BOUND_NAMES[event.k]} {event.d['tp']}",
                 "args": {"offset": event.d["to"]},
             }  # fmt: skip
