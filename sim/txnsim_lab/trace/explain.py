@@ -119,17 +119,12 @@ def lso_of(
     faults_and_decisions: FaultsAndDecisions,
     program: str = program_at(None),
 ) -> LsoExplanation:
-    """Like ``explain_lso``, for a given state.
+    """Explain the last stable offset of a partition in a given state.
 
     Raises:
         BadInputError: The state has no such partition.
     """
-    log = state.logs.get(partition)
-    if log is None:
-        known_partitions = ", ".join(sorted(state.logs)) or "none"
-        raise BadInputError(
-            f"the trace tells nothing of {partition} up to #{at}; it has {known_partitions}"
-        )
+    log = _log_of(state, partition, at=at)
     topic_partition = _parse_partition(partition)
     stable_offset = log["lso"]
     is_brief = state.level != TraceLevel.FULL
@@ -137,7 +132,7 @@ def lso_of(
     open_transactions = sorted(
         mismatches(state, faults_and_decisions, partition), key=lambda mismatch: mismatch.first
     )
-    lso_holder = next(
+    holder = next(
         (
             mismatch
             for mismatch in open_transactions
@@ -147,8 +142,8 @@ def lso_of(
     )
     if log["leader"] < 0:
         cause = Cause.OFFLINE
-    elif lso_holder is not None and end_offset > stable_offset:
-        cause = Cause.of_status(lso_holder.verdict)
+    elif holder is not None and end_offset > stable_offset:
+        cause = Cause.of_status(holder.verdict)
     else:
         cause_behind = Cause.WRITTEN if is_brief else Cause.UNREPLICATED
         cause = Cause.NOTHING if stable_offset >= end_offset else cause_behind
@@ -157,7 +152,7 @@ def lso_of(
         cause=cause,
         last_stable_offset=stable_offset,
         high_watermark=end_offset,
-        blocking_txn=None if lso_holder is None else _blocking_transaction(state, log, lso_holder),
+        blocking_txn=None if holder is None else _blocking_transaction(state, log, holder),
         later_open_count=len(open_transactions) - 1,
         share_groups=sorted(_share_groups(state, partition)),
         program=program,
@@ -165,7 +160,9 @@ def lso_of(
     sentences = standing.sentences()
     if is_brief and log["replicas"] != 1:
         sentences = (*sentences, BRIEF_REMARK)
-    hanging = lso_holder if cause is Cause.HANGING else None
+    blocking_transaction = holder if end_offset > stable_offset else None
+    evidence = set(_evidence_positions(state, log, blocking_transaction, faults_and_decisions))
+    hanging = holder if cause is Cause.HANGING else None
     return LsoExplanation(
         partition=partition,
         at=at,
@@ -173,18 +170,7 @@ def lso_of(
         last_stable_offset=stable_offset,
         high_watermark=end_offset,
         sentences=sentences,
-        evidence=tuple(
-            sorted(
-                set(
-                    _evidence_positions(
-                        state,
-                        log,
-                        lso_holder if end_offset > stable_offset else None,
-                        faults_and_decisions,
-                    )
-                )
-            )
-        ),
+        evidence=tuple(sorted(evidence)),
         repair=None
         if hanging is None
         else hanging.verdict.repair_command(topic_partition, program=program),
@@ -192,6 +178,16 @@ def lso_of(
         if hanging is None or hanging.decided is None
         else hanging.decided.decision.marker or None,
     )
+
+
+def _log_of(state: TraceState, partition: str, *, at: int) -> Mapping[str, Any]:
+    log = state.logs.get(partition)
+    if log is None:
+        known_partitions = ", ".join(sorted(state.logs)) or "none"
+        raise BadInputError(
+            f"the trace tells nothing of {partition} up to #{at}; it has {known_partitions}"
+        )
+    return log
 
 
 def _share_groups(state: TraceState, partition: str) -> Iterator[tuple[str, int]]:

@@ -196,7 +196,9 @@ def test_what_was_read_for_one_answer_is_not_read_for_the_next(
     assert tracer.first_index >= 3 * kept_events
     decisions = living._remembered.decisions
     assert (
-        sum(map(len, decisions.values())) == len(living._remembered.order) <= kept_events // 5 + 1
+        sum(map(len, decisions.values()))
+        == len(living._remembered.decision_order)
+        <= kept_events // 5 + 1
     )
     # The past is told from the beginning, and what is read in order goes on.
     past = living.reading(tracer, tracer.first_index, None)()
