@@ -204,7 +204,7 @@ def test_the_first_screen_shows_what_the_button_makes(
     page.wait_for_selector("[data-verdict=hanging]")
     made_events = []
     for number in range(1, len(shown_events) + 1):
-        page.evaluate("(number) => void __page['player.js'].toStep(number)", number)
+        page.evaluate("(number) => void __page['player.js'].goToStep(number)", number)
         page.wait_for_function("() => __page['store.js'].moment.value.said")
         made_events.append(page.evaluate(MADE, number))
     assert [without_time(event) for event in made_events] == [

@@ -19,29 +19,29 @@ const END_COMMANDS = new Set(["EndTxn", "InitProducerId"]);
 const needsPayload = (kind) => assigns(kind) || kind === VIOLATION;
 
 /** A deep copy of a state, which holds plain objects, tables and arrays. */
-export function copy(value) {
+export function copyState(value) {
   if (typeof value !== "object" || value === null) return value;
-  if (Array.isArray(value)) return value.map(copy);
-  const kind = Object.getPrototypeOf(value);
-  const copied = kind === Object.prototype ? {} : Object.create(kind);
-  for (const key in value) copied[key] = copy(value[key]);
-  return copied;
+  if (Array.isArray(value)) return value.map(copyState);
+  const prototype = Object.getPrototypeOf(value);
+  const copiedObject = prototype === Object.prototype ? {} : Object.create(prototype);
+  for (const key in value) copiedObject[key] = copyState(value[key]);
+  return copiedObject;
 }
 
-const pushIndex = (map, key, index) => {
-  const indices = map.get(key);
+const pushIndex = (indicesByKey, key, index) => {
+  const indices = indicesByKey.get(key);
   if (indices) indices.push(index);
-  else map.set(key, [index]);
+  else indicesByKey.set(key, [index]);
 };
 
-/** The events of a book as an array. `book` is asked at each access, and each event is parsed on access. */
-export const eventsOf = (book) => new Proxy([], {
-  get(target, key) {
-    if (key === "length") return book().length;
-    const index = typeof key === "string" ? Number(key) : NaN;
-    return Number.isNaN(index) ? target[key] : book().event(index);
+/** The events of a book as an array. `getBook` is called at each access, and each event is parsed on access. */
+export const eventsOf = (getBook) => new Proxy([], {
+  get(array, property) {
+    if (property === "length") return getBook().length;
+    const index = typeof property === "string" ? Number(property) : NaN;
+    return Number.isNaN(index) ? array[property] : getBook().event(index);
   },
-  has: (target, key) => typeof key === "string" && Number(key) >= 0 && Number(key) < book().length,
+  has: (array, property) => typeof property === "string" && Number(property) >= 0 && Number(property) < getBook().length,
 });
 
 export class Book {
@@ -89,34 +89,34 @@ export class Book {
     if (!(index >= 0)) return undefined;
     const cachedEvent = this.cachedEvents[index];
     if (cachedEvent) return cachedEvent;
-    const from = this.lineStarts[index];
-    const event = this.parseEvent(from, endOf(this.bytes, from));
+    const lineStart = this.lineStarts[index];
+    const event = this.parseEvent(lineStart, endOf(this.bytes, lineStart));
     if (this.lineCount <= CACHED_EVENTS_MAX) this.cachedEvents[index] = event;
     return event;
   }
 
   /** Parse the event of a line; readers of it expect `node` and `p`. */
-  parseEvent(from, end) {
-    const event = JSON.parse(textOf(this.bytes, from, end));
+  parseEvent(lineStart, lineEnd) {
+    const event = JSON.parse(textOf(this.bytes, lineStart, lineEnd));
     event.node = this.header.nodes[event.n];
     event.p ??= [];
     return event;
   }
 
   /** Read the line that begins at a byte; returns where the next one begins. Sets `isFull` when the book is full. */
-  readLine(lines, from) {
-    const glimpse = lines.glance(from);
-    const end = glimpse ? lines.end : endOf(this.bytes, from);
-    if (end === from) return end + 1;
+  readLine(lines, lineStart) {
+    const glimpse = lines.glance(lineStart);
+    const lineEnd = glimpse ? lines.end : endOf(this.bytes, lineStart);
+    if (lineEnd === lineStart) return lineEnd + 1;
     if (glimpse) glimpse.node = this.header.nodes[glimpse.n];
-    const event = glimpse && glimpse.k !== VIOLATION ? glimpse : this.parseEvent(from, end); // violations are kept, a glimpse is reused
-    if (event.i === undefined || event.i <= this.newest) return end + 1; // the trailer has no position
+    const event = glimpse && glimpse.k !== VIOLATION ? glimpse : this.parseEvent(lineStart, lineEnd); // violations are kept, a glimpse is reused
+    if (event.i === undefined || event.i <= this.newest) return lineEnd + 1; // the trailer has no position
     if (this.length >= EVENTS_MAX) this.isFull = true;
     else {
       this.indexEvent(event);
-      this.addLineStart(from);
+      this.addLineStart(lineStart);
     }
-    return end + 1;
+    return lineEnd + 1;
   }
 
   /** Note where the line of the next event begins. */
@@ -181,7 +181,7 @@ export class Book {
 
   /** Keep a copy of the newest state; when there are too many, drop every second one. */
   keepCheckpoint() {
-    this.checkpoints.push(copy(this.newestState));
+    this.checkpoints.push(copyState(this.newestState));
     if (this.checkpoints.length <= CHECKPOINTS_MAX) return;
     this.checkpoints = this.checkpoints.filter((_, n) => n % 2 === 0);
     this.step *= 2;
@@ -192,7 +192,7 @@ export class Book {
     if (index < 0) return newState(this.header.level ?? "full");
     if (index >= this.length - 1) return this.newestState;
     const checkpointIndex = Math.floor(index / this.step);
-    const state = copy(this.checkpoints[checkpointIndex]);
+    const state = copyState(this.checkpoints[checkpointIndex]);
     for (let eventIndex = checkpointIndex * this.step; eventIndex <= index; eventIndex += 1) follow(state, this.event(eventIndex));
     return state;
   }
@@ -200,8 +200,8 @@ export class Book {
   /** The index of the event at a position of the trace; undefined where it is not kept. */
   indexOf(position) {
     if (!this.length) return undefined;
-    const guess = position - this.oldest; // right if no event is missing
-    if (this.event(guess)?.i === position) return guess;
+    const guessedIndex = position - this.oldest; // right if no event is missing
+    if (this.event(guessedIndex)?.i === position) return guessedIndex;
     let low = 0, high = this.length - 1;
     while (low <= high) {
       const mid = (low + high) >> 1;
@@ -215,11 +215,11 @@ export class Book {
 }
 
 /** How many of the sorted numbers are at most `bound`. */
-export const upTo = (sorted, bound) => lowest(0, sorted.length, (n) => sorted[n] > bound);
+export const upTo = (sorted, bound) => lowestWhere(0, sorted.length, (index) => sorted[index] > bound);
 
 /** Binary search: the lowest number from `low` on, below `high`, for which the predicate holds (it then holds for
  *  all higher ones); `high` where it holds for none. */
-export function lowest(low, high, predicate) {
+export function lowestWhere(low, high, predicate) {
   while (low < high) {
     const mid = (low + high) >> 1;
     if (predicate(mid)) high = mid;
@@ -236,16 +236,16 @@ export const yieldTurn = () => globalThis.scheduler?.yield?.() ?? new Promise((r
 /** Read a trace: header, events, trailer as JSON lines. The page stays usable meanwhile: `reportProgress` gets the
  *  number of events so far, and ends the reading (null) by returning false. The answer is read in one piece: read in
  *  chunks, a long one took half as long again. */
-export async function readBook(answer, reportProgress = () => true) {
-  const bytes = new Uint8Array(await answer.arrayBuffer());
+export async function readBook(response, reportProgress = () => true) {
+  const bytes = new Uint8Array(await response.arrayBuffer());
   if (!bytes.length) return new Book();
-  let from = endOf(bytes, 0);
-  const book = new Book(JSON.parse(textOf(bytes, 0, from)), bytes);
+  let lineStart = endOf(bytes, 0);
+  const book = new Book(JSON.parse(textOf(bytes, 0, lineStart)), bytes);
   const lines = new Lines(bytes, needsPayload);
   let turnStartMs = performance.now();
-  from += 1;
-  for (let readCount = 1; from < bytes.length && !book.isFull; readCount += 1) {
-    from = book.readLine(lines, from);
+  lineStart += 1;
+  for (let readCount = 1; lineStart < bytes.length && !book.isFull; readCount += 1) {
+    lineStart = book.readLine(lines, lineStart);
     if (readCount % 128 === 0 && performance.now() - turnStartMs > TURN_MS) {
       if (!reportProgress(book.length)) return null;
       await yieldTurn();

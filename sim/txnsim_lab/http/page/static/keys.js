@@ -1,7 +1,7 @@
 // @ts-check
 // The table of keys, used by the handler, the help and a test. No key acts while somebody types.
 
-import { byStep, toggle } from "./player.js";
+import { goBySteps, togglePlaying } from "./player.js";
 import { idOf } from "./reducer.js";
 import { isSite } from "./site.js";
 import { shownIndex, chooseView, events, runFile, goTo, isHelpOpen, indexOf, lastIndex, goLive, query, notice, isShareOpen, shownEvent } from "./store.js";
@@ -41,7 +41,7 @@ const isError = (event) => event.k === "log.reject" || event.k === "marker.refus
 const sameTx = (event) => Boolean(event.tx) && idOf(event.tx) === idOf(shownEvent.value?.tx ?? "");
 
 export const KEYS = [
-  [" ", "play, or stand still", toggle],
+  [" ", "play, or stand still", togglePlaying],
   [".", "next event", () => seekBy(1)],
   [",", "previous event", () => seekBy(-1)],
   ["n", "next event of this transaction", () => seek(shownIndex.value, 1, sameTx)],
@@ -56,8 +56,8 @@ export const KEYS = [
   }],
   ["e", "next error", () => seek(shownIndex.value, 1, isError)],
   ["v", "next violation", () => seek(shownIndex.value, 1, (event) => event.k === "check.violation")],
-  ["ArrowRight", "next step of the story", () => byStep(1)],
-  ["ArrowLeft", "step of the story before", () => byStep(-1)],
+  ["ArrowRight", "next step of the story", () => goBySteps(1)],
+  ["ArrowLeft", "step of the story before", () => goBySteps(-1)],
   ["Home", "first event", () => goTo(0)],
   ["End", "last event", () => goTo(lastIndex())],
   ["l", "live: stay at the newest event, also when more come", () => goLive()],

@@ -7,7 +7,7 @@ import { followAddress } from "./address.js";
 import { explain, leaveRun, followLiveTrace, openSession, startRecording, showRun, unpackRuns } from "./api.js";
 import { html } from "./html.js";
 import { KEYS, onKey, toggleOverlay, views } from "./keys.js";
-import { SPEEDS, byStep, playing, speed, toggle } from "./player.js";
+import { SPEEDS, goBySteps, playing, speed, togglePlaying } from "./player.js";
 import { isSite, keepFiles, start } from "./site.js";
 import { savePng, saveSvg } from "./save.js";
 import { decisive, stepAt } from "./stage.js";
@@ -165,9 +165,9 @@ function Scrubber() {
     <button onClick=${() => goTo(shownIndex.value - 1)} aria-label="previous event">◀</button>
     <button onClick=${() => goTo(shownIndex.value + 1)} aria-label="next event">▶</button>
     <button onClick=${() => goTo(lastIndex())} aria-label="last event">▶|</button>` : ""}
-    ${steps > 0 && html`<button id="step-back" onClick=${() => byStep(-1)}>◀ step</button>`}
-    <button id="play" class=${steps ? "primary" : ""} aria-pressed=${playing.value} onClick=${toggle} title="Play, or stand still (Space)">${playing.value ? "❚❚ stop" : steps ? "▶ play by steps" : "▶ play"}</button>
-    ${steps > 0 && html`<button id="step-on" onClick=${() => byStep(1)}>step ▶</button>`}
+    ${steps > 0 && html`<button id="step-back" onClick=${() => goBySteps(-1)}>◀ step</button>`}
+    <button id="play" class=${steps ? "primary" : ""} aria-pressed=${playing.value} onClick=${togglePlaying} title="Play, or stand still (Space)">${playing.value ? "❚❚ stop" : steps ? "▶ play by steps" : "▶ play"}</button>
+    ${steps > 0 && html`<button id="step-on" onClick=${() => goBySteps(1)}>step ▶</button>`}
     <label class="speed"><span class="sr">Speed</span><select id="speed" value=${speed.value} onChange=${(e) => (speed.value = Number(e.target.value))}>${SPEEDS.map((factor) => html`<option value=${factor}>${factor}×</option>`)}</select></label>
     <span class="line"><input id="time" type="range" min="0" max=${newest} ref=${(el) => { if (el) el.value = Math.max(0, shownIndex.value); }} aria-label="time"
       aria-valuetext=${event ? `event ${event.i}: ${KINDS[event.k] ?? event.k}` : "no event"} onInput=${(e) => goTo(Number(e.target.value))} />

@@ -23,30 +23,30 @@ export const speed = signal(1);
 export const prefersStillness = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 
 /** Start or stop playing; from the start if the end is reached. */
-export function toggle() {
+export function togglePlaying() {
   if (!playing.value && shownIndex.value >= count.value - 1) {
-    if (storyNotes().length) toStep(1);
+    if (storyNotes().length) goToStep(1);
     else goTo(0);
   }
   playing.value = !playing.value;
 }
 
 /** Go to the end of a step of the story; false where there is no such step. */
-export function toStep(number) {
+export function goToStep(stepNumber) {
   const noteIndices = storyNotes();
-  if (number < 1 || number > noteIndices.length) return false;
-  if (number === noteIndices.length && source.value.kind === "live") goLive();
-  else goTo((noteIndices[number] ?? events.length) - 1);
+  if (stepNumber < 1 || stepNumber > noteIndices.length) return false;
+  if (stepNumber === noteIndices.length && source.value.kind === "live") goLive();
+  else goTo((noteIndices[stepNumber] ?? events.length) - 1);
   return true;
 }
-export function byStep(by) {
+export function goBySteps(stepCount) {
   notice.value = ""; // it belongs to the step before
-  return toStep((stepAt(shownIndex.value)?.number ?? 0) + by);
+  return goToStep((stepAt(shownIndex.value)?.number ?? 0) + stepCount);
 }
 
 function playNext() {
   if (storyNotes().length) {
-    playing.value = byStep(1) && (stepAt(shownIndex.value)?.number ?? 0) < storyNotes().length;
+    playing.value = goBySteps(1) && (stepAt(shownIndex.value)?.number ?? 0) < storyNotes().length;
     return;
   }
   const end = count.value - 1;
@@ -61,14 +61,14 @@ function pauseMs() {
   return step ? readingMs(events[step.from].d.text) : PAUSE_MS;
 }
 
-let timer = 0;
+let playTimer = 0;
 function scheduleNext() {
-  timer = setTimeout(() => {
+  playTimer = setTimeout(() => {
     playNext();
     if (playing.peek()) scheduleNext();
   }, pauseMs() / speed.peek());
 }
 effect(() => {
-  clearTimeout(timer);
+  clearTimeout(playTimer);
   if (playing.value && speed.value) scheduleNext();
 });

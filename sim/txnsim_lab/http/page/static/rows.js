@@ -12,39 +12,39 @@ const EVENTS_PER_TURN = 1024;
 async function* chunksOf(body) {
   const reader = body.getReader();
   try {
-    for (let part = await reader.read(); !part.done; part = await reader.read()) yield part.value;
+    for (let chunk = await reader.read(); !chunk.done; chunk = await reader.read()) yield chunk.value;
   } finally {
     void reader.cancel();
   }
 }
 
 /** Make events of the rows of a batch that begins at a position of the trace. */
-function eventsOf(firstPosition, rows, nodes, startNs) {
-  const clocks = new Map();
-  const lamport = [];
-  return rows.map(([time, n, p, k, tx, d, w, l], index) => {
-    let clock = clocks.get(n) ?? firstPosition;
-    for (const parent of p) if (parent >= firstPosition) clock = Math.max(clock, lamport[parent - firstPosition]);
-    clocks.set(n, clock + 1);
-    lamport.push(clock + 1);
-    const event = { node: nodes[n], i: firstPosition + index, t: startNs === null ? time : Math.floor((time - startNs) / 1000), n, l: l ?? clock + 1, p, k };
-    if (tx.length) event.tx = typeof tx === "string" ? tx : `${tx[0]}/${tx[1]}:${tx[2]}`;
-    if (d !== null) event.d = d;
-    if (w !== null) event.w = w;
+function eventsOf(firstPosition, rows, nodeNames, startNs) {
+  const clockOfNode = new Map();
+  const lamportClocks = [];
+  return rows.map(([time, nodeIndex, parents, kind, transaction, payload, weight, lamportClock], index) => {
+    let clock = clockOfNode.get(nodeIndex) ?? firstPosition;
+    for (const parent of parents) if (parent >= firstPosition) clock = Math.max(clock, lamportClocks[parent - firstPosition]);
+    clockOfNode.set(nodeIndex, clock + 1);
+    lamportClocks.push(clock + 1);
+    const event = { node: nodeNames[nodeIndex], i: firstPosition + index, t: startNs === null ? time : Math.floor((time - startNs) / 1000), n: nodeIndex, l: lamportClock ?? clock + 1, p: parents, k: kind };
+    if (transaction.length) event.tx = typeof transaction === "string" ? transaction : `${transaction[0]}/${transaction[1]}:${transaction[2]}`;
+    if (payload !== null) event.d = payload;
+    if (weight !== null) event.w = weight;
     return event;
   });
 }
 
 /** The batches of the stream, as {lost, events}: `lost` is how many events the server left out before the batch. */
 export const batchesOf = async function* (body) {
-  const nodes = [];
+  const nodeNames = [];
   let startNs = null;
-  let lost = 0;
+  let lostCount = 0;
   let eventsThisTurn = 0;
   for await (const message of new Decoder().decodeStream(chunksOf(body))) {
     if (Array.isArray(message)) {
-      yield { lost, events: eventsOf(message[0], message[1], nodes, startNs) };
-      lost = 0;
+      yield { lost: lostCount, events: eventsOf(message[0], message[1], nodeNames, startNs) };
+      lostCount = 0;
       eventsThisTurn += message[1].length;
       if (eventsThisTurn >= EVENTS_PER_TURN) {
         eventsThisTurn = 0;
@@ -53,7 +53,7 @@ export const batchesOf = async function* (body) {
       continue;
     }
     if (message.start_ns !== undefined) startNs = message.start_ns;
-    if (message.nodes) nodes.push(...message.nodes);
-    lost += message.lost ?? 0;
+    if (message.nodes) nodeNames.push(...message.nodes);
+    lostCount += message.lost ?? 0;
   }
 };

@@ -3,7 +3,7 @@
 // broker: it shows the events, and the server's explanations of them.
 
 import { batch, computed, signal } from "@preact/signals";
-import { Book, copy, eventsOf } from "./book.js";
+import { Book, copyState, eventsOf } from "./book.js";
 import { isSite } from "./site.js";
 
 /** Read, or first set, a value that this tab remembers; null where the browser stores nothing. */
@@ -214,7 +214,7 @@ export const moment = computed(() => {
   const answer = explanation.value?.at === position ? explanation.value : null;
   const judgement = answer && !answer.error ? answer : null;
   // The book changes its newest state with the next event; what is shown must not change.
-  return { index, position, now: index >= lastIndex() ? copy(clusterState) : clusterState, said: judgement, error: answer?.error ?? "", open: judgement?.open ?? [] };
+  return { index, position, now: index >= lastIndex() ? copyState(clusterState) : clusterState, said: judgement, error: answer?.error ?? "", open: judgement?.open ?? [] };
 });
 export const shownEvent = computed(() => events[selected.value ?? shownIndex.value]);
 

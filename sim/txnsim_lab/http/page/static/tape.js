@@ -2,7 +2,7 @@
 // The tape of a partition: its newest batches, made from the events alone. Each with its transaction, what became
 // of it, and the values of its records where the trace has them.
 
-import { lowest, upTo } from "./book.js";
+import { lowestWhere, upTo } from "./book.js";
 import { endOfLed, idOf } from "./reducer.js";
 import { thisBook, begunOf, cutsOf, events, indexOf, movesOf, nearest, writesOf } from "./store.js";
 
@@ -73,7 +73,7 @@ const offsetsOf = ({ d }) => ({ first: d.base ?? d.offset, last: d.last ?? d.off
 function writeHolding(tp, newest, offset, cut) {
   const indices = writesOf(tp);
   const cuts = cutsOf(tp);
-  const firstWriteFrom = (low, high, bound) => lowest(low, high, (n) => offsetsOf(events[indices[n]]).last >= bound);
+  const firstWriteFrom = (low, high, bound) => lowestWhere(low, high, (n) => offsetsOf(events[indices[n]]).last >= bound);
   let between = 0;
   for (let high = newest + 1; high > 0; ) {
     const cutBefore = cuts[upTo(cuts, indices[high - 1]) - 1];
@@ -140,7 +140,7 @@ function begunAt(id, position, isMeant = () => true) {
 /** The same for an index. It searches backwards: mostly it is one of the last. */
 export function begunUntil(id, until, isMeant = () => true) {
   const transactions = begunOf(id);
-  for (let n = lowest(0, transactions.length, (m) => transactions[m].index > until) - 1; n >= 0; n -= 1) if (isMeant(transactions[n])) return transactions[n];
+  for (let n = lowestWhere(0, transactions.length, (m) => transactions[m].index > until) - 1; n >= 0; n -= 1) if (isMeant(transactions[n])) return transactions[n];
   return null;
 }
 

@@ -5,7 +5,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { effect } from "@preact/signals";
 import { act, ask, compareWith, doNow, drive, play, post } from "../api.js";
-import { prefersStillness, playing, readingMs, toStep } from "../player.js";
+import { prefersStillness, playing, readingMs, goToStep } from "../player.js";
 import { html } from "../html.js";
 import { READING, agreements, headline, unread } from "../agreement.js";
 import { application } from "../application.js";
@@ -260,7 +260,7 @@ function playFromStep(number) {
     if (!count.value || storyNotes().length < number - 1 + HANG_STEPS) return;
     queueMicrotask(() => {
       stop();
-      toStep(number);
+      goToStep(number);
       playing.value = !prefersStillness();
     });
   });
@@ -274,7 +274,7 @@ const showPrevention = () => act(async () => {
 /** Play the story of a hang on a site, where there is no cluster. */
 const playHang = () => act(async () => {
   if (!(await play("z01", "V-", "armed"))) return;
-  toStep(1);
+  goToStep(1);
   playing.value = !prefersStillness();
 });
 
