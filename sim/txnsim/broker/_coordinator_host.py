@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 _log: Final = Logger("txnsim.cluster")
 _NONE: Final = ErrorCode.none
-REPLICATION_LOOK_MS: Final = 30_000
+REPLICATION_CHECK_MS: Final = 30_000
 """How long a load waits for replicas before it checks whether it is still wanted."""
 
 _NOT_LED: Final = Rejection(
@@ -126,8 +126,12 @@ class CoordinatorHost:
 
     def apply(self, changes: LeadershipChanges, image: ClusterImage) -> None:
         """Load and unload partitions as a new image says."""
-        named = (*changes.led, *changes.lost, *((where, 0) for where in changes.deleted))
-        if any(topic_partition.topic == self._topic for topic_partition, _ in named):
+        changed_partitions = (
+            *changes.led,
+            *changes.lost,
+            *((topic_partition, 0) for topic_partition in changes.deleted),
+        )
+        if any(topic_partition.topic == self._topic for topic_partition, _ in changed_partitions):
             self._led = {
                 topic_partition.partition: log
                 for topic_partition, log in self._replicas.led.items()
@@ -152,11 +156,11 @@ class CoordinatorHost:
         now.
         """
         image = self._replicas.image
-        index = partition_for(key, self.coordinator.partitions)
+        partition = partition_for(key, self.coordinator.partitions)
         topic = image.topics.get(self._topic)
-        if topic is None or index >= len(topic.partitions):
+        if topic is None or partition >= len(topic.partitions):
             return None
-        leader = topic.partitions[index].leader
+        leader = topic.partitions[partition].leader
         broker = image.brokers.get(leader)
         return leader if broker is not None and broker.alive else None
 
@@ -166,12 +170,12 @@ class CoordinatorHost:
         """
         partition = topic_partition.partition
 
-        def drop(_verdict: FaultEffect | None) -> None:
+        def unload_if_current(_verdict: FaultEffect | None) -> None:
             if self._loaded.get(partition, epoch) <= epoch:
                 self.coordinator.unload(partition, epoch)
 
         self._loading.fault_points.go_on(
-            drop, FaultPoint.COORDINATOR_UNLOAD, Subject(partitions=(topic_partition,))
+            unload_if_current, FaultPoint.COORDINATOR_UNLOAD, Subject(partitions=(topic_partition,))
         )
 
     def _load(
@@ -182,13 +186,15 @@ class CoordinatorHost:
         self._loaded[partition] = CoordinatorEpoch(epoch)
         self.coordinator.begin_load(partition, CoordinatorEpoch(epoch))
         if self._is_count_fixed:
-            count = len(image.topics[self._topic].partitions)
-            if count != self.coordinator.partitions:
+            partition_count = len(image.topics[self._topic].partitions)
+            if partition_count != self.coordinator.partitions:
                 # TransactionStateManager.validateTransactionTopicPartitionCountIsStable throws, and
                 # the partition stays loading for ever: ids were placed by the number at the
                 # start.
                 _log.error(
-                    "txn.load.partitions_changed", at_start=self.coordinator.partitions, now=count
+                    "txn.load.partitions_changed",
+                    at_start=self.coordinator.partitions,
+                    now=partition_count,
                 )
                 return
 
@@ -206,18 +212,20 @@ class CoordinatorHost:
         """Load at once, as Kafka up to 4.4 does, although records of the log may still be lost. If
         the switch is on, first wait until the whole log is replicated.
         """
-        end, where = log.log_end_offset, log.topic_partition
-        waits = log.config.rules.loads_wait_for_replication and log.high_watermark < end
-        if not waits:
+        log_end, topic_partition = log.log_end_offset, log.topic_partition
+        must_wait = log.config.rules.loads_wait_for_replication and log.high_watermark < log_end
+        if not must_wait:
             load()
             return
 
-        def look(waited: Pending[ErrorCode]) -> None:
-            is_wanted = self._loaded.get(where.partition) == epoch
-            if is_wanted and waited.value in (_NONE, ErrorCode.request_timed_out):
+        def load_if_wanted(replication: Pending[ErrorCode]) -> None:
+            is_wanted = self._loaded.get(topic_partition.partition) == epoch
+            if is_wanted and replication.value in (_NONE, ErrorCode.request_timed_out):
                 self._load_once_replicated(log, epoch, load)
 
-        self._commits.wait_for_commit(log, end - 1, timeout_ms=REPLICATION_LOOK_MS).on_done(look)
+        self._commits.wait_for_commit(log, log_end - 1, timeout_ms=REPLICATION_CHECK_MS).on_done(
+            load_if_wanted
+        )
 
     # Log
 
@@ -231,8 +239,8 @@ class CoordinatorHost:
             or partition not in self._led
         ):
             return None
-        where = TopicPartition(self._topic, partition)
-        return self._appends.admit(subject(where), COORDINATOR)
+        topic_partition = TopicPartition(self._topic, partition)
+        return self._appends.admit(subject(topic_partition), COORDINATOR)
 
     def append(
         self, partition: int, batch: bytes, *, guard: int = SENTINEL
@@ -241,8 +249,8 @@ class CoordinatorHost:
         log = self._led.get(partition)
         if log is None:
             return _NOT_LED
-        write = partial(append_coordinator, batch=batch, guard=guard)
-        return self._appends.append_admitted(log, Batch(write), needs_isr=True)
+        append_batch = partial(append_coordinator, batch=batch, guard=guard)
+        return self._appends.append_admitted(log, Batch(append_batch), needs_isr=True)
 
     def write(
         self,
@@ -259,8 +267,10 @@ class CoordinatorHost:
             return _NOT_LED.error
         if gate.fault_points.network.interceptor.is_armed or gate.disk.is_full:
             return self._write_once_admitted(partition, batch, subject, timeout_ms)
-        write = partial(append_coordinator, batch=batch)
-        appended = self._appends.append_admitted(log, Batch(write), now_ms=now_ms, needs_isr=True)
+        append_batch = partial(append_coordinator, batch=batch)
+        appended = self._appends.append_admitted(
+            log, Batch(append_batch), now_ms=now_ms, needs_isr=True
+        )
         if isinstance(appended, Rejection):
             return appended.error
         if log.high_watermark > appended.last_offset:
@@ -274,10 +284,10 @@ class CoordinatorHost:
         subject: Callable[[TopicPartition], Subject],
         timeout_ms: int,
     ) -> ErrorCode:
-        where = TopicPartition(self._topic, partition)
-        refused = await self._appends.admit(subject(where), COORDINATOR)
-        if refused is not None:
-            return refused.error
+        topic_partition = TopicPartition(self._topic, partition)
+        rejection = await self._appends.admit(subject(topic_partition), COORDINATOR)
+        if rejection is not None:
+            return rejection.error
         appended = self.append(partition, batch)
         if isinstance(appended, Rejection):
             return appended.error
@@ -450,11 +460,11 @@ class GroupHost(CoordinatorHost):
         Returns:
             The guard to pass with the append, or why the coordinator refused.
         """
-        adds = operation is TransactionOperation.ADD_PARTITION
+        adds_partition = operation is TransactionOperation.ADD_PARTITION
         log = self._replicas.leader(TopicPartition(CONSUMER_OFFSETS_TOPIC, partition))
         if isinstance(log, Rejection):
             return log
-        if not adds and not (
+        if not adds_partition and not (
             self._settings().transaction_partition_verification_enable
             and log.config.rules.offset_commits_are_verified  # KAFKA-15449
         ):
@@ -464,7 +474,7 @@ class GroupHost(CoordinatorHost):
             producer_id=producer.producer_id,
             producer_epoch=producer.producer_epoch,
             base_sequence=_NO_SEQUENCE,
-            supports_epoch_bump=adds,
+            supports_epoch_bump=adds_partition,
             now_ms=self._clock.now_ms(),
         )
         if isinstance(guard, Rejection) or guard == SENTINEL:
@@ -536,9 +546,9 @@ def short_id(new_id: Callable[[], uuid.UUID]) -> str:
     (Uuid.randomUuid), which a command line would take for an option.
     """
     while True:
-        text = uuid_text(new_id())
-        if not text.startswith("-"):
-            return text
+        id_text = uuid_text(new_id())
+        if not id_text.startswith("-"):
+            return id_text
 
 
 def _ids(random_bits: Callable[[int], int]) -> Callable[[], uuid.UUID]:

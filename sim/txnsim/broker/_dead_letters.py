@@ -60,7 +60,7 @@ DEVIATIONS: Final = (
 )
 
 
-class _Copied(msgspec.Struct, frozen=True):
+class _CopiedRecords(msgspec.Struct, frozen=True):
     """Records that were read from the source, by offset, and the offset up to which it was
     searched.
     """
@@ -107,7 +107,7 @@ class DeadLetters:
         self._tasks = tasks
         self._draw = draw
         self.meter = meter
-        self._ends: dict[BrokerId, Pending[None]] = {}
+        self._request_ends: dict[BrokerId, Pending[None]] = {}
         """The end of the last request to each broker, for which the next one waits."""
         self._is_stopped = False
 
@@ -115,7 +115,7 @@ class DeadLetters:
         """Stop retrying; the broker is gone."""
         self._is_stopped = True
 
-    def may_be_sent(self, group_id: str) -> bool:
+    def can_send(self, group_id: str) -> bool:
         """Whether the group's dead letter topic can take letters; if not, they are lost at once."""
         configs = self._configs(group_id)
         topic = self._image.topics.get(configs.topic)
@@ -145,26 +145,28 @@ class DeadLetters:
             on_written: Called with each letter that is written or lost.
             pace: Gives breaks between batches.
         """
-        offset, number = letters[0].first_offset, 0
-        while number < len(letters):
-            remaining = letters[number:]
-            copied = _Copied({}, remaining[-1].last_offset)
+        offset, letter_index = letters[0].first_offset, 0
+        while letter_index < len(letters):
+            remaining = letters[letter_index:]
+            copied_records = _CopiedRecords({}, remaining[-1].last_offset)
             if self._configs(group_id).copies_records:
-                copied = await self._read(group_id, source, remaining, offset, pace)
-            pieces, end = await self._pieces(group_id, source, remaining, offset, copied, pace)
+                copied_records = await self._read(group_id, source, remaining, offset, pace)
+            pieces, last_offset = await self._letter_records(
+                group_id, source, remaining, offset, copied_records, pace
+            )
             is_written = await self._write_batch(group_id, source.partition, pieces)
             if is_written:
                 self.meter.letters_written += len(pieces)
             else:
                 self.meter.letters_failed += 1
             for letter in remaining:
-                if (letter.last_offset if is_written else letter.first_offset) > end:
+                if (letter.last_offset if is_written else letter.first_offset) > last_offset:
                     break
                 on_written(letter)
-                number += 1
+                letter_index += 1
                 await rest_where_due(pace, 4)
-            if number < len(letters):
-                offset = max(end + 1, letters[number].first_offset)
+            if letter_index < len(letters):
+                offset = max(last_offset + 1, letters[letter_index].first_offset)
 
     # Parts: what is written
 
@@ -175,44 +177,44 @@ class DeadLetters:
     def _configs(self, group_id: str) -> DeadLetterConfigs:
         return dead_letter_configs(self._image.group_configs.get(group_id))
 
-    def _bytes_max(self, group_id: str) -> int:
+    def _batch_bytes_max(self, group_id: str) -> int:
         topic = self._image.topics.get(self._configs(group_id).topic)
-        own = None if topic is None else topic.configs.get("max.message.bytes")
-        return self._settings().message_max_bytes if own is None else int(own)
+        topic_setting = None if topic is None else topic.configs.get("max.message.bytes")
+        return self._settings().message_max_bytes if topic_setting is None else int(topic_setting)
 
-    async def _pieces(
+    async def _letter_records(
         self,
         group_id: str,
         topic_partition: TopicPartition,
         letters: Sequence[DeadLetter],
         from_offset: int,
-        copied: _Copied,
+        copied_records: _CopiedRecords,
         pace: Pace,
     ) -> tuple[list[bytes], int]:
         """The records of a batch that the topic accepts, at least one, and the last offset that
         they cover.
         """
-        bytes_max = self._bytes_max(group_id)
-        size, end = BatchHeader.SIZE, from_offset
+        bytes_max = self._batch_bytes_max(group_id)
+        batch_size, last_offset = BatchHeader.SIZE, from_offset
         pieces: list[bytes] = []
         for letter in letters:
             for offset in range(max(from_offset, letter.first_offset), letter.last_offset + 1):
-                if pieces and offset > copied.last_offset:
-                    return pieces, end
-                source = copied.records.get(offset)
+                if pieces and offset > copied_records.last_offset:
+                    return pieces, last_offset
+                source_record = copied_records.records.get(offset)
                 record = Record(
-                    key=None if source is None else source.key,
-                    value=None if source is None else source.value,
-                    headers=_headers(group_id, topic_partition, letter, offset),
+                    key=None if source_record is None else source_record.key,
+                    value=None if source_record is None else source_record.value,
+                    headers=_letter_headers(group_id, topic_partition, letter, offset),
                 )
                 piece = encode_record(record, offset_delta=len(pieces), timestamp_delta_ms=0)
-                size += len(piece)
-                if pieces and size > bytes_max:
-                    return pieces, end
+                batch_size += len(piece)
+                if pieces and batch_size > bytes_max:
+                    return pieces, last_offset
                 pieces.append(piece)
-                end = offset
+                last_offset = offset
                 await rest_where_due(pace, 2)
-        return pieces, end
+        return pieces, last_offset
 
     async def _write_batch(self, group_id: str, partition: int, pieces: list[bytes]) -> bool:
         """Whether the batch was written; retries errors that may pass."""
@@ -230,15 +232,15 @@ class DeadLetters:
             base_sequence=-1,
             records_count=len(pieces),
         )
-        tried = 0
-        while self.may_be_sent(group_id):
+        attempts = 0
+        while self.can_send(group_id):
             error = await self._write(group_id, partition, batch)
             if not error:
                 return True
-            tried += 1
-            if error not in _RETRIED or tried >= ATTEMPTS:
+            attempts += 1
+            if error not in _RETRIED or attempts >= ATTEMPTS:
                 return False
-            pause_ms = BACKOFF_MS * 2**tried * self._draw(1 - JITTER, 1 + JITTER)
+            pause_ms = BACKOFF_MS * 2**attempts * self._draw(1 - JITTER, 1 + JITTER)
             await self._pause(int(min(pause_ms, BACKOFF_MAX_MS)))
         return False
 
@@ -265,11 +267,11 @@ class DeadLetters:
         leader = self._leader_of(topic_partition)
         if leader is None:
             return ErrorCode.not_leader_or_follower
-        previous = self._ends.get(leader)
-        end = self._ends[leader] = Pending(self._tasks)
+        previous_request = self._request_ends.get(leader)
+        request_end = self._request_ends[leader] = Pending(self._tasks)
         try:
-            if previous is not None:
-                await previous
+            if previous_request is not None:
+                await previous_request
             self.meter.letters_sent += 1
             reply = await self._peers.dead_letters(
                 leader,
@@ -280,9 +282,9 @@ class DeadLetters:
         except PeerError:
             return ErrorCode.not_leader_or_follower
         finally:
-            end.resolve(None)
-            if self._ends.get(leader) is end:
-                del self._ends[leader]
+            request_end.resolve(None)
+            if self._request_ends.get(leader) is request_end:
+                del self._request_ends[leader]
         return ErrorCode(reply.error)
 
     async def _pause(self, pause_ms: int) -> None:
@@ -299,63 +301,66 @@ class DeadLetters:
         letters: Sequence[DeadLetter],
         offset: int,
         pace: Pace,
-    ) -> _Copied:
+    ) -> _CopiedRecords:
         """Read the source's records from an offset on, as many as fit into one batch of letters.
 
         A batch that unpacks to more than a batch of letters may hold is skipped for good; so is a
         single record that is larger.
         """
-        budget = self._bytes_max(group_id)
+        bytes_max = self._batch_bytes_max(group_id)
         records: dict[int, Record] = {}
         last_offset = letters[-1].last_offset
-        size, read_bytes, number = 0, 0, 0
+        copied_bytes, read_bytes, letter_index = 0, 0, 0
         while offset <= last_offset and read_bytes < READ_BYTES_MAX:
             log = self._replicas.leader(source)
             if isinstance(log, Rejection):
-                return _Copied(records, last_offset)
+                return _CopiedRecords(records, last_offset)
             read = log.read(offset, max_bytes=1)
             if isinstance(read, Rejection) or not read.records:
-                return _Copied(records, last_offset)
+                return _CopiedRecords(records, last_offset)
             (batch,) = map(bytes, read.records)
             header = read_batch_header(batch)
             read_bytes += header.size
             try:
-                plain = await self._plain(batch, header, budget)
+                plain_batch = await self._uncompressed_batch(batch, header, bytes_max)
             except (CorruptBatchError, MissingExtraError, UnpacksTooLargeError):
-                plain = b""
-            for record in iter_records(plain) if plain else ():
+                plain_batch = b""
+            for record in iter_records(plain_batch) if plain_batch else ():
                 await rest_where_due(pace, 1)
-                while number < len(letters) and letters[number].last_offset < record.offset:
-                    number += 1
-                if number == len(letters):
+                while (
+                    letter_index < len(letters)
+                    and letters[letter_index].last_offset < record.offset
+                ):
+                    letter_index += 1
+                if letter_index == len(letters):
                     break
-                if record.offset < max(offset, letters[number].first_offset):
+                if record.offset < max(offset, letters[letter_index].first_offset):
                     continue
-                record_size = _size(record, header)
-                if record_size <= budget:
-                    if size + record_size > budget:
-                        return _Copied(records, record.offset - 1)
+                record_size = _record_size(record, header)
+                if record_size <= bytes_max:
+                    if copied_bytes + record_size > bytes_max:
+                        return _CopiedRecords(records, record.offset - 1)
                     records[record.offset] = record
-                    size += record_size
+                    copied_bytes += record_size
             offset = header.last_offset + 1
-            while number < len(letters) and letters[number].last_offset < offset:
-                number += 1
+            while letter_index < len(letters) and letters[letter_index].last_offset < offset:
+                letter_index += 1
             offset = (
-                max(offset, letters[number].first_offset)
-                if number < len(letters)
+                max(offset, letters[letter_index].first_offset)
+                if letter_index < len(letters)
                 else last_offset + 1
             )
-        return _Copied(records, min(offset - 1, last_offset))
+        return _CopiedRecords(records, min(offset - 1, last_offset))
 
-    async def _plain(self, batch: bytes, header: BatchHeader, at_most: int) -> bytes:
+    async def _uncompressed_batch(self, batch: bytes, header: BatchHeader, bytes_max: int) -> bytes:
         """A batch, uncompressed."""
         if not header.compression:
             return batch
-        look = LookAhead(self._tasks)
+        look_ahead = LookAhead(self._tasks)
         try:
-            payload = bytes(await look.take(payload_in_steps(header, batch, at_most)))
+            payload = bytes(await look_ahead.take(payload_in_steps(header, batch, bytes_max)))
         finally:
-            look.leave()
+            look_ahead.leave()
         return pack_batch(
             payload,
             base_offset=header.base_offset,
@@ -371,7 +376,7 @@ class DeadLetters:
         )
 
 
-def _size(record: Record, header: BatchHeader) -> int:
+def _record_size(record: Record, header: BatchHeader) -> int:
     """Size of a record in its batch, in bytes."""
     assert record.timestamp_ms is not None
     return len(
@@ -385,10 +390,10 @@ def _size(record: Record, header: BatchHeader) -> int:
     )
 
 
-def _headers(
+def _letter_headers(
     group_id: str, source: TopicPartition, letter: DeadLetter, offset: int
 ) -> tuple[tuple[str, bytes], ...]:
-    facts = {
+    header_values = {
         "topic": source.topic,
         "partition": source.partition,
         "offset": offset,
@@ -396,4 +401,7 @@ def _headers(
         "delivery.count": letter.delivery_count,
         "message": letter.reason.value,
     }
-    return tuple((f"__dlq.errors.{name}", str(value).encode()) for name, value in facts.items())
+    return tuple(
+        (f"__dlq.errors.{header_name}", str(header_value).encode())
+        for header_name, header_value in header_values.items()
+    )

@@ -40,4 +40,4 @@ class LedShare(msgspec.Struct, eq=False):
     def release_fetch_lock(self, fetch: object, now_ms: int) -> None:
         self.core.release_fetch_lock(fetch)
         self.fetch_released_ms = now_ms
-        self.meter.fetch_lock_released(now_ms - self.fetch_locked_ms, self.fetch_idle_ms)
+        self.meter.record_fetch_lock(now_ms - self.fetch_locked_ms, self.fetch_idle_ms)

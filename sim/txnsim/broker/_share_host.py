@@ -51,7 +51,7 @@ class ShareHost(CoordinatorHost):
     ) -> None:
         super().__init__(
             topic=SHARE_STATE_TOPIC,
-            coordinator=self._make,
+            coordinator=self._make_coordinator,
             replicas=replicas,
             appends=appends,
             commits=commits,
@@ -70,7 +70,7 @@ class ShareHost(CoordinatorHost):
         self._made: ShareCoordinator | None = None
         self._image = replicas.image
 
-    def _make(self) -> ShareCoordinator:
+    def _make_coordinator(self) -> ShareCoordinator:
         """Make the coordinator when a request first needs it: most clusters have no share
         groups.
         """
@@ -88,7 +88,7 @@ class ShareHost(CoordinatorHost):
             delete_records=self._delete_records,
             partitions=self._partitions,
         )
-        self._run()
+        self._start_jobs()
         return self._made
 
     # Life
@@ -96,7 +96,7 @@ class ShareHost(CoordinatorHost):
     def start(self) -> None:
         """Accept requests about share partitions from now on."""
         self._started_ms = self._environment.clock.now_ms()
-        self._run()
+        self._start_jobs()
 
     def stop(self) -> None:
         """Release all states, stop the jobs."""
@@ -106,39 +106,40 @@ class ShareHost(CoordinatorHost):
         if self._made is not None:
             self._made.stop()
 
-    def _run(self) -> None:
+    def _start_jobs(self) -> None:
         if self._made is None or self._started_ms is None:
             return
         coordinator, settings = self._made, self._settings
         coordinator.is_running = True
-        self._arm(
+        self._arm_job(
             "share-state-pruning",
             settings.share_coordinator_state_topic_prune_interval_ms,
             coordinator.prune,
         )
-        self._arm(
+        self._arm_job(
             "share-state-snapshots",
             settings.share_coordinator_cold_partition_snapshot_interval_ms,
             coordinator.snapshot_cold,
         )
 
-    def _arm(self, kind: str, interval_ms: int, job: Callable[[], None]) -> None:
+    def _arm_job(self, timer_kind: str, interval_ms: int, job: Callable[[], None]) -> None:
         """Run a job at the next multiple of its interval since the broker's start, and again."""
         if self._started_ms is None:
             return
         clock = self._environment.clock
-        intervals = (clock.now_ms() - self._started_ms) // interval_ms + 1
+        next_interval = (clock.now_ms() - self._started_ms) // interval_ms + 1
 
         def run_again() -> None:
-            self._arm(kind, interval_ms, job)
+            self._arm_job(timer_kind, interval_ms, job)
 
         def run() -> None:
             run_again()
             if self._replicas.image.features.get(SHARE_VERSION, 0):
                 job()
 
-        self._jobs[kind] = clock.call_at(
-            self._started_ms + intervals * interval_ms, lambda: self._timers(kind, run, run_again)
+        self._jobs[timer_kind] = clock.call_at(
+            self._started_ms + next_interval * interval_ms,
+            lambda: self._timers(timer_kind, run, run_again),
         )
 
     # Leadership
@@ -162,12 +163,14 @@ class ShareHost(CoordinatorHost):
                 error=ErrorCode.not_leader_or_follower,
                 reason=f"broker {self._broker_id} does not lead it",
             )
-        start = self._deletions.delete(log, offset)
-        if isinstance(start, Rejection):
-            return start
-        where = TopicPartition(SHARE_STATE_TOPIC, partition)
-        outcomes = await self._deletions.wait({where: start}, timeout_ms=PRUNING_TIMEOUT_MS)
-        if isinstance(outcomes[where], int):
+        log_start = self._deletions.delete(log, offset)
+        if isinstance(log_start, Rejection):
+            return log_start
+        topic_partition = TopicPartition(SHARE_STATE_TOPIC, partition)
+        outcomes = await self._deletions.wait(
+            {topic_partition: log_start}, timeout_ms=PRUNING_TIMEOUT_MS
+        )
+        if isinstance(outcomes[topic_partition], int):
             return None
         return Rejection(
             error=ErrorCode.request_timed_out, reason="replicas did not follow in time"

@@ -48,14 +48,14 @@ class GroupMeter:
         self.fetch_lock_ms = Distribution(MS_BOUNDS)
         self.fetch_lock_ratio = Distribution(PERCENT_BOUNDS)
 
-    def fetch_lock_released(self, held_ms: int, idle_ms: int) -> None:
+    def record_fetch_lock(self, held_ms: int, idle_ms: int) -> None:
         """Record how long a fetch lock was held, and how long it was idle before.
 
         Counterpart: SharePartition.recordFetchLockRatioMetric.
         """
         self.fetch_lock_ms.observe(held_ms)
-        all_ms = held_ms + idle_ms
-        ratio = 1.0 if not all_ms else max(held_ms, 1) / max(all_ms, 1)
+        total_ms = held_ms + idle_ms
+        ratio = 1.0 if not total_ms else max(held_ms, 1) / max(total_ms, 1)
         self.fetch_lock_ratio.observe(int(ratio * 100))
 
 
@@ -83,7 +83,7 @@ class ShareMeter:
             meter = self.groups[group_id] = GroupMeter()
         return meter
 
-    def has_acknowledged(self, batches: Iterable[AcknowledgementBatch]) -> None:
+    def count_acknowledged(self, batches: Iterable[AcknowledgementBatch]) -> None:
         for batch in batches:
             types = batch.types
             if len(types) == 1:

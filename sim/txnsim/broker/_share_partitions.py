@@ -106,9 +106,9 @@ class SharePartitions:
         self._led: dict[ShareKey, LedShare] = {}
         self._to_load: deque[tuple[LedShare, ReadShareState, Refuse]] = deque()
         self._loading = 0
-        self._groups: dict[str, dict[ShareKey, None]] = {}
-        self._places: dict[TopicPartition, dict[ShareKey, None]] = {}
-        self._due: list[tuple[int, int, LedShare]] = []
+        self._keys_by_group: dict[str, dict[ShareKey, None]] = {}
+        self._keys_by_log: dict[TopicPartition, dict[ShareKey, None]] = {}
+        self._lock_deadlines: list[tuple[int, int, LedShare]] = []
         self._numbers = count()
         self.meter: Final = letters.meter
         self._timer: TimerHandle | None = None
@@ -174,8 +174,8 @@ class SharePartitions:
             )
             led_share = LedShare(core, topic_partition, meter, self._clock.elapsed_ms())
             self._led[key] = led_share
-            self._groups.setdefault(key.group_id, {})[key] = None
-            self._places.setdefault(topic_partition, {})[key] = None
+            self._keys_by_group.setdefault(key.group_id, {})[key] = None
+            self._keys_by_log.setdefault(topic_partition, {})[key] = None
         state_request = led_share.core.start_loading()
         if isinstance(state_request, ReadShareState):
             self._to_load.append((led_share, state_request, refuse))
@@ -208,26 +208,26 @@ class SharePartitions:
     ) -> None:
         error = 0
         if self._fault_points.is_armed:
-            about = Subject(partitions=(led_share.topic_partition,))
+            subject = Subject(partitions=(led_share.topic_partition,))
             error = error_in(
-                await self._fault_points.verdict(FaultPoint.SHARE_PERSIST, about, kind="read")
+                await self._fault_points.verdict(FaultPoint.SHARE_PERSIST, subject, kind="read")
             )
         if error:
-            read = ShareState(key=led_share.core.key, error=error)
+            share_state = ShareState(key=led_share.core.key, error=error)
         else:
-            (answer,) = self._persister.read((state_request,))
-            read = await answer
-        reset: int | Rejection = UNKNOWN_OFFSET
-        if not read.error and read.start_offset == UNKNOWN_OFFSET:
-            reset = await self._reset_offset(led_share)
+            (pending_state,) = self._persister.read((state_request,))
+            share_state = await pending_state
+        reset_offset: int | Rejection = UNKNOWN_OFFSET
+        if not share_state.error and share_state.start_offset == UNKNOWN_OFFSET:
+            reset_offset = await self._reset_offset(led_share)
         core = led_share.core
         self.meter.load_ms.observe(self._clock.elapsed_ms() - led_share.made_ms)
         if core.phase is not Phase.INITIALIZING:  # it was fenced meanwhile
             return
-        if isinstance(reset, Rejection):
-            loaded: Rejection | tuple[DeadLetter, ...] = core.fail_loading(reset)
+        if isinstance(reset_offset, Rejection):
+            loaded: Rejection | tuple[DeadLetter, ...] = core.fail_loading(reset_offset)
         else:
-            loaded = core.load(read, reset, self.settings_of(core.key.group_id))
+            loaded = core.load(share_state, reset_offset, self.settings_of(core.key.group_id))
         self.trace.trace_load(led_share, loaded if isinstance(loaded, Rejection) else None)
         if isinstance(loaded, Rejection):
             refuse(loaded)
@@ -246,23 +246,27 @@ class SharePartitions:
         )
         if isinstance(log, Rejection):
             return log
-        target = share_reset(
+        target_timestamp = share_reset(
             self._replicas.image.group_configs.get(core.key.group_id), self._clock.now_ms()
         )
-        if target == RESET_EARLIEST:
+        if target_timestamp == RESET_EARLIEST:
             return log.log_start_offset
-        if target == RESET_LATEST:
+        if target_timestamp == RESET_LATEST:
             if log.leader_epoch_start_offset > log.high_watermark:  # KIP-207
-                return _not_available("latest timestamp", led_share)
+                return _offset_not_available("latest timestamp", led_share)
             return log.high_watermark
-        look = LookAhead(self._tasks)
+        look_ahead = LookAhead(self._tasks)
         try:
-            stamp = await look.take(
-                log.offset_for_timestamp(target, IsolationLevel.READ_UNCOMMITTED)
+            found_offset = await look_ahead.take(
+                log.offset_for_timestamp(target_timestamp, IsolationLevel.READ_UNCOMMITTED)
             )
         finally:
-            look.leave()
-        return _not_available(f"timestamp {target}", led_share) if stamp is None else stamp.offset
+            look_ahead.leave()
+        return (
+            _offset_not_available(f"timestamp {target_timestamp}", led_share)
+            if found_offset is None
+            else found_offset.offset
+        )
 
     # What moves records
 
@@ -296,7 +300,7 @@ class SharePartitions:
     ) -> None:
         rejection = outcome.result()
         if rejection is None:
-            self.meter.has_acknowledged(batches)
+            self.meter.count_acknowledged(batches)
         self.trace.trace_acknowledgement(led_share, member_id, batches, rejection)
 
     def release(self, member_id: str, key: ShareKey) -> None:
@@ -322,8 +326,8 @@ class SharePartitions:
         acquired = core.acquire(command, settings, self._clock.elapsed_ms())
         self._time_locks(led_share)
         if isinstance(acquired, Acquired):
-            is_moved = state_before != (core.end_offset, core.delivery_complete_count)
-            if acquired.ranges or is_moved:  # aborted records have no owner
+            has_state_changed = state_before != (core.end_offset, core.delivery_complete_count)
+            if acquired.ranges or has_state_changed:  # aborted records have no owner
                 self.trace.trace_acquisition(led_share, command.member_id, acquired.ranges)
         return acquired
 
@@ -340,7 +344,7 @@ class SharePartitions:
         """
         outcome: Pending[Rejection | None] = Pending(self._tasks)
 
-        def then(verdict: FaultEffect | None) -> None:
+        def write_unless_faulty(verdict: FaultEffect | None) -> None:
             error = error_in(verdict)
             if error:
                 self._conclude(led_share, write, outcome, error, None)
@@ -357,7 +361,7 @@ class SharePartitions:
             )
 
         self._fault_points.go_on(
-            then,
+            write_unless_faulty,
             FaultPoint.SHARE_PERSIST,
             Subject(partitions=(led_share.topic_partition,)),
             kind="write",
@@ -385,18 +389,22 @@ class SharePartitions:
     def _archive(self, led_share: LedShare, letters: Iterable[DeadLetter]) -> None:
         ordered_letters = sorted(letters, key=attrgetter("first_offset"))
         if ordered_letters:
-            name = f"dead letters of {led_share.core.name}"
-            self._tasks.drive(self._send(led_share, ordered_letters), ignore_end, name=name)
+            task_name = f"dead letters of {led_share.core.name}"
+            self._tasks.drive(
+                self._send_letters(led_share, ordered_letters), ignore_end, name=task_name
+            )
 
-    async def _send(self, led_share: LedShare, letters: Sequence[DeadLetter]) -> None:
+    async def _send_letters(self, led_share: LedShare, letters: Sequence[DeadLetter]) -> None:
         pace = Pace(self._tasks.turns, self._clock.stopwatch_ns)
         group_id = led_share.core.key.group_id
-        archive = partial(self._archive_letter, led_share)
-        if self._letters.may_be_sent(group_id):
-            await self._letters.send(group_id, led_share.topic_partition, letters, archive, pace)
+        archive_letter = partial(self._archive_letter, led_share)
+        if self._letters.can_send(group_id):
+            await self._letters.send(
+                group_id, led_share.topic_partition, letters, archive_letter, pace
+            )
             return
         for letter in letters:
-            archive(letter)
+            archive_letter(letter)
             await rest_where_due(pace, 4)
 
     def _archive_letter(self, led_share: LedShare, letter: DeadLetter) -> None:
@@ -409,29 +417,29 @@ class SharePartitions:
         if due_ms is None or (led_share.due_ms is not None and led_share.due_ms <= due_ms):
             return
         led_share.due_ms = due_ms
-        heapq.heappush(self._due, (due_ms, next(self._numbers), led_share))
-        self._arm()
+        heapq.heappush(self._lock_deadlines, (due_ms, next(self._numbers), led_share))
+        self._arm_lock_timer()
 
-    def _arm(self) -> None:
+    def _arm_lock_timer(self) -> None:
         """Set the timer to the earliest acquisition lock."""
-        if not self._due or self._is_stopped:
+        if not self._lock_deadlines or self._is_stopped:
             return
-        due_ms = self._due[0][0]
+        due_ms = self._lock_deadlines[0][0]
         if self._timer is not None:
             if self._timed_ms <= due_ms:
                 return
             self._timer.cancel()
         self._timed_ms = due_ms
         left_ms = max(due_ms - self._clock.elapsed_ms(), 0)
-        self._timer = self._clock.call_at(self._clock.now_ms() + left_ms, self._expire)
+        self._timer = self._clock.call_at(self._clock.now_ms() + left_ms, self._expire_locks)
 
-    def _expire(self) -> None:
+    def _expire_locks(self) -> None:
         self._timer = None
         now_ms = self._clock.elapsed_ms()
         for _ in range(LOCKS_AT_ONCE):
-            if not self._due or self._due[0][0] > now_ms:
+            if not self._lock_deadlines or self._lock_deadlines[0][0] > now_ms:
                 break
-            due_ms, _, led_share = heapq.heappop(self._due)
+            due_ms, _, led_share = heapq.heappop(self._lock_deadlines)
             if led_share.due_ms != due_ms:
                 continue  # it was looked at earlier
             led_share.due_ms = None
@@ -444,13 +452,13 @@ class SharePartitions:
                 led_share.lock_timeouts += sum(
                     batch.last_offset - batch.first_offset + 1 for batch in write.state.batches
                 )
-                old_cause = self.trace.lock_ran_out(settings.record_lock_duration_ms)
+                old_cause = self.trace.trace_lock_timeout(settings.record_lock_duration_ms)
                 self.trace.trace_release(led_share, write.state.batches, reason="locks")
                 self._persist(led_share, write)
                 self._purgatory.touch(key)
                 self.trace.caused_by(old_cause)
             self._time_locks(led_share)
-        self._arm()
+        self._arm_lock_timer()
 
     # The end
 
@@ -463,12 +471,12 @@ class SharePartitions:
         if not image.features.get(SHARE_VERSION, 0):
             self._forget_all(tuple(self._led))
             return
-        self.forget_places(topic_partition for topic_partition, _ in changes.lost)
-        self.forget_places(changes.deleted)
+        self.forget_partitions(topic_partition for topic_partition, _ in changes.lost)
+        self.forget_partitions(changes.deleted)
 
-    def forget_places(self, places: Iterable[TopicPartition]) -> None:
-        for topic_partition in places:
-            self._forget_all(tuple(self._places.get(topic_partition, ())))
+    def forget_partitions(self, topic_partitions: Iterable[TopicPartition]) -> None:
+        for topic_partition in topic_partitions:
+            self._forget_all(tuple(self._keys_by_log.get(topic_partition, ())))
 
     def forget_group(
         self, group_id: str, is_empty: Callable[[str], bool]
@@ -476,7 +484,7 @@ class SharePartitions:
         """Drop the share partitions of a group as long as the group is empty, that is no member has
         a session here. Yield after each.
         """
-        for key in tuple(self._groups.get(group_id, ())):
+        for key in tuple(self._keys_by_group.get(group_id, ())):
             if not is_empty(group_id):
                 return
             led_share = self._led.get(key)
@@ -504,21 +512,23 @@ class SharePartitions:
             return
         del self._led[key]
         self.trace.trace_unload(led_share)
-        _drop(self._groups, key.group_id, key)
-        if key.group_id not in self._groups:
+        _drop_key(self._keys_by_group, key.group_id, key)
+        if key.group_id not in self._keys_by_group:
             self.meter.groups.pop(key.group_id, None)
-        _drop(self._places, led_share.topic_partition, key)
+        _drop_key(self._keys_by_log, led_share.topic_partition, key)
         self._purgatory.touch(key)
 
 
-def _drop(index: dict[T, dict[ShareKey, None]], where: T, key: ShareKey) -> None:
-    del index[where][key]
-    if not index[where]:
-        del index[where]
+def _drop_key(keys_by_owner: dict[T, dict[ShareKey, None]], owner: T, key: ShareKey) -> None:
+    del keys_by_owner[owner][key]
+    if not keys_by_owner[owner]:
+        del keys_by_owner[owner]
 
 
-def _not_available(target: str, led_share: LedShare) -> Rejection:
+def _offset_not_available(offset_name: str, led_share: LedShare) -> Rejection:
     return Rejection(
         error=ErrorCode.offset_not_available,
-        reason=f"Offset for {target} not found for topic partition: {led_share.topic_partition}",
+        reason=(
+            f"Offset for {offset_name} not found for topic partition: {led_share.topic_partition}"
+        ),
     )

@@ -64,7 +64,7 @@ _RETRIED: Final = frozenset(
     }
 )
 """Errors of a share partition after which its command is retried."""
-_WORDS: Final = {
+_REQUESTS: Final = {
     INITIALIZE_SHARE_GROUP_STATE: ("initialize state", ShareStateError),
     READ_SHARE_GROUP_STATE: ("read state", ShareState),
     WRITE_SHARE_GROUP_STATE: ("write state", ShareStateError),
@@ -125,19 +125,19 @@ class SharePersister:
     def stop(self) -> None:
         """Answer waiting commands with an error, because the broker has stopped."""
         self._is_stopped = True
-        questions = [
-            question
+        pending_commands = [
+            pending_command
             for groups in self._waiting.values()
-            for group in groups.values()
-            for question in group
+            for group_commands in groups.values()
+            for pending_command in group_commands
         ]
         self._waiting.clear()
-        for question, timer in self._pauses.items():
+        for pending_command, timer in self._pauses.items():
             timer.cancel()
-            questions.append(question)
+            pending_commands.append(pending_command)
         self._pauses.clear()
-        for question in questions:
-            self._fail(question, ErrorCode.coordinator_not_available, _STOPPED)
+        for pending_command in pending_commands:
+            self._fail(pending_command, ErrorCode.coordinator_not_available, _STOPPED)
 
     # Requests: one answer for each command, in their order
 
@@ -161,64 +161,70 @@ class SharePersister:
     # Parts
 
     def _ask(self, api_key: int, commands: Iterable[ShareCommand]) -> list[Pending[Any]]:
-        questions = [
+        pending_commands = [
             _PendingCommand(api_key, command, Pending(self._tasks)) for command in commands
         ]
-        self._line_up(questions)
-        return [question.answer for question in questions]
+        self._queue_commands(pending_commands)
+        return [pending_command.answer for pending_command in pending_commands]
 
-    def _line_up(self, questions: Iterable[_PendingCommand]) -> None:
+    def _queue_commands(self, pending_commands: Iterable[_PendingCommand]) -> None:
         """Find the coordinator of each command; send those that need not wait."""
-        for question in questions:
-            broker = self._coordinator_of(question.command.key.coordinator_key)
+        for pending_command in pending_commands:
+            broker = self._coordinator_of(pending_command.command.key.coordinator_key)
             if broker is None:
                 self._make_topic()
-                question.lookups += 1
+                pending_command.lookups += 1
                 error = ErrorCode.coordinator_not_available
-                self._try_again(
-                    question, question.lookups, error, "find coordinator", "find coordinator"
+                self._retry_command(
+                    pending_command,
+                    pending_command.lookups,
+                    error,
+                    "find coordinator",
+                    "find coordinator",
                 )
             else:
-                question.lookups = 0
-                groups = self._waiting.setdefault((broker, question.api_key), {})
-                groups.setdefault(question.command.key.group_id, []).append(question)
-        for where in tuple(self._waiting):
-            self._send(where)
+                pending_command.lookups = 0
+                commands_by_group = self._waiting.setdefault((broker, pending_command.api_key), {})
+                commands_by_group.setdefault(pending_command.command.key.group_id, []).append(
+                    pending_command
+                )
+        for broker_and_api in tuple(self._waiting):
+            self._send(broker_and_api)
 
-    def _send(self, where: tuple[BrokerId, int]) -> None:
+    def _send(self, broker_and_api: tuple[BrokerId, int]) -> None:
         """Send one request for each group with commands for a broker, unless requests are in flight
         to it.
         """
-        if self._is_stopped or self._in_flight.get(where):
+        if self._is_stopped or self._in_flight.get(broker_and_api):
             return
-        broker, api_key = where
-        for questions in self._waiting.pop(where, {}).values():
-            self._in_flight[where] = self._in_flight.get(where, 0) + 1
-            sent = self._peers.share_state(
-                broker, api_key, [question.command for question in questions]
+        broker, api_key = broker_and_api
+        for pending_commands in self._waiting.pop(broker_and_api, {}).values():
+            self._in_flight[broker_and_api] = self._in_flight.get(broker_and_api, 0) + 1
+            reply = self._peers.share_state(
+                broker, api_key, [pending_command.command for pending_command in pending_commands]
             )
-            sent.on_done(partial(self._on_answer, where, questions))
+            reply.on_done(partial(self._on_answer, broker_and_api, pending_commands))
 
     def _on_answer(
         self,
-        where: tuple[BrokerId, int],
-        questions: list[_PendingCommand],
-        answer: Pending[Sequence[ShareAnswer]],
+        broker_and_api: tuple[BrokerId, int],
+        pending_commands: list[_PendingCommand],
+        reply: Pending[Sequence[ShareAnswer]],
     ) -> None:
-        self._in_flight[where] -= 1
-        if not self._in_flight[where]:
-            del self._in_flight[where]
-        taking = self._take_all(where, questions, answer)
-        if len(questions) <= SHARE_COMMANDS_AT_ONCE:
-            run_to_end(taking)
+        self._in_flight[broker_and_api] -= 1
+        if not self._in_flight[broker_and_api]:
+            del self._in_flight[broker_and_api]
+        resolving_steps = self._resolve_answers(broker_and_api, pending_commands, reply)
+        if len(pending_commands) <= SHARE_COMMANDS_AT_ONCE:
+            run_to_end(resolving_steps)
         else:
             pace = Pace(self._tasks.turns, self._clock.stopwatch_ns)
-            self._tasks.drive(pace.run(taking), ignore_end, name="share.persist")
+            self._tasks.drive(pace.run(resolving_steps), ignore_end, name="share.persist")
 
-    def _take_all(
+    def _resolve_answers(
         self,
-        where: tuple[BrokerId, int],
-        questions: list[_PendingCommand],
+        broker_and_api: tuple[BrokerId, int],
+        pending_commands: list[_PendingCommand],
         reply: Pending[Sequence[ShareAnswer]],
     ) -> Generator[int, None, None]:
         """Pass on the answer of each command; then send the commands that have come meanwhile."""
@@ -227,81 +233,101 @@ class SharePersister:
             answers = {
                 (answer.key.topic_id, answer.key.partition): answer for answer in reply.result()
             }
-            for question in questions:
-                key = question.command.key
-                self._take(question, answers.get((key.topic_id, key.partition)))
+            for pending_command in pending_commands:
+                key = pending_command.command.key
+                self._resolve_answer(pending_command, answers.get((key.topic_id, key.partition)))
                 yield _WEIGHT
         else:
-            for question in questions:
-                self._take_failure(question, reply.error)
+            for pending_command in pending_commands:
+                self._handle_failure(pending_command, reply.error)
                 yield _WEIGHT
-        self._send(where)
+        self._send(broker_and_api)
 
-    def _take(self, question: _PendingCommand, answer: ShareAnswer | None) -> None:
+    def _resolve_answer(self, pending_command: _PendingCommand, answer: ShareAnswer | None) -> None:
         if answer is None:
             error = ErrorCode.unknown_server_error
             self._fail(
-                question, error, f"Error in {self._words(question)} RPC. It is not answered."
+                pending_command,
+                error,
+                f"Error in {self._request_words(pending_command)} RPC. It is not answered.",
             )
             return
         error = ErrorCode(answer.error)
         if not error:
-            key = question.command.key
-            question.answer.resolve(
+            key = pending_command.command.key
+            pending_command.answer.resolve(
                 answer if answer.key == key else msgspec.structs.replace(answer, key=key)
             )
         elif error in _RETRIED:
-            self._retry_later(question, error)
+            self._retry_later(pending_command, error)
         else:
             self._fail(
-                question,
+                pending_command,
                 error,
-                f"Error in {self._words(question)} RPC. {answer.message or error.name}",
+                f"Error in {self._request_words(pending_command)} RPC."
+                f" {answer.message or error.name}",
             )
 
-    def _take_failure(self, question: _PendingCommand, failure: BaseException) -> None:
+    def _handle_failure(self, pending_command: _PendingCommand, failure: BaseException) -> None:
         match failure:
             case PeerAnsweredError():
                 self._fail(
-                    question, ErrorCode(failure.error), f"Error in {self._words(question)} RPC."
+                    pending_command,
+                    ErrorCode(failure.error),
+                    f"Error in {self._request_words(pending_command)} RPC.",
                 )
             case PeerTimeoutError():
-                self._retry_later(question, ErrorCode.request_timed_out)
+                self._retry_later(pending_command, ErrorCode.request_timed_out)
             case PeerError():
-                self._retry_later(question, ErrorCode.network_exception)
+                self._retry_later(pending_command, ErrorCode.network_exception)
             case _:
                 raise failure
 
-    def _retry_later(self, question: _PendingCommand, error: ErrorCode) -> None:
-        question.sends += 1
-        words = self._words(question)
-        self._try_again(question, question.sends, error, f"{words} RPC", f"complete {words} RPC")
+    def _retry_later(self, pending_command: _PendingCommand, error: ErrorCode) -> None:
+        pending_command.sends += 1
+        request_words = self._request_words(pending_command)
+        self._retry_command(
+            pending_command,
+            pending_command.sends,
+            error,
+            f"{request_words} RPC",
+            f"complete {request_words} RPC",
+        )
 
-    def _try_again(
-        self, question: _PendingCommand, tried: int, error: ErrorCode, where: str, task: str
+    def _retry_command(
+        self,
+        pending_command: _PendingCommand,
+        attempts: int,
+        error: ErrorCode,
+        failed_step: str,
+        task_words: str,
     ) -> None:
         """Look up the coordinator and retry after a pause, or give up."""
-        if tried >= ATTEMPTS:
-            text = f"Error in {where}. Exhausted max retries to {task} without success."
-            self._fail(question, error, text)
+        if attempts >= ATTEMPTS:
+            failure_text = (
+                f"Error in {failed_step}. Exhausted max retries to {task_words} without success."
+            )
+            self._fail(pending_command, error, failure_text)
             return
         if self._is_stopped:
-            self._fail(question, error, _STOPPED)
+            self._fail(pending_command, error, _STOPPED)
             return
-        pause_ms = BACKOFF_MS * 2**tried * self._draw(1 - JITTER, 1 + JITTER)
+        pause_ms = BACKOFF_MS * 2**attempts * self._draw(1 - JITTER, 1 + JITTER)
 
         def ask_again() -> None:
-            del self._pauses[question]
-            self._line_up((question,))
+            del self._pauses[pending_command]
+            self._queue_commands((pending_command,))
 
-        self._pauses[question] = self._clock.call_later(
+        self._pauses[pending_command] = self._clock.call_later(
             int(min(pause_ms, BACKOFF_MAX_MS)), ask_again
         )
 
-    def _fail(self, question: _PendingCommand, error: ErrorCode, message: str) -> None:
-        _, answer = _WORDS[question.api_key]
-        question.answer.resolve(answer(key=question.command.key, error=error, message=message))
+    def _fail(self, pending_command: _PendingCommand, error: ErrorCode, message: str) -> None:
+        _, answer_class = _REQUESTS[pending_command.api_key]
+        pending_command.answer.resolve(
+            answer_class(key=pending_command.command.key, error=error, message=message)
+        )
 
     @staticmethod
-    def _words(question: _PendingCommand) -> str:
-        return _WORDS[question.api_key][0]
+    def _request_words(pending_command: _PendingCommand) -> str:
+        return _REQUESTS[pending_command.api_key][0]

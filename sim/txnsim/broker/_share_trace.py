@@ -17,11 +17,11 @@ from txnsim.runtime.trace import NO_CAUSE, Tracer
 from txnsim.share.commands import AcknowledgementBatch, AcquiredRange, RecordState
 from txnsim.types import IsolationLevel
 
-TOLD_MAX: Final = 100
+LISTED_RANGES_MAX: Final = 100
 """Number of record ranges of a kind that an event lists."""
-LOOKED_AT_MAX: Final = 1_000
+SEARCHED_RANGES_MAX: Final = 1_000
 """Number of record ranges that are searched for acquired records."""
-Data = dict[str, object]
+EventFields = dict[str, object]
 
 
 class ShareTrace:
@@ -34,14 +34,14 @@ class ShareTrace:
         self._node = node
         self._isolation_of = isolation_of
 
-    def standing(self, led_share: LedShare) -> Data:
+    def state_fields(self, led_share: LedShare) -> EventFields:
         """The state of a share partition, as event fields.
 
         ``next`` is the offset of the next fetch; ``held`` lists the first acquired ranges as
         ``first-last:member``. An acknowledgement counts only once it is persisted.
         """
         core = led_share.core
-        holders = islice(core.holders(LOOKED_AT_MAX), TOLD_MAX)
+        holders = islice(core.holders(SEARCHED_RANGES_MAX), LISTED_RANGES_MAX)
         return {
             "start": core.start_offset,
             "next": core.next_offset,
@@ -52,15 +52,20 @@ class ShareTrace:
             "isolation": self._isolation_of(core.key.group_id).name.lower(),
         }
 
-    def snapshot(self, led_share: LedShare) -> Data:
-        return {**_names(led_share), **self.standing(led_share), "node": self._node}
+    def snapshot(self, led_share: LedShare) -> EventFields:
+        return {**_name_fields(led_share), **self.state_fields(led_share), "node": self._node}
 
-    def trace_load(self, led_share: LedShare, refused: Rejection | None) -> None:
+    def trace_load(self, led_share: LedShare, rejection: Rejection | None) -> None:
         core = led_share.core
-        data: Data = {"state_epoch": core.state_epoch, "leader_epoch": core.leader_epoch}
-        if refused is None:
+        data: EventFields = {"state_epoch": core.state_epoch, "leader_epoch": core.leader_epoch}
+        if rejection is None:
             data["end"] = core.end_offset
-        self._tell("share.load", led_share, {**data, **_error(refused)}, is_here=refused is None)
+        self._emit_event(
+            "share.load",
+            led_share,
+            {**data, **_error_field(rejection)},
+            shows_state=rejection is None,
+        )
 
     def trace_acquisition(
         self,
@@ -71,33 +76,33 @@ class ShareTrace:
         """Trace an acquisition, even an empty one: aborted records may have been skipped."""
         range_texts = [
             f"{acquired_range.first_offset}-{acquired_range.last_offset}:{acquired_range.delivery_count}"
-            for acquired_range in ranges[:TOLD_MAX]
+            for acquired_range in ranges[:LISTED_RANGES_MAX]
         ]
-        self._tell("share.acquire", led_share, {"member": member_id, "ranges": range_texts})
+        self._emit_event("share.acquire", led_share, {"member": member_id, "ranges": range_texts})
 
     def trace_acknowledgement(
         self,
         led_share: LedShare,
         member_id: str,
         batches: Sequence[AcknowledgementBatch],
-        refused: Rejection | None,
+        rejection: Rejection | None,
     ) -> None:
         if not self._tracer.on:
             return
         batch_texts = [
             f"{batch.first_offset}-{batch.last_offset}:{','.join(map(str, batch.types))}"
-            for batch in batches[:TOLD_MAX]
+            for batch in batches[:LISTED_RANGES_MAX]
         ]
-        data = {"member": member_id, "batches": batch_texts, **_error(refused)}
-        self._tell("share.acknowledge", led_share, data, is_here=False)
+        data = {"member": member_id, "batches": batch_texts, **_error_field(rejection)}
+        self._emit_event("share.acknowledge", led_share, data, shows_state=False)
 
-    def lock_ran_out(self, lock_ms: int) -> int:
+    def trace_lock_timeout(self, lock_ms: int) -> int:
         """Trace an acquisition lock that has timed out with records to release, and make it the
         current cause. Return the previous cause, for ``caused_by``.
         """
         tracer, data = self._tracer, {"timer": "share.record.lock", "waited_ms": lock_ms}
-        fired = tracer.emit("timer.fire", self._node, parents=(NO_CAUSE,), data=data)
-        return tracer.caused_by(fired)
+        timer_event = tracer.emit("timer.fire", self._node, parents=(NO_CAUSE,), data=data)
+        return tracer.caused_by(timer_event)
 
     def caused_by(self, event: int) -> None:
         """Make an event the current cause again."""
@@ -110,40 +115,40 @@ class ShareTrace:
         **why: str,
     ) -> None:
         if self._tracer.on:
-            self._tell("share.release", led_share, {"batches": _batch_texts(batches), **why})
+            self._emit_event("share.release", led_share, {"batches": _batch_texts(batches), **why})
 
     def trace_persisting(
         self,
         led_share: LedShare,
         batches: Iterable[StateBatch],
-        refused: Rejection | None,
+        rejection: Rejection | None,
     ) -> None:
         if self._tracer.on:
-            data = {"batches": _batch_texts(batches), **_error(refused)}
-            self._tell("share.persist", led_share, data)
+            data = {"batches": _batch_texts(batches), **_error_field(rejection)}
+            self._emit_event("share.persist", led_share, data)
 
-    def log_start_moved(self, led_share: LedShare) -> None:
-        self._tell("share.start", led_share, {})
+    def trace_log_start(self, led_share: LedShare) -> None:
+        self._emit_event("share.start", led_share, {})
 
     def trace_unload(self, led_share: LedShare) -> None:
-        self._tell("share.unload", led_share, {}, is_here=False)
+        self._emit_event("share.unload", led_share, {}, shows_state=False)
 
-    def _tell(
+    def _emit_event(
         self,
-        kind: str,
+        event_kind: str,
         led_share: LedShare,
-        data: Data,
+        event_fields: EventFields,
         *,
-        is_here: bool = True,
+        shows_state: bool = True,
     ) -> None:
         if self._tracer.on:
-            about = {**_names(led_share), **data}
-            if is_here:
-                about |= self.standing(led_share)
-            self._tracer.emit(kind, self._node, data=about)
+            all_fields = {**_name_fields(led_share), **event_fields}
+            if shows_state:
+                all_fields |= self.state_fields(led_share)
+            self._tracer.emit(event_kind, self._node, data=all_fields)
 
 
-def _names(led_share: LedShare) -> Data:
+def _name_fields(led_share: LedShare) -> EventFields:
     return {"group": led_share.core.key.group_id, "tp": str(led_share.topic_partition)}
 
 
@@ -151,9 +156,9 @@ def _batch_texts(batches: Iterable[StateBatch]) -> list[str]:
     return [
         f"{batch.first_offset}-{batch.last_offset}:{RecordState(batch.delivery_state).name.lower()}"
         f":{batch.delivery_count}"
-        for batch in islice(batches, TOLD_MAX)
+        for batch in islice(batches, LISTED_RANGES_MAX)
     ]
 
 
-def _error(refused: Rejection | None) -> dict[str, object]:
-    return {} if refused is None else {"error": ErrorCode(refused.error).name.upper()}
+def _error_field(rejection: Rejection | None) -> dict[str, object]:
+    return {} if rejection is None else {"error": ErrorCode(rejection.error).name.upper()}

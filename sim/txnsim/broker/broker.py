@@ -114,7 +114,7 @@ _PartitionErrors = tuple[tuple[TopicPartition, int], ...]
 _log: Final = Logger("txnsim.cluster")
 DEAD_LETTERS_TIMEOUT_MS: Final = 30_000
 """Timeout of a Produce request with dead letters."""
-CHANGES_SEEN: Final = 16
+CHANGES_PER_STEP: Final = 16
 """Number of changed partitions that count as one element of work for a coordinator's host."""
 
 
@@ -434,7 +434,7 @@ class Broker:
             yield 1
         for host in (self.transaction_host, self.group_host, self.share_host):
             host.apply(changes, image)
-            yield (len(changes.led) + len(changes.lost) + len(changes.deleted)) // CHANGES_SEEN
+            yield (len(changes.led) + len(changes.lost) + len(changes.deleted)) // CHANGES_PER_STEP
         if self.shares_made is not None:
             self.shares_made.apply(changes, image)
         for partition in changes.regrouped:
@@ -457,7 +457,7 @@ class Broker:
         self.group_host.directory_failed()
         self.share_host.directory_failed()
         if self.shares_made is not None:
-            self.shares_made.shares.forget_places(led_partitions)
+            self.shares_made.shares.forget_partitions(led_partitions)
         for topic_partition in led_partitions:
             self.purgatory.release(topic_partition)
         self.on_directory_failure()
@@ -571,14 +571,14 @@ class Broker:
         """
         results = []
         for transaction in command.transactions:
-            image, unknown = self.replicas.image, set()
+            image, unknown_partitions = self.replicas.image, set()
             for partition in transaction.partitions:
                 if image.partition(partition) is None:
-                    unknown.add(partition)
-            if unknown:
-                errors = _not_attempted(transaction.partitions, unknown)
+                    unknown_partitions.add(partition)
+            if unknown_partitions:
+                errors = _not_attempted(transaction.partitions, unknown_partitions)
             elif transaction.verify_only:
-                verified = self.coordinator.verify(
+                verification = self.coordinator.verify(
                     VerifyPartitions(
                         transactional_id=transaction.transactional_id,
                         producer_id=transaction.producer_id,
@@ -587,12 +587,12 @@ class Broker:
                     )
                 )
                 errors = (
-                    tuple(zip(transaction.partitions, repeat(verified.error), strict=False))
-                    if isinstance(verified, Rejection)
-                    else verified.partition_errors
+                    tuple(zip(transaction.partitions, repeat(verification.error), strict=False))
+                    if isinstance(verification, Rejection)
+                    else verification.partition_errors
                 )
             else:
-                added = await self.coordinator.add_partitions(
+                addition = await self.coordinator.add_partitions(
                     AddPartitions(
                         transactional_id=transaction.transactional_id,
                         producer_id=transaction.producer_id,
@@ -601,7 +601,7 @@ class Broker:
                         transaction_version=TransactionVersion.TV_2,
                     )
                 )
-                error = added.error if isinstance(added, Rejection) else ErrorCode.none
+                error = addition.error if isinstance(addition, Rejection) else ErrorCode.none
                 if error is ErrorCode.unsupported_version:
                     # A record that can't be built is an exception, and that fails the whole batch.
                     return AddPartitionsToTxnReply(error=error)
@@ -612,24 +612,24 @@ class Broker:
     async def append_dead_letters(self, command: DeadLettersCommand) -> DeadLettersReply:
         """Append dead letters that arrive in a Produce with acks=all."""
         topic_partition = command.topic_partition
-        part = ProducePartition(
+        partition_batch = ProducePartition(
             topic_partition=topic_partition,
             batch=command.batch,
             header=read_batch_header(command.batch),
         )
-        produced = await self.producing.produce(
+        outcomes = await self.producing.produce(
             ProduceCommand(
                 transactional_id=None,
                 acks=ACKS_ALL,
                 timeout_ms=DEAD_LETTERS_TIMEOUT_MS,
                 operation=TransactionOperation.ADD_PARTITION,
-                partitions=(part,),
+                partitions=(partition_batch,),
             )
         )
         return DeadLettersReply(
             topic_id=command.topic_id,
             topic_partition=topic_partition,
-            error=produced[topic_partition].error,
+            error=outcomes[topic_partition].error,
         )
 
     def share_state(
@@ -645,10 +645,10 @@ class Broker:
     ) -> Coroutine[Any, Any, WriteTxnMarkersReply]:
         """Write markers to the partitions that this broker leads; many of them in slices."""
         pace = None
-        count = 0
+        marker_count = 0
         for marker in command.markers:
-            count += len(marker.partitions)
-        if count > MARKERS_AT_ONCE:
+            marker_count += len(marker.partitions)
+        if marker_count > MARKERS_AT_ONCE:
             pace = Pace(self.environment.tasks.turns, self.environment.clock.stopwatch_ns)
         return self.marker_writes.write(command, pace)
 
@@ -662,8 +662,8 @@ class Broker:
         leader = image.brokers.get(partition.leader)
         if leader is not None and leader.alive:
             return partition.leader
-        keeps = self.release.rules.leaderless_partitions_keep_markers
-        if partition.leader == NO_LEADER and not keeps:
+        keeps_markers = self.release.rules.leaderless_partitions_keep_markers
+        if partition.leader == NO_LEADER and not keeps_markers:
             # KRaftMetadataCache.getPartitionLeaderEndpoint: empty, as if it did not exist
             # (KAFKA-20734)
             return NoLeader.NO_SUCH_PARTITION
@@ -711,14 +711,14 @@ class Broker:
 
 
 def _not_attempted(
-    partitions: tuple[TopicPartition, ...], unknown: Collection[TopicPartition]
+    partitions: tuple[TopicPartition, ...], unknown_partitions: Collection[TopicPartition]
 ) -> _PartitionErrors:
     """The answer if some of the partitions do not exist: none was attempted."""
     return tuple(
         (
             partition,
             ErrorCode.unknown_topic_or_partition
-            if partition in unknown
+            if partition in unknown_partitions
             else ErrorCode.operation_not_attempted,
         )
         for partition in partitions
@@ -774,8 +774,8 @@ class MarkerWrites(msgspec.Struct, kw_only=True, eq=False):
         """Write markers to the partitions that this broker leads; in slices between partitions if
         given a pace.
         """
-        written, now_ms = _PendingAppends(), self.appends.clock.now_ms()
-        merged: dict[ProducerId, dict[TopicPartition, int]] = {}
+        pending_appends, now_ms = _PendingAppends(), self.appends.clock.now_ms()
+        errors_by_producer: dict[ProducerId, dict[TopicPartition, int]] = {}
         for marker in command.markers:
             if (marker.producer_id < 0 or marker.producer_epoch < 0) and self._has_a_partition(
                 marker
@@ -784,7 +784,7 @@ class MarkerWrites(msgspec.Struct, kw_only=True, eq=False):
                 # with what the client sees of any bug: markers before this one are written, those
                 # behind it are not.
                 return _server_errors(command)
-            errors = merged.setdefault(marker.producer_id, {})
+            errors = errors_by_producer.setdefault(marker.producer_id, {})
             for topic_partition in dict.fromkeys(marker.partitions):
                 batch = _Marker(
                     partial(append_marker, marker=marker),
@@ -792,7 +792,7 @@ class MarkerWrites(msgspec.Struct, kw_only=True, eq=False):
                     marker,
                     topic_partition,
                 )
-                appended = self.appends.append(batch, written.appends, now_ms=now_ms)
+                appended = self.appends.append(batch, pending_appends.appends, now_ms=now_ms)
                 if not isinstance(appended, Appended | Rejection):
                     appended, now_ms = await appended, self.appends.clock.now_ms()
                 if isinstance(appended, Rejection):
@@ -800,30 +800,34 @@ class MarkerWrites(msgspec.Struct, kw_only=True, eq=False):
                 else:
                     errors[topic_partition] = ErrorCode.none
                     if topic_partition.topic == CONSUMER_OFFSETS_TOPIC:
-                        self._positions(marker, topic_partition, appended.base_offset, written)
+                        self._complete_positions(
+                            marker, topic_partition, appended.base_offset, pending_appends
+                        )
                 if pace is not None and pace.has_done(1):
                     await pace.yield_turn()
                     now_ms = self.appends.clock.now_ms()
-        appends = written.appends
-        is_forgotten = self._forgets_to_answer(command, appends)
-        late: dict[TopicPartition, ErrorCode] = {}
+        appends = pending_appends.appends
+        is_forgotten = self._is_never_answered(command, appends)
+        late_errors: dict[TopicPartition, ErrorCode] = {}
         if self.commits.are_late(appends):
             timeout_ms = self.replicas.dynamic.request_timeout_ms
-            late = await self.commits.wait(appends, timeout_ms=timeout_ms)
-        for topic_partition, completion in written.completions:
+            late_errors = await self.commits.wait(appends, timeout_ms=timeout_ms)
+        for topic_partition, completion in pending_appends.completions:
             # The positions of the transaction come before the answer (KAFKA-17507).
-            failed = await completion
-            if failed:
-                late.setdefault(topic_partition, failed)
-        if late:
-            for errors in merged.values():
+            completion_error = await completion
+            if completion_error:
+                late_errors.setdefault(topic_partition, completion_error)
+        if late_errors:
+            for errors in errors_by_producer.values():
                 for topic_partition, error in errors.items():
-                    errors[topic_partition] = error or late.get(topic_partition, ErrorCode.none)
+                    errors[topic_partition] = error or late_errors.get(
+                        topic_partition, ErrorCode.none
+                    )
         return WriteTxnMarkersReply(
             results=tuple(
                 [
                     (producer_id, tuple(errors.items()))
-                    for producer_id, errors in merged.items()
+                    for producer_id, errors in errors_by_producer.items()
                     if errors
                 ]
             ),
@@ -832,7 +836,7 @@ class MarkerWrites(msgspec.Struct, kw_only=True, eq=False):
 
     # Parts
 
-    def _forgets_to_answer(self, command: WriteTxnMarkersCommand, appends: Appends) -> bool:
+    def _is_never_answered(self, command: WriteTxnMarkersCommand, appends: Appends) -> bool:
         """Whether Kafka's handler never answers this request.
 
         It answers when the last append completes. A marker without any partition on this broker
@@ -844,41 +848,41 @@ class MarkerWrites(msgspec.Struct, kw_only=True, eq=False):
         for the second append.
         """
         for marker in command.markers:
-            if len(marker.partitions) > 1 and self._repeats(marker):
+            if len(marker.partitions) > 1 and self._names_partition_twice(marker):
                 return True
         if not command.markers or self._has_a_partition(command.markers[-1]):
             return False
         is_written = any(map(self._has_a_partition, command.markers))
         return is_written and all(log.high_watermark > offset for log, offset in appends)
 
-    def _repeats(self, marker: TxnMarker) -> bool:
+    def _names_partition_twice(self, marker: TxnMarker) -> bool:
         """Whether the marker names a partition of this broker twice. The group coordinator's
         partitions are not checked, because it counts them one by one.
         """
         partitions = marker.partitions
         return len(set(partitions)) < len(partitions) and any(
-            count > 1
+            times_named > 1
             and partition in self.replicas.hosted
             and partition.topic != CONSUMER_OFFSETS_TOPIC
-            for partition, count in Counter(partitions).items()
+            for partition, times_named in Counter(partitions).items()
         )
 
     def _has_a_partition(self, marker: TxnMarker) -> bool:
         return not self.replicas.hosted.keys().isdisjoint(marker.partitions)
 
-    def _positions(
+    def _complete_positions(
         self,
         marker: TxnMarker,
         topic_partition: TopicPartition,
         offset: int,
-        written: _PendingAppends,
+        pending_appends: _PendingAppends,
     ) -> None:
         """Pass a marker that is in a log of positions to the group coordinator, which completes the
         positions that it ends.
         """
         completion = self.groups.marker_written(topic_partition, marker, offset)
         if completion is not None and self.rules.positions_come_before_answer:
-            written.completions.append((topic_partition, completion))
+            pending_appends.completions.append((topic_partition, completion))
 
     def log_for_marker(self, topic_partition: TopicPartition) -> PartitionLog | Rejection:
         """The log for a marker if this broker leads the partition, else the error."""
@@ -893,8 +897,8 @@ class MarkerWrites(msgspec.Struct, kw_only=True, eq=False):
         replicated_log = self.replicas.replicated.get(topic_partition)
         if replicated_log is not None and replicated_log.is_under_min_isr:
             return self.appends.refuse_few(log) or log
-        is_positions = topic_partition.topic == CONSUMER_OFFSETS_TOPIC
-        if is_positions and self.groups.refuses_markers(topic_partition):
+        is_offsets_topic = topic_partition.topic == CONSUMER_OFFSETS_TOPIC
+        if is_offsets_topic and self.groups.refuses_markers(topic_partition):
             return _NOT_LOADED
         return log
 
@@ -928,11 +932,11 @@ def _server_errors(command: WriteTxnMarkersCommand) -> WriteTxnMarkersReply:
     """UNKNOWN_SERVER_ERROR for every marker; for two markers of one producer only the last one is
     in the answer (WriteTxnMarkersRequest.getErrorResponse).
     """
-    failed = ErrorCode.unknown_server_error
+    server_error = ErrorCode.unknown_server_error
     partitions_by_producer = {marker.producer_id: marker.partitions for marker in command.markers}
     return WriteTxnMarkersReply(
         results=tuple(
-            (producer_id, tuple((partition, failed) for partition in partitions))
+            (producer_id, tuple((partition, server_error) for partition in partitions))
             for producer_id, partitions in partitions_by_producer.items()
         )
     )
@@ -976,7 +980,7 @@ class Housekeeping(msgspec.Struct, kw_only=True, eq=False):
 
     def note_log_starts(self) -> None:
         """Write the checkpoint of log start offsets."""
-        if self._can_note():
+        if self._can_write_checkpoints():
             self.logs.note_log_starts()
 
     def _arm_expiry(self) -> None:
@@ -996,13 +1000,13 @@ class Housekeeping(msgspec.Struct, kw_only=True, eq=False):
         for log in list(self.hosted.values()):
             if self._is_stopped:
                 return
-            expired = log.expire_producers(now_ms)
-            if expired and self.log_events.tracer.on:
+            expired_producers = log.expire_producers(now_ms)
+            if expired_producers and self.log_events.tracer.on:
                 self.log_events.timer(
                     "producer.id.expiration",
                     self.settings().producer_id_expiration_check_interval_ms,
                 )
-                self.log_events.trace_expiry(log, expired)
+                self.log_events.trace_expiry(log, expired_producers)
             yield 1 + len(log.producers.state.by_id) // 4
 
     def _arm_checkpoint(self) -> None:
@@ -1011,13 +1015,13 @@ class Housekeeping(msgspec.Struct, kw_only=True, eq=False):
         )
 
     def _checkpoint(self) -> None:
-        if self._can_note():
+        if self._can_write_checkpoints():
             pace = Pace(self.tasks.turns, self.clock.stopwatch_ns)
-            steps = self.logs.checkpoint(lambda: self._is_stopped)
-            self.tasks.drive(pace.run(steps), ignore_end, name="logs.checkpoint")
+            checkpoint_steps = self.logs.checkpoint(lambda: self._is_stopped)
+            self.tasks.drive(pace.run(checkpoint_steps), ignore_end, name="logs.checkpoint")
         self._arm_checkpoint()
 
-    def _can_note(self) -> bool:
+    def _can_write_checkpoints(self) -> bool:
         """Whether checkpoints can be written. They are in the log directory, so a full disk is
         noticed here at the latest (CheckpointFileWithFailureHandler).
         """

@@ -77,12 +77,12 @@ class _BytesLeft:
         huge batch never blocks a reader.
         """
 
-    def take(self, size: int) -> None:
-        self.bytes = max(0, self.bytes - size)
-        self.must_progress = self.must_progress and size == 0
+    def take(self, taken_bytes: int) -> None:
+        self.bytes = max(0, self.bytes - taken_bytes)
+        self.must_progress = self.must_progress and taken_bytes == 0
 
 
-class _Enough(msgspec.Struct, eq=False):
+class _EnoughBytes(msgspec.Struct, eq=False):
     """Decides whether a change of one partition completes a parked fetch: enough bytes, or an
     error.
 
@@ -102,49 +102,51 @@ class _Enough(msgspec.Struct, eq=False):
 
     def add(self, partitions: Sequence[FetchPartition]) -> None:
         for partition in partitions:
-            key = partition.topic_partition
-            earlier = self.by_partition.setdefault(key, partition)
-            if isinstance(earlier, list):
-                earlier.append(partition)
-            elif earlier is not partition:
-                self.by_partition[key] = [earlier, partition]
+            topic_partition = partition.topic_partition
+            earlier_partition = self.by_partition.setdefault(topic_partition, partition)
+            if isinstance(earlier_partition, list):
+                earlier_partition.append(partition)
+            elif earlier_partition is not partition:
+                self.by_partition[topic_partition] = [earlier_partition, partition]
 
     async def prepare(self, pace: Pace | None) -> bool:
         """Measure the available bytes of all partitions; returns whether the fetch need not wait
         (DelayedFetch.tryComplete, before it is watched).
         """
-        for key in self.by_partition:
-            self._look(key)
+        for topic_partition in self.by_partition:
+            self._measure(topic_partition)
             if pace is not None and pace.has_done(1):
                 await pace.yield_turn()
         self._is_ready = True
-        for key in self._touched:
-            self._look(key)
+        for topic_partition in self._touched:
+            self._measure(topic_partition)
         return self._is_wrong or self._total >= self._command.min_bytes
 
-    def __call__(self, key: TopicPartition) -> bool:
+    def __call__(self, topic_partition: TopicPartition) -> bool:
         """Whether the fetch is complete after a change of this partition."""
         if not self._is_ready:
-            self._touched[key] = None
+            self._touched[topic_partition] = None
             return False
         if self._is_wrong:
             return True
-        self._look(key)
+        self._measure(topic_partition)
         return self._is_wrong or self._total >= self._command.min_bytes
 
-    def _look(self, key: TopicPartition) -> None:
-        of_it = self.by_partition[key]
-        available = 0
-        for partition in of_it if isinstance(of_it, list) else (of_it,):
+    def _measure(self, topic_partition: TopicPartition) -> None:
+        fetched_partitions = self.by_partition[topic_partition]
+        available_bytes = 0
+        for partition in (
+            fetched_partitions if isinstance(fetched_partitions, list) else (fetched_partitions,)
+        ):
             partition_bytes = self._available(self._command, partition)
             if partition_bytes is None:
                 self._is_wrong = True
                 return
-            available += partition_bytes
-        known_bytes = self._known.get(key, 0)
-        if available != known_bytes:
-            self._known[key] = available
-            self._total += available - known_bytes
+            available_bytes += partition_bytes
+        known_bytes = self._known.get(topic_partition, 0)
+        if available_bytes != known_bytes:
+            self._known[topic_partition] = available_bytes
+            self._total += available_bytes - known_bytes
 
 
 class Fetching(msgspec.Struct, kw_only=True, eq=False):
@@ -165,17 +167,19 @@ class Fetching(msgspec.Struct, kw_only=True, eq=False):
         await rest_where_due(pace, len(outcomes))
         # KafkaApis keeps unknown partitions from the replica manager, which neither waits for them
         # nor looks them up again.
-        existing = [index for index, outcome in enumerate(outcomes) if not outcome.is_missing]
-        if len(existing) == len(outcomes):
+        existing_indexes = [
+            index for index, outcome in enumerate(outcomes) if not outcome.is_missing
+        ]
+        if len(existing_indexes) == len(outcomes):
             # What was read is not kept: many wait for thousands of partitions.
-            del outcomes, existing
+            del outcomes, existing_indexes
             await self._wait(command, pace)
             return await self._read(command, pace)
         command = msgspec.structs.replace(
-            command, partitions=tuple([command.partitions[index] for index in existing])
+            command, partitions=tuple([command.partitions[index] for index in existing_indexes])
         )
         await self._wait(command, pace)
-        for index, outcome in zip(existing, await self._read(command, pace), strict=True):
+        for index, outcome in zip(existing_indexes, await self._read(command, pace), strict=True):
             outcomes[index] = outcome
         return outcomes
 
@@ -185,29 +189,29 @@ class Fetching(msgspec.Struct, kw_only=True, eq=False):
         """Whether the fetch is answered at once (ReplicaManager.fetchMessages)."""
         if command.max_wait_ms <= 0:
             return True
-        size, has_answer = 0, False
+        total_bytes, has_answer = 0, False
         for outcome in outcomes:
             if outcome.error or outcome.diverging:
                 if outcome.is_missing:
                     continue
                 return True
-            size, has_answer = size + outcome.size, True
-        return not has_answer or size >= command.min_bytes
+            total_bytes, has_answer = total_bytes + outcome.size, True
+        return not has_answer or total_bytes >= command.min_bytes
 
     async def _wait(self, command: FetchCommand, pace: Pace | None) -> None:
-        enough = _Enough(command, self._available)
+        enough_check = _EnoughBytes(command, self._available)
         partitions = command.partitions
         if pace is None:
-            enough.add(partitions)
+            enough_check.add(partitions)
         else:
             for start in range(0, len(partitions), LOOK_ELEMENTS):
-                enough.add(partitions[start : start + LOOK_ELEMENTS])
+                enough_check.add(partitions[start : start + LOOK_ELEMENTS])
                 await rest_where_due(pace, LOOK_ELEMENTS)
         await self.purgatory.wait(
-            enough.by_partition,
+            enough_check.by_partition,
             timeout_ms=command.max_wait_ms,
-            check=enough,
-            prepare=partial(enough.prepare, pace),
+            check=enough_check,
+            prepare=partial(enough_check.prepare, pace),
         )
 
     def _available(self, command: FetchCommand, partition: FetchPartition) -> int | None:
@@ -217,21 +221,21 @@ class Fetching(msgspec.Struct, kw_only=True, eq=False):
             return None
         if not log.log_start_offset <= partition.fetch_offset <= log.log_end_offset:
             return None
-        readable = log.readable_bytes(
+        readable_bytes = log.readable_bytes(
             partition.fetch_offset, command.isolation, up_to_log_end=command.is_to_log_end
         )
-        return min(readable, partition.max_bytes)
+        return min(readable_bytes, partition.max_bytes)
 
     async def _read(self, command: FetchCommand, pace: Pace | None) -> Outcomes:
         outcomes: Outcomes = []
         bytes_left = _BytesLeft(min(command.max_bytes, self.settings().fetch_max_bytes))
         for partition in command.partitions:
-            log = self._look(command, partition)
+            log = self._find_log(command, partition)
             was_all_stable = False
             if self.fault_points.is_armed and not isinstance(log, FetchOutcome):
                 # A fault here strikes between the check of a log and the read.
                 was_all_stable = log.is_all_stable
-                log = await self._look_after_fault(command, partition)
+                log = await self._find_log_after_fault(command, partition)
             if not isinstance(log, FetchOutcome):
                 log = self._read_partition(
                     command, partition, log, bytes_left, was_all_stable=was_all_stable
@@ -242,17 +246,17 @@ class Fetching(msgspec.Struct, kw_only=True, eq=False):
                 await pace.yield_turn()
         return outcomes
 
-    def _look(
+    def _find_log(
         self, command: FetchCommand, partition: FetchPartition
     ) -> PartitionLog | FetchOutcome:
         """The log to read, or the outcome if there is nothing to read."""
         log = self._log(command, partition)
         if isinstance(log, Rejection):
             return FetchOutcome(error=log.error)
-        diverged = _divergence(log, partition) if partition.last_fetched_epoch >= 0 else None
-        return log if diverged is None else diverged
+        divergence = _divergence(log, partition) if partition.last_fetched_epoch >= 0 else None
+        return log if divergence is None else divergence
 
-    async def _look_after_fault(
+    async def _find_log_after_fault(
         self, command: FetchCommand, partition: FetchPartition
     ) -> PartitionLog | FetchOutcome:
         """Wait for faults that delay the read, then find the log or the error."""
@@ -260,7 +264,7 @@ class Fetching(msgspec.Struct, kw_only=True, eq=False):
             FaultPoint.LOG_READ, Subject(partitions=(partition.topic_partition,))
         )
         error = error_in(verdict)
-        return FetchOutcome(error=ErrorCode(error)) if error else self._look(command, partition)
+        return FetchOutcome(error=ErrorCode(error)) if error else self._find_log(command, partition)
 
     def _read_partition(
         self,
@@ -272,7 +276,7 @@ class Fetching(msgspec.Struct, kw_only=True, eq=False):
         was_all_stable: bool,
     ) -> FetchOutcome:
         assumes_stable = was_all_stable and not log.config.rules.reads_know_one_high_watermark
-        read = log.read(
+        log_read = log.read(
             partition.fetch_offset,
             max_bytes=min(bytes_left.bytes, partition.max_bytes),
             isolation=command.isolation,
@@ -280,27 +284,27 @@ class Fetching(msgspec.Struct, kw_only=True, eq=False):
             up_to_log_end=command.is_to_log_end,
             is_all_stable=assumes_stable,
         )
-        match read:
+        match log_read:
             case LogRead():
-                cut = b"" if command.is_to_log_end else read.cut_batch
+                cut_batch = b"" if command.is_to_log_end else log_read.cut_batch
                 return FetchOutcome(
-                    high_watermark=read.high_watermark,
-                    last_stable_offset=read.last_stable_offset,
-                    log_start_offset=read.log_start_offset,
-                    aborted=read.aborted,
-                    records=(*read.records, cut) if cut else read.records,
-                    size=read.size + len(cut),
+                    high_watermark=log_read.high_watermark,
+                    last_stable_offset=log_read.last_stable_offset,
+                    log_start_offset=log_read.log_start_offset,
+                    aborted=log_read.aborted,
+                    records=(*log_read.records, cut_batch) if cut_batch else log_read.records,
+                    size=log_read.size + len(cut_batch),
                 )
             case _:
-                return FetchOutcome(error=read.error)
+                return FetchOutcome(error=log_read.error)
 
     def _log(self, command: FetchCommand, partition: FetchPartition) -> PartitionLog | Rejection:
         if partition.naming is not Naming.NAMED:
             return self._naming_rejection(partition)
-        where, epoch = partition.topic_partition, partition.current_leader_epoch
+        topic_partition, leader_epoch = partition.topic_partition, partition.current_leader_epoch
         if not command.leader_only:
-            return self.replicas.replica(where, current_leader_epoch=epoch)
-        log = self.replicas.leader(where, current_leader_epoch=epoch)
+            return self.replicas.replica(topic_partition, current_leader_epoch=leader_epoch)
+        log = self.replicas.leader(topic_partition, current_leader_epoch=leader_epoch)
         if command.is_follower and not isinstance(log, Rejection):
             return self._unknown_follower(command, partition) or log
         return log
@@ -311,8 +315,8 @@ class Fetching(msgspec.Struct, kw_only=True, eq=False):
         """The error for a follower that is not a replica of the partition, or is its leader
         (Partition.followerReplicaOrThrow).
         """
-        replicated = self.replicas.replicated.get(partition.topic_partition)
-        if replicated is not None and command.replica_id in replicated.followers:
+        replicated_log = self.replicas.replicated.get(partition.topic_partition)
+        if replicated_log is not None and command.replica_id in replicated_log.followers:
             return None
         error = (
             ErrorCode.unknown_leader_epoch

@@ -49,17 +49,17 @@ class LookAhead:
         """The result of the steps, with waits if they exceed a slice. Call ``leave`` afterwards."""
         self.was_heavy = False
         spent_ns = 0
-        answer: Unpacked | None = None
+        unpacked: Unpacked | None = None
         try:
             while True:
-                step = steps.send(answer)
-                answer = None
+                step = steps.send(unpacked)
+                unpacked = None
                 if isinstance(step, Packed):
                     self.was_heavy = True
                     await self._enter()
-                    answer = await self._unpacker.unpack(unpack_records, step)
-                    if isinstance(answer, memoryview):
-                        self.payload = answer
+                    unpacked = await self._unpacker.unpack(unpack_records, step)
+                    if isinstance(unpacked, memoryview):
+                        self.payload = unpacked
                     continue
                 self._spent_ns += step
                 spent_ns += step

@@ -83,9 +83,9 @@ class ProduceOutcome(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 Outcomes = dict[TopicPartition, ProduceOutcome]
 _header_of: Final = attrgetter("header")
 _partition_of: Final = attrgetter("topic_partition")
-Seen = Mapping[TopicPartition, AppendRejection | Reread | int]
+ScanResults = Mapping[TopicPartition, AppendRejection | Reread | int]
 """The result of scanning each heavy batch, before anything is decided."""
-NOTHING_SEEN: Final[Seen] = {}
+NO_SCAN_RESULTS: Final[ScanResults] = {}
 
 
 class Producing(msgspec.Struct, kw_only=True, eq=False):
@@ -106,110 +106,120 @@ class Producing(msgspec.Struct, kw_only=True, eq=False):
         """
         outcomes: Outcomes = {}
         guards: dict[TopicPartition, int] = {}
-        newest = NOTHING_SEEN
+        newest = NO_SCAN_RESULTS
         if is_heavy_to_check(map(_header_of, command.partitions)):
             newest = await self._look_ahead(command)
-        transactional = []
-        for part in command.partitions:
+        transactional_parts = []
+        for partition_batch in command.partitions:
             # ReplicaManager: a batch without a producer is of no transaction, whatever it says.
-            header = part.header
+            header = partition_batch.header
             if header.producer_id >= 0 and header.attributes & BatchHeader.TRANSACTIONAL:
-                transactional.append(part)
-        if transactional and self.rules.transactions_are_verified:
-            mixed = None
-            if len(transactional) > 1:
-                mixed = _mixed_producers(transactional, self.rules)
-            if mixed is not None:
-                return {part.topic_partition: mixed for part in command.partitions}
+                transactional_parts.append(partition_batch)
+        if transactional_parts and self.rules.transactions_are_verified:
+            mixed_outcome = None
+            if len(transactional_parts) > 1:
+                mixed_outcome = _mixed_producers(transactional_parts, self.rules)
+            if mixed_outcome is not None:
+                return {
+                    partition_batch.topic_partition: mixed_outcome
+                    for partition_batch in command.partitions
+                }
             if (
                 command.operation is TransactionOperation.ADD_PARTITION
                 or self.replicas.dynamic.transaction_partition_verification_enable
             ):
-                unverified = self._take_guards(command, transactional, guards, outcomes)
-                if unverified:
+                unverified_batches = self._take_guards(
+                    command, transactional_parts, guards, outcomes
+                )
+                if unverified_batches:
                     assert command.transactional_id is not None
-                    header = unverified[0].header  # all of them are of one producer
-                    ask = partial(
+                    header = unverified_batches[0].header  # all of them are of one producer
+                    ask_coordinator = partial(
                         self.verification.ask,
                         transactional_id=command.transactional_id,
                         producer_id=ProducerId(header.producer_id),
                         producer_epoch=ProducerEpoch(header.producer_epoch),
-                        partitions=tuple(map(_partition_of, unverified)),
+                        partitions=tuple(map(_partition_of, unverified_batches)),
                         operation=command.operation,
                     )
-                    errors = await ask()
+                    errors = await ask_coordinator()
                     if ErrorCode.concurrent_transactions in errors.values():
-                        errors = await self._ask_again(command, ask, errors)
+                        errors = await self._ask_again(command, ask_coordinator, errors)
                     for partition, error in errors.items():
                         outcomes[partition] = _unverified_outcome(
                             error, command.operation, self.rules
                         )
-        appended = await self._append(command, guards, outcomes, newest, pace)
-        if command.acks == ACKS_ALL and self.commits.are_late(appended):
-            failed = await self.commits.wait(appended, timeout_ms=command.timeout_ms)
-            for partition, error in failed.items():
+        appends = await self._append(command, guards, outcomes, newest, pace)
+        if command.acks == ACKS_ALL and self.commits.are_late(appends):
+            replication_errors = await self.commits.wait(appends, timeout_ms=command.timeout_ms)
+            for partition, error in replication_errors.items():
                 # DelayedProduce only sets the error: the answer keeps the offset of the records.
                 outcomes[partition] = msgspec.structs.replace(outcomes[partition], error=error)
         return outcomes
 
-    async def _look_ahead(self, command: ProduceCommand) -> Seen:
+    async def _look_ahead(self, command: ProduceCommand) -> ScanResults:
         """Scan the records before anything is decided, in slices between which requests run."""
-        look = LookAhead(self.tasks)
+        look_ahead = LookAhead(self.tasks)
         newest_by_partition: dict[TopicPartition, AppendRejection | Reread | int] = {}
-        for part in command.partitions:
+        for partition_batch in command.partitions:
             try:
-                newest_by_partition[part.topic_partition] = await self._look_at_records(look, part)
+                newest_by_partition[partition_batch.topic_partition] = await self._look_at_records(
+                    look_ahead, partition_batch
+                )
             finally:
-                look.leave()
+                look_ahead.leave()
         return newest_by_partition
 
     async def _look_at_records(
-        self, look: LookAhead, part: ProducePartition
+        self, look_ahead: LookAhead, partition_batch: ProducePartition
     ) -> AppendRejection | Reread | int:
-        log = self.replicas.leader(part.topic_partition)
-        if isinstance(log, PartitionLog) and part.header.size > log.config.max_message_bytes:
-            too_large = check_size(part.header.size, log.config)
-            assert too_large is not None
-            return too_large
-        newest = await look.newest(part.header, part.batch)
-        log = self.replicas.leader(part.topic_partition)
-        if not look.was_heavy or not isinstance(newest, int) or isinstance(log, Rejection):
+        log = self.replicas.leader(partition_batch.topic_partition)
+        if (
+            isinstance(log, PartitionLog)
+            and partition_batch.header.size > log.config.max_message_bytes
+        ):
+            size_rejection = check_size(partition_batch.header.size, log.config)
+            assert size_rejection is not None
+            return size_rejection
+        newest = await look_ahead.newest(partition_batch.header, partition_batch.batch)
+        log = self.replicas.leader(partition_batch.topic_partition)
+        if not look_ahead.was_heavy or not isinstance(newest, int) or isinstance(log, Rejection):
             return newest
-        read = partial(
+        reread_batch = partial(
             reread,
-            part.header,
-            part.batch,
+            partition_batch.header,
+            partition_batch.batch,
             newest,
-            topic_partition=part.topic_partition,
+            topic_partition=partition_batch.topic_partition,
             config=log.config,
             now_ms=self.clock.now_ms(),
             log_start_offset=log.log_start_offset,
-            payload=look.payload,
+            payload=look_ahead.payload,
         )
-        walked = await look.do_beside_loop(read)
-        if walked is None:
+        reread_result = await look_ahead.do_beside_loop(reread_batch)
+        if reread_result is None:
             return newest
-        return msgspec.structs.replace(walked, at_ms=self.clock.now_ms())
+        return msgspec.structs.replace(reread_result, at_ms=self.clock.now_ms())
 
     # Verification
 
     def _take_guards(
         self,
         command: ProduceCommand,
-        parts: list[ProducePartition],
+        transactional_batches: list[ProducePartition],
         guards: dict[TopicPartition, int],
         outcomes: Outcomes,
     ) -> list[ProducePartition]:
         """Record each partition's guard or error; return the partitions that the coordinator must
         verify.
         """
-        unverified = []
+        unverified_batches = []
         now_ms = self.clock.now_ms()
-        adds = command.operation is TransactionOperation.ADD_PARTITION
-        for part in parts:
-            header = part.header
-            where = part.topic_partition
-            log = self.replicas.led.get(where) or self.replicas.leader(where)
+        adds_partition = command.operation is TransactionOperation.ADD_PARTITION
+        for partition_batch in transactional_batches:
+            header = partition_batch.header
+            topic_partition = partition_batch.topic_partition
+            log = self.replicas.led.get(topic_partition) or self.replicas.leader(topic_partition)
             guard = (
                 log
                 if isinstance(log, Rejection)
@@ -218,22 +228,27 @@ class Producing(msgspec.Struct, kw_only=True, eq=False):
                     producer_id=header.producer_id,
                     producer_epoch=header.producer_epoch,
                     base_sequence=header.base_sequence,
-                    supports_epoch_bump=adds,
+                    supports_epoch_bump=adds_partition,
                     now_ms=now_ms,
                 )
             )
             if isinstance(guard, Rejection):
-                outcomes[where] = ProduceOutcome(error=guard.error)
+                outcomes[topic_partition] = ProduceOutcome(error=guard.error)
                 if self.log_events.tracer.on:
-                    self.log_events.trace_refusal(where, header, guard, command.transactional_id)
+                    self.log_events.trace_refusal(
+                        topic_partition, header, guard, command.transactional_id
+                    )
             else:
-                guards[where] = guard
+                guards[topic_partition] = guard
                 if guard != SENTINEL:
-                    unverified.append(part)
-        return unverified
+                    unverified_batches.append(partition_batch)
+        return unverified_batches
 
     async def _ask_again(
-        self, command: ProduceCommand, ask: Callable[[], Pending[Errors]], errors: Errors
+        self,
+        command: ProduceCommand,
+        ask_coordinator: Callable[[], Pending[Errors]],
+        errors: Errors,
     ) -> Errors:
         """Repeat an implicit add while the previous transaction is still ending (KAFKA-18654)."""
         settings = self.replicas.dynamic
@@ -248,7 +263,7 @@ class Producing(msgspec.Struct, kw_only=True, eq=False):
             and self.clock.monotonic_ms() - started_ms < patience_ms
         ):
             await self._pause(settings.add_partitions_to_txn_retry_backoff_ms)
-            errors = await ask()
+            errors = await ask_coordinator()
         return errors
 
     async def _pause(self, pause_ms: int) -> None:
@@ -266,42 +281,42 @@ class Producing(msgspec.Struct, kw_only=True, eq=False):
         command: ProduceCommand,
         guards: dict[TopicPartition, int],
         outcomes: Outcomes,
-        newest_by_partition: Seen,
+        newest_by_partition: ScanResults,
         pace: Pace | None,
     ) -> Appends:
         """Append the remaining batches. If a partition has to wait, the later ones of the request
         wait too.
         """
-        appended: Appends = []
-        for part in command.partitions:
-            where = part.topic_partition
-            if where not in outcomes:
+        appends: Appends = []
+        for partition_batch in command.partitions:
+            topic_partition = partition_batch.topic_partition
+            if topic_partition not in outcomes:
                 batch = _ClientBatch(
                     partial(
                         append_client,
-                        batch=part.batch,
-                        guard=guards.get(where, SENTINEL),
-                        header=part.header,
-                        timestamp_check=newest_by_partition.get(where),
+                        batch=partition_batch.batch,
+                        guard=guards.get(topic_partition, SENTINEL),
+                        header=partition_batch.header,
+                        timestamp_check=newest_by_partition.get(topic_partition),
                     ),
-                    partial(self.log_for_append, command, where),
+                    partial(self.log_for_append, command, topic_partition),
                     command,
-                    part,
+                    partition_batch,
                 )
-                result = self.appends.append(batch, appended)
-                if not isinstance(result, Appended | Rejection):
-                    result = await result
-                if isinstance(result, Appended):
-                    outcomes[where] = ProduceOutcome(
-                        base_offset=result.base_offset,
-                        log_append_time_ms=result.log_append_time_ms,
-                        log_start_offset=result.log_start_offset,
+                append_result = self.appends.append(batch, appends)
+                if not isinstance(append_result, Appended | Rejection):
+                    append_result = await append_result
+                if isinstance(append_result, Appended):
+                    outcomes[topic_partition] = ProduceOutcome(
+                        base_offset=append_result.base_offset,
+                        log_append_time_ms=append_result.log_append_time_ms,
+                        log_start_offset=append_result.log_start_offset,
                     )
                 else:
-                    outcomes[where] = _refusal_outcome(result)
+                    outcomes[topic_partition] = _refusal_outcome(append_result)
                 if pace is not None and pace.has_done(1):
                     await pace.yield_turn()
-        return appended
+        return appends
 
     def log_for_append(
         self, command: ProduceCommand, partition: TopicPartition
@@ -329,44 +344,51 @@ class _ClientBatch(WaitingBatch, frozen=True, gc=False):
     """A client's batch, waiting to be appended to a partition."""
 
     command: ProduceCommand
-    part: ProducePartition
+    partition_batch: ProducePartition
 
     def subject(self) -> Subject:
-        producer_id = self.part.header.producer_id
+        producer_id = self.partition_batch.header.producer_id
         return Subject(
             transactional_id=self.command.transactional_id,
             producer_id=producer_id if producer_id >= 0 else None,
-            partitions=(self.part.topic_partition,),
+            partitions=(self.partition_batch.topic_partition,),
         )
 
     def trace_append(self, events: AppendEvents, log: PartitionLog, appended: Appended) -> int:
-        return events.trace_append(log, self.part.header, appended, self.command.transactional_id)
+        return events.trace_append(
+            log, self.partition_batch.header, appended, self.command.transactional_id
+        )
 
     def trace_refusal(self, events: AppendEvents, refusal: Rejection) -> None:
-        part = self.part
+        partition_batch = self.partition_batch
         events.trace_refusal(
-            part.topic_partition, part.header, refusal, self.command.transactional_id
+            partition_batch.topic_partition,
+            partition_batch.header,
+            refusal,
+            self.command.transactional_id,
         )
 
 
-def _refusal_outcome(result: Rejection) -> ProduceOutcome:
-    if not isinstance(result, AppendRejection):
-        return ProduceOutcome(error=result.error)
+def _refusal_outcome(rejection: Rejection) -> ProduceOutcome:
+    if not isinstance(rejection, AppendRejection):
+        return ProduceOutcome(error=rejection.error)
     return ProduceOutcome(
-        error=result.error,
-        log_start_offset=result.log_start_offset,
-        record_errors=result.record_errors,
-        message=result.reason if result.record_errors else None,
+        error=rejection.error,
+        log_start_offset=rejection.log_start_offset,
+        record_errors=rejection.record_errors,
+        message=rejection.reason if rejection.record_errors else None,
     )
 
 
-def _mixed_producers(parts: list[ProducePartition], rules: Rules) -> ProduceOutcome | None:
+def _mixed_producers(
+    transactional_batches: list[ProducePartition], rules: Rules
+) -> ProduceOutcome | None:
     """The error if transactional batches of one request have different (producer id, epoch)
     pairs.
     """
-    first_header = parts[0].header
-    for part in parts:
-        header = part.header
+    first_header = transactional_batches[0].header
+    for partition_batch in transactional_batches:
+        header = partition_batch.header
         if header.producer_id != first_header.producer_id or (
             header.producer_epoch != first_header.producer_epoch and rules.request_has_one_epoch
         ):
@@ -383,14 +405,14 @@ def _unverified_outcome(
     """The partition's answer if the coordinator did not agree; like Kafka's, the message names the
     error.
     """
-    answered = produce_error(error, operation, rules)
+    produced_error = produce_error(error, operation, rules)
     if error is ErrorCode.invalid_txn_state:
         message: str | None = "Partition was not added to the transaction"
-    elif answered is not error:
+    elif produced_error is not error:
         message = (
             "Unable to verify the partition has been added to the transaction. "
             f"Underlying error: {error.name.upper()}"
         )
     else:
         message = None
-    return ProduceOutcome(error=answered, message=message)
+    return ProduceOutcome(error=produced_error, message=message)

@@ -68,7 +68,7 @@ class ShareFetchAnswer(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 Outcomes = dict[SharedPartition, ShareFetchAnswer]
-_NOTHING: Final = ShareFetchAnswer()
+_EMPTY_ANSWER: Final = ShareFetchAnswer()
 ACQUISITION_WEIGHT: Final = 2
 """Weight of an acquisition in one share partition."""
 BATCH_WEIGHT: Final = 4
@@ -150,9 +150,9 @@ class ShareFetching:
         """Return the error after ``max_wait_ms``, because a member repeats a refused fetch at
         once.
         """
-        nobody = ShareKey("", "", -1)
+        unused_key = ShareKey("", "", -1)
         if max_wait_ms > 0:
-            await self.purgatory.wait((nobody,), timeout_ms=max_wait_ms, check=lambda _: False)
+            await self.purgatory.wait((unused_key,), timeout_ms=max_wait_ms, check=lambda _: False)
         return error
 
     # The end of sessions
@@ -161,14 +161,14 @@ class ShareFetching:
         """End a member's session and release its acquired records."""
         partitions = self.sessions.end(member)
         if not isinstance(partitions, Rejection):
-            leaving = self._release(member, partitions, self.purgatory.pace())
-            self.purgatory.tasks.drive(leaving, ignore_end, name="share.ended")
+            release = self._release_records(member, partitions, self.purgatory.pace())
+            self.purgatory.tasks.drive(release, ignore_end, name="share.ended")
 
     def begins(self, member: SessionKey) -> None:
         """Start a member's session; first release what it acquired in an earlier one."""
-        keys = self._leaving.pop(member, deque())
-        while keys:
-            self.shares.release(member.member_id, keys.popleft())
+        unreleased_keys = self._leaving.pop(member, deque())
+        while unreleased_keys:
+            self.shares.release(member.member_id, unreleased_keys.popleft())
 
     def forget_connection(self, connection: Hashable) -> None:
         """Remove the members of a closed connection. Hundreds may close at once: the first one's
@@ -176,20 +176,20 @@ class ShareFetching:
         """
         self._closed.append(connection)
         if len(self._closed) == 1:
-            leaving = self._let_go(self.purgatory.pace())
-            self.purgatory.tasks.drive(leaving, ignore_end, name="share.disconnected")
+            removal = self._remove_members(self.purgatory.pace())
+            self.purgatory.tasks.drive(removal, ignore_end, name="share.disconnected")
 
-    async def _let_go(self, pace: Pace) -> None:
+    async def _remove_members(self, pace: Pace) -> None:
         try:
             while self._closed:
                 departure = self.sessions.disconnect(self._closed[0])
                 if departure.member is not None:
-                    await self._release(departure.member, departure.partitions, pace)
+                    await self._release_records(departure.member, departure.partitions, pace)
                 if departure.empty_group is not None:
-                    forgotten = self.shares.forget_group(
+                    forget_steps = self.shares.forget_group(
                         departure.empty_group, self.sessions.is_empty
                     )
-                    await pace.run(forgotten)
+                    await pace.run(forget_steps)
                 if not pace.has_rested or pace.has_done(LOOK_ELEMENTS):
                     await pace.yield_turn()
                 self._closed.popleft()
@@ -204,16 +204,16 @@ class ShareFetching:
     def stop(self) -> None:
         self.shares.stop()
 
-    async def _release(
+    async def _release_records(
         self, member: SessionKey, partitions: Iterable[SharedPartition], pace: Pace
     ) -> None:
-        keys = self._leaving[member] = deque(
+        unreleased_keys = self._leaving[member] = deque(
             _key(member, shared_partition) for shared_partition in partitions
         )
-        while keys:
-            self.shares.release(member.member_id, keys.popleft())
+        while unreleased_keys:
+            self.shares.release(member.member_id, unreleased_keys.popleft())
             await rest_where_due(pace, 1)
-        if self._leaving.get(member) is keys:
+        if self._leaving.get(member) is unreleased_keys:
             del self._leaving[member]
 
 
@@ -232,8 +232,8 @@ class _Fetch:
         self._min_bytes = min(command.min_bytes, self._max_bytes)
         self.shares: dict[SharedPartition, LedShare] = {}
         self.refused: Outcomes = {}
-        self._by_key: dict[Watched, list[LedShare]] = {}
-        self._known: dict[ShareKey, int] = {}
+        self._shares_by_key: dict[Watched, list[LedShare]] = {}
+        self._acquirable_bytes: dict[ShareKey, int] = {}
         """Readable bytes of each share partition with acquirable records, at the last check."""
         self._total = 0
         self._begun_ms = owner.shares.now_ms()
@@ -250,8 +250,8 @@ class _Fetch:
             self._refuse(partition, led_share)
             return
         self.shares[partition] = led_share
-        for watched in (key, topic_partition):
-            self._by_key.setdefault(watched, []).append(led_share)
+        for watched_key in (key, topic_partition):
+            self._shares_by_key.setdefault(watched_key, []).append(led_share)
 
     def _refuse(self, partition: SharedPartition, rejection: Rejection) -> None:
         self.refused[partition] = ShareFetchAnswer(error=rejection.error)
@@ -263,7 +263,7 @@ class _Fetch:
         if self._command.max_wait_ms <= 0:
             return
         await self._owner.purgatory.wait(
-            self._by_key,
+            self._shares_by_key,
             timeout_ms=self._command.max_wait_ms,
             check=self._check,
             prepare=partial(self._prepare, pace),
@@ -271,7 +271,7 @@ class _Fetch:
 
     async def _prepare(self, pace: Pace | None) -> bool:
         for led_share in self.shares.values():
-            self._look(led_share)
+            self._measure(led_share)
             if pace is not None and pace.has_done(1):
                 await pace.yield_turn()
         return self._is_enough
@@ -281,34 +281,34 @@ class _Fetch:
         the fetch locks of the share partitions that have something to acquire now, and takes no
         more before it reads (partitionsAcquired).
         """
-        touched = self._by_key[key]
-        for led_share in touched:
-            self._look(led_share)
+        changed_shares = self._shares_by_key[key]
+        for led_share in changed_shares:
+            self._measure(led_share)
         if not self._is_enough:
             return False
-        for led_share in touched:
+        for led_share in changed_shares:
             self._lock(led_share)
-        for locked_partition in self._known:
-            self._lock(self._by_key[locked_partition][0])
+        for acquirable_key in self._acquirable_bytes:
+            self._lock(self._shares_by_key[acquirable_key][0])
         return True
 
     @property
     def _is_enough(self) -> bool:
-        return self._is_wrong or (bool(self._known) and self._total >= self._min_bytes)
+        return self._is_wrong or (bool(self._acquirable_bytes) and self._total >= self._min_bytes)
 
-    def _look(self, led_share: LedShare) -> None:
+    def _measure(self, led_share: LedShare) -> None:
         """Measure what could be acquired from a share partition (DelayedShareFetch.tryComplete)."""
         key = led_share.core.key
-        self._total -= self._known.pop(key, 0)
+        self._total -= self._acquirable_bytes.pop(key, 0)
         if not self._lock(led_share):
             return
-        available = self._available(led_share)
+        available_bytes = self._available(led_share)
         self._unlock(led_share)
-        if available is None:
+        if available_bytes is None:
             self._is_wrong = True
         else:
-            self._known[key] = available
-            self._total += available
+            self._acquirable_bytes[key] = available_bytes
+            self._total += available_bytes
 
     def _available(self, led_share: LedShare) -> int | None:
         """Bytes that could be read; None if a read fails or is beyond the end."""
@@ -353,9 +353,11 @@ class _Fetch:
     async def complete(self, pace: Pace | None) -> Outcomes:
         """Read and acquire what can be acquired."""
         fetch_offsets: dict[SharedPartition, int] = {}
-        is_chosen = bool(self._locked)
+        is_limited_to_locked = bool(self._locked)
         for partition, led_share in self.shares.items():
-            if partition in self.refused or (is_chosen and led_share.core.key not in self._locked):
+            if partition in self.refused or (
+                is_limited_to_locked and led_share.core.key not in self._locked
+            ):
                 pass
             elif self._lock(led_share):
                 fetch_offsets[partition] = led_share.core.next_fetch_offset()
@@ -372,19 +374,21 @@ class _Fetch:
                 shared_partition: ShareFetchAnswer(error=ErrorCode.unknown_server_error)
                 for shared_partition in fetch_offsets
             }
-        read = await self._read(fetch_offsets, pace)
-        outcomes, with_data = await self._acquire(fetch_offsets, read, pace)
+        fetch_outcomes = await self._read(fetch_offsets, pace)
+        outcomes, keys_with_data = await self._acquire(fetch_offsets, fetch_outcomes, pace)
         await self._release_in_slices(pace)
-        for key in with_data:
+        for key in keys_with_data:
             self._owner.purgatory.touch(key)
         return outcomes
 
     async def _read(
         self, fetch_offsets: Mapping[SharedPartition, int], pace: Pace | None
     ) -> Sequence[FetchOutcome]:
-        number = len(fetch_offsets)
-        chosen = self._owner.draw(number) if number > 1 else 0
-        sizes = max_bytes_each(self._max_bytes, number, number, chosen=chosen)
+        partition_count = len(fetch_offsets)
+        chosen_index = self._owner.draw(partition_count) if partition_count > 1 else 0
+        byte_limits = max_bytes_each(
+            self._max_bytes, partition_count, partition_count, chosen=chosen_index
+        )
         return await self._owner.fetching.fetch(
             FetchCommand(
                 max_wait_ms=0,
@@ -395,9 +399,11 @@ class _Fetch:
                     FetchPartition(
                         topic_partition=self.shares[partition].topic_partition,
                         fetch_offset=offset,
-                        max_bytes=size,
+                        max_bytes=byte_limit,
                     )
-                    for (partition, offset), size in zip(fetch_offsets.items(), sizes, strict=True)
+                    for (partition, offset), byte_limit in zip(
+                        fetch_offsets.items(), byte_limits, strict=True
+                    )
                 ),
                 leader_only=True,
             ),
@@ -407,63 +413,69 @@ class _Fetch:
     async def _acquire(
         self,
         fetch_offsets: Mapping[SharedPartition, int],
-        read: Sequence[FetchOutcome],
+        fetch_outcomes: Sequence[FetchOutcome],
         pace: Pace | None,
     ) -> tuple[Outcomes, list[ShareKey]]:
         """Acquire the records that were read. Return the outcomes, and the share partitions that
         had something (ShareFetchUtils.processFetchResponse).
         """
         outcomes: Outcomes = {}
-        with_data = [
+        keys_with_data = [
             self.shares[partition].core.key
-            for partition, fetched in zip(fetch_offsets, read, strict=True)
-            if fetched.size
+            for partition, fetch_outcome in zip(fetch_offsets, fetch_outcomes, strict=True)
+            if fetch_outcome.size
         ]
         records_left = self._command.max_records
-        for (partition, offset), fetched in zip(fetch_offsets.items(), read, strict=True):
+        for (partition, offset), fetch_outcome in zip(
+            fetch_offsets.items(), fetch_outcomes, strict=True
+        ):
             await rest_where_due(pace, ACQUISITION_WEIGHT)
             led_share = self.shares[partition]
-            if fetched.error is ErrorCode.offset_out_of_range:
-                outcomes[partition] = self._log_start_moved(led_share)
+            if fetch_outcome.error is ErrorCode.offset_out_of_range:
+                outcomes[partition] = self._answer_below_log_start(led_share)
                 continue
-            if fetched.error:
-                outcomes[partition] = ShareFetchAnswer(error=fetched.error)
+            if fetch_outcome.error:
+                outcomes[partition] = ShareFetchAnswer(error=fetch_outcome.error)
                 continue
-            batches = await self._batches(led_share, offset, fetched, pace)
-            command = self._command_of(batches, offset, records_left, fetched)
+            batches = await self._batches(led_share, offset, fetch_outcome, pace)
+            command = self._acquisition(batches, offset, records_left, fetch_outcome)
             acquired = self._owner.shares.acquire(led_share, command)
             if isinstance(acquired, Rejection):  # an exception in Kafka, which ends it for all
                 return {
                     shared_partition: ShareFetchAnswer(error=acquired.error)
                     for shared_partition in fetch_offsets
-                }, with_data
+                }, keys_with_data
             records_left -= acquired.count
-            outcomes[partition] = _share_outcome(acquired.ranges, batches, fetched)
-        return outcomes, with_data
+            outcomes[partition] = _share_outcome(acquired.ranges, batches, fetch_outcome)
+        return outcomes, keys_with_data
 
     async def _batches(
-        self, led_share: LedShare, offset: int, fetched: FetchOutcome, pace: Pace | None
+        self, led_share: LedShare, offset: int, fetch_outcome: FetchOutcome, pace: Pace | None
     ) -> tuple[ReadBatch, ...]:
         """The first batches that were read, as many as an acquisition needs; there may be hundreds
         of thousands.
         """
         settings = self._owner.shares.settings_of(led_share.core.key.group_id)
-        if pace is None and len(fetched.records) > UNPACED_BATCHES:
+        if pace is None and len(fetch_outcome.records) > UNPACED_BATCHES:
             pace = self._owner.purgatory.pace()
         batches: list[ReadBatch] = []
-        end = offset
-        for batch in _read_batches(fetched.records):
+        needed_offset = offset
+        for batch in _read_batches(fetch_outcome.records):
             if not batches:
-                end = led_share.core.reach(max(offset, batch.base_offset), settings)
+                needed_offset = led_share.core.reach(max(offset, batch.base_offset), settings)
             batches.append(batch)
-            if batch.last_offset >= end and len(batches) > 1:
+            if batch.last_offset >= needed_offset and len(batches) > 1:
                 break
             if pace is not None and pace.has_done(BATCH_WEIGHT):
                 await pace.yield_turn()
         return tuple(batches)
 
-    def _command_of(
-        self, batches: tuple[ReadBatch, ...], offset: int, records_left: int, fetched: FetchOutcome
+    def _acquisition(
+        self,
+        batches: tuple[ReadBatch, ...],
+        offset: int,
+        records_left: int,
+        fetch_outcome: FetchOutcome,
     ) -> Acquire:
         command = self._command
         return Acquire(
@@ -475,13 +487,13 @@ class _Fetch:
             batches=batches,
             aborted=tuple(
                 AbortedRange(aborted_txn.producer_id, aborted_txn.first_offset)
-                for aborted_txn in fetched.aborted
+                for aborted_txn in fetch_outcome.aborted
             )
-            if fetched.aborted
+            if fetch_outcome.aborted
             else (),
         )
 
-    def _log_start_moved(self, led_share: LedShare) -> ShareFetchAnswer:
+    def _answer_below_log_start(self, led_share: LedShare) -> ShareFetchAnswer:
         """The answer for a read below the log start: the share partition drops the deleted
         records.
         """
@@ -490,18 +502,18 @@ class _Fetch:
         )
         if isinstance(log, Rejection):
             if log.error in FENCING:
-                self._owner.shares.forget_places((led_share.topic_partition,))
+                self._owner.shares.forget_partitions((led_share.topic_partition,))
             return ShareFetchAnswer(error=log.error)
         led_share.core.move_log_start(log.log_start_offset)
-        self._owner.shares.trace.log_start_moved(led_share)
-        return _NOTHING
+        self._owner.shares.trace.trace_log_start(led_share)
+        return _EMPTY_ANSWER
 
 
 def _read_batches(records: Iterable[bytes]) -> Iterator[ReadBatch]:
     """The complete batches of a read; an incomplete one may follow them."""
-    for piece in records:
-        for _, batch in iter_batches(piece):
-            marker = read_control_record(piece) if batch.is_control else None
+    for batch_bytes in records:
+        for _, batch in iter_batches(batch_bytes):
+            marker = read_control_record(batch_bytes) if batch.is_control else None
             yield ReadBatch(
                 base_offset=batch.base_offset,
                 last_offset=batch.last_offset,
@@ -513,13 +525,15 @@ def _read_batches(records: Iterable[bytes]) -> Iterator[ReadBatch]:
 
 
 def _share_outcome(
-    ranges: tuple[AcquiredRange, ...], batches: Sequence[ReadBatch], fetched: FetchOutcome
+    ranges: tuple[AcquiredRange, ...], batches: Sequence[ReadBatch], fetch_outcome: FetchOutcome
 ) -> ShareFetchAnswer:
     """The acquired ranges, and the batches that contain them (maybeSliceFetchRecords)."""
     if not ranges:
-        return _NOTHING
+        return _EMPTY_ANSWER
     if len(batches) == 1:
-        return ShareFetchAnswer(ranges=ranges, records=fetched.records, size=fetched.size)
-    part = batches_of_answer(batches, ranges)
-    size = sum(batch.size for batch in batches[part])
-    return ShareFetchAnswer(ranges=ranges, records=fetched.records[part], size=size)
+        return ShareFetchAnswer(
+            ranges=ranges, records=fetch_outcome.records, size=fetch_outcome.size
+        )
+    needed_batches = batches_of_answer(batches, ranges)
+    size = sum(batch.size for batch in batches[needed_batches])
+    return ShareFetchAnswer(ranges=ranges, records=fetch_outcome.records[needed_batches], size=size)

@@ -90,7 +90,7 @@ _RETRIED_AS_NOT_ENOUGH_REPLICAS: Final = frozenset(
 )
 
 
-_BY_VERSION: Final = {
+_VERSION_INDEXES: Final = {
     TransactionOperation.DEFAULT_ERROR: 0,
     TransactionOperation.GENERIC_ERROR_SUPPORTED: 1,
     TransactionOperation.ADD_PARTITION: 2,
@@ -143,7 +143,7 @@ Other errors are passed on unchanged.
 """
 
 _transaction_of: Final = attrgetter("transaction")
-_PASSED: Final = "NONE"
+_PASSED_ERROR: Final = "NONE"
 """The trace's value for a verification that succeeded."""
 
 
@@ -185,7 +185,7 @@ class VerificationQueues(msgspec.Struct, kw_only=True, eq=False):
         an error are left out.
         """
         answer: Pending[Errors] = Pending(self.tasks)
-        question = _PendingTxn(
+        pending_txn = _PendingTxn(
             TxnPartitions(
                 transactional_id=transactional_id,
                 producer_id=producer_id,
@@ -198,115 +198,117 @@ class VerificationQueues(msgspec.Struct, kw_only=True, eq=False):
             operation,
         )
         if self.tracer.on:
-            self._trace_question(question)
+            self._trace_question(pending_txn)
         node = self.coordinator_of(transactional_id)
         if node is None:
             errors = dict.fromkeys(partitions, ErrorCode.coordinator_not_available)
             if self.tracer.on:
-                self._trace_answers(question, errors, 0)
+                self._trace_answers(pending_txn, errors, 0)
             answer.resolve(errors)
             return answer
         queue = self._queues.get(node)
         if queue is None:
             queue = self._queues[node] = _Queue()
-        queued = queue.waiting
-        if not queued:
+        waiting_txns = queue.waiting
+        if not waiting_txns:
             # Kafka maps TRANSACTION_ABORTABLE for a whole batch by the operation of the transaction
             # that opened it.
             queue.operation = operation
-        elif transactional_id in queued and not self._replaces(queued[transactional_id], question):
+        elif transactional_id in waiting_txns and not self._replaces_waiting(
+            waiting_txns[transactional_id], pending_txn
+        ):
             return answer
-        queued[transactional_id] = question
+        waiting_txns[transactional_id] = pending_txn
         if not queue.in_flight:
             self._send(node, queue)
         return answer
 
     # Parts
 
-    def _replaces(self, queued: _PendingTxn, question: _PendingTxn) -> bool:
+    def _replaces_waiting(self, waiting_txn: _PendingTxn, new_txn: _PendingTxn) -> bool:
         """Whether a new verification replaces the queued one of the same transaction; the loser
         gets an error.
         """
-        epoch, waiting_epoch = (
-            question.transaction.producer_epoch,
-            queued.transaction.producer_epoch,
+        new_epoch, waiting_epoch = (
+            new_txn.transaction.producer_epoch,
+            waiting_txn.transaction.producer_epoch,
         )
-        if epoch < waiting_epoch:
-            self._fail(question, ErrorCode.invalid_producer_epoch, rule="verify.queue-replaced")
+        if new_epoch < waiting_epoch:
+            self._fail(new_txn, ErrorCode.invalid_producer_epoch, rule_id="verify.queue-replaced")
             return False
         # The waiting request gives way: a higher epoch fences it, else its error is retriable.
         self._fail(
-            queued,
+            waiting_txn,
             ErrorCode.invalid_producer_epoch
-            if epoch > waiting_epoch
+            if new_epoch > waiting_epoch
             else ErrorCode.network_exception,
-            rule="verify.queue-replaced",
+            rule_id="verify.queue-replaced",
         )
         return True
 
     def _send(self, node: BrokerId, queue: _Queue) -> None:
-        batch, queue.waiting = queue.waiting, {}
+        sent_txns, queue.waiting = queue.waiting, {}
         version = self.peers.version(node, ADD_PARTITIONS_TO_TXN)
         if version < VERIFICATION_FROM:
-            self._meet_old_coordinator(node, queue, batch)
+            self._skip_old_coordinator(node, queue, sent_txns)
             return
         queue.in_flight = True
-        transactions = tuple(map(_transaction_of, batch.values()))
+        transactions = tuple(map(_transaction_of, sent_txns.values()))
         command = AddPartitionsToTxnCommand(transactions=transactions)
         self.peers.add_partitions_to_txn(node, version, command).on_done(
-            partial(self._on_answer, node, queue, batch, queue.operation)
+            partial(self._on_answer, node, queue, sent_txns, queue.operation)
         )
 
-    def _meet_old_coordinator(
-        self, node: BrokerId, queue: _Queue, batch: dict[TransactionalId, _PendingTxn]
+    def _skip_old_coordinator(
+        self, node: BrokerId, queue: _Queue, unsent_txns: dict[TransactionalId, _PendingTxn]
     ) -> None:
         """The coordinator's broker is older than verification: all partitions count as verified,
         including those to add (AddPartitionsToTxnHandler, ``versionMismatch``). A leader that does
         not negotiate versions loses its connection instead, each time (KAFKA-16692).
         """
-        skips = interbroker_versions.ADD_PARTITIONS_TO_TXN.follows_peer(self.rules)
+        skips_verification = interbroker_versions.ADD_PARTITIONS_TO_TXN.follows_peer(self.rules)
         if not queue.is_old:
             queue.is_old = True
             _log.warning(
-                "txn.verification.skipped" if skips else "txn.verification.closed",
+                "txn.verification.skipped" if skips_verification else "txn.verification.closed",
                 leader=self.node,
                 coordinator=node,
                 why=f"broker {node} does not know AddPartitionsToTxn {VERIFICATION_FROM}",
             )
-        for question in batch.values():
-            if skips:
-                rule = "verify.old-coordinator"
-                self._resolve(question, {}, passing="UNSUPPORTED_VERSION", rule=rule)
+        for pending_txn in unsent_txns.values():
+            if skips_verification:
+                rule_id = "verify.old-coordinator"
+                self._resolve(pending_txn, {}, passing_error="UNSUPPORTED_VERSION", rule_id=rule_id)
             else:
-                self._fail(question, ErrorCode.network_exception, rule="verify.closed-door")
+                self._fail(pending_txn, ErrorCode.network_exception, rule_id="verify.closed-door")
 
     def _on_answer(
         self,
         node: BrokerId,
         queue: _Queue,
-        batch: dict[TransactionalId, _PendingTxn],
+        sent_txns: dict[TransactionalId, _PendingTxn],
         operation: TransactionOperation,
         answer: Pending[AddPartitionsToTxnReply],
     ) -> None:
         queue.in_flight = False
         failure, reply = answer.error, answer.value
         if reply is not None:
-            self._deliver(batch, reply, operation)
+            self._deliver(sent_txns, reply, operation)
         elif isinstance(failure, PeerAnsweredError):
-            self._deliver(batch, AddPartitionsToTxnReply(error=failure.error), operation)
+            self._deliver(sent_txns, AddPartitionsToTxnReply(error=failure.error), operation)
         elif isinstance(failure, PeerError):
-            for question in batch.values():
-                self._fail(question, ErrorCode.network_exception)
+            for pending_txn in sent_txns.values():
+                self._fail(pending_txn, ErrorCode.network_exception)
         else:
             assert failure is not None
-            for question in batch.values():
-                question.answer.fail(failure)
+            for pending_txn in sent_txns.values():
+                pending_txn.answer.fail(failure)
         if queue.waiting:
             self._send(node, queue)
 
     def _deliver(
         self,
-        batch: dict[TransactionalId, _PendingTxn],
+        sent_txns: dict[TransactionalId, _PendingTxn],
         reply: AddPartitionsToTxnReply,
         operation: TransactionOperation,
     ) -> None:
@@ -317,83 +319,96 @@ class VerificationQueues(msgspec.Struct, kw_only=True, eq=False):
                 else ErrorCode(reply.error)
             )
             is_unauthorized = reply.error == ErrorCode.cluster_authorization_failed
-            for question in batch.values():
-                self._fail(question, error, rule="verify.unauthorized" if is_unauthorized else "")
+            for pending_txn in sent_txns.values():
+                self._fail(
+                    pending_txn, error, rule_id="verify.unauthorized" if is_unauthorized else ""
+                )
             return
-        for transactional_id, results in reply.results:
-            question = batch[transactional_id]
+        for transactional_id, partition_errors in reply.results:
+            pending_txn = sent_txns[transactional_id]
             errors: Errors = {}
-            for partition, code in results:
-                if code:
-                    errors[partition] = _leader_error(ErrorCode(code), operation, self.rules)
-            self.verified += len(results) - len(errors)
+            for partition, error_code in partition_errors:
+                if error_code:
+                    errors[partition] = _leader_error(ErrorCode(error_code), operation, self.rules)
+            self.verified += len(partition_errors) - len(errors)
             self.failed += len(errors)
-            self._resolve(question, errors)
+            self._resolve(pending_txn, errors)
 
-    def _fail(self, question: _PendingTxn, error: ErrorCode, *, rule: str = "") -> None:
-        self.failed += len(question.transaction.partitions)
-        self._resolve(question, dict.fromkeys(question.transaction.partitions, error), rule=rule)
+    def _fail(self, pending_txn: _PendingTxn, error: ErrorCode, *, rule_id: str = "") -> None:
+        self.failed += len(pending_txn.transaction.partitions)
+        self._resolve(
+            pending_txn, dict.fromkeys(pending_txn.transaction.partitions, error), rule_id=rule_id
+        )
 
     def _resolve(
-        self, question: _PendingTxn, errors: Errors, *, passing: str = _PASSED, rule: str = ""
+        self,
+        pending_txn: _PendingTxn,
+        errors: Errors,
+        *,
+        passing_error: str = _PASSED_ERROR,
+        rule_id: str = "",
     ) -> None:
         self.answered += 1
-        waited_us = (self._stopwatch_ns() - question.since_ns) // 1_000
+        waited_us = (self._stopwatch_ns() - pending_txn.since_ns) // 1_000
         self.waited_us += waited_us
         if self.tracer.on:
-            self._trace_answers(question, errors, waited_us, passing=passing, rule=rule)
-        question.answer.resolve(errors)
+            self._trace_answers(
+                pending_txn, errors, waited_us, passing_error=passing_error, rule_id=rule_id
+            )
+        pending_txn.answer.resolve(errors)
 
     # The trace: an event for each partition, so that a reader can count them
 
-    def _trace_question(self, question: _PendingTxn) -> None:
-        question.cause = self.tracer.cause
+    def _trace_question(self, pending_txn: _PendingTxn) -> None:
+        pending_txn.cause = self.tracer.cause
         if not self.tracer.full:
             return
-        question.events = tuple(
-            self._trace("verify.ask", question.transaction, partition, _added_field(question))
-            for partition in question.transaction.partitions
+        pending_txn.events = tuple(
+            self._trace("verify.ask", pending_txn.transaction, partition, _added_field(pending_txn))
+            for partition in pending_txn.transaction.partitions
         )
 
     def _trace_answers(
         self,
-        question: _PendingTxn,
+        pending_txn: _PendingTxn,
         errors: Errors,
         waited_us: int,
         *,
-        passing: str = _PASSED,
-        rule: str = "",
+        passing_error: str = _PASSED_ERROR,
+        rule_id: str = "",
     ) -> None:
         """Trace the answers. At level brief only refusals and unverified passes are traced: after a
         success the append follows anyway.
         """
-        has_passed = passing == _PASSED
+        has_passed = passing_error == _PASSED_ERROR
         if has_passed and not errors and not self.tracer.full:
             return
-        partitions = question.transaction.partitions
-        causes = question.events or (question.cause,) * len(partitions)
+        partitions = pending_txn.transaction.partitions
+        causes = pending_txn.events or (pending_txn.cause,) * len(partitions)
         for partition, cause in zip(partitions, causes, strict=True):
             error = errors.get(partition)
             importance = 0 if has_passed and error is None else None
-            data: dict[str, object] = {
-                "error": passing if error is None else error.name.upper(),
-                "rule": rule or answer_rule(error, question.operation, partition),
+            event_fields: dict[str, object] = {
+                "error": passing_error if error is None else error.name.upper(),
+                "rule": rule_id or answer_rule(error, pending_txn.operation, partition),
                 "waited_us": waited_us,
-                **_added_field(question),
+                **_added_field(pending_txn),
             }
-            self._trace("verify.answer", question.transaction, partition, data, cause, importance)
+            self._trace(
+                "verify.answer", pending_txn.transaction, partition, event_fields, cause, importance
+            )
 
     def _trace(
         self,
-        kind: str,
+        event_kind: str,
         transaction: TxnPartitions,
         partition: TopicPartition,
-        more: dict[str, object],
+        more_fields: dict[str, object],
         cause: int | None = None,
         importance: int | None = None,
     ) -> int:
         return self.tracer.emit(
-            kind,
+            event_kind,
             self.node,
             parents=() if cause is None else (cause, self.tracer.cause),
             tx=(
@@ -405,15 +420,15 @@ class VerificationQueues(msgspec.Struct, kw_only=True, eq=False):
                 "tp": str(partition),
                 "pid": transaction.producer_id,
                 "epoch": transaction.producer_epoch,
-                **more,
+                **more_fields,
             },
             importance=importance,
         )
 
 
-def _added_field(question: _PendingTxn) -> dict[str, object]:
+def _added_field(pending_txn: _PendingTxn) -> dict[str, object]:
     """Event field that marks a verification that also adds partitions."""
-    return {} if question.transaction.verify_only else {"add": True}
+    return {} if pending_txn.transaction.verify_only else {"add": True}
 
 
 def _leader_error(error: ErrorCode, operation: TransactionOperation, rules: Rules) -> ErrorCode:
@@ -438,13 +453,13 @@ def answer_rule(
     """The rule id of docs/rules.md that explains how the leader translates the coordinator's
     answer.
     """
-    answered = ErrorCode.none if error is None else error
-    by_version = _BY_VERSION[operation]
+    answer_error = ErrorCode.none if error is None else error
+    version_index = _VERSION_INDEXES[operation]
     if partition.topic == CONSUMER_OFFSETS_TOPIC:
-        row = _POSITIONS_RULES.get(answered)
-        return "txn-offset.as-is" if row is None else row[by_version]
-    row = _ANSWER_RULES.get(answered)
-    return "" if row is None else row[by_version]
+        rule_ids = _POSITIONS_RULES.get(answer_error)
+        return "txn-offset.as-is" if rule_ids is None else rule_ids[version_index]
+    rule_ids = _ANSWER_RULES.get(answer_error)
+    return "" if rule_ids is None else rule_ids[version_index]
 
 
 def produce_error(error: ErrorCode, operation: TransactionOperation, rules: Rules) -> ErrorCode:

@@ -174,7 +174,9 @@ class FaultsAndDecisions(msgspec.Struct, kw_only=True):
         if outcome is not None:
             return outcome
         newest_record = None if transaction is None else _newest_record(transaction)
-        return Decided.from_newest_txn(producer_id, producer_epoch, last_timestamp_ms, newest_record)
+        return Decided.from_newest_txn(
+            producer_id, producer_epoch, last_timestamp_ms, newest_record
+        )
 
 
 def _concerns(

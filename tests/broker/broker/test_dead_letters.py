@@ -325,7 +325,7 @@ async def test_a_new_leader_sends_what_was_on_its_way(cluster: VirtualCluster) -
     await member.acknowledge("0-0:3")
     await cluster.wait_until_struck()
     shares: Any = member.api.broker.share_fetching.shares
-    shares.forget_places([PLACE])
+    shares.forget_partitions([PLACE])
     next_member = ShareMember(member.api, "m2")
     await next_member.get(wait=500)
     for letter in await letters_after(cluster, 2, after_s=60):

@@ -9,7 +9,7 @@ from tests.broker.broker.test_share_fetch import LOCK_MS, configure_group, membe
 from tests.support.clusters import VirtualCluster, run_cluster
 from tests.support.share_members import errors, fill, task
 from tests.support.within_environment import within
-from txnsim.broker._share_trace import TOLD_MAX
+from txnsim.broker._share_trace import LISTED_RANGES_MAX
 from txnsim.faults.actions import Fail, Hold
 from txnsim.faults.points import FaultPoint
 from txnsim.runtime.trace import Event, TraceLevel
@@ -109,7 +109,7 @@ async def test_of_very_many_ranges_the_first_are_told(cluster: VirtualCluster) -
     assert brief(share_events(cluster)[-2])[3] == [
         f"{offset}-{offset}:m1" for offset in range(0, 200, 2)
     ]
-    assert len(share_events(cluster)[-2].d["batches"]) == TOLD_MAX
+    assert len(share_events(cluster)[-2].d["batches"]) == LISTED_RANGES_MAX
 
 
 @traced
