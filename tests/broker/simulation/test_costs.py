@@ -10,13 +10,16 @@ background step one in ``BACKGROUND``.
 
 from __future__ import annotations
 
+import ast
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
 
 import pytest
 
+import txnsim
 from tests.support.broker_api import KEYS
 from tests.support.clusters import VirtualCluster, options, run_cluster
 from tests.support.counted_steps import CountedSteps
@@ -56,6 +59,7 @@ STEP_LINES: Final = 4_000
 """So much in one step, about a millisecond, is no matter."""
 PROPORTION_MAX: Final = 15.0
 """Growth to the largest size, in terms of that before: ten, and something for slices."""
+PACKAGE: Final = Path(txnsim.__file__).parent
 STAMP_MS: Final = 1_700_000_000_000
 _JOINING: Final[dict[str, Any]] = {
     "member_epoch": 0,
@@ -715,15 +719,15 @@ WHOLE: Final[Mapping[str, frozenset[str]]] = {
     # A line or two for each log, three for each share partition, a line for each name: seen at
     # 9,990 only, some milliseconds for 50,000.
     "replication/log_maintenance.py:LogMaintenance._arm_cleaner": _TOPICS,
-    "broker/_share_host.py:ShareHost._arm": frozenset({"share_states"}),
+    "broker/_share_host.py:ShareHost._arm_job": frozenset({"share_states"}),
     "ListConfigResources": frozenset({"topics"}),
 }
 """Step -> what it grows with, and does so at once."""
 BACKGROUND: Final = frozenset(
     {
         "broker/_coordinator_host.py:GroupHost._arm_expiry",
-        "broker/_share_host.py:ShareHost._arm",
-        "broker/_share_partitions.py:SharePartitions._expire",
+        "broker/_share_host.py:ShareHost._arm_job",
+        "broker/_share_partitions.py:SharePartitions._expire_locks",
         "broker/_share_persister.py:SharePersister._on_answer",
         "broker/broker.py:Broker.handle_peer",
         "broker/broker.py:Housekeeping._arm_expiry",
@@ -787,7 +791,7 @@ METHODS: Final[Mapping[type, Mapping[str, str]]] = {
         "begin_load": RELOAD,
         "read": RELOAD,
         "unload": RELOAD,
-        "prune": "broker/_share_host.py:ShareHost._arm",
+        "prune": "broker/_share_host.py:ShareHost._arm_job",
         "snapshot_cold": "coordinators/share/service.py:ShareCoordinator._keep_up",
         "topics_deleted": "DeleteTopics",
     },
@@ -874,3 +878,20 @@ def test_each_api_is_asked_and_what_is_declared_is_there() -> None:
     assert GROWING.keys() <= names
     assert WHOLE.keys() <= names | BACKGROUND
     assert all(stored <= STORED.keys() for stored in (*GROWING.values(), *WHOLE.values()))
+
+
+@pytest.mark.parametrize("step", sorted(step for step in {*BACKGROUND, *WHOLE} if ".py:" in step))
+def test_a_step_that_is_declared_has_a_function(step: str) -> None:
+    """So that the quick tests say it where one is renamed, and not the measurement alone."""
+    file, _, qualified_name = step.partition(":")
+    class_name, _, function_name = qualified_name.partition(".")
+    tree = ast.parse((PACKAGE / file).read_text("utf-8"))
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+    methods = {
+        member.name
+        for node in tree.body
+        if isinstance(node, ast.ClassDef) and node.name == class_name
+        for member in node.body
+        if isinstance(member, functions)
+    }
+    assert function_name in methods
