@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 import msgspec
 
 from tests.attacks.figures import Figures, NeighbourWaits, line
 from tests.attacks.neighbour import waits_of
 from tests.attacks.roster import ATTACKS
+from tests.attacks.ticking_server import FIRST_USED
 
 HARMLESS = Figures(
     name="nothing",
@@ -41,3 +44,9 @@ def test_the_p99_of_a_hundred_waits_is_the_longest_but_none() -> None:
 def test_attacks_have_names_of_their_own_and_say_what_they_do() -> None:
     assert all(attack.about.endswith(".") for attack in ATTACKS.values())
     assert all(name == attack.name for name, attack in ATTACKS.items())
+
+
+def test_the_modules_that_a_server_loads_first_are_there() -> None:
+    """The program skips one that its checkout does not have, and so must not name a wrong one."""
+    for module_name in (*FIRST_USED, ".runtime.real_world"):
+        assert find_spec(f"txnsim{module_name}"), module_name

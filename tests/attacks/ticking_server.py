@@ -58,7 +58,7 @@ class Ticker:
 
 _NEWEST: Final = 2
 """Versions of each API that are loaded."""
-_FIRST_USED: Final = (
+FIRST_USED: Final = (
     ".broker._dead_letters",
     ".broker._share_meters",
     ".broker._share_partitions",
@@ -66,7 +66,7 @@ _FIRST_USED: Final = (
     ".coordinators.group.service",
     ".coordinators.share.service",
     ".metrics.exposition",
-    "_lab.scenario.reading",
+    "_lab.scenario.scenario_reader",
 )
 """Modules that are imported on first use, by coordinators, share fetches, a scrape of metrics and a
 posted scenario.
@@ -77,8 +77,9 @@ def load(package: str) -> None:
     """Import handlers and coordinators, and compile codecs. Otherwise first requests take up to 100
     ms for that, once in a server's life, and would decide the verdict on a short attack.
     """
-    for name in _FIRST_USED:
-        importlib.import_module(f"{package}{name}")
+    for name in FIRST_USED:
+        if importlib.util.find_spec(f"{package}{name}"):  # another checkout may not have it
+            importlib.import_module(f"{package}{name}")
     codec, decoder, encoder, wire, api, kinds = (
         importlib.import_module(f"{package}.{name}")
         for name in (
@@ -102,7 +103,10 @@ def main(ticks: str, arguments: list[str]) -> int:
     """Run the program with a ticker on each of its loops."""
     resource.setrlimit(resource.RLIMIT_DATA, (DATA_BYTES_MAX, DATA_BYTES_MAX))
     package = "txnsim" if importlib.util.find_spec("txnsim") else "sim"
-    real = importlib.import_module(f"{package}.runtime.real")
+    world_module = f"{package}.runtime.real_world"
+    if importlib.util.find_spec(world_module) is None:
+        world_module = f"{package}.runtime.real"  # before 2026-11-29
+    real = importlib.import_module(world_module)
     program = importlib.import_module(f"{package}.cli.main")
     load(package)
     with Path(ticks).open("r+b") as file:
